@@ -1,0 +1,372 @@
+//! Names and numbers that identify things, each checked once, where it enters.
+//!
+//! A [`Token`] is safe as one part of a NATS subject; an [`Operation`] is safe as a metric
+//! label and as a DogStatsD name. Neither can hold a blank, a wildcard, or a control character,
+//! so nothing downstream has to escape or doubt them.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::limits::wire::{
+    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
+};
+
+/// Why a name was refused.
+#[derive(Debug, Error, PartialEq, Eq, Clone)]
+pub enum IdError {
+    /// Nothing between the delimiters.
+    #[error("{what} is empty")]
+    Empty {
+        /// Which kind of name.
+        what: &'static str,
+    },
+    /// Longer than the wire allows.
+    #[error("{what} has {len} bytes, more than {max}")]
+    TooLong {
+        /// Which kind of name.
+        what: &'static str,
+        /// Its length in bytes.
+        len: usize,
+        /// The bound from `limits.rs`.
+        max: usize,
+    },
+    /// A character that would need escaping somewhere on the way.
+    #[error("{what} holds {found:?}; allowed are {allowed}")]
+    Character {
+        /// Which kind of name.
+        what: &'static str,
+        /// The first offending character.
+        found: char,
+        /// What would have been right.
+        allowed: &'static str,
+    },
+    /// More labels than a series may carry.
+    #[error("{len} labels, more than {max}")]
+    TooManyLabels {
+        /// How many were given.
+        len: usize,
+        /// The bound from `limits.rs`.
+        max: usize,
+    },
+    /// The same key twice.
+    #[error("label {key:?} is given twice")]
+    DuplicateLabel {
+        /// The key.
+        key: String,
+    },
+}
+
+fn check(
+    what: &'static str,
+    text: &str,
+    max: usize,
+    allowed: &'static str,
+    fits: impl Fn(char) -> bool,
+) -> Result<(), IdError> {
+    if text.is_empty() {
+        return Err(IdError::Empty { what });
+    }
+    if text.len() > max {
+        return Err(IdError::TooLong { what, len: text.len(), max });
+    }
+    match text.chars().find(|c| !fits(*c)) {
+        Some(found) => Err(IdError::Character { what, found, allowed }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! checked_name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr, $allowed:literal, $fits:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks `text` without keeping it.
+            ///
+            /// # Errors
+            /// When it is empty, too long, or holds a character outside the allowed set.
+            pub fn check(text: &str) -> Result<(), IdError> {
+                check($what, text, $max, $allowed, $fits)
+            }
+
+            /// Checks and keeps `text`.
+            ///
+            /// # Errors
+            /// As [`Self::check`].
+            pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
+                let text = text.as_ref();
+                Self::check(text)?;
+                Ok(Self(text.into()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.as_str().to_owned()
+            }
+        }
+    };
+}
+
+const TOKEN_ALLOWED: &str = "letters, digits, '_' and '-'";
+fn token_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+checked_name!(
+    /// The name of one mesh: all nodes and aggregators that share subjects.
+    MeshName, "mesh name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
+);
+checked_name!(
+    /// The name of one node; unique within its mesh.
+    NodeName, "node name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
+);
+checked_name!(
+    /// The name of one rule or budget.
+    RuleName, "rule name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
+);
+checked_name!(
+    /// What was timed or counted, such as `epoch_hook`.
+    Operation, "operation", OPERATION_BYTES_MAX, "letters, digits and '_.:/-'",
+    |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c)
+);
+
+impl NodeName {
+    /// A host's name as a node name: what may not stand in a subject (a dot, say) becomes `-`,
+    /// and what is too long is cut. `None` when nothing is left.
+    #[must_use]
+    pub fn from_host(host: &str) -> Option<Self> {
+        let name: String = host
+            .chars()
+            .take(TOKEN_BYTES_MAX)
+            .map(|c| if token_char(c) { c } else { '-' })
+            .collect();
+        Self::new(name).ok()
+    }
+}
+
+/// Checks text that must be one token of a subject.
+///
+/// # Errors
+/// When it is empty, too long, or holds anything but letters, digits, `_` and `-`.
+pub fn check_token(what: &'static str, text: &str) -> Result<(), IdError> {
+    check(what, text, TOKEN_BYTES_MAX, TOKEN_ALLOWED, token_char)
+}
+
+/// One run of a node: the wall time of its start in nanoseconds, so a later run sorts later.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(transparent)]
+pub struct Incarnation(pub u64);
+
+/// A snapshot's number within an incarnation; the first is 1.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Labels of a series, sorted by key, each key once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct Labels(Arc<[(Box<str>, Box<str>)]>);
+
+impl Labels {
+    /// Checks, sorts and keeps pairs of key and value.
+    ///
+    /// # Errors
+    /// When there are too many, a key repeats, a key is not `[A-Za-z0-9_.-]+`, or a value is
+    /// too long or holds a control character.
+    pub fn new<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, IdError>
+    where
+        K: AsRef<str>,
+        V: AsRef<str>,
+    {
+        let mut kept: Vec<(Box<str>, Box<str>)> = Vec::new();
+        for (key, value) in pairs {
+            if kept.len() == LABELS_MAX {
+                return Err(IdError::TooManyLabels { len: LABELS_MAX + 1, max: LABELS_MAX });
+            }
+            check_label(key.as_ref(), value.as_ref())?;
+            kept.push((key.as_ref().into(), value.as_ref().into()));
+        }
+        kept.sort_unstable();
+        if let Some(twice) = kept.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(IdError::DuplicateLabel { key: twice[0].0.to_string() });
+        }
+        Ok(Self(kept.into()))
+    }
+
+    /// The pairs in order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// The value under `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.iter().find(|(k, _)| *k == key).map(|(_, value)| value)
+    }
+
+    /// True for a series without labels.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn check_label(key: &str, value: &str) -> Result<(), IdError> {
+    check("label key", key, LABEL_KEY_BYTES_MAX, "letters, digits and '_.-'", |c| {
+        c.is_ascii_alphanumeric() || "_.-".contains(c)
+    })?;
+    if value.is_empty() {
+        return Ok(());
+    }
+    check("label value", value, LABEL_VALUE_BYTES_MAX, "anything but control characters", |c| {
+        !c.is_control()
+    })
+}
+
+impl TryFrom<BTreeMap<String, String>> for Labels {
+    type Error = IdError;
+    fn try_from(map: BTreeMap<String, String>) -> Result<Self, IdError> {
+        Self::new(map)
+    }
+}
+
+impl From<Labels> for BTreeMap<String, String> {
+    fn from(labels: Labels) -> Self {
+        labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+}
+
+/// An operation together with its labels: what one histogram, counter or gauge belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Series {
+    /// What was timed or counted.
+    pub operation: Operation,
+    /// The labels it came with.
+    pub labels: Labels,
+}
+
+impl Series {
+    /// A series without labels.
+    #[must_use]
+    pub fn plain(operation: Operation) -> Self {
+        Self { operation, labels: Labels::default() }
+    }
+}
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.operation.fmt(f)?;
+        if self.labels.is_empty() {
+            return Ok(());
+        }
+        let pairs: Vec<String> = self.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        write!(f, "{{{}}}", pairs.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_break_a_subject_are_refused() {
+        for bad in ["", "a.b", "a b", "a*", ">", "ü", "a\n"] {
+            assert!(NodeName::new(bad).is_err(), "{bad:?} was accepted");
+        }
+        assert_eq!(NodeName::new("rack-1_b").unwrap().as_str(), "rack-1_b");
+    }
+
+    #[test]
+    fn a_name_of_the_greatest_length_fits_and_one_more_does_not() {
+        assert!(NodeName::new("n".repeat(TOKEN_BYTES_MAX)).is_ok());
+        assert_eq!(
+            NodeName::new("n".repeat(TOKEN_BYTES_MAX + 1)),
+            Err(IdError::TooLong {
+                what: "node name",
+                len: TOKEN_BYTES_MAX + 1,
+                max: TOKEN_BYTES_MAX
+            })
+        );
+    }
+
+    #[test]
+    fn a_host_name_becomes_a_node_name() {
+        assert_eq!(NodeName::from_host("gpu7.rack.example").unwrap().as_str(), "gpu7-rack-example");
+        assert_eq!(NodeName::from_host(""), None);
+    }
+
+    #[test]
+    fn labels_are_one_set_whatever_their_order() {
+        let one = Labels::new([("b", "2"), ("a", "1")]).unwrap();
+        let two = Labels::new([("a", "1"), ("b", "2")]).unwrap();
+        assert_eq!(one, two);
+        assert_eq!(one.get("b"), Some("2"));
+        assert_eq!(one.iter().next(), Some(("a", "1")));
+    }
+
+    #[test]
+    fn repeated_and_excess_labels_are_refused() {
+        assert_eq!(
+            Labels::new([("a", "1"), ("a", "2")]),
+            Err(IdError::DuplicateLabel { key: "a".into() })
+        );
+        let many = (0..=LABELS_MAX).map(|i| (format!("k{i}"), "v"));
+        assert!(matches!(Labels::new(many), Err(IdError::TooManyLabels { .. })));
+    }
+}

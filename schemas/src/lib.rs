@@ -1,0 +1,13 @@
+//! The words of the mesh, as types: no runtime, no sockets, no files.
+//!
+//! Read in this order: [`ids`] and [`subject`] say who speaks and where, [`histogram`] what a
+//! latency looks like, [`wire`] how it travels, [`budget`] and [`alert`] what is made of it.
+//! [`limits`] bounds all of them. [`clock`] is the one impure file and the only one in the
+//! workspace that may ask what time it is.
+
+pub mod clock;
+pub mod hardware;
+pub mod ids;
+pub mod limits;
+pub mod subject;
+pub mod time;

@@ -1,0 +1,137 @@
+//! Every bound in the mesh, in one place: nothing grows past a number written here.
+//!
+//! A bound that a user may lower or raise is a default here and a key in a config file; the
+//! hard bounds of the wire are fixed for the life of a schema version.
+
+/// What one message may hold. Readers check these before they allocate.
+pub mod wire {
+    /// Bytes of one message. The broker's own default limit is 1 MiB; half of it leaves room
+    /// for headers and for brokers that were set lower.
+    pub const MESSAGE_BYTES_MAX: usize = 512 * 1024;
+    /// A message is closed and the next begun once its series take this many bytes, so that a
+    /// last large histogram still fits under [`MESSAGE_BYTES_MAX`].
+    pub const MESSAGE_BYTES_SPLIT: usize = 256 * 1024;
+    /// Series of one kind (histograms, counters, gauges, readings) in one message.
+    pub const SERIES_MAX: usize = 4_096;
+    /// Labels of one series.
+    pub const LABELS_MAX: usize = 16;
+    /// Bytes of a label's key.
+    pub const LABEL_KEY_BYTES_MAX: usize = 64;
+    /// Bytes of a label's value.
+    pub const LABEL_VALUE_BYTES_MAX: usize = 128;
+    /// Bytes of an operation's name.
+    pub const OPERATION_BYTES_MAX: usize = 128;
+    /// Bytes of a mesh, node or rule name. A subject of five of them stays far below the
+    /// broker's 4 KiB control line.
+    pub const TOKEN_BYTES_MAX: usize = 64;
+    /// Reasons in one message's account of lost samples.
+    pub const LOSS_REASONS_MAX: usize = 16;
+    /// Length of one interval that a reader accepts, in nanoseconds (one day).
+    pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
+}
+
+/// What a node may hold.
+pub mod node {
+    use std::time::Duration;
+
+    /// Length of an interval.
+    pub const INTERVAL: Duration = Duration::from_secs(1);
+    /// Bytes of one datagram that are read; the largest UDP payload.
+    pub const DATAGRAM_BYTES_MAX: usize = 65_535;
+    /// Datagrams read from one socket before the driver looks at anything else.
+    pub const DATAGRAMS_PER_WAKE: usize = 256;
+    /// Receive buffer asked of the kernel for each socket, in bytes.
+    pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+    /// Series (histograms, counters and gauges together) in one interval.
+    pub const SERIES_MAX: usize = 2_000;
+    /// Samples that one value may stand for (sample rate 1e-6).
+    pub const WEIGHT_MAX: f64 = 1e6;
+    /// Messages held until the broker has acknowledged them; one more is dropped and counted.
+    pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
+    /// Bytes held until the broker has acknowledged them.
+    pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+    /// Messages sent and not yet acknowledged.
+    pub const IN_FLIGHT_MAX: usize = 64;
+    /// Wait for one acknowledgement before the same bytes are sent again.
+    pub const ACK_WAIT: Duration = Duration::from_secs(5);
+    /// Wait for the outbox to empty after SIGTERM.
+    pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
+    /// Readings in one hardware sample.
+    pub const READINGS_MAX: usize = 1_024;
+    /// Age at which a hardware sample no longer counts as current.
+    pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
+}
+
+/// What the connection to the broker may hold.
+pub mod bus {
+    use std::time::Duration;
+
+    /// Commands inside the NATS client; small, because what waits there cannot be counted.
+    pub const CLIENT_COMMANDS_MAX: usize = 256;
+    /// Messages buffered for one subscription. Counted in messages, not bytes, by the client.
+    pub const SUBSCRIPTION_MESSAGES_MAX: usize = 256;
+    /// Messages handed over and not yet written.
+    pub const PUBLISH_QUEUE_MAX: usize = 128;
+    /// Events that wait for the driver.
+    pub const EVENTS_MAX: usize = 512;
+    /// Wait for the NATS client to take one message.
+    pub const HAND_OVER_WAIT: Duration = Duration::from_secs(1);
+    /// Time between two probes of the broker.
+    pub const PROBE_EVERY: Duration = Duration::from_secs(1);
+    /// Silence after which a connected broker counts as stalled.
+    pub const STALL_AFTER: Duration = Duration::from_secs(3);
+    /// Longest pause between two attempts to connect.
+    pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
+    /// Wait for a connection or for an answer of the JetStream API.
+    pub const REQUEST_WAIT: Duration = Duration::from_secs(5);
+    /// Age at which a stream forgets a message.
+    pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+    /// Bytes at which a stream forgets its oldest messages.
+    pub const STREAM_BYTES_MAX: i64 = 1024 * 1024 * 1024;
+    /// Span within which the broker recognises a message sent twice.
+    pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+}
+
+/// What an aggregator may hold.
+pub mod aggregator {
+    use std::time::Duration;
+
+    /// Nodes known at one time.
+    pub const NODES_MAX: usize = 10_000;
+    /// Operations known for one node, and for the fleet.
+    pub const OPERATIONS_MAX: usize = 256;
+    /// Counter and gauge series known for one node.
+    pub const NODE_SERIES_MAX: usize = 2_048;
+    /// Incarnations remembered for one node; older ones are merged no more.
+    pub const INCARNATIONS_MAX: usize = 16;
+    /// Holes remembered in one incarnation's run of sequence numbers.
+    pub const SEQ_HOLES_MAX: usize = 1_024;
+    /// Alert changes kept for the summary.
+    pub const ALERT_HISTORY_MAX: usize = 256;
+    /// Alert changes that wait for the bus.
+    pub const NOTICES_MAX: usize = 1_024;
+    /// Budgets in one configuration.
+    pub const BUDGETS_MAX: usize = 256;
+    /// Messages merged before the driver looks at anything else.
+    pub const MESSAGES_PER_WAKE: usize = 64;
+    /// Time between two evaluations of all budgets.
+    pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
+    /// Silence after which a node counts as silent.
+    pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
+    /// Silence after which a node that said farewell is forgotten.
+    pub const NODE_FORGET_AFTER: Duration = Duration::from_secs(3_600);
+    /// How far ahead of the aggregator's clock a snapshot may begin.
+    pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
+}
+
+/// What every HTTP server of the mesh may take on.
+pub mod http {
+    use std::time::Duration;
+
+    /// Bytes of one request's body.
+    pub const BODY_BYTES_MAX: usize = 64 * 1024;
+    /// Time one request may take.
+    pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+    /// Questions that wait for the driver.
+    pub const QUERIES_MAX: usize = 64;
+}

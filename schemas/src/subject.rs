@@ -1,0 +1,205 @@
+//! Subjects of the mesh: built and parsed here, so that the two can never disagree.
+//!
+//! ```text
+//! plimsoll.v1.<mesh>.<lane>.<node>.<kind>     snapshots: node -> aggregator
+//! plimsoll.v1.<mesh>.alert.<rule>             notices: aggregator -> anyone
+//! ```
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::ids::{IdError, MeshName, NodeName, RuleName};
+
+/// First two tokens of every subject of this wire version.
+pub const PREFIX: &str = "plimsoll.v1";
+
+/// Which stream a snapshot travels in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lane {
+    /// Everyday traffic.
+    Normal,
+    /// What was rerouted because the normal lane backs up; read first.
+    Emergency,
+}
+
+impl Lane {
+    /// Both lanes, in the order in which they are read.
+    pub const ALL: [Self; 2] = [Self::Emergency, Self::Normal];
+
+    /// The lane's token in a subject and its value as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
+/// What a message's body holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Histograms, counters and gauges of one interval.
+    Latency,
+    /// Sensor readings.
+    Hardware,
+    /// The node's own account of its way to the broker.
+    Bus,
+    /// Something that happened once.
+    Event,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Latency, Self::Hardware, Self::Bus, Self::Event];
+
+    /// The kind's token in a subject and its value as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Hardware => "hardware",
+            Self::Bus => "bus",
+            Self::Event => "event",
+        }
+    }
+}
+
+/// Where one snapshot is published.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotSubject {
+    /// The mesh.
+    pub mesh: MeshName,
+    /// The lane, and with it the stream.
+    pub lane: Lane,
+    /// The publishing node; its broker credentials allow no other name here.
+    pub node: NodeName,
+    /// What the payload holds.
+    pub kind: Kind,
+}
+
+/// Why a subject was not one of ours.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SubjectError {
+    /// Not `plimsoll.v1` with the right number of tokens.
+    #[error("subject is not {PREFIX}.<mesh>.<lane>.<node>.<kind>")]
+    Shape,
+    /// A lane that this version does not know.
+    #[error("lane {0:?} is neither normal nor emergency")]
+    Lane(String),
+    /// A kind that this version does not know.
+    #[error("kind {0:?} is none of latency, hardware, bus, event")]
+    Kind(String),
+    /// A token that is no name.
+    #[error("subject: {0}")]
+    Name(#[from] IdError),
+}
+
+impl fmt::Display for SnapshotSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mesh, lane, node, kind } = self;
+        write!(f, "{PREFIX}.{mesh}.{}.{node}.{}", lane.as_str(), kind.as_str())
+    }
+}
+
+impl std::str::FromStr for SnapshotSubject {
+    type Err = SubjectError;
+
+    fn from_str(text: &str) -> Result<Self, SubjectError> {
+        let rest = text.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix('.'));
+        let mut tokens = rest.ok_or(SubjectError::Shape)?.split('.');
+        let mut next = || tokens.next().ok_or(SubjectError::Shape);
+        let (mesh, lane, node, kind) = (next()?, next()?, next()?, next()?);
+        if tokens.next().is_some() {
+            return Err(SubjectError::Shape);
+        }
+        Ok(Self {
+            mesh: MeshName::new(mesh)?,
+            lane: Lane::ALL
+                .into_iter()
+                .find(|known| known.as_str() == lane)
+                .ok_or_else(|| SubjectError::Lane(lane.to_owned()))?,
+            node: NodeName::new(node)?,
+            kind: Kind::ALL
+                .into_iter()
+                .find(|known| known.as_str() == kind)
+                .ok_or_else(|| SubjectError::Kind(kind.to_owned()))?,
+        })
+    }
+}
+
+/// All snapshots of one lane: the subject filter of that lane's stream.
+#[must_use]
+pub fn lane_filter(mesh: &MeshName, lane: Lane) -> String {
+    format!("{PREFIX}.{mesh}.{}.>", lane.as_str())
+}
+
+/// All notices of one mesh.
+#[must_use]
+pub fn alert_filter(mesh: &MeshName) -> String {
+    format!("{PREFIX}.{mesh}.alert.*")
+}
+
+/// Where notices about one rule are published.
+#[must_use]
+pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
+    format!("{PREFIX}.{mesh}.alert.{rule}")
+}
+
+/// The name of one lane's stream; stream names may hold no dots.
+#[must_use]
+pub fn lane_stream(mesh: &MeshName, lane: Lane) -> String {
+    format!("PLIMSOLL_{mesh}_{}", lane.as_str())
+}
+
+/// The name of the stream that keeps notices.
+#[must_use]
+pub fn alert_stream(mesh: &MeshName) -> String {
+    format!("PLIMSOLL_{mesh}_alert")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parsing_undoes_building(
+            mesh in "[A-Za-z0-9_-]{1,64}",
+            node in "[A-Za-z0-9_-]{1,64}",
+            lane in prop::sample::select(&Lane::ALL[..]),
+            kind in prop::sample::select(&Kind::ALL[..]),
+        ) {
+            let subject = SnapshotSubject {
+                mesh: MeshName::new(mesh).unwrap(),
+                lane,
+                node: NodeName::new(node).unwrap(),
+                kind,
+            };
+            prop_assert_eq!(subject.to_string().parse(), Ok(subject));
+        }
+
+        #[test]
+        fn building_undoes_parsing(text in "(plimsoll\\.v1\\.)?[a-z*>. ]{0,40}") {
+            if let Ok(subject) = text.parse::<SnapshotSubject>() {
+                prop_assert_eq!(subject.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_subjects_are_refused_with_the_part_at_fault() {
+        let parse = |text: &str| text.parse::<SnapshotSubject>();
+        assert_eq!(parse("plimsoll.v2.m.normal.n.bus"), Err(SubjectError::Shape));
+        assert_eq!(parse("plimsoll.v1.m.normal.n"), Err(SubjectError::Shape));
+        assert_eq!(parse("plimsoll.v1.m.normal.n.bus.x"), Err(SubjectError::Shape));
+        assert_eq!(parse("plimsoll.v1.m.fast.n.bus"), Err(SubjectError::Lane("fast".into())));
+        assert_eq!(parse("plimsoll.v1.m.normal.n.cpu"), Err(SubjectError::Kind("cpu".into())));
+    }
+}
