@@ -165,6 +165,10 @@ checked_name!(
     RuleName, "rule name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
 );
 checked_name!(
+    /// Why samples were lost; a new version may know reasons that an old one does not.
+    LossReason, "loss reason", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
+);
+checked_name!(
     /// What was timed or counted, such as `epoch_hook`.
     Operation, "operation", OPERATION_BYTES_MAX, "letters, digits and '_.:/-'",
     |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c)

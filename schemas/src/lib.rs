@@ -5,9 +5,15 @@
 //! [`limits`] bounds all of them. [`clock`] is the one impure file and the only one in the
 //! workspace that may ask what time it is.
 
+pub mod alert;
+pub mod budget;
 pub mod clock;
 pub mod hardware;
+pub mod histogram;
 pub mod ids;
 pub mod limits;
+pub mod settings;
 pub mod subject;
+pub mod summary;
 pub mod time;
+pub mod wire;

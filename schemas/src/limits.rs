@@ -26,6 +26,8 @@ pub mod wire {
     pub const TOKEN_BYTES_MAX: usize = 64;
     /// Reasons in one message's account of lost samples.
     pub const LOSS_REASONS_MAX: usize = 16;
+    /// Samples in one histogram of one message; 2^40 cannot overflow any total.
+    pub const SAMPLES_MAX: u64 = 1 << 40;
     /// Length of one interval that a reader accepts, in nanoseconds (one day).
     pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
 }
@@ -60,6 +62,22 @@ pub mod node {
     pub const READINGS_MAX: usize = 1_024;
     /// Age at which a hardware sample no longer counts as current.
     pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
+    /// Time between two hardware samples.
+    pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
+    /// Time between two looks for hardware that comes and goes: an NVML driver, hwmon chips.
+    pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
+    /// Wait for the sampler's threads to end; one that hangs in a driver is left behind.
+    pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
+    /// CPU cores that are read one by one.
+    pub const CORES_MAX: usize = 512;
+    /// GPUs that are read.
+    pub const GPUS_MAX: usize = 16;
+    /// Mounted file systems that are read.
+    pub const DISKS_MAX: usize = 32;
+    /// Network interfaces that are read.
+    pub const INTERFACES_MAX: usize = 64;
+    /// Components whose temperature is read.
+    pub const COMPONENTS_MAX: usize = 64;
 }
 
 /// What the connection to the broker may hold.

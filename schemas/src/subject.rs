@@ -49,13 +49,11 @@ pub enum Kind {
     Hardware,
     /// The node's own account of its way to the broker.
     Bus,
-    /// Something that happened once.
-    Event,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Latency, Self::Hardware, Self::Bus, Self::Event];
+    pub const ALL: [Self; 3] = [Self::Latency, Self::Hardware, Self::Bus];
 
     /// The kind's token in a subject and its value as a label.
     #[must_use]
@@ -64,7 +62,6 @@ impl Kind {
             Self::Latency => "latency",
             Self::Hardware => "hardware",
             Self::Bus => "bus",
-            Self::Event => "event",
         }
     }
 }
@@ -92,7 +89,7 @@ pub enum SubjectError {
     #[error("lane {0:?} is neither normal nor emergency")]
     Lane(String),
     /// A kind that this version does not know.
-    #[error("kind {0:?} is none of latency, hardware, bus, event")]
+    #[error("kind {0:?} is none of latency, hardware, bus")]
     Kind(String),
     /// A token that is no name.
     #[error("subject: {0}")]

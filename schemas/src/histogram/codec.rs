@@ -1,0 +1,270 @@
+//! Bucket counts as standard HdrHistogram V2 bytes.
+//!
+//! Writing is the `hdrhistogram` crate's own serializer, so that any HdrHistogram library can
+//! read what a node sends. Reading is ours: that crate's reader believes the lengths it is
+//! told (a 40-byte message makes it reserve 4 GiB) and panics on some zero runs.
+
+use hdrhistogram::Histogram as Reference;
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+use thiserror::Error;
+
+use super::counts::Counts;
+use super::layout::{self, DIGITS, LOW_NS, MAX_NS};
+use crate::limits::wire::SAMPLES_MAX;
+
+/// First four bytes of an uncompressed V2 histogram.
+const COOKIE: u32 = 0x1c84_9313;
+const HEADER_BYTES: usize = 40;
+
+/// Why V2 bytes were refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum CodecError {
+    /// Shorter than the fixed header.
+    #[error("{0} bytes are too few for a V2 histogram header of {HEADER_BYTES}")]
+    Short(usize),
+    /// Another format, or a compressed histogram.
+    #[error("cookie {0:#010x} is not an uncompressed V2 histogram")]
+    Cookie(u32),
+    /// The payload's stated length is not the number of bytes that follow.
+    #[error("payload says {stated} bytes but {present} follow")]
+    Length {
+        /// What the header says.
+        stated: u64,
+        /// What is there.
+        present: usize,
+    },
+    /// Any header field that differs from the one layout of the mesh.
+    #[error("{field} differs from the mesh's layout (1 us to 1 h in ns, 3 digits)")]
+    Layout {
+        /// The field at fault.
+        field: &'static str,
+    },
+    /// The payload ends inside a number.
+    #[error("payload ends inside a number")]
+    Truncated,
+    /// Counts run past the last bucket.
+    #[error("counts run past the last bucket")]
+    OutOfRange,
+    /// More samples than one snapshot may hold.
+    #[error("more than {SAMPLES_MAX} samples")]
+    TooMany,
+}
+
+/// Writes histograms; keeps its buffers between calls.
+pub struct Encoder {
+    scratch: Reference<u64>,
+    serializer: V2Serializer,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self { scratch: reference(), serializer: V2Serializer::new() }
+    }
+}
+
+impl Encoder {
+    /// The V2 bytes of `counts`.
+    #[must_use]
+    pub fn encode(&mut self, counts: &Counts) -> Vec<u8> {
+        self.scratch.reset();
+        for (index, n) in counts.iter() {
+            self.scratch
+                .record_n(layout::lowest(index), n)
+                .expect("a bucket of the layout is within the reference histogram's range");
+        }
+        let mut bytes = Vec::new();
+        self.serializer
+            .serialize(&self.scratch, &mut bytes)
+            .expect("writing to a vector cannot fail and counts stay below 2^63");
+        bytes
+    }
+}
+
+/// An empty histogram of the reference library in the mesh's layout.
+#[must_use]
+pub fn reference() -> Reference<u64> {
+    Reference::new_with_bounds(LOW_NS, MAX_NS, DIGITS).expect("the layout's bounds are valid")
+}
+
+/// Reads V2 bytes; on an error nothing was allocated beyond a few pages.
+///
+/// Returns the counts and how many samples they hold.
+///
+/// # Errors
+/// On anything but an uncompressed V2 histogram of the mesh's layout that is complete, in
+/// range, and free of trailing bytes.
+pub fn decode(bytes: &[u8]) -> Result<(Counts, u64), CodecError> {
+    let mut payload = check_header(bytes)?;
+    let mut counts = Counts::default();
+    let (mut index, mut total) = (0_usize, 0_u64);
+    while !payload.is_empty() {
+        let number = read_zigzag(&mut payload)?;
+        let Ok(n) = u64::try_from(number) else {
+            index = skip(index, number.unsigned_abs())?;
+            continue;
+        };
+        if index >= layout::LEN {
+            return Err(CodecError::OutOfRange);
+        }
+        total = total.checked_add(n).filter(|t| *t <= SAMPLES_MAX).ok_or(CodecError::TooMany)?;
+        counts.add(index, n);
+        index += 1;
+    }
+    Ok((counts, total))
+}
+
+fn skip(index: usize, zeros: u64) -> Result<usize, CodecError> {
+    usize::try_from(zeros)
+        .ok()
+        .and_then(|zeros| index.checked_add(zeros))
+        .filter(|index| *index <= layout::LEN)
+        .ok_or(CodecError::OutOfRange)
+}
+
+fn check_header(bytes: &[u8]) -> Result<&[u8], CodecError> {
+    let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(CodecError::Short(bytes.len()));
+    };
+    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
+    let long = |at: usize| (u64::from(word(at)) << 32) | u64::from(word(at + 4));
+    if word(0) != COOKIE {
+        return Err(CodecError::Cookie(word(0)));
+    }
+    if usize::try_from(word(4)) != Ok(payload.len()) {
+        return Err(CodecError::Length { stated: word(4).into(), present: payload.len() });
+    }
+    let fields = [
+        ("normalizing offset", u64::from(word(8)) == 0),
+        ("significant digits", word(12) == u32::from(DIGITS)),
+        ("lowest value", long(16) == LOW_NS),
+        ("highest value", long(24) == MAX_NS),
+        ("conversion ratio", long(32) == 1.0_f64.to_bits()),
+    ];
+    match fields.into_iter().find(|(_, right)| !right) {
+        Some((field, _)) => Err(CodecError::Layout { field }),
+        None => Ok(payload),
+    }
+}
+
+/// Reads one ZigZag LEB128-64b9B number: seven bits a byte, the ninth byte whole.
+fn read_zigzag(bytes: &mut &[u8]) -> Result<i64, CodecError> {
+    let mut value = 0_u64;
+    for position in 0..9 {
+        let (first, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
+        *bytes = rest;
+        if position == 8 {
+            value |= u64::from(*first) << 56;
+            break;
+        }
+        value |= u64::from(first & 0x7f) << (7 * position);
+        if first & 0x80 == 0 {
+            break;
+        }
+    }
+    Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::serialization::Deserializer;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counts(pairs: &[(usize, u64)]) -> Counts {
+        let mut counts = Counts::default();
+        pairs.iter().for_each(|(index, n)| counts.add(*index, *n));
+        counts
+    }
+
+    fn good() -> Vec<u8> {
+        Encoder::default().encode(&counts(&[(3, 1), (2_000, 300), (9_000, 7)]))
+    }
+
+    fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut message = good();
+        message[at..at + bytes.len()].copy_from_slice(bytes);
+        message
+    }
+
+    fn with_payload(payload: &[u8]) -> Vec<u8> {
+        let mut message = good()[..HEADER_BYTES].to_vec();
+        message[4..8].copy_from_slice(&u32::try_from(payload.len()).unwrap().to_be_bytes());
+        message.extend_from_slice(payload);
+        message
+    }
+
+    #[test]
+    fn every_wrong_header_field_is_named() {
+        assert_eq!(decode(&[]), Err(CodecError::Short(0)));
+        assert_eq!(decode(&with(0, &[0; 4])), Err(CodecError::Cookie(0)));
+        assert!(matches!(decode(&with(4, &[0xff; 4])), Err(CodecError::Length { .. })));
+        for (at, field) in [
+            (8, "normalizing offset"),
+            (12, "significant digits"),
+            (16, "lowest value"),
+            (24, "highest value"),
+            (32, "conversion ratio"),
+        ] {
+            assert_eq!(decode(&with(at, &[0x7f])), Err(CodecError::Layout { field }));
+        }
+    }
+
+    #[test]
+    fn payloads_that_lie_are_refused() {
+        let largest_run = [0xff_u8; 9];
+        for (payload, error) in [
+            (&[0x80_u8][..], CodecError::Truncated),
+            (&largest_run[..], CodecError::OutOfRange),
+            (&[0xfd, 0xff, 0xff, 0x7f, 0x02], CodecError::OutOfRange),
+            (&[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], CodecError::TooMany),
+        ] {
+            assert_eq!(decode(&with_payload(payload)), Err(error));
+        }
+    }
+
+    #[test]
+    fn trailing_bytes_are_refused() {
+        let mut message = good();
+        message.push(0);
+        assert!(matches!(decode(&message), Err(CodecError::Length { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_undoes_encoding(
+            pairs in prop::collection::vec((0..layout::LEN, 1..1_000_000_u64), 0..100),
+        ) {
+            let counts = counts(&pairs);
+            let total = counts.iter().map(|(_, n)| n).sum();
+            prop_assert_eq!(decode(&Encoder::default().encode(&counts)), Ok((counts, total)));
+        }
+
+        #[test]
+        fn the_reference_library_reads_what_we_write(
+            pairs in prop::collection::vec((0..layout::LEN, 1..1_000_u64), 1..100),
+        ) {
+            let counts = counts(&pairs);
+            let bytes = Encoder::default().encode(&counts);
+            let read: Reference<u64> =
+                Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
+            for (index, n) in counts.iter() {
+                prop_assert_eq!(read.count_at(layout::lowest(index)), n);
+            }
+        }
+
+        #[test]
+        fn hostile_payloads_never_panic(payload in prop::collection::vec(any::<u8>(), 0..400)) {
+            if let Ok((counts, total)) = decode(&with_payload(&payload)) {
+                prop_assert_eq!(counts.iter().map(|(_, n)| n).sum::<u64>(), total);
+            }
+        }
+
+        #[test]
+        fn one_flipped_bit_never_panics(bit in 0..good().len() * 8) {
+            let mut message = good();
+            message[bit / 8] ^= 1 << (bit % 8);
+            let _: Result<_, CodecError> = decode(&message);
+        }
+    }
+}

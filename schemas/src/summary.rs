@@ -1,0 +1,198 @@
+//! What an aggregator knows, as its HTTP interface tells it at `/metrics/summary`.
+//!
+//! The operator's command, the drills and the tests read these types; scripts read the JSON.
+//! Times are nanoseconds here, since readers compare them with raw samples exactly.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::alert::{AlertState, Notice, Scope};
+use crate::budget::Window;
+
+/// Everything at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The mesh.
+    pub mesh: String,
+    /// The aggregator's version.
+    pub version: String,
+    /// The moment, in seconds since 1970.
+    pub at_seconds: f64,
+    /// False while the stream's past is still being read.
+    pub ready: bool,
+    /// `jetstream`, `core`, or `disconnected`.
+    pub broker: String,
+    /// Every node ever heard and not yet forgotten.
+    pub nodes: Vec<NodeRow>,
+    /// Every operation, for the fleet and for each node.
+    pub operations: Vec<OperationRow>,
+    /// Every budget, judged for the fleet and for each node.
+    pub budgets: Vec<BudgetRow>,
+    /// The latest changes of alerts, oldest first.
+    pub changes: Vec<Notice>,
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Its name.
+    pub node: String,
+    /// `heard`, `silent`, or `left`.
+    pub presence: Presence,
+    /// When it was last heard, in seconds since 1970 on the aggregator's clock.
+    pub last_heard_seconds: f64,
+    /// Its account of samples over all incarnations.
+    pub ledger: Ledger,
+    /// Messages in its outbox when it last told.
+    pub outbox_messages: u64,
+    /// The most there were in the interval that it last told of.
+    pub outbox_messages_max: u64,
+    /// Messages it had to drop.
+    pub dropped: u64,
+}
+
+/// Whether a node is to be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    /// It speaks.
+    Heard,
+    /// It should speak and does not.
+    Silent,
+    /// It said farewell.
+    Left,
+}
+
+impl Presence {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Heard, Self::Silent, Self::Left];
+
+    /// The value as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Heard => "heard",
+            Self::Silent => "silent",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// The account in which every sample is merged, held, or lost for a named reason.
+///
+/// `recorded = merged + held + unaccounted + sum(lost)`, always.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Samples that the node says it put into snapshots.
+    pub recorded: u64,
+    /// Of those, samples merged here.
+    pub merged: u64,
+    /// Samples in snapshots that are still to come: in the node's outbox or in the broker.
+    pub held: u64,
+    /// Samples missing from an incarnation that has ended: nobody holds them any more.
+    pub unaccounted: u64,
+    /// Samples that the node gave up, by reason.
+    pub lost: BTreeMap<String, u64>,
+}
+
+impl Ledger {
+    /// True when every sample is merged or lost for a stated reason.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.held == 0 && self.unaccounted == 0
+    }
+}
+
+/// One operation in one scope.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRow {
+    /// The fleet or a node.
+    pub scope: Scope,
+    /// The operation.
+    pub operation: String,
+    /// All samples ever merged.
+    pub total: Quantiles,
+    /// The samples of each window.
+    pub windows: BTreeMap<Window, WindowRow>,
+}
+
+/// One operation in one window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowRow {
+    /// Its figures.
+    #[serde(flatten)]
+    pub quantiles: Quantiles,
+    /// Nodes whose samples are in it.
+    pub nodes: u64,
+    /// Nodes that are expected to speak.
+    pub nodes_expected: u64,
+}
+
+/// Figures of one distribution; absent quantiles mean no samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Number of samples, exact.
+    pub count: u64,
+    /// Their mean in nanoseconds, rounded down.
+    pub mean_ns: u64,
+    /// The smallest, exact.
+    pub min_ns: u64,
+    /// The largest, exact.
+    pub max_ns: u64,
+    /// Median: the upper end of its bucket.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile: the upper end of its bucket.
+    pub p99_ns: Option<u64>,
+}
+
+/// One budget judged in one scope.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BudgetRow {
+    /// The budget.
+    pub budget: String,
+    /// Its operation.
+    pub operation: String,
+    /// The fleet or a node.
+    pub scope: Scope,
+    /// The quantile that is judged.
+    pub quantile: f64,
+    /// The limit in nanoseconds.
+    pub limit_ns: u64,
+    /// The window.
+    pub window: Window,
+    /// Samples in the window.
+    pub samples: u64,
+    /// The quantile's value, when there are samples.
+    pub value_ns: Option<u64>,
+    /// Its lower confidence bound.
+    pub lower_ns: Option<u64>,
+    /// What the evidence says.
+    pub verdict: Verdict,
+    /// Where the alert stands.
+    pub alert: AlertState,
+}
+
+/// What the samples of one window say about one budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Too few samples to say anything; never read as "fine".
+    Insufficient,
+    /// Not shown to be above the limit.
+    Within,
+    /// Above the limit, with the confidence that the budget asks for.
+    Breach,
+}
+
+impl Verdict {
+    /// The verdict as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Insufficient => "insufficient",
+            Self::Within => "within",
+            Self::Breach => "breach",
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Why bytes from the bus were refused; each variant has a stable reason for the counter.
+
+use thiserror::Error;
+
+use crate::histogram::codec::CodecError;
+use crate::ids::IdError;
+
+/// A message that cannot be merged.
+#[derive(Debug, Error, PartialEq)]
+pub enum WireError {
+    /// Larger than any message of this version.
+    #[error("{bytes} bytes, more than {max}")]
+    TooLarge {
+        /// Size of the payload.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// Not MessagePack of the expected shape.
+    #[error("not a snapshot: {0}")]
+    Shape(String),
+    /// A version that this reader does not know.
+    #[error("schema {0} is not {schema}", schema = super::SCHEMA)]
+    Schema(u16),
+    /// Bytes after the end of the map.
+    #[error("{0} bytes after the end")]
+    Trailing(usize),
+    /// The payload names another node than the subject.
+    #[error("payload of node {payload} under the subject of node {subject}")]
+    Node {
+        /// Node in the payload.
+        payload: String,
+        /// Node in the subject.
+        subject: String,
+    },
+    /// The payload is of another kind than the subject says.
+    #[error("payload of kind {payload} under a subject of kind {subject}")]
+    Kind {
+        /// Kind in the payload.
+        payload: String,
+        /// Kind in the subject.
+        subject: &'static str,
+    },
+    /// A header or body field out of its bounds.
+    #[error("{field} is out of bounds")]
+    Bounds {
+        /// The field at fault.
+        field: &'static str,
+    },
+    /// A name that is none.
+    #[error(transparent)]
+    Name(#[from] IdError),
+    /// A number that is none.
+    #[error("{field} is not a finite number")]
+    NotFinite {
+        /// The field at fault.
+        field: &'static str,
+    },
+    /// The HDR bytes are no histogram of ours.
+    #[error("histogram of {series}: {source}")]
+    Histogram {
+        /// The series it stands under.
+        series: String,
+        /// What is wrong with it.
+        source: CodecError,
+    },
+    /// The exact figures contradict the bucket counts.
+    #[error("histogram of {series}: {figure} contradicts the bucket counts")]
+    Contradiction {
+        /// The series it stands under.
+        series: String,
+        /// `count`, `min`, `max` or `sum`.
+        figure: &'static str,
+    },
+    /// The same series twice in one message.
+    #[error("series {0} stands twice in one message")]
+    DuplicateSeries(String),
+}
+
+impl WireError {
+    /// A bounded label for counters.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "too_large",
+            Self::Shape(_) => "shape",
+            Self::Schema(_) => "schema",
+            Self::Trailing(_) => "trailing",
+            Self::Node { .. } => "node",
+            Self::Kind { .. } => "kind",
+            Self::Bounds { .. } => "bounds",
+            Self::Name(_) => "name",
+            Self::NotFinite { .. } => "not_finite",
+            Self::Histogram { .. } => "histogram",
+            Self::Contradiction { .. } => "contradiction",
+            Self::DuplicateSeries(_) => "duplicate_series",
+        }
+    }
+}

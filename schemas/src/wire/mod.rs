@@ -1,0 +1,154 @@
+//! Wire version 1: what a node sends and how an aggregator reads it.
+//!
+//! A message is one MessagePack map with named fields: a header that places it (who, which
+//! incarnation, which seq, which interval, how many samples so far) and a body of one kind.
+//! Fields that a reader does not know are skipped, so later versions may add some. Reading
+//! checks the size first and every value after, and returns types that cannot be wrong;
+//! nothing here panics, whatever the bytes.
+
+mod envelope;
+mod error;
+
+pub use envelope::{decode, encode};
+pub use error::WireError;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hardware::Reading;
+use crate::histogram::Histogram;
+use crate::ids::{Incarnation, LossReason, NodeName, Seq, Series};
+use crate::subject::Kind;
+use crate::time::Wall;
+
+/// The schema number that this version writes and reads.
+pub const SCHEMA: u16 = 1;
+
+/// One message: a snapshot of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Who, when, and where in the sequence.
+    pub header: Header,
+    /// What.
+    pub body: Body,
+}
+
+/// What every message says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The node; equal to the one in the subject.
+    pub node: NodeName,
+    /// The run of the node.
+    pub incarnation: Incarnation,
+    /// The message's number within the incarnation, without holes.
+    pub seq: Seq,
+    /// Begin of the interval on the node's clock.
+    pub start: Wall,
+    /// Length of the interval in nanoseconds.
+    pub length_ns: u64,
+    /// The node's ledger up to and including this message.
+    pub totals: Totals,
+    /// True on the last message of an orderly end: after it, silence is no fault.
+    pub last: bool,
+}
+
+/// A node's running ledger within one incarnation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Samples put into snapshots up to and including this one.
+    pub recorded: u64,
+    /// Of those, samples that the node had to give up, by reason.
+    pub lost: BTreeMap<LossReason, u64>,
+}
+
+impl Totals {
+    /// Samples given up for any reason.
+    #[must_use]
+    pub fn lost_sum(&self) -> u64 {
+        self.lost.values().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+}
+
+/// The part of a message that depends on its kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Latencies, counters and gauges.
+    Latency(Latency),
+    /// Sensor readings.
+    Hardware(Hardware),
+    /// The node's way to the broker.
+    Bus(Bus),
+}
+
+impl Body {
+    /// The kind that the subject must name.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Latency(_) => Kind::Latency,
+            Self::Hardware(_) => Kind::Hardware,
+            Self::Bus(_) => Kind::Bus,
+        }
+    }
+
+    /// Samples that this message carries.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        match self {
+            Self::Latency(latency) => {
+                latency.histograms.iter().fold(0, |sum, (_, h)| sum.saturating_add(h.count()))
+            }
+            Self::Hardware(_) | Self::Bus(_) => 0,
+        }
+    }
+}
+
+/// Everything the jobs beside a node reported in one interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// One distribution for each series.
+    pub histograms: Vec<(Series, Histogram)>,
+    /// What each counter grew by in this interval; finite.
+    pub counters: Vec<(Series, f64)>,
+    /// The last value of each gauge; finite.
+    pub gauges: Vec<(Series, f64)>,
+}
+
+/// One sample of the machine's sensors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// At most `limits::wire::SERIES_MAX` readings.
+    pub readings: Vec<Reading>,
+}
+
+/// How the node's messages fare on their way to the broker. Counters run from the start of
+/// the incarnation and count messages: `attempted = published + dropped + refused + held`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bus {
+    /// Messages made.
+    pub attempted: u64,
+    /// Messages that the broker has acknowledged.
+    pub published: u64,
+    /// Messages sent in the emergency lane.
+    pub rerouted: u64,
+    /// Messages given up because the outbox was full.
+    pub dropped: u64,
+    /// Messages that the broker can never take.
+    pub refused: u64,
+    /// Messages sent once more because no acknowledgement came.
+    pub retried: u64,
+    /// Messages in the outbox now.
+    pub outbox_messages: u64,
+    /// The most there were since the last bus message.
+    pub outbox_messages_max: u64,
+    /// Bytes in the outbox now.
+    pub outbox_bytes: u64,
+    /// Connections made after the first.
+    pub reconnects: u64,
+    /// Latest round trip to the broker in nanoseconds, when there is a connection.
+    pub round_trip_ns: Option<u64>,
+    /// Input that the node refused, by reason.
+    pub rejected: BTreeMap<LossReason, u64>,
+}

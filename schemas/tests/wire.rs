@@ -1,0 +1,255 @@
+//! The wire as a reader meets it: what was written comes back, and nothing hostile gets in.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::hardware::{self, Reading, SensorState};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::codec::Encoder;
+use plimsoll_schemas::ids::{
+    Incarnation, Labels, LossReason, MeshName, NodeName, Operation, Seq, Series,
+};
+use plimsoll_schemas::limits::wire::{MESSAGE_BYTES_MAX, SERIES_MAX};
+use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::{
+    Body, Bus, Hardware, Header, Latency, Snapshot, Totals, WireError, decode, encode,
+};
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+
+fn subject(kind: Kind) -> SnapshotSubject {
+    SnapshotSubject {
+        mesh: MeshName::new("m").unwrap(),
+        lane: Lane::Normal,
+        node: NodeName::new("n1").unwrap(),
+        kind,
+    }
+}
+
+fn header() -> Header {
+    Header {
+        node: NodeName::new("n1").unwrap(),
+        incarnation: Incarnation(7),
+        seq: Seq(3),
+        start: Wall(1_700_000_000_000_000_000),
+        length_ns: 1_000_000_000,
+        totals: Totals {
+            recorded: 1_000,
+            lost: BTreeMap::from([(LossReason::new("outbox_full").unwrap(), 5)]),
+        },
+        last: false,
+    }
+}
+
+fn series(name: &str) -> Series {
+    Series {
+        operation: Operation::new(name).unwrap(),
+        labels: Labels::new([("outcome", "hit")]).unwrap(),
+    }
+}
+
+fn latency() -> Snapshot {
+    let mut histogram = Histogram::default();
+    (1..=400_u64).for_each(|ms| histogram.record(ms * 100_000));
+    let body = Body::Latency(Latency {
+        histograms: vec![(series("epoch_hook"), histogram)],
+        counters: vec![(series("epochs"), 20.0)],
+        gauges: vec![(series("loss"), 0.25)],
+    });
+    Snapshot { header: header(), body }
+}
+
+fn bytes_of(snapshot: &Snapshot) -> Vec<u8> {
+    encode(snapshot, &mut Encoder::default())
+}
+
+/// A message as the open map that a foreign or hostile writer could have made.
+type Map = BTreeMap<String, Value>;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Bool(bool),
+    Unsigned(u64),
+    Float(f64),
+    Text(String),
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    List(Vec<Value>),
+    Map(Map),
+    Nothing,
+}
+
+fn changed(snapshot: &Snapshot, path: &[&str], value: Value) -> Vec<u8> {
+    let mut map: Map = rmp_serde::from_slice(&bytes_of(snapshot)).unwrap();
+    set(&mut map, path, value);
+    rmp_serde::to_vec_named(&map).unwrap()
+}
+
+fn set(map: &mut Map, path: &[&str], value: Value) {
+    let (first, rest) = path.split_first().unwrap();
+    if rest.is_empty() {
+        map.insert((*first).to_owned(), value);
+        return;
+    }
+    match map.get_mut(*first) {
+        Some(Value::Map(inner)) => set(inner, rest, value),
+        Some(Value::List(list)) => match list.first_mut() {
+            Some(Value::Map(inner)) => set(inner, rest, value),
+            other => panic!("{first} holds {other:?}"),
+        },
+        other => panic!("{first} is {other:?}"),
+    }
+}
+
+#[test]
+fn every_kind_comes_back_as_it_was() {
+    let hardware = Body::Hardware(Hardware {
+        readings: vec![
+            Reading::ok(&hardware::LOAD1, Labels::default(), 0.5),
+            Reading::absent(
+                &hardware::GPU_POWER_WATTS,
+                Labels::new([("gpu", "0")]).unwrap(),
+                SensorState::Unsupported,
+            ),
+        ],
+    });
+    let bus = Body::Bus(Bus { attempted: 9, round_trip_ns: Some(70_000), ..Bus::default() });
+    for body in [latency().body, hardware, bus] {
+        let snapshot = Snapshot { header: header(), body };
+        assert_eq!(decode(&subject(snapshot.body.kind()), &bytes_of(&snapshot)), Ok(snapshot));
+    }
+}
+
+#[test]
+fn a_sum_beyond_64_bits_comes_back_exact() {
+    let mut histogram = Histogram::default();
+    histogram.record_n(3_600_000_000_000, 1 << 40);
+    let body = Body::Latency(Latency {
+        histograms: vec![(series("slow"), histogram)],
+        ..Latency::default()
+    });
+    let totals = Totals { recorded: 1 << 40, lost: BTreeMap::new() };
+    let snapshot = Snapshot { header: Header { totals, ..header() }, body };
+    assert_eq!(decode(&subject(Kind::Latency), &bytes_of(&snapshot)), Ok(snapshot));
+}
+
+#[test]
+fn fields_of_a_later_version_are_skipped() {
+    let bytes = changed(&latency(), &["mood"], Value::Text("new".into()));
+    assert_eq!(decode(&subject(Kind::Latency), &bytes), Ok(latency()));
+}
+
+#[test]
+fn identity_and_version_are_checked() {
+    let read = |bytes: &[u8]| decode(&subject(Kind::Latency), bytes);
+    assert_eq!(
+        read(&changed(&latency(), &["schema"], Value::Unsigned(2))),
+        Err(WireError::Schema(2))
+    );
+    assert_eq!(
+        read(&rmp_serde::to_vec_named(&BTreeMap::from([("schema", 9)])).unwrap()),
+        Err(WireError::Schema(9))
+    );
+    assert!(matches!(
+        read(&changed(&latency(), &["node"], Value::Text("n2".into()))),
+        Err(WireError::Node { .. })
+    ));
+    assert!(matches!(
+        read(&changed(&latency(), &["kind"], Value::Text("bus".into()))),
+        Err(WireError::Kind { .. })
+    ));
+}
+
+#[test]
+fn trailing_bytes_and_oversize_are_refused() {
+    let mut bytes = bytes_of(&latency());
+    bytes.push(0xc0);
+    assert_eq!(decode(&subject(Kind::Latency), &bytes), Err(WireError::Trailing(1)));
+    let huge = vec![0_u8; MESSAGE_BYTES_MAX + 1];
+    assert!(matches!(decode(&subject(Kind::Latency), &huge), Err(WireError::TooLarge { .. })));
+}
+
+#[test]
+fn every_field_out_of_bounds_is_refused() {
+    let first = |field: &'static str| vec!["body", "histograms", field];
+    let zero = Value::Unsigned(0);
+    let nan = Value::Float(f64::NAN);
+    let table: Vec<(Vec<&str>, Value, &str)> = vec![
+        (vec!["incarnation"], zero.clone(), "bounds"),
+        (vec!["seq"], zero.clone(), "bounds"),
+        (vec!["seq"], Value::Unsigned(u64::MAX), "bounds"),
+        (vec!["start_ns"], Value::Unsigned(u64::MAX), "bounds"),
+        (vec!["length_ns"], zero.clone(), "bounds"),
+        (vec!["length_ns"], Value::Unsigned(u64::MAX), "bounds"),
+        (vec!["recorded"], Value::Unsigned(399), "bounds"),
+        (vec!["recorded"], Value::Unsigned(4), "bounds"),
+        (vec!["lost", "outbox_full"], Value::Unsigned(1_001), "bounds"),
+        (vec!["lost", "a reason"], Value::Unsigned(1), "name"),
+        (first("operation"), Value::Text("a b".into()), "name"),
+        (first("unit"), Value::Text("ms".into()), "bounds"),
+        (first("count"), Value::Unsigned(399), "contradiction"),
+        (first("min_ns"), zero.clone(), "contradiction"),
+        (first("max_ns"), Value::Unsigned(u64::MAX), "contradiction"),
+        (first("sum_ns"), zero, "contradiction"),
+        (first("hdr"), Value::Bytes(vec![1, 2, 3]), "histogram"),
+        (vec!["body", "counters", "value"], nan.clone(), "not_finite"),
+        (vec!["body", "gauges", "value"], nan, "not_finite"),
+        (vec!["body"], Value::Nothing, "shape"),
+    ];
+    for (path, value, reason) in table {
+        let error = decode(&subject(Kind::Latency), &changed(&latency(), &path, value.clone()))
+            .expect_err(&format!("{path:?} = {value:?} was accepted"));
+        assert_eq!(error.reason(), reason, "{path:?} = {value:?}: {error}");
+    }
+}
+
+#[test]
+fn readings_that_contradict_their_state_are_refused() {
+    let mut reading = Reading::ok(&hardware::LOAD1, Labels::default(), 0.5);
+    reading.state = SensorState::Stale;
+    let body = Body::Hardware(Hardware { readings: vec![reading] });
+    let bytes = bytes_of(&Snapshot { header: header(), body });
+    assert_eq!(
+        decode(&subject(Kind::Hardware), &bytes),
+        Err(WireError::Bounds { field: "reading" })
+    );
+}
+
+#[test]
+fn a_series_may_stand_only_once() {
+    let twice = Latency {
+        counters: vec![(series("epochs"), 1.0), (series("epochs"), 2.0)],
+        ..Latency::default()
+    };
+    let bytes = bytes_of(&Snapshot { header: header(), body: Body::Latency(twice) });
+    assert!(matches!(decode(&subject(Kind::Latency), &bytes), Err(WireError::DuplicateSeries(_))));
+}
+
+#[test]
+fn more_series_than_the_bound_are_refused() {
+    let counters = (0..=SERIES_MAX).map(|i| (series(&format!("c{i}")), 1.0)).collect();
+    let body = Body::Latency(Latency { counters, ..Latency::default() });
+    let bytes = bytes_of(&Snapshot { header: header(), body });
+    assert_eq!(decode(&subject(Kind::Latency), &bytes), Err(WireError::Bounds { field: "series" }));
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        for kind in Kind::ALL {
+            prop_assert!(decode(&subject(kind), &bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn a_damaged_message_never_panics(
+        at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = bytes_of(&latency());
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let _: Result<_, _> = decode(&subject(Kind::Latency), &bytes);
+        let cut = cut.index(bytes.len());
+        prop_assert!(decode(&subject(Kind::Latency), &bytes[..cut]).is_err());
+    }
+}
