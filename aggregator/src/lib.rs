@@ -1,1 +1,2 @@
-//! placeholder
+//! scratch
+pub mod core;

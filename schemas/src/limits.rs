@@ -40,6 +40,8 @@ pub mod node {
     pub const INTERVAL: Duration = Duration::from_secs(1);
     /// Bytes of one datagram that are read; the largest UDP payload.
     pub const DATAGRAM_BYTES_MAX: usize = 65_535;
+    /// Bytes of one line in a datagram.
+    pub const LINE_BYTES_MAX: usize = 8_192;
     /// Datagrams read from one socket before the driver looks at anything else.
     pub const DATAGRAMS_PER_WAKE: usize = 256;
     /// Receive buffer asked of the kernel for each socket, in bytes.
@@ -56,6 +58,8 @@ pub mod node {
     pub const IN_FLIGHT_MAX: usize = 64;
     /// Wait for one acknowledgement before the same bytes are sent again.
     pub const ACK_WAIT: Duration = Duration::from_secs(5);
+    /// Pause before a message that the broker did not take is sent again.
+    pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
     /// Wait for the outbox to empty after SIGTERM.
     pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
     /// Readings in one hardware sample.
@@ -94,6 +98,9 @@ pub mod bus {
     pub const EVENTS_MAX: usize = 512;
     /// Wait for the NATS client to take one message.
     pub const HAND_OVER_WAIT: Duration = Duration::from_secs(1);
+    /// Messages handed over and not yet answered. Below [`SUBSCRIPTION_MESSAGES_MAX`]: the client
+    /// drops an answer that finds its subscription full.
+    pub const UNANSWERED_MAX: usize = 192;
     /// Time between two probes of the broker.
     pub const PROBE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a connected broker counts as stalled.
@@ -108,6 +115,31 @@ pub mod bus {
     pub const STREAM_BYTES_MAX: i64 = 1024 * 1024 * 1024;
     /// Span within which the broker recognises a message sent twice.
     pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+    /// Time between two pings of the NATS client itself; three unanswered ones end a connection.
+    pub const PING_EVERY: Duration = Duration::from_secs(2);
+    /// First pause before something is tried again; it doubles up to [`RECONNECT_DELAY_MAX`].
+    pub const RETRY_DELAY_MIN: Duration = Duration::from_millis(25);
+    /// Bytes below which a stream is not worth creating on a broker with little disk.
+    pub const STREAM_BYTES_MIN: i64 = 16 * 1024 * 1024;
+    /// Bytes at which the stream of notices forgets its oldest.
+    pub const ALERT_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+    /// Shortest time between two looks at whether the streams still exist.
+    pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
+    /// Messages asked of the broker at one time; below [`SUBSCRIPTION_MESSAGES_MAX`], so that
+    /// the client never drops one.
+    pub const PULL_MESSAGES_MAX: usize = 128;
+    /// Bytes asked of the broker at one time.
+    pub const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
+    /// Time after which the broker ends a request that it could not fill.
+    pub const PULL_EXPIRES: Duration = Duration::from_secs(5);
+    /// Time between two signs of life of the broker while it has nothing to deliver.
+    pub const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
+    /// Messages read from a stream or a subject that wait for the driver.
+    pub const CURSOR_EVENTS_MAX: usize = 64;
+    /// Time after which the broker forgets a cursor that no longer asks.
+    pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(30);
+    /// Time in which a connection must be closed.
+    pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
 }
 
 /// What an aggregator may hold.
@@ -152,4 +184,36 @@ pub mod http {
     pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
     /// Questions that wait for the driver.
     pub const QUERIES_MAX: usize = 64;
+}
+
+/// What the workload beside a node may hold.
+pub mod workload {
+    use std::time::Duration;
+
+    /// Samples that wait while the node is away; one more is counted as unsent.
+    pub const SAMPLES_MAX: usize = 65_536;
+    /// Wait for a full socket to take one datagram before training goes on.
+    pub const SEND_WAIT: Duration = Duration::from_millis(100);
+    /// Pause after a datagram was not taken, before the next attempt.
+    pub const RETRY_EVERY: Duration = Duration::from_millis(50);
+    /// Wait at exit for the node to take what is queued.
+    pub const EXIT_WAIT: Duration = Duration::from_secs(2);
+    /// Time between two flushes of the raw file.
+    pub const RAW_FLUSH_EVERY: Duration = Duration::from_secs(1);
+    /// Kernels on disk.
+    pub const KERNELS: usize = 8;
+    /// Bytes of one kernel.
+    pub const KERNEL_BYTES: usize = 256 * 1024;
+    /// Kernels in memory; half of all, so that hits and misses both occur.
+    pub const KERNELS_CACHED_MAX: usize = 4;
+    /// Bytes of the commands file that one hook reads; a longer line is no command.
+    pub const COMMANDS_BYTES_MAX: usize = 64 * 1024;
+    /// Milliseconds of extra work that a command may ask of each hook.
+    pub const EXTRA_WORK_MS_MAX: u64 = 10_000;
+    /// Different complaints that are written to standard error.
+    pub const COMPLAINTS_MAX: usize = 64;
+    /// Bytes of one complaint.
+    pub const COMPLAINT_BYTES_MAX: usize = 256;
+    /// Bytes of a Unix socket's path on Linux, without its closing zero.
+    pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 }

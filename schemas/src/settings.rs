@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use thiserror::Error;
-use toml::{Table, Value};
+pub use toml::{Table, Value};
 
 /// One source of settings.
 #[derive(Clone, Debug, PartialEq)]

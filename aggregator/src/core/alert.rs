@@ -1,0 +1,215 @@
+//! The state of every alert: one machine for each (rule, fleet or node, operation).
+//!
+//! ```text
+//! inactive --breach--> pending --fire_after breaches--> firing --clear_after within--> resolved
+//!     ^----- within -----'                                            resolved --breach--> pending
+//! ```
+//!
+//! Too few samples move nothing, in any state: silence is never "clear".
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::summary::Verdict;
+use plimsoll_schemas::time::Mono;
+
+/// How long a resolved alert is shown as such.
+const RESOLVED_SHOWN: Duration = Duration::from_secs(300);
+
+/// How many evaluations in a row it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Breaches until an alert fires.
+    pub fire_after: u32,
+    /// Evaluations within the limit until it resolves.
+    pub clear_after: u32,
+}
+
+/// A move from one state to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The state before.
+    pub from: AlertState,
+    /// The state now.
+    pub to: AlertState,
+}
+
+/// All alerts.
+#[derive(Clone, Debug, Default)]
+pub struct Alerts {
+    entries: BTreeMap<AlertKey, Entry>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    state: AlertState,
+    since: Mono,
+    /// Evaluations in a row that speak for leaving the present state.
+    streak: u32,
+}
+
+impl Alerts {
+    /// Hears one verdict; tells whether the alert moved.
+    pub fn on_verdict(
+        &mut self,
+        now: Mono,
+        key: &AlertKey,
+        verdict: Verdict,
+        patience: Patience,
+    ) -> Option<Change> {
+        if !self.entries.contains_key(key) {
+            self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
+        }
+        let entry = self.entries.get_mut(key)?;
+        let from = entry.state;
+        let to = entry.next(now, verdict, patience);
+        if from == to {
+            return None;
+        }
+        entry.state = to;
+        entry.since = now;
+        entry.streak = u32::from(to == AlertState::Pending);
+        Some(Change { from, to })
+    }
+
+    /// Where one alert stands; never heard of is inactive.
+    #[must_use]
+    pub fn state(&self, key: &AlertKey) -> AlertState {
+        self.entries.get(key).map_or(AlertState::Inactive, |entry| entry.state)
+    }
+
+    /// Lets go of all alerts about a node that is no longer remembered.
+    pub fn forget(&mut self, node: &NodeName) {
+        self.entries.retain(|key, _| key.scope.node() != node.as_str());
+    }
+}
+
+impl Entry {
+    fn next(&mut self, now: Mono, verdict: Verdict, patience: Patience) -> AlertState {
+        use AlertState::{Firing, Inactive, Pending, Resolved};
+        match (self.state, verdict) {
+            (Inactive | Resolved, Verdict::Breach) if patience.fire_after <= 1 => Firing,
+            (Inactive | Resolved, Verdict::Breach) => Pending,
+            (Pending, Verdict::Breach) => self.after(patience.fire_after, Firing),
+            (Pending, Verdict::Within) => Inactive,
+            (Firing, Verdict::Within) => self.after(patience.clear_after, Resolved),
+            (Firing, Verdict::Breach) => {
+                self.streak = 0;
+                Firing
+            }
+            (Resolved, Verdict::Within) if now.since(self.since) >= RESOLVED_SHOWN => Inactive,
+            (Inactive | Resolved, Verdict::Within) | (_, Verdict::Insufficient) => self.state,
+        }
+    }
+
+    fn after(&mut self, needed: u32, then: AlertState) -> AlertState {
+        self.streak += 1;
+        if self.streak >= needed { then } else { self.state }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use AlertState::{Firing, Inactive, Pending, Resolved};
+    use Verdict::{Breach, Insufficient, Within};
+    use plimsoll_schemas::alert::Scope;
+    use plimsoll_schemas::ids::{Operation, RuleName};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(node: &str) -> AlertKey {
+        AlertKey {
+            rule: RuleName::new("r").unwrap(),
+            scope: Scope::Node(NodeName::new(node).unwrap()),
+            operation: Operation::new("o").unwrap(),
+        }
+    }
+
+    const PATIENCE: Patience = Patience { fire_after: 3, clear_after: 2 };
+
+    fn walk(verdicts: &[Verdict]) -> Vec<AlertState> {
+        let mut alerts = Alerts::default();
+        let step = |verdict: &Verdict| {
+            alerts.on_verdict(Mono(0), &key("a"), *verdict, PATIENCE);
+            alerts.state(&key("a"))
+        };
+        verdicts.iter().map(step).collect()
+    }
+
+    #[test]
+    fn three_breaches_in_a_row_fire_and_two_calm_evaluations_resolve() {
+        assert_eq!(
+            walk(&[Within, Breach, Breach, Breach, Within, Breach, Within, Within, Breach]),
+            [Inactive, Pending, Pending, Firing, Firing, Firing, Firing, Resolved, Pending]
+        );
+    }
+
+    #[test]
+    fn a_breach_that_passes_never_fires() {
+        assert_eq!(walk(&[Breach, Breach, Within, Breach]), [Pending, Pending, Inactive, Pending]);
+    }
+
+    #[test]
+    fn too_few_samples_never_clear_and_never_fire() {
+        assert_eq!(
+            walk(&[Breach, Insufficient, Breach, Breach, Insufficient, Insufficient, Within]),
+            [Pending, Pending, Pending, Firing, Firing, Firing, Firing]
+        );
+    }
+
+    #[test]
+    fn one_breach_on_each_of_three_nodes_fires_nothing() {
+        let mut alerts = Alerts::default();
+        for node in ["a", "b", "c"] {
+            alerts.on_verdict(Mono(0), &key(node), Breach, PATIENCE);
+            assert_eq!(alerts.state(&key(node)), Pending);
+        }
+    }
+
+    #[test]
+    fn each_move_is_told_once() {
+        let mut alerts = Alerts::default();
+        let mut told = Vec::new();
+        for verdict in [Within, Breach, Breach, Breach, Breach, Within, Within, Within] {
+            told.extend(alerts.on_verdict(Mono(0), &key("a"), verdict, PATIENCE));
+        }
+        let states: Vec<AlertState> = told.iter().map(|change| change.to).collect();
+        assert_eq!(states, [Pending, Firing, Resolved]);
+    }
+
+    #[test]
+    fn a_resolved_alert_becomes_inactive_in_the_end() {
+        let mut alerts = Alerts::default();
+        for verdict in [Breach, Breach, Breach, Within, Within] {
+            alerts.on_verdict(Mono(0), &key("a"), verdict, PATIENCE);
+        }
+        assert_eq!(alerts.state(&key("a")), Resolved);
+        alerts.on_verdict(Mono(0).plus(RESOLVED_SHOWN), &key("a"), Within, PATIENCE);
+        assert_eq!(alerts.state(&key("a")), Inactive);
+    }
+
+    proptest! {
+        /// Invariant 4: nothing but evidence moves an alert, and firing needs enough of it.
+        #[test]
+        fn only_evidence_moves_an_alert(
+            verdicts in prop::collection::vec(
+                prop::sample::select(&[Insufficient, Within, Breach][..]), 0..60,
+            ),
+        ) {
+            let mut alerts = Alerts::default();
+            let mut breaches = 0;
+            for verdict in verdicts {
+                let before = alerts.state(&key("a"));
+                let change = alerts.on_verdict(Mono(0), &key("a"), verdict, PATIENCE);
+                breaches = match verdict { Breach => breaches + 1, Within => 0, Insufficient => breaches };
+                prop_assert!(verdict != Insufficient || change.is_none());
+                if change.is_some_and(|change| change.to == Firing) {
+                    prop_assert!(breaches >= 3 && before == Pending);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The command line, read once into values that cannot be wrong.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::statsd::Destination;
+
+const EXAMPLES: &str = "\
+Examples:
+  plimsoll-workload --seconds 60
+      trains for a minute and reports to a node on udp://127.0.0.1:8125
+  plimsoll-workload --statsd unix:///run/plimsoll/statsd.sock --raw raw.txt --epochs 1000
+      loses no sample on the way, and lists every latency that was sent
+  plimsoll-workload --commands commands.txt &
+  echo 'extra-work-ms 25' >> commands.txt
+      makes every later end-of-epoch hook 25 ms longer, by real work
+
+Commands, one a line: extra-work-ms N, learning-rate X, checkpoint, stop.
+A checkpoint is written to checkpoint.bin in --dir.
+
+Exit codes: 0 done or ended by a signal, 1 a file could not be written, 2 wrong usage.";
+
+/// A small network really trained on the CPU, reporting its latencies: the job beside a node.
+#[derive(Clone, Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Where samples go: unix:///PATH loses none, udp://IP:PORT may.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "PLIMSOLL_STATSD",
+        default_value = "udp://127.0.0.1:8125"
+    )]
+    pub statsd: Destination,
+    /// Lists every latency that was sent, in nanoseconds.
+    #[arg(long, value_name = "FILE")]
+    pub raw: Option<PathBuf>,
+    /// Lines appended to this file change the running job; it need not exist yet.
+    #[arg(long, value_name = "FILE")]
+    pub commands: Option<PathBuf>,
+    /// Epochs started each second, however long they take; 0 for as many as possible.
+    #[arg(long, value_name = "RATE", default_value = "20", value_parser = rate)]
+    pub epochs_per_second: f64,
+    /// Ends after this time.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub seconds: Option<Duration>,
+    /// Ends after so many epochs.
+    #[arg(long, value_name = "COUNT")]
+    pub epochs: Option<u64>,
+    /// Fixes data, first weights and kernels.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Holds kernels and checkpoints, for this run alone [default: a temporary directory that
+    /// is removed at exit].
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Prints the closing summary as one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+    rate.ok_or_else(|| "must be a number of at least 0, such as 20".into())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+    seconds.ok_or_else(|| "must be a number of seconds of at least 0, such as 60".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Args, String> {
+        let all = std::iter::once("plimsoll-workload").chain(flags.iter().copied());
+        Args::try_parse_from(all).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_are_read() {
+        let flags = ["--epochs-per-second", "0", "--seconds", "1.5", "--epochs", "7", "--json"];
+        let args = parse(&flags).unwrap();
+        assert_eq!(args.epochs_per_second, 0.0);
+        assert_eq!(args.seconds, Some(Duration::from_millis(1_500)));
+        assert_eq!((args.epochs, args.seed, args.json), (Some(7), 1, true));
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_its_flag_and_the_fix() {
+        let table = [
+            (["--epochs-per-second", "-1"], "at least 0"),
+            (["--epochs-per-second", "NaN"], "at least 0"),
+            (["--seconds", "inf"], "a number of seconds"),
+            (["--epochs", "x"], "invalid digit"),
+            (["--statsd", "tcp://x"], "such as udp://127.0.0.1:8125"),
+            (["--statsd", "unix://x"], "absolute path"),
+        ];
+        for ([flag, value], fix) in table {
+            let told = parse(&[&format!("{flag}={value}")]).unwrap_err();
+            assert!(told.contains(flag) && told.contains(fix), "{flag} {value}: {told}");
+        }
+    }
+}

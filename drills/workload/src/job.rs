@@ -1,0 +1,241 @@
+//! The job itself: fetch a kernel, train one pass, run the hook, wait for the next epoch's time.
+//!
+//! Two operations are timed, each with one stopwatch around all its work and nothing else;
+//! reporting, repairs, complaints and idle waiting lie outside.
+
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use plimsoll_schemas::limits::workload::{KERNELS, RETRY_EVERY};
+use thiserror::Error;
+
+use crate::args::Args;
+use crate::checkpoint;
+use crate::commands::{self, Command};
+use crate::complaints::Complaints;
+use crate::kernels::{Kernels, replace};
+use crate::pace::Pace;
+use crate::report::Reporter;
+use crate::rng::Generator;
+use crate::sample::{Outcome, Sample};
+use crate::summary::{Ending, Summary};
+use crate::tail::Tail;
+use crate::trainer::{Trainer, Validation};
+
+/// Keeps the order of kernels apart from everything else that a seed makes.
+const KERNEL_ORDER: u64 = 3;
+
+/// Why a job could not begin or go on.
+#[derive(Debug, Error)]
+pub enum JobError {
+    /// No place for kernels.
+    #[error("--dir {path:?} must be a directory that can be written to")]
+    Dir {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No account of what was sent, so nothing may be sent.
+    #[error("--raw {path:?} must be a file that can be written to")]
+    Raw {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A job between two epochs.
+#[derive(Debug)]
+struct Job {
+    trainer: Trainer,
+    kernels: Kernels,
+    order: Generator,
+    commands: Option<Tail>,
+    dir: PathBuf,
+    extra_work: Duration,
+    stopped: bool,
+    unknown_commands: u64,
+    complaints: Complaints,
+    training_loss: Option<f32>,
+    validation: Option<Validation>,
+}
+
+/// Runs until the arguments, a command or `stop` end it, after a whole epoch.
+///
+/// # Errors
+/// When the kernels cannot be written at the start, or the raw file at any time.
+pub fn run(args: &Args, stop: &AtomicBool) -> Result<Summary, JobError> {
+    let (dir, _removed_at_exit) = directory(args)?;
+    let raw_path = args.raw.clone().unwrap_or_default();
+    let raw_error = |source| JobError::Raw { path: raw_path.clone(), source };
+    let raw = args.raw.as_ref().map(File::create).transpose().map_err(raw_error)?;
+    let mut job = Job::new(args, &dir)?;
+    let mut reporter = Reporter::new(args.statsd.clone(), raw);
+    let (epochs, ended_by) = job.epochs(args, stop, &mut reporter).map_err(raw_error)?;
+    let (sent, unsent) = reporter.finish().map_err(raw_error)?;
+    Ok(Summary {
+        epochs,
+        ended_by,
+        sent,
+        unsent,
+        training_loss: job.training_loss.filter(|loss| loss.is_finite()),
+        validation_accuracy: job.validation.map(|validation| validation.accuracy),
+        unknown_commands: job.unknown_commands,
+    })
+}
+
+fn directory(args: &Args) -> Result<(PathBuf, Option<tempfile::TempDir>), JobError> {
+    let Some(path) = args.dir.clone() else {
+        let fresh = tempfile::Builder::new().prefix("plimsoll-workload-").tempdir();
+        let fresh = fresh.map_err(|source| JobError::Dir { path: std::env::temp_dir(), source })?;
+        return Ok((fresh.path().to_owned(), Some(fresh)));
+    };
+    fs::create_dir_all(&path).map_err(|source| JobError::Dir { path: path.clone(), source })?;
+    Ok((path, None))
+}
+
+impl Job {
+    fn new(args: &Args, dir: &Path) -> Result<Self, JobError> {
+        let kernels = Kernels::create(dir, args.seed)
+            .map_err(|source| JobError::Dir { path: dir.to_owned(), source })?;
+        Ok(Self {
+            trainer: Trainer::new(args.seed),
+            kernels,
+            order: Generator::new(args.seed, KERNEL_ORDER),
+            commands: args.commands.clone().map(Tail::new),
+            dir: dir.to_owned(),
+            extra_work: Duration::ZERO,
+            stopped: false,
+            unknown_commands: 0,
+            complaints: Complaints::default(),
+            training_loss: None,
+            validation: None,
+        })
+    }
+
+    fn epochs(
+        &mut self,
+        args: &Args,
+        stop: &AtomicBool,
+        reporter: &mut Reporter,
+    ) -> io::Result<(u64, Ending)> {
+        let pace = Pace::per_second(args.epochs_per_second);
+        let started = Stopwatch::start();
+        let mut done = 0;
+        loop {
+            let elapsed = started.elapsed();
+            if let Some(ending) = self.ending(args, done, elapsed, stop) {
+                return Ok((done, ending));
+            }
+            let due = args.seconds.map_or(pace.due(done), |end| end.min(pace.due(done)));
+            if elapsed < due {
+                idle(due.saturating_sub(elapsed), reporter)?;
+            } else {
+                self.epoch(reporter)?;
+                done += 1;
+            }
+        }
+    }
+
+    fn ending(
+        &self,
+        args: &Args,
+        done: u64,
+        elapsed: Duration,
+        stop: &AtomicBool,
+    ) -> Option<Ending> {
+        if self.stopped {
+            Some(Ending::Command)
+        } else if stop.load(Ordering::Relaxed) {
+            Some(Ending::Signal)
+        } else if args.epochs == Some(done) {
+            Some(Ending::Epochs)
+        } else {
+            args.seconds.filter(|end| elapsed >= *end).map(|_| Ending::Seconds)
+        }
+    }
+
+    fn epoch(&mut self, reporter: &mut Reporter) -> io::Result<()> {
+        let number = self.order.below(KERNELS);
+        let watch = Stopwatch::start();
+        let outcome = self.kernels.fetch(number);
+        let took = watch.elapsed();
+        reporter.report(Sample::KernelFetch(took, outcome))?;
+
+        self.train(number, outcome);
+        let watch = Stopwatch::start();
+        self.hook();
+        let took = watch.elapsed();
+        reporter.report(Sample::EpochHook(took))?;
+
+        reporter.report(Sample::Epoch)?;
+        if let Some(loss) = self.training_loss.filter(|loss| loss.is_finite()) {
+            reporter.report(Sample::TrainingLoss(loss))?;
+        }
+        for complaint in self.complaints.drain() {
+            eprintln!("plimsoll-workload: {complaint}");
+        }
+        reporter.tick()
+    }
+
+    fn train(&mut self, number: usize, outcome: Outcome) {
+        if outcome == Outcome::Error {
+            self.complaints.note(&format!("kernel-{number}.bin was broken; made again"));
+            if let Err(error) = self.kernels.recreate(number) {
+                self.complaints.note(&format!("kernel-{number}.bin is not written: {error}"));
+            }
+        }
+        let kernel = self.kernels.in_memory(number).expect("it was fetched or made again");
+        self.training_loss = Some(self.trainer.train(kernel));
+    }
+
+    /// The timed end of an epoch.
+    fn hook(&mut self) {
+        self.validation = Some(self.trainer.validate());
+        black_box(self.trainer.infer());
+        let lines = self.commands.as_mut().map(Tail::read).unwrap_or_default();
+        for command in commands::parse(&lines) {
+            match command {
+                Ok(command) => self.on_command(command),
+                Err(error) => {
+                    self.unknown_commands += 1;
+                    self.complaints.note(&error.to_string());
+                }
+            }
+        }
+        let extra = Stopwatch::start();
+        while extra.elapsed() < self.extra_work {
+            black_box(self.trainer.validate());
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::ExtraWork(work) => self.extra_work = work,
+            Command::LearningRate(rate) => self.trainer.set_learning_rate(rate),
+            Command::Checkpoint => {
+                let bytes = checkpoint::encode(self.trainer.network());
+                if let Err(error) = replace(&self.dir.join("checkpoint.bin"), &bytes) {
+                    self.complaints.note(&format!("checkpoint.bin is not written: {error}"));
+                }
+            }
+            Command::Stop => self.stopped = true,
+        }
+    }
+}
+
+/// Passes a step of the time that is left, sending what still waits; short enough that a
+/// signal is soon heard.
+fn idle(left: Duration, reporter: &mut Reporter) -> io::Result<()> {
+    let deadline = Deadline::within(left.min(RETRY_EVERY));
+    reporter.tick()?;
+    while deadline.pause(RETRY_EVERY) {}
+    Ok(())
+}

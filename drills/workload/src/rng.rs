@@ -1,0 +1,103 @@
+//! A seeded generator of numbers, so that a seed alone fixes data, weights and kernels.
+//!
+//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+//! Good enough to make data; no use where anybody guesses on purpose.
+
+use std::f32::consts::TAU;
+
+/// The generator; the same seed gives the same numbers for ever.
+#[derive(Clone, Debug)]
+pub struct Generator(u64);
+
+impl Generator {
+    /// A generator for one `purpose`: two purposes under one seed share no numbers.
+    #[must_use]
+    pub fn new(seed: u64, purpose: u64) -> Self {
+        let mut outer = Self(seed);
+        let base = outer.bits();
+        Self(base ^ Self(purpose).bits())
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform in `0.0..1.0`, one excluded: 24 bits are all that an f32 can tell apart there.
+    pub fn unit(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1_u32 << 24) as f32
+    }
+
+    /// Normal with mean 0 and deviation 1, by the method of Box and Muller.
+    pub fn normal(&mut self) -> f32 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (TAU * self.unit()).cos()
+    }
+
+    /// Uniform in `0..end`; `end` must not be zero.
+    pub fn below(&mut self, end: usize) -> usize {
+        let drawn = self.bits() % end as u64;
+        usize::try_from(drawn).expect("it is below a usize")
+    }
+
+    /// Puts `items` into random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_first_numbers_are_those_of_the_published_generator() {
+        let mut rng = Generator(1_234_567);
+        let drawn = [rng.bits(), rng.bits(), rng.bits()];
+        assert_eq!(
+            drawn,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_0_and_deviation_1() {
+        let mut rng = Generator::new(1, 0);
+        let drawn: Vec<f32> = (0..20_000).map(|_| rng.normal()).collect();
+        let mean = drawn.iter().sum::<f32>() / 20_000.0;
+        let variance = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 20_000.0;
+        assert!(mean.abs() < 0.03, "{mean}");
+        assert!((variance - 1.0).abs() < 0.05, "{variance}");
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_stay_in_their_range(seed: u64, end in 1_usize..10_000) {
+            let mut rng = Generator::new(seed, 0);
+            prop_assert!(rng.below(end) < end);
+            prop_assert!((0.0..1.0).contains(&rng.unit()));
+            prop_assert!(rng.normal().is_finite());
+        }
+
+        #[test]
+        fn purposes_of_one_seed_differ(seed: u64) {
+            prop_assert_ne!(Generator::new(seed, 1).bits(), Generator::new(seed, 2).bits());
+        }
+
+        #[test]
+        fn shuffling_loses_nothing(seed: u64, mut items in prop::collection::vec(0_u8..9, 0..40)) {
+            let mut shuffled = items.clone();
+            Generator::new(seed, 0).shuffle(&mut shuffled);
+            items.sort_unstable();
+            shuffled.sort_unstable();
+            prop_assert_eq!(items, shuffled);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The command line of `plimsoll-node`.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use plimsoll_process::exit::TABLE;
+use plimsoll_process::settings::SettingsArgs;
+
+/// Takes latencies from the jobs on this machine and publishes snapshots to the mesh
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll-node", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+pub struct Args {
+    /// Where settings come from.
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+    /// Name of this node, unique in its mesh [default: the host's name]
+    #[arg(long)]
+    name: Option<String>,
+    /// Name of the mesh [default: default]
+    #[arg(long)]
+    mesh: Option<String>,
+    /// Broker to publish to [default: nats://127.0.0.1:4222]
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// UDP address for DogStatsD, "" for none [default: 127.0.0.1:8125]
+    #[arg(long, value_name = "ADDRESS")]
+    udp: Option<String>,
+    /// Unix datagram socket for DogStatsD [default: none]
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+    /// Address of /metrics, /healthz and /readyz, "" for none [default: 127.0.0.1:9901]
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  plimsoll-node --name gpu7 --nats nats://broker:4222
+  plimsoll-node --config /etc/plimsoll/node.toml --check-config
+  plimsoll-node --unix /run/plimsoll/node.sock --udp '' --set interval.length_ms=500
+  PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
+  echo 'epoch_hook:12.5|ms' | nc -uw0 127.0.0.1 8125      # one sample
+
+Settings: flags win over PLIMSOLL_NODE_* variables, those over the file.";
+
+impl Args {
+    /// The named flags as settings.
+    #[must_use]
+    pub fn flags(&self) -> [(&'static str, Option<String>); 6] {
+        let unix = self.unix.as_ref().map(|path| path.display().to_string());
+        [
+            ("name", self.name.clone()),
+            ("mesh", self.mesh.clone()),
+            ("bus.url", self.nats.clone()),
+            ("listen.udp", self.udp.clone()),
+            ("listen.unix", unix),
+            ("http.address", self.http.clone()),
+        ]
+    }
+}

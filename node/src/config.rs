@@ -1,0 +1,226 @@
+//! What a node may be told, and what holds when it is told nothing.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_process::logs::LogSettings;
+use plimsoll_process::settings::BusSettings;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::limits::node as limits;
+use serde::{Deserialize, Deserializer};
+
+use crate::core::Bounds;
+use crate::io::hardware::HardwareConfig;
+
+/// A node's configuration; the keys of its TOML file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Name of this node, unique in its mesh; default: the host's name, dots as dashes.
+    pub name: Option<NodeName>,
+    /// Name of the mesh; nodes and aggregators of one mesh share it.
+    pub mesh: MeshName,
+    /// Where the broker is.
+    pub bus: BusSettings,
+    /// Where jobs send their samples.
+    pub listen: Listen,
+    /// Where the node's own metrics are.
+    pub http: Http,
+    /// How samples are gathered.
+    pub interval: Interval,
+    /// How much is held while the broker is away.
+    pub outbox: OutboxSettings,
+    /// Which sensors are read.
+    pub hardware: HardwareConfig,
+    /// How it logs.
+    pub log: LogSettings,
+}
+
+/// The `[listen]` section.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Listen {
+    /// UDP address for DogStatsD; `""` for none. Loopback, because anyone who can reach it can
+    /// write into this node's figures.
+    #[serde(deserialize_with = "address_or_none")]
+    pub udp: Option<SocketAddr>,
+    /// Path of a Unix datagram socket for DogStatsD; none by default. A sender waits when it
+    /// is full, so nothing is lost on the way, unlike UDP.
+    pub unix: Option<PathBuf>,
+}
+
+/// The `[http]` section.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Http {
+    /// Address of `/metrics`, `/healthz` and `/readyz`; `""` for none.
+    #[serde(deserialize_with = "address_or_none")]
+    pub address: Option<SocketAddr>,
+}
+
+/// The `[interval]` section.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Interval {
+    /// Milliseconds of one interval, 100 to 60 000. Shorter is fresher and costs more messages.
+    pub length_ms: u64,
+    /// Series in one interval; the rest folds into `other`, counted.
+    pub series_max: usize,
+}
+
+/// The `[outbox]` section.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct OutboxSettings {
+    /// Messages held until the broker has acknowledged them.
+    pub messages_max: usize,
+    /// Their bytes.
+    pub bytes_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: None,
+            mesh: MeshName::new("default").expect("a constant name of plain letters"),
+            bus: BusSettings::default(),
+            listen: Listen::default(),
+            http: Http::default(),
+            interval: Interval::default(),
+            outbox: OutboxSettings::default(),
+            hardware: HardwareConfig::default(),
+            log: LogSettings::default(),
+        }
+    }
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { udp: Some(SocketAddr::from(([127, 0, 0, 1], 8125))), unix: None }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { address: Some(SocketAddr::from(([127, 0, 0, 1], 9901))) }
+    }
+}
+
+impl Default for Interval {
+    fn default() -> Self {
+        let length_ms = limits::INTERVAL.as_secs() * 1_000;
+        Self { length_ms, series_max: limits::SERIES_MAX }
+    }
+}
+
+impl Default for OutboxSettings {
+    fn default() -> Self {
+        Self { messages_max: limits::OUTBOX_MESSAGES_MAX, bytes_max: limits::OUTBOX_BYTES_MAX }
+    }
+}
+
+fn address_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        serde::de::Error::custom(format!("{text:?} is no address such as \"127.0.0.1:8125\""))
+    })
+}
+
+impl Config {
+    /// Checks what types alone cannot.
+    ///
+    /// # Errors
+    /// Names the key and what it may be.
+    pub fn check(&self) -> Result<(), String> {
+        let ranges = [
+            (
+                "interval.length_ms must lie between 100 and 60000",
+                (100..=60_000).contains(&self.interval.length_ms),
+            ),
+            (
+                "interval.series_max must lie between 1 and 100000",
+                (1..=100_000).contains(&self.interval.series_max),
+            ),
+            ("outbox.messages_max must be at least 1", self.outbox.messages_max >= 1),
+            (
+                "outbox.bytes_max must be at least 1048576, so that any message fits",
+                self.outbox.bytes_max >= 1_048_576,
+            ),
+        ];
+        match ranges.into_iter().find(|(_, right)| !right) {
+            Some((problem, _)) => Err(problem.to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// The node's name, taken from the host when none was given.
+    ///
+    /// # Errors
+    /// When neither is to be had.
+    pub fn node_name(&self) -> Result<NodeName, String> {
+        let host = || sysinfo::System::host_name().ok().and_then(|host| NodeName::from_host(&host));
+        self.name
+            .clone()
+            .or_else(host)
+            .ok_or_else(|| "name: the host has none; set one with --name".to_owned())
+    }
+
+    /// The core's bounds.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            interval: Duration::from_millis(self.interval.length_ms),
+            series_max: self.interval.series_max,
+            outbox_messages_max: self.outbox.messages_max,
+            outbox_bytes_max: self.outbox.bytes_max,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::settings::{Layer, resolve};
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let layer = Layer::from_toml("file n.toml", text).map_err(|error| error.to_string())?;
+        let config = resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value;
+        config.check().map(|()| config)
+    }
+
+    #[test]
+    fn an_empty_file_gives_working_defaults() {
+        let config = read("").unwrap();
+        assert_eq!(config.listen.udp.unwrap().to_string(), "127.0.0.1:8125");
+        assert_eq!(config.bounds().interval, Duration::from_secs(1));
+        assert!(config.node_name().is_ok());
+    }
+
+    #[test]
+    fn wrong_values_name_their_key() {
+        for (text, part) in [
+            ("name = 'a b'", "name"),
+            ("[listen]\nudp = 'here'", "listen.udp"),
+            ("[listen]\nudpp = ''", "listen.udpp"),
+            ("[interval]\nlength_ms = 5", "interval.length_ms"),
+            ("[interval]\nseries_max = 0", "interval.series_max"),
+            ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
+            ("[log]\nformat = 'xml'", "log.format"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_address_switches_a_listener_off() {
+        assert_eq!(read("[listen]\nudp = ''").unwrap().listen.udp, None);
+    }
+}

@@ -1,0 +1,280 @@
+//! The node's decisions, without clock, socket or task: events in, messages to publish out.
+//!
+//! A sample's way: [`dogstatsd`] reads a line, [`interval`] finds its series and counts it, the
+//! interval closes into snapshots, [`outbox`] holds each until the broker has acknowledged it.
+//! [`Core`] joins the four and keeps the ledger; the driver feeds it and carries out what it asks.
+
+pub mod dogstatsd;
+pub mod interval;
+pub mod outbox;
+mod seal;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::histogram::codec::Encoder;
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
+use plimsoll_schemas::limits::node as limits;
+use plimsoll_schemas::time::{Mono, Now, nanos};
+use plimsoll_schemas::wire::{Bus, Totals};
+
+use dogstatsd::Reject;
+use interval::Interval;
+use outbox::{Outbox, Publish};
+
+/// What a core must know to begin.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The mesh it speaks in.
+    pub mesh: MeshName,
+    /// Its own name.
+    pub node: NodeName,
+}
+
+/// The bounds that a configuration may move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Length of an interval.
+    pub interval: Duration,
+    /// Series in one interval.
+    pub series_max: usize,
+    /// Messages in the outbox.
+    pub outbox_messages_max: usize,
+    /// Bytes in the outbox.
+    pub outbox_bytes_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            interval: limits::INTERVAL,
+            series_max: limits::SERIES_MAX,
+            outbox_messages_max: limits::OUTBOX_MESSAGES_MAX,
+            outbox_bytes_max: limits::OUTBOX_BYTES_MAX,
+        }
+    }
+}
+
+/// What the connection to the broker has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Messages can be sent.
+    Connected,
+    /// They cannot.
+    Disconnected,
+    /// The broker answered a probe after this long.
+    RoundTrip(Duration),
+    /// The broker has this message.
+    Acknowledged(Seq),
+    /// The broker did not take this message now; it may later.
+    Deferred(Seq),
+    /// The broker will never take this message.
+    Refused(Seq),
+}
+
+/// Counts that only ever grow, for the node's own metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intake {
+    /// Datagrams read.
+    pub datagrams: u64,
+    /// Values taken (a packed line holds several).
+    pub values: u64,
+    /// Latency samples taken: values times what each stands for.
+    pub samples: u64,
+    /// Latencies above one hour, recorded as one hour.
+    pub clamped: u64,
+    /// Values folded into the series `other`.
+    pub overflowed: u64,
+    /// Lines refused, by reason.
+    pub rejected: BTreeMap<Reject, u64>,
+}
+
+/// A node's whole state.
+pub struct Core {
+    identity: Identity,
+    incarnation: Incarnation,
+    bounds: Bounds,
+    intake: Intake,
+    interval: Interval,
+    interval_ends: Mono,
+    hardware: Vec<Reading>,
+    outbox: Outbox,
+    encoder: Encoder,
+    next_seq: Seq,
+    totals: Totals,
+    connections: u64,
+    round_trip: Option<Duration>,
+    publish: Operation,
+    leaving: bool,
+}
+
+impl Core {
+    /// A node at the start of a new incarnation.
+    #[must_use]
+    pub fn new(identity: Identity, bounds: Bounds, now: Now) -> Self {
+        Self {
+            identity,
+            incarnation: Incarnation(now.wall.0.max(1)),
+            intake: Intake::default(),
+            interval: Interval::new(now, bounds.series_max),
+            interval_ends: now.mono.plus(bounds.interval),
+            hardware: Vec::new(),
+            outbox: Outbox::new(bounds.outbox_messages_max, bounds.outbox_bytes_max),
+            bounds,
+            encoder: Encoder::default(),
+            next_seq: Seq(1),
+            totals: Totals::default(),
+            connections: 0,
+            round_trip: None,
+            publish: Operation::new("publish").expect("a constant name of plain letters"),
+            leaving: false,
+        }
+    }
+
+    /// Takes one datagram of newline-separated DogStatsD lines. A bad line costs itself alone.
+    pub fn on_datagram(&mut self, datagram: &[u8]) {
+        self.intake.datagrams += 1;
+        for line in datagram.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            if let Err(reason) = self.on_line(line) {
+                *self.intake.rejected.entry(reason).or_default() += 1;
+            }
+        }
+    }
+
+    fn on_line(&mut self, line: &[u8]) -> Result<(), Reject> {
+        let metric = dogstatsd::parse(line)?;
+        let admitted = self.interval.record(&metric)?;
+        self.intake.values += admitted.values;
+        self.intake.samples += admitted.samples;
+        self.intake.clamped += admitted.clamped;
+        self.intake.overflowed += if admitted.folded { admitted.values } else { 0 };
+        Ok(())
+    }
+
+    /// Takes the machine's latest readings; they travel with the interval that is open.
+    pub fn on_hardware(&mut self, readings: Vec<Reading>) {
+        self.hardware = readings;
+        self.hardware.truncate(limits::READINGS_MAX);
+    }
+
+    /// Hears from the connection to the broker.
+    pub fn on_signal(&mut self, now: Now, signal: Signal) {
+        match signal {
+            Signal::Connected => {
+                self.connections += 1;
+                self.outbox.on_connected();
+            }
+            Signal::Disconnected => {
+                self.round_trip = None;
+                self.outbox.on_disconnected();
+            }
+            Signal::RoundTrip(span) => self.round_trip = Some(span),
+            Signal::Acknowledged(seq) => self.on_acknowledged(now, seq),
+            Signal::Deferred(seq) => self.outbox.on_deferred(now.mono, seq),
+            Signal::Refused(seq) => {
+                if let Some(samples) = self.outbox.on_refused(seq) {
+                    self.lose(seal::REFUSED, samples);
+                }
+            }
+        }
+    }
+
+    /// The way from outbox to acknowledgement is itself a budgeted operation. Once the node is
+    /// leaving there is no later snapshot that could carry it, so it is no sample any more.
+    fn on_acknowledged(&mut self, now: Now, seq: Seq) {
+        let Some(enqueued) = self.outbox.on_acknowledged(seq) else { return };
+        if !self.leaving {
+            let span = nanos(now.mono.since(enqueued));
+            self.interval.record_latency(&self.publish, &Labels::default(), span);
+            self.intake.samples += 1;
+        }
+    }
+
+    /// Lets time pass: closes the interval when it is over, gives up waiting for
+    /// acknowledgements that are overdue.
+    pub fn on_deadline(&mut self, now: Now) {
+        self.outbox.on_deadline(now.mono);
+        if now.mono >= self.interval_ends && !self.leaving {
+            self.seal(now, false);
+            self.interval_ends = self.interval_ends.plus(self.bounds.interval).max(now.mono);
+        }
+    }
+
+    /// Closes the last interval and says farewell; what comes after is not recorded.
+    pub fn on_leave(&mut self, now: Now) {
+        if !self.leaving {
+            self.seal(now, true);
+            self.leaving = true;
+        }
+    }
+
+    /// When [`Self::on_deadline`] next has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Mono {
+        let interval = if self.leaving { Mono(u64::MAX) } else { self.interval_ends };
+        self.outbox.next_deadline().map_or(interval, |outbox| outbox.min(interval))
+    }
+
+    /// The next message to hand to the broker, if one may be sent now.
+    pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
+        self.outbox.next_publish(now.mono)
+    }
+
+    /// Takes back a message that could not even be handed over.
+    pub fn on_not_taken(&mut self, now: Now, seq: Seq) {
+        self.outbox.on_not_taken(now.mono, seq);
+    }
+
+    /// True when every message has been acknowledged.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// Figures for the node's own metrics.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            intake: self.intake.clone(),
+            totals: self.totals.clone(),
+            held_samples: self.outbox.samples(),
+            in_flight: self.outbox.in_flight(),
+            series: self.interval.len(),
+            connected: self.outbox.is_connected(),
+            bus: self.bus_account(),
+        }
+    }
+
+    fn bus_account(&self) -> Bus {
+        let reason = |reject: &Reject| reject.reason();
+        Bus {
+            reconnects: self.connections.saturating_sub(1),
+            round_trip_ns: self.round_trip.map(nanos),
+            rejected: self.intake.rejected.iter().map(|(r, n)| (reason(r), *n)).collect(),
+            ..self.outbox.account()
+        }
+    }
+}
+
+/// A node's figures at one moment.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// What came in.
+    pub intake: Intake,
+    /// What was sealed into snapshots, and of that lost.
+    pub totals: Totals,
+    /// Samples in the outbox.
+    pub held_samples: u64,
+    /// Messages sent and not yet acknowledged.
+    pub in_flight: usize,
+    /// Series in the open interval.
+    pub series: usize,
+    /// Whether messages can be sent.
+    pub connected: bool,
+    /// Messages, as the node tells the aggregator.
+    pub bus: Bus,
+}
+
+#[cfg(test)]
+mod tests;

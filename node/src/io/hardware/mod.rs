@@ -1,0 +1,153 @@
+//! Hardware sampling: once a second, every sensor of this machine as [`Reading`]s.
+//!
+//! Three threads, so that a slow part delays nobody: `host` reads what the kernel keeps in
+//! memory and sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML)
+//! may hang in a driver, and only leave their latest readings for `host` to pick up, as
+//! [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale) once they are old.
+//! Nothing here judges a value, keeps a history or touches the async runtime; a sensor that
+//! cannot be read is reported as absent, never as zero.
+
+mod devices;
+mod gather;
+mod gpu;
+mod gpu_fold;
+mod host;
+mod lifeline;
+mod procfs;
+mod scale;
+mod slot;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS};
+use plimsoll_schemas::limits::node::SENSOR_STOP_WAIT;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use self::host::HostLoop;
+use self::lifeline::Lifeline;
+use self::slot::Slot;
+
+/// What is sampled.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HardwareConfig {
+    /// Samples hardware at all; off means no thread and no reading. Default on; costs under
+    /// 0.1 % of a core on a small machine.
+    pub enabled: bool,
+    /// Reads NVIDIA GPUs. Default on; without a driver it costs one look for the library a
+    /// minute.
+    pub gpu: bool,
+    /// The NVML library to load; by default `libnvidia-ml.so.1` where the loader finds it.
+    pub nvml_library: Option<PathBuf>,
+}
+
+impl Default for HardwareConfig {
+    fn default() -> Self {
+        Self { enabled: true, gpu: true, nvml_library: None }
+    }
+}
+
+/// Counts what did not become a delivered reading.
+#[derive(Debug, Default)]
+struct Tally {
+    missed: AtomicU64,
+    skipped: AtomicU64,
+}
+
+impl Tally {
+    fn skip(&self, readings: u64) {
+        self.skipped.fetch_add(readings, Ordering::Relaxed);
+    }
+}
+
+/// The sampling threads; dropping it ends them.
+#[derive(Debug)]
+pub struct Sampler {
+    lifeline: Arc<Lifeline>,
+    tally: Arc<Tally>,
+    // Keeps the receiver open while sampling is switched off: a closed one reads as stopped.
+    _samples: mpsc::Sender<Vec<Reading>>,
+}
+
+impl Sampler {
+    /// Starts the threads. The receiver gets one `Vec` a second, none when `enabled` is off,
+    /// and is closed once the sampler has been stopped.
+    #[must_use]
+    pub fn start(config: &HardwareConfig) -> (Self, mpsc::Receiver<Vec<Reading>>) {
+        let (samples, receiver) = mpsc::channel(1);
+        let (lifeline, tally) = (Arc::new(Lifeline::default()), Arc::new(Tally::default()));
+        if config.enabled {
+            spawn_all(config, &lifeline, &tally, &samples);
+        }
+        (Self { lifeline, tally, _samples: samples }, receiver)
+    }
+
+    /// Samples that nobody had taken when the next one was ready.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.tally.missed.load(Ordering::Relaxed)
+    }
+
+    /// Readings left out of samples: over a bound of `limits.rs`, or not to be named in labels.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.tally.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Ends the threads and waits for them, for at most
+    /// [`SENSOR_STOP_WAIT`]; one that hangs in a driver is left behind.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.lifeline.cut();
+        let left = self.lifeline.await_threads(SENSOR_STOP_WAIT);
+        if left > 0 {
+            tracing::warn!(threads = left, "hardware threads hang in a driver and are left behind");
+        }
+    }
+}
+
+fn spawn_all(
+    config: &HardwareConfig,
+    lifeline: &Arc<Lifeline>,
+    tally: &Arc<Tally>,
+    samples: &mpsc::Sender<Vec<Reading>>,
+) {
+    let clock = Clock::start();
+    let mut slots = Vec::new();
+    if config.gpu {
+        let slot = Arc::new(Slot::new(&GPU_UTILIZATION_RATIO, clock.now().mono));
+        let mut gpu = gpu::Gpu::new(config.nvml_library.clone(), Arc::clone(tally));
+        lifeline.spawn("hw-gpu", slot.filler(clock, move |now| gpu.sample(now)));
+        slots.push(slot);
+    }
+    let slot = Arc::new(Slot::new(&TEMPERATURE_CELSIUS, clock.now().mono));
+    let mut devices = devices::Devices::new(Arc::clone(tally));
+    lifeline.spawn("hw-devices", slot.filler(clock, move |now| devices.sample(now)));
+    slots.push(slot);
+    let host = HostLoop { clock, slots, tally: Arc::clone(tally), samples: samples.clone() };
+    lifeline.spawn("hw-host", move |lifeline| host.run(lifeline));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switched_off_sampling_has_no_thread_and_an_open_silent_channel() {
+        let config = HardwareConfig { enabled: false, ..HardwareConfig::default() };
+        let (sampler, mut receiver) = Sampler::start(&config);
+        assert_eq!(sampler.lifeline.threads(), 0);
+        assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+        sampler.stop();
+        assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+    }
+}

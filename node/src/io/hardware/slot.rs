@@ -1,0 +1,127 @@
+//! The latest readings of a thread that may hang, and what they are worth by now.
+//!
+//! The lock is held for a copy or a swap only, never while a driver is being asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::hardware::{Reading, Sensor, SensorState};
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::limits::node::{SENSOR_EVERY, SENSOR_STALE_AFTER};
+use plimsoll_schemas::time::Mono;
+
+use super::lifeline::{Lifeline, Pace};
+
+/// Where one thread leaves its readings.
+pub(super) struct Slot {
+    // Stands for the whole thread when it never left anything.
+    witness: &'static Sensor,
+    began: Mono,
+    latest: Mutex<Option<Latest>>,
+}
+
+struct Latest {
+    taken: Mono,
+    readings: Vec<Reading>,
+}
+
+impl Slot {
+    pub(super) fn new(witness: &'static Sensor, began: Mono) -> Self {
+        Self { witness, began, latest: Mutex::new(None) }
+    }
+
+    /// Replaces what was there.
+    pub(super) fn put(&self, taken: Mono, readings: Vec<Reading>) {
+        let latest = Some(Latest { taken, readings });
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
+    }
+
+    /// What the readings are worth at `now`: current, or stale once they are old. When there
+    /// never were any, nothing at first and then one failed reading of the witness.
+    pub(super) fn seen_at(&self, now: Mono) -> Vec<Reading> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = |since: Mono| now.since(since) > SENSOR_STALE_AFTER;
+        match &*latest {
+            Some(latest) if old(latest.taken) => latest.readings.iter().map(aged).collect(),
+            Some(latest) => latest.readings.clone(),
+            None if old(self.began) => {
+                vec![Reading::absent(self.witness, Labels::default(), SensorState::Failed)]
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// A thread's body that fills this slot at every beat. The time kept is the one at which
+    /// the sample began, so a slow sample is older, not newer.
+    pub(super) fn filler(
+        self: &Arc<Self>,
+        clock: Clock,
+        mut sample: impl FnMut(Mono) -> Vec<Reading> + Send + 'static,
+    ) -> impl FnOnce(&Lifeline) + Send + 'static {
+        let slot = Arc::clone(self);
+        move |lifeline| {
+            let mut pace = Pace::new(clock, SENSOR_EVERY);
+            loop {
+                let began = clock.now().mono;
+                slot.put(began, sample(began));
+                if !pace.rest(lifeline) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What is not there does not become stale; everything else does.
+fn aged(reading: &Reading) -> Reading {
+    match reading.state {
+        SensorState::Unsupported => reading.clone(),
+        SensorState::Ok | SensorState::Stale | SensorState::Failed => {
+            Reading { state: SensorState::Stale, value: None, ..reading.clone() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::hardware::{GPU_POWER_WATTS, GPU_TEMPERATURE_CELSIUS};
+
+    use super::*;
+
+    fn slot() -> Slot {
+        Slot::new(&GPU_POWER_WATTS, Mono(0))
+    }
+
+    fn states(readings: &[Reading]) -> Vec<(SensorState, Option<f64>)> {
+        readings.iter().map(|reading| (reading.state, reading.value)).collect()
+    }
+
+    #[test]
+    fn readings_become_stale_after_the_bound_and_current_again_when_replaced() {
+        let slot = slot();
+        let ok = Reading::ok(&GPU_POWER_WATTS, Labels::default(), 70.0);
+        let none = SensorState::Unsupported;
+        let absent = Reading::absent(&GPU_TEMPERATURE_CELSIUS, Labels::default(), none);
+        slot.put(Mono(1), vec![ok, absent]);
+        let last = Mono(1).plus(SENSOR_STALE_AFTER);
+        assert_eq!(
+            states(&slot.seen_at(last)),
+            [(SensorState::Ok, Some(70.0)), (SensorState::Unsupported, None)]
+        );
+        assert_eq!(
+            states(&slot.seen_at(Mono(last.0 + 1))),
+            [(SensorState::Stale, None), (SensorState::Unsupported, None)]
+        );
+        slot.put(last, vec![Reading::ok(&GPU_POWER_WATTS, Labels::default(), 71.0)]);
+        assert_eq!(states(&slot.seen_at(last)), [(SensorState::Ok, Some(71.0))]);
+    }
+
+    #[test]
+    fn a_thread_that_never_answered_is_one_failed_reading_not_silence() {
+        let slot = slot();
+        assert_eq!(slot.seen_at(Mono(0).plus(SENSOR_STALE_AFTER)), []);
+        let late = slot.seen_at(Mono(1).plus(SENSOR_STALE_AFTER));
+        assert_eq!(late[0].sensor, GPU_POWER_WATTS.name);
+        assert_eq!(states(&late), [(SensorState::Failed, None)]);
+    }
+}

@@ -1,0 +1,119 @@
+//! The node's own HTTP pages, on loopback: metrics about itself, liveness, readiness.
+//!
+//! The driver owns all figures; a request asks it for them and formats the answer here.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use plimsoll_process::http::{ending, metrics, probe};
+use plimsoll_process::page::{Family, Page};
+use plimsoll_schemas::limits::http::QUERIES_MAX;
+use plimsoll_schemas::time::seconds;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::Status;
+
+/// A question to the driver: where to put the answer.
+pub type Query = oneshot::Sender<Status>;
+
+/// The routes, and the queue on which their questions arrive.
+pub fn routes() -> (Router, mpsc::Receiver<Query>) {
+    let (ask, queries) = mpsc::channel(QUERIES_MAX);
+    let router = Router::new()
+        .route("/metrics", get(show_metrics))
+        .route("/healthz", get(async || probe(true, "alive".to_owned())))
+        .route("/readyz", get(show_readiness))
+        .with_state(ask);
+    (router, queries)
+}
+
+async fn status(ask: &mpsc::Sender<Query>) -> Option<Status> {
+    let (answer, answered) = oneshot::channel();
+    ask.send(answer).await.ok()?;
+    answered.await.ok()
+}
+
+async fn show_readiness(State(ask): State<mpsc::Sender<Query>>) -> Response {
+    match status(&ask).await {
+        Some(status) if status.connected => probe(true, "connected to the broker".to_owned()),
+        Some(status) => {
+            let held = status.bus.outbox_messages;
+            probe(false, format!("no connection to the broker; {held} messages wait"))
+        }
+        None => ending(),
+    }
+}
+
+async fn show_metrics(State(ask): State<mpsc::Sender<Query>>) -> Response {
+    status(&ask).await.map_or_else(ending, |status| metrics(page(&status)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn page(status: &Status) -> String {
+    let page = Page::default();
+    let (intake, bus) = (&status.intake, &status.bus);
+    let counters = [
+        ("plimsoll_agent_datagrams_total", "Datagrams read", intake.datagrams),
+        ("plimsoll_agent_values_total", "Values taken from lines", intake.values),
+        ("plimsoll_agent_samples_total", "Latency samples taken", intake.samples),
+        ("plimsoll_agent_clamped_total", "Latencies above one hour", intake.clamped),
+        ("plimsoll_agent_overflowed_total", "Values folded into other", intake.overflowed),
+        ("plimsoll_agent_recorded_total", "Samples put into snapshots", status.totals.recorded),
+        ("plimsoll_agent_reconnects_total", "Connections after the first", bus.reconnects),
+    ];
+    for (name, help, value) in counters {
+        page.counter(name, help, value as f64);
+    }
+    let gauges = [
+        ("plimsoll_agent_series", "Series in the open interval", status.series as u64),
+        ("plimsoll_agent_outbox_messages", "Messages not acknowledged", bus.outbox_messages),
+        ("plimsoll_agent_outbox_bytes", "Bytes not acknowledged", bus.outbox_bytes),
+        ("plimsoll_agent_held_samples", "Samples not acknowledged", status.held_samples),
+        ("plimsoll_agent_in_flight_messages", "Messages in flight", status.in_flight as u64),
+        ("plimsoll_agent_connected", "1 while messages can be sent", status.connected.into()),
+    ];
+    for (name, help, value) in gauges {
+        page.gauge(name, help, value as f64);
+    }
+    if let Some(round_trip) = bus.round_trip_ns {
+        let help = "Latest round trip to the broker";
+        page.gauge("plimsoll_agent_broker_round_trip_seconds", help, seconds(round_trip));
+    }
+    labelled(&page, status);
+    page.render()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn labelled(page: &Page, status: &Status) {
+    let bus = &status.bus;
+    let messages = Family {
+        name: "plimsoll_agent_messages_total",
+        help: "Messages by what became of them",
+        labels: &["outcome"],
+    };
+    let outcomes = [
+        ("attempted", bus.attempted),
+        ("published", bus.published),
+        ("dropped", bus.dropped),
+        ("refused", bus.refused),
+        ("rerouted", bus.rerouted),
+        ("retried", bus.retried),
+    ];
+    let rows: Vec<_> = outcomes.iter().map(|(outcome, n)| ([*outcome], *n as f64)).collect();
+    page.counters(messages, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+    let rejected = Family {
+        name: "plimsoll_agent_rejected_lines_total",
+        help: "Lines refused, by reason",
+        labels: &["reason"],
+    };
+    let rows: Vec<_> = bus.rejected.iter().map(|(r, n)| ([r.as_str()], *n as f64)).collect();
+    page.counters(rejected, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+    let lost = Family {
+        name: "plimsoll_agent_lost_samples_total",
+        help: "Samples given up, by reason",
+        labels: &["reason"],
+    };
+    let rows: Vec<_> = status.totals.lost.iter().map(|(r, n)| ([r.as_str()], *n as f64)).collect();
+    page.counters(lost, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+}

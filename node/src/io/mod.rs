@@ -1,0 +1,5 @@
+//! Where the node touches the world: sockets, sensors, HTTP. Decides nothing.
+
+pub mod hardware;
+pub mod http;
+pub mod listen;

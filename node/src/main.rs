@@ -1,0 +1,36 @@
+//! `plimsoll-node`: reads arguments and settings, starts logging, runs the driver.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use plimsoll_node::args::Args;
+use plimsoll_node::config::Config;
+use plimsoll_node::driver;
+use plimsoll_process::exit::{Exit, fail};
+use plimsoll_process::settings::print_origins;
+use plimsoll_process::{block_on, logs};
+
+const PROGRAM: &str = "plimsoll-node";
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let resolved = match args.settings.load::<Config>("PLIMSOLL_NODE_", &args.flags()) {
+        Ok(resolved) => resolved,
+        Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
+    };
+    let config = &resolved.value;
+    if let Err(problem) = config.check() {
+        return fail(PROGRAM, Exit::Configuration, &problem);
+    }
+    if args.settings.check_config {
+        print_origins(&resolved);
+        return Exit::Success.into();
+    }
+    if let Err(problem) = logs::start(&config.log) {
+        return fail(PROGRAM, Exit::Configuration, &problem);
+    }
+    match block_on(driver::run(config)) {
+        Ok(exit) => exit.into(),
+        Err(error) => fail(PROGRAM, error.exit, &error.message),
+    }
+}

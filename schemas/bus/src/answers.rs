@@ -1,0 +1,98 @@
+//! The one subscription on which everything comes back that concerns our own messages:
+//! acknowledgements, echoes, probes. The token at the end of the subject tells which.
+
+use std::sync::Arc;
+
+use async_nats::{Client, Message, Subscriber};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt};
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::limits::bus::PROBE_EVERY;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::acknowledgement;
+use crate::error::Refusal;
+use crate::event::BusEvent;
+use crate::link::Link;
+use crate::publish::FAREWELL;
+use crate::pulse::{self, Pulse};
+
+/// The one task that listens on our inbox and probes the broker.
+pub(crate) struct Answers {
+    pub(crate) client: Client,
+    pub(crate) inbox: String,
+    pub(crate) link: watch::Receiver<Link>,
+    pub(crate) events: mpsc::Sender<BusEvent>,
+    /// Counts the answers to messages, for the writer.
+    pub(crate) answers: watch::Sender<u64>,
+    /// Rung when a subject turns out to have no stream.
+    pub(crate) missing: Arc<Notify>,
+    /// Rung when the farewell is heard.
+    pub(crate) farewell: Arc<Notify>,
+    pub(crate) clock: Clock,
+    pub(crate) pulse: Pulse,
+}
+
+impl Answers {
+    /// Runs until the client or the link is gone. `subscriber` is on everything under our inbox.
+    pub(crate) async fn run(mut self, mut subscriber: Subscriber) {
+        let mut ticks = interval(PROBE_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let event = tokio::select! {
+                // What was heard counts before the silence does, should we have been held up.
+                biased;
+                message = subscriber.next() => {
+                    let Some(message) = message else { return };
+                    self.on_message(&message)
+                }
+                _ = ticks.tick() => self.on_tick(),
+                changed = self.link.changed() => {
+                    if changed.is_err() { return }
+                    let up = self.link.borrow_and_update().delivery.is_some();
+                    self.pulse.on_link(self.clock.now().mono, up);
+                    None
+                }
+            };
+            if let Some(event) = event {
+                let _ = self.events.send(event).await;
+            }
+        }
+    }
+
+    fn on_tick(&mut self) -> Option<BusEvent> {
+        let now = self.clock.now().mono;
+        let beat = self.pulse.on_tick(now);
+        if beat.probe {
+            let subject = format!("{}.{}", self.inbox, pulse::probe_name(now));
+            // A client too full to take a probe is as good as silent: no need to wait for it.
+            let _ = self.client.publish(subject, Bytes::new()).now_or_never();
+        }
+        beat.stalled.then_some(BusEvent::Stalled)
+    }
+
+    fn on_message(&mut self, message: &Message) -> Option<BusEvent> {
+        let now = self.clock.now().mono;
+        self.pulse.on_heard(now);
+        let name = message.subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?;
+        if let Some(took) = pulse::round_trip(name, now) {
+            return Some(BusEvent::RoundTrip(took));
+        }
+        if name == FAREWELL {
+            self.farewell.notify_one();
+            return None;
+        }
+        let token = name.parse().ok()?;
+        self.answers.send_modify(|answers| *answers += 1);
+        let status = message.status.map(|status| status.as_u16());
+        let read = acknowledgement::read(status, &message.payload);
+        if read == Err(Refusal::NoResponders) {
+            self.missing.notify_one();
+        }
+        Some(match read {
+            Ok(duplicate) => BusEvent::Acknowledged { token, duplicate },
+            Err(reason) => BusEvent::Refused { token, reason },
+        })
+    }
+}

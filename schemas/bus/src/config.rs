@@ -1,0 +1,205 @@
+//! Where the broker is and how to identify oneself to it, checked before anything connects.
+//!
+//! Nothing here is ever printed with a secret in it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use async_nats::{ConnectOptions, ServerAddr};
+use plimsoll_schemas::ids::MeshName;
+
+use crate::error::BusError;
+
+/// Everything that [`Bus::connect`](crate::Bus::connect) must know.
+#[derive(Clone)]
+pub struct BusConfig {
+    /// Address of the broker, `nats://host:4222` or `tls://host:4222`; several separated by
+    /// commas. A user and password, or a token, may stand before the host where `credentials`
+    /// is [`Credentials::None`].
+    pub url: String,
+    /// How the connection is called in the broker's own lists.
+    pub connection_name: String,
+    /// Whose lanes are read and written, and whose streams are created.
+    pub mesh: MeshName,
+    /// How to identify oneself.
+    pub credentials: Credentials,
+}
+
+impl fmt::Debug for BusConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let urls: Vec<String> = self.url.split(',').map(without_secrets).collect();
+        f.debug_struct("BusConfig")
+            .field("url", &urls.join(","))
+            .field("connection_name", &self.connection_name)
+            .field("mesh", &self.mesh)
+            .field("credentials", &self.credentials)
+            .finish()
+    }
+}
+
+/// How to identify oneself to the broker.
+#[derive(Clone, Default)]
+pub enum Credentials {
+    /// Not at all.
+    #[default]
+    None,
+    /// One secret shared by all.
+    Token(String),
+    /// A user and a password.
+    UserPassword {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// The seed of a user's key; the key signs, the seed stays here.
+    Nkey(String),
+    /// A `.creds` file with a user's JWT and seed; read once, on connecting.
+    File(PathBuf),
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Token(_) => f.write_str("Token(..)"),
+            Self::UserPassword { user, .. } => write!(f, "UserPassword({user:?}, ..)"),
+            Self::Nkey(_) => f.write_str("Nkey(..)"),
+            Self::File(path) => write!(f, "File({path:?})"),
+        }
+    }
+}
+
+impl BusConfig {
+    /// The broker's addresses, at least one.
+    pub(crate) fn addresses(&self) -> Result<Vec<ServerAddr>, BusError> {
+        let urls = self.url.split(',').map(str::trim).filter(|url| !url.is_empty());
+        let addresses = urls.map(address).collect::<Result<Vec<_>, _>>()?;
+        if addresses.is_empty() { Err(BusError::NoUrl) } else { Ok(addresses) }
+    }
+
+    /// Client options that identify us, taken from `addresses` where nothing else is given.
+    pub(crate) fn identification(
+        &self,
+        addresses: &[ServerAddr],
+    ) -> Result<ConnectOptions, BusError> {
+        let options = ConnectOptions::new();
+        Ok(match &self.credentials {
+            Credentials::None => match addresses.iter().find(|address| address.has_user_pass()) {
+                Some(address) => identified_by_url(options, address),
+                None => options,
+            },
+            Credentials::Token(token) => options.token(token.trim().to_owned()),
+            Credentials::UserPassword { user, password } => {
+                options.user_and_password(user.clone(), password.clone())
+            }
+            Credentials::Nkey(seed) => options.nkey(checked_seed(seed)?),
+            Credentials::File(path) => identified_by_file(options, path)?,
+        })
+    }
+}
+
+fn address(url: &str) -> Result<ServerAddr, BusError> {
+    let fault =
+        |reason: &str| BusError::Url { url: without_secrets(url), reason: reason.to_owned() };
+    let address: ServerAddr = url.parse().map_err(|err: std::io::Error| fault(&err.to_string()))?;
+    if address.host().is_empty() {
+        return Err(fault("it names no host"));
+    }
+    if !matches!(address.scheme(), "nats" | "tls") {
+        return Err(fault("only nats:// and tls:// are spoken"));
+    }
+    let secrets = [address.username(), address.password()];
+    if secrets.into_iter().flatten().any(|secret| secret.contains('%')) {
+        return Err(fault("it holds an escaped character; state the credentials apart from it"));
+    }
+    Ok(address)
+}
+
+fn identified_by_url(options: ConnectOptions, address: &ServerAddr) -> ConnectOptions {
+    let user = address.username().unwrap_or_default().to_owned();
+    match address.password() {
+        Some(password) => options.user_and_password(user, password.to_owned()),
+        None => options.token(user),
+    }
+}
+
+fn identified_by_file(options: ConnectOptions, path: &Path) -> Result<ConnectOptions, BusError> {
+    std::fs::read_to_string(path)
+        .and_then(|text| options.credentials(&text))
+        .map_err(|source| BusError::CredentialsFile { path: path.to_owned(), source })
+}
+
+/// The client would report a bad seed only as an endless row of failed connects.
+fn checked_seed(seed: &str) -> Result<String, BusError> {
+    let seed = seed.trim();
+    let base32 = |c: char| c.is_ascii_uppercase() || ('2'..='7').contains(&c);
+    let fits = seed.len() == 58 && seed.starts_with("SU") && seed.chars().all(base32);
+    if fits { Ok(seed.to_owned()) } else { Err(BusError::NkeySeed) }
+}
+
+fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let Some((_, host)) = rest.rsplit_once('@') else { return url.to_owned() };
+    if scheme.is_empty() { format!("..@{host}") } else { format!("{scheme}://..@{host}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(url: &str, credentials: Credentials) -> BusConfig {
+        BusConfig {
+            url: url.to_owned(),
+            connection_name: "test".to_owned(),
+            mesh: MeshName::new("m").unwrap(),
+            credentials,
+        }
+    }
+
+    #[test]
+    fn several_urls_are_told_apart_and_blanks_ignored() {
+        let addresses = config("nats://a:1, b:2 ,,tls://c", Credentials::None).addresses().unwrap();
+        let seen: Vec<_> = addresses.iter().map(|a| (a.host(), a.port())).collect();
+        assert_eq!(seen, [("a", 1), ("b", 2), ("c", 4222)]);
+    }
+
+    #[test]
+    fn a_bad_url_is_named_without_its_password() {
+        for (url, part) in [
+            ("http://u:hush@host", "\"http://..@host\""),
+            ("nats://u:hu%73h@host", "escaped"),
+            ("nats://", "no host"),
+            ("ws://host", "only nats://"),
+            ("nats://u:hush@ho st", "\"nats://..@ho st\""),
+            ("", "url is empty"),
+            (" , ", "url is empty"),
+        ] {
+            let error = config(url, Credentials::None).addresses().unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains("hush"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn debug_output_hides_every_secret() {
+        let user_password =
+            Credentials::UserPassword { user: "ann".to_owned(), password: "hush".to_owned() };
+        for credentials in
+            [Credentials::Token("hush".to_owned()), user_password, Credentials::Nkey("hush".into())]
+        {
+            let text = format!("{:?}", config("nats://x:hush@host,y:hush@host", credentials));
+            assert!(!text.contains("hush"), "{text}");
+            assert!(text.contains("nats://..@host,..@host"), "{text}");
+        }
+    }
+
+    #[test]
+    fn unusable_credentials_are_found_before_connecting() {
+        let refused = |credentials| {
+            config("nats://h", credentials).identification(&[]).map(drop).unwrap_err().to_string()
+        };
+        assert!(refused(Credentials::Nkey("SUshort".into())).contains("begin with SU"));
+        let absent = refused(Credentials::File("/nowhere/x.creds".into()));
+        assert!(absent.contains("/nowhere/x.creds"), "{absent}");
+    }
+}

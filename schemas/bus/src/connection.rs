@@ -1,0 +1,227 @@
+//! One connection to the broker, for the life of a process: opened without waiting, kept up
+//! for ever, closed without loss.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions};
+use futures_util::FutureExt;
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::limits::bus::{
+    CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY, PUBLISH_QUEUE_MAX,
+    REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX,
+};
+use plimsoll_schemas::subject::Lane;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::answers::Answers;
+use crate::backoff;
+use crate::config::BusConfig;
+use crate::cursor::Cursor;
+use crate::error::BusError;
+use crate::event::BusEvents;
+use crate::link::{Link, Signal, Supervisor};
+use crate::listener::Listener;
+use crate::publish::{Outgoing, Writer};
+use crate::pulse::Pulse;
+use crate::window::Window;
+
+/// A connection that keeps itself up. Dropping it ends everything it runs and forgets what is
+/// still queued; [`Bus::close`] does not.
+#[derive(Debug)]
+pub struct Bus {
+    client: Client,
+    mesh: MeshName,
+    link: watch::Receiver<Link>,
+    missing: Arc<Notify>,
+    queue: mpsc::Sender<Outgoing>,
+    task: Ended,
+    retired: Retired,
+}
+
+impl Bus {
+    /// Starts to connect, and goes on trying until closed. Returns at once; needs a tokio
+    /// runtime with time and network. Installs ring as rustls' provider of cryptography, unless
+    /// the process has chosen one.
+    ///
+    /// # Errors
+    /// When `config` cannot be right: an address that is none, unreadable credentials.
+    pub fn connect(config: BusConfig) -> Result<(Self, BusEvents), BusError> {
+        // An error means that a provider is there already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let addresses = config.addresses()?;
+        let retired = Retired::default();
+        let (signal_out, signal) = watch::channel(Signal::default());
+        let options = config.identification(&addresses)?;
+        let options = options_of(options, &config, &retired, signal_out);
+        let client = options.connect(addresses).now_or_never();
+        let client = client
+            .unwrap_or_else(|| Err(async_nats::ConnectErrorKind::TimedOut.into()))
+            .map_err(|error| BusError::Client(error.to_string()))?;
+        Ok(Self::start(client, config.mesh, signal, retired))
+    }
+
+    fn start(
+        client: Client,
+        mesh: MeshName,
+        signal: watch::Receiver<Signal>,
+        retired: Retired,
+    ) -> (Self, BusEvents) {
+        let (events, events_out) = mpsc::channel(EVENTS_MAX);
+        let (queue, queued) = mpsc::channel(PUBLISH_QUEUE_MAX);
+        let (link_out, link) = watch::channel(Link::default());
+        let (answers_out, answers_in) = watch::channel(0);
+        let (inbox, clock) = (client.new_inbox(), Clock::start());
+        let (missing, farewell) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let supervisor = Supervisor {
+            client: client.clone(),
+            mesh: mesh.clone(),
+            signal: signal.clone(),
+            link: link_out,
+            events: events.clone(),
+            missing: missing.clone(),
+        };
+        let answers = Answers {
+            client: client.clone(),
+            inbox: inbox.clone(),
+            link: link.clone(),
+            events: events.clone(),
+            answers: answers_out,
+            missing: missing.clone(),
+            farewell: farewell.clone(),
+            clock,
+            pulse: Pulse::default(),
+        };
+        let writer = Writer {
+            client: client.clone(),
+            inbox,
+            queue: queued,
+            link: link.clone(),
+            events,
+            farewell,
+            answers: answers_in,
+            clock,
+            window: Window::default(),
+            patience: HAND_OVER_WAIT,
+        };
+        let running = run(supervisor, answers, writer, client.clone(), signal);
+        let task = Ended(tokio::spawn(running));
+        (Self { client, mesh, link, missing, queue, task, retired }, BusEvents(events_out))
+    }
+
+    /// Hands a message over without waiting. The answer is an event that names its token; no
+    /// answer comes when the connection breaks at the wrong moment.
+    ///
+    /// # Errors
+    /// Gives the message back when `limits::bus::PUBLISH_QUEUE_MAX` others wait.
+    pub fn try_publish(&self, message: Outgoing) -> Result<(), Outgoing> {
+        self.queue.try_send(message).map_err(mpsc::error::TrySendError::into_inner)
+    }
+
+    /// Reads a lane from sequence number `start_seq` on (0 and 1: from its first message), now
+    /// and for ever.
+    #[must_use]
+    pub fn cursor(&self, lane: Lane, start_seq: u64) -> Cursor {
+        let (client, mesh) = (self.client.clone(), self.mesh.clone());
+        Cursor::start(client, mesh, self.link.clone(), self.missing.clone(), lane, start_seq)
+    }
+
+    /// Listens to a subject, without a stream: what is published while nobody listens, or while
+    /// there is no connection, is never heard.
+    #[must_use]
+    pub fn listen(&self, subject: String) -> Listener {
+        Listener::start(self.client.clone(), self.link.clone(), subject)
+    }
+
+    /// Takes no more messages, hands over what is queued, waits until the broker has read it,
+    /// and closes the connection. Takes at most twice `limits::bus::CLOSE_WAIT`; a broker that
+    /// is absent is not waited for. Events can be read to their end afterwards.
+    pub async fn close(self) {
+        let Self { client, queue, task: mut ended, retired, .. } = self;
+        drop((queue, client));
+        if timeout(CLOSE_WAIT * 2, &mut ended.0).await.is_err() {
+            tracing::warn!("broker connection not closed in time");
+        }
+        drop(retired);
+    }
+}
+
+fn options_of(
+    options: ConnectOptions,
+    config: &BusConfig,
+    retired: &Retired,
+    signal: watch::Sender<Signal>,
+) -> ConnectOptions {
+    let retired = retired.0.clone();
+    options
+        .name(&config.connection_name)
+        .retry_on_initial_connect()
+        .max_reconnects(None)
+        .connection_timeout(REQUEST_WAIT)
+        .request_timeout(Some(REQUEST_WAIT))
+        .ping_interval(PING_EVERY)
+        .client_capacity(CLIENT_COMMANDS_MAX)
+        .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
+        .reconnect_delay_callback(move |attempts| match retired.load(Ordering::Relaxed) {
+            true => Duration::MAX,
+            false => backoff::pause(u32::try_from(attempts).unwrap_or(u32::MAX)),
+        })
+        .event_callback(move |event| {
+            signal.send_modify(|signal| signal.on_event(&event));
+            ready(())
+        })
+}
+
+/// Everything that one connection does, as one task. Ends when the writer does.
+async fn run(
+    supervisor: Supervisor,
+    answers: Answers,
+    writer: Writer,
+    client: Client,
+    mut signal: watch::Receiver<Signal>,
+) {
+    // The first command of all, so that no answer can come before its subscription.
+    let subscriber = match client.subscribe(format!("{}.*", answers.inbox)).await {
+        Ok(subscriber) => subscriber,
+        Err(error) => {
+            tracing::error!(%error, "inbox refused");
+            return;
+        }
+    };
+    tokio::select! {
+        () = writer.run() => {}
+        () = supervisor.run() => {}
+        () = answers.run(subscriber) => {}
+    }
+    if signal.borrow().connected {
+        // Draining returns before anything is drained; only the client's last event says so.
+        let drained = async { (client.drain().await, signal.wait_for(|now| now.closed).await) };
+        let _ = timeout(CLOSE_WAIT, drained).await;
+    }
+}
+
+/// A task that ends with its owner.
+#[derive(Debug)]
+pub(crate) struct Ended(pub(crate) JoinHandle<()>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Tells the client's own task, once its owner is gone, to stop trying: a client that never
+/// had a connection cannot be ended in any other way.
+#[derive(Debug, Default)]
+struct Retired(Arc<AtomicBool>);
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,74 @@
+//! What a connection has to say, in the order in which it happened.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::error::Refusal;
+
+/// How messages travel on the current connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Through streams: the broker keeps a message and acknowledges that it does.
+    JetStream,
+    /// Without streams: the broker passes a message on to whoever listens at that moment.
+    Core,
+}
+
+impl Delivery {
+    /// The way as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::JetStream => "jetstream",
+            Self::Core => "core",
+        }
+    }
+}
+
+/// Something that happened to the connection or to a message handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BusEvent {
+    /// There is a connection, and messages can be published.
+    Connected {
+        /// How they travel.
+        delivery: Delivery,
+        /// The broker's version, such as `2.10.26`.
+        server_version: String,
+    },
+    /// There no longer is. Messages without an answer may or may not have arrived.
+    Disconnected,
+    /// The connection stands, but nothing was heard for `limits::bus::STALL_AFTER`. Said once;
+    /// the next [`BusEvent::RoundTrip`] ends it.
+    Stalled,
+    /// One probe's way to the broker and back.
+    RoundTrip(Duration),
+    /// The broker has a message: its stream keeps it, or, in core mode, it has read it.
+    Acknowledged {
+        /// The caller's name for the message.
+        token: u64,
+        /// The stream had it already, under the same message id.
+        duplicate: bool,
+    },
+    /// A message was not taken.
+    Refused {
+        /// The caller's name for the message.
+        token: u64,
+        /// Why not.
+        reason: Refusal,
+    },
+}
+
+/// Where a connection's events come out.
+#[derive(Debug)]
+pub struct BusEvents(pub(crate) mpsc::Receiver<BusEvent>);
+
+impl BusEvents {
+    /// The next event; `None` once the connection is closed and everything was told.
+    ///
+    /// Cancel safe. It must be polled: while `limits::bus::EVENTS_MAX` events wait, no answer
+    /// is read, and an answer that the client cannot keep is lost.
+    pub async fn next(&mut self) -> Option<BusEvent> {
+        self.0.recv().await
+    }
+}

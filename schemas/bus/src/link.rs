@@ -1,0 +1,159 @@
+//! What follows every connect: find out whether there is JetStream, see to the streams, and
+//! only then tell everyone that messages may flow.
+
+use std::sync::Arc;
+
+use async_nats::{Client, Event, ServerError};
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::limits::bus::{REQUEST_WAIT, STREAM_CHECK_EVERY};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::api::{self, ApiError};
+use crate::backoff;
+use crate::event::{BusEvent, Delivery};
+use crate::streams;
+
+/// What the client's own events add up to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signal {
+    /// Connections made so far.
+    pub(crate) connects: u64,
+    /// Whether the last of them stands.
+    pub(crate) connected: bool,
+    /// Questions to JetStream that the broker does not permit us.
+    pub(crate) denials: u64,
+    /// Whether the client has ended.
+    pub(crate) closed: bool,
+}
+
+impl Signal {
+    /// Takes one of the client's events into account.
+    pub(crate) fn on_event(&mut self, event: &Event) {
+        match event {
+            Event::Connected => {
+                self.connects += 1;
+                self.connected = true;
+            }
+            Event::Disconnected => self.connected = false,
+            Event::Closed => self.closed = true,
+            Event::ServerError(ServerError::Other(text)) if text.contains(api::PREFIX) => {
+                self.denials += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether messages may flow, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// Which connection this is about.
+    pub(crate) generation: u64,
+    /// `None` while there is no connection, or nobody has looked at it yet.
+    pub(crate) delivery: Option<Delivery>,
+}
+
+/// Follows the client's connections.
+pub(crate) struct Supervisor {
+    pub(crate) client: Client,
+    pub(crate) mesh: MeshName,
+    pub(crate) signal: watch::Receiver<Signal>,
+    pub(crate) link: watch::Sender<Link>,
+    pub(crate) events: mpsc::Sender<BusEvent>,
+    /// Rung by whoever finds a stream missing.
+    pub(crate) missing: Arc<Notify>,
+}
+
+impl Supervisor {
+    /// Runs until the client is gone.
+    pub(crate) async fn run(mut self) {
+        let mut since_check = Stopwatch::start();
+        loop {
+            let signal = *self.signal.borrow_and_update();
+            let link = *self.link.borrow();
+            let current = signal.connected && link.generation == signal.connects;
+            if link.delivery.is_some() && !current {
+                self.on_lost(link).await;
+            }
+            if signal.connected && !(current && link.delivery.is_some()) {
+                self.on_connected(signal).await;
+                since_check = Stopwatch::start();
+                continue;
+            }
+            tokio::select! {
+                changed = self.signal.changed() => if changed.is_err() { return },
+                () = self.missing.notified() => {
+                    if signal.connected && since_check.elapsed() >= STREAM_CHECK_EVERY {
+                        self.settle(signal).await;
+                        since_check = Stopwatch::start();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn on_lost(&mut self, link: Link) {
+        self.link.send_replace(Link { delivery: None, ..link });
+        tracing::info!("broker connection lost");
+        self.tell(BusEvent::Disconnected).await;
+    }
+
+    async fn on_connected(&mut self, signal: Signal) {
+        let Some(delivery) = self.settle(signal).await else { return };
+        let server_version = self.client.server_info().version;
+        tracing::info!(server_version, delivery = delivery.as_str(), "broker connected");
+        self.tell(BusEvent::Connected { delivery, server_version }).await;
+        self.link.send_replace(Link { generation: signal.connects, delivery: Some(delivery) });
+    }
+
+    async fn tell(&self, event: BusEvent) {
+        // Nobody may be listening any more, which is no reason to stop.
+        let _ = self.events.send(event).await;
+    }
+
+    /// Finds out how messages travel; `None` when the connection is lost meanwhile.
+    async fn settle(&self, signal: Signal) -> Option<Delivery> {
+        let mut watched = self.signal.clone();
+        let lost = watched.wait_for(|now| !now.connected || now.connects != signal.connects);
+        tokio::select! {
+            _ = lost => None,
+            delivery = self.decide(signal) => Some(delivery),
+        }
+    }
+
+    async fn decide(&self, signal: Signal) -> Delivery {
+        let mut attempt = 0_u32;
+        loop {
+            attempt = attempt.saturating_add(1);
+            // Commands are served only once the client knows its new server.
+            let _ = timeout(REQUEST_WAIT, self.client.flush()).await;
+            let mut watched = self.signal.clone();
+            let denied = watched.wait_for(|now| now.denials != signal.denials);
+            let outcome = tokio::select! {
+                _ = denied => return self.unmanaged(),
+                outcome = streams::ensure(&self.client, &self.mesh) => outcome,
+            };
+            match outcome {
+                Ok(()) => return Delivery::JetStream,
+                Err(ApiError::Absent) => return Delivery::Core,
+                Err(error @ ApiError::Silent) => {
+                    tracing::warn!(%error, attempt, "streams not checked");
+                    sleep(backoff::pause(attempt)).await;
+                }
+                // Publishing will show whether the streams are there all the same.
+                Err(error @ (ApiError::Refused { .. } | ApiError::Unreadable(_))) => {
+                    tracing::warn!(%error, "streams not created");
+                    return Delivery::JetStream;
+                }
+            }
+        }
+    }
+
+    /// We may not look at streams, so we believe what the server says of itself.
+    fn unmanaged(&self) -> Delivery {
+        tracing::debug!("streams are managed by others");
+        if self.client.server_info().jetstream { Delivery::JetStream } else { Delivery::Core }
+    }
+}

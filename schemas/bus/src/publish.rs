@@ -1,0 +1,129 @@
+//! Hands messages to the NATS client, one after the other, without ever waiting for long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::header::{HeaderMap, HeaderValue, NATS_MESSAGE_ID};
+use async_nats::{Client, PublishError, PublishErrorKind};
+use bytes::Bytes;
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::limits::bus::{CLOSE_WAIT, HAND_OVER_WAIT};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::timeout;
+
+use crate::error::Refusal;
+use crate::event::{BusEvent, Delivery};
+use crate::link::Link;
+use crate::window::Window;
+
+/// The name of the last echo before a connection is closed.
+pub(crate) const FAREWELL: &str = "farewell";
+
+/// One message on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The caller's name for it; comes back with the answer.
+    pub token: u64,
+    /// Where it goes.
+    pub subject: String,
+    /// The same for every attempt to send the same bytes: a stream keeps one message of each id
+    /// within `limits::bus::DUPLICATE_WINDOW`.
+    pub message_id: String,
+    /// The bytes.
+    pub payload: Bytes,
+}
+
+/// The one task that publishes.
+pub(crate) struct Writer {
+    pub(crate) client: Client,
+    pub(crate) inbox: String,
+    pub(crate) queue: mpsc::Receiver<Outgoing>,
+    pub(crate) link: watch::Receiver<Link>,
+    pub(crate) events: mpsc::Sender<BusEvent>,
+    /// Rung when the farewell is heard.
+    pub(crate) farewell: Arc<Notify>,
+    /// How many answers have come in.
+    pub(crate) answers: watch::Receiver<u64>,
+    pub(crate) clock: Clock,
+    pub(crate) window: Window,
+    /// How long the next message may wait: all of the time until one has waited in vain, none
+    /// from then on, so that a broker's absence costs one wait and not one for each message.
+    pub(crate) patience: Duration,
+}
+
+impl Writer {
+    /// Runs until the queue is closed and everything in it was handed over or refused, then
+    /// until the broker is known to have read it all.
+    pub(crate) async fn run(mut self) {
+        while let Some(message) = self.queue.recv().await {
+            let token = message.token;
+            let handed_over = timeout(self.patience, self.hand_over(message)).await;
+            self.patience = if handed_over.is_ok() { HAND_OVER_WAIT } else { Duration::ZERO };
+            if let Err(reason) = handed_over.unwrap_or(Err(Refusal::HandOver)) {
+                let _ = self.events.send(BusEvent::Refused { token, reason }).await;
+            }
+        }
+        if self.link.borrow().delivery.is_some() {
+            let _ = timeout(CLOSE_WAIT, self.take_leave()).await;
+        }
+    }
+
+    async fn hand_over(&mut self, message: Outgoing) -> Result<(), Refusal> {
+        let delivery = self.delivery().await?;
+        self.room().await?;
+        let answer = format!("{}.{}", self.inbox, message.token);
+        let id: HeaderValue = message.message_id.parse().map_err(|_| Refusal::Malformed)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, id);
+        let Outgoing { subject, payload, .. } = message;
+        match delivery {
+            Delivery::JetStream => {
+                let client = &self.client;
+                client.publish_with_reply_and_headers(subject, answer, headers, payload).await
+            }
+            Delivery::Core => {
+                self.client.publish_with_headers(subject, headers, payload).await?;
+                // A broker handles one connection's messages in order.
+                { drop(answer); Ok(()) }
+            }
+        }
+        .map_err(Refusal::from)?;
+        self.window.on_sent(self.clock.now().mono);
+        Ok(())
+    }
+
+    /// Waits until there is room for one more answer.
+    async fn room(&mut self) -> Result<(), Refusal> {
+        loop {
+            let answers = *self.answers.borrow_and_update();
+            let generation = self.link.borrow().generation;
+            self.window.on_news(self.clock.now().mono, generation, answers);
+            if self.window.has_room() {
+                return Ok(());
+            }
+            self.answers.changed().await.map_err(|_| Refusal::Closed)?;
+        }
+    }
+
+    async fn delivery(&mut self) -> Result<Delivery, Refusal> {
+        let link = self.link.wait_for(|link| link.delivery.is_some()).await;
+        link.ok().and_then(|link| link.delivery).ok_or(Refusal::Closed)
+    }
+
+    async fn take_leave(&self) {
+        let farewell = format!("{}.{FAREWELL}", self.inbox);
+        if self.client.publish(farewell, Bytes::new()).await.is_ok() {
+            self.farewell.notified().await;
+        }
+    }
+}
+
+impl From<PublishError> for Refusal {
+    fn from(error: PublishError) -> Self {
+        match error.kind() {
+            PublishErrorKind::MaxPayloadExceeded => Self::TooLarge,
+            PublishErrorKind::InvalidSubject => Self::Malformed,
+            PublishErrorKind::Send => Self::Closed,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The words of a pull: what we ask, and what a message that comes back says about itself.
+//! Pure, total on any text.
+
+use plimsoll_schemas::limits::bus::{
+    PULL_BYTES_MAX, PULL_EXPIRES, PULL_HEARTBEAT, PULL_MESSAGES_MAX,
+};
+use plimsoll_schemas::time::nanos;
+use serde_json::{Value, json};
+
+/// Where a message stands, as its reply subject has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number in the stream.
+    pub(crate) stream_seq: u64,
+    /// Its number among the messages of this consumer; counts from 1 without a gap.
+    pub(crate) consumer_seq: u64,
+    /// Messages behind it.
+    pub(crate) pending: u64,
+}
+
+impl Place {
+    /// Reads `$JS.ACK.<stream>.<consumer>.<tries>.<seq>.<consumer seq>.<time>.<pending>`, or
+    /// the longer form, which has a domain and an account before the stream and may have
+    /// anything behind.
+    pub(crate) fn parse(reply: &str) -> Option<Self> {
+        let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
+        let numbers = match tokens.len() {
+            7 => &tokens[3..7],
+            9.. => &tokens[5..9],
+            _ => return None,
+        };
+        let number = |index: usize| numbers.get(index)?.parse::<u64>().ok();
+        Some(Self { stream_seq: number(0)?, consumer_seq: number(1)?, pending: number(3)? })
+    }
+}
+
+/// What a message without content says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The broker is alive and has nothing.
+    Alive,
+    /// The request has run its course; ask again.
+    Finished,
+    /// The next message is larger than everything we asked for; ask for it alone.
+    TooLarge,
+    /// The consumer is gone or about to be.
+    Gone,
+}
+
+impl Notice {
+    /// Reads a status line.
+    pub(crate) fn parse(status: u16, description: &str) -> Self {
+        match status {
+            100 => Self::Alive,
+            404 | 408 => Self::Finished,
+            409 if description.eq_ignore_ascii_case("Message Size Exceeds MaxBytes") => {
+                Self::TooLarge
+            }
+            409 if description.eq_ignore_ascii_case("Batch Completed") => Self::Finished,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// A request for as much as may be under way at one time; with `alone`, for one message of any
+/// size.
+pub(crate) fn request(alone: bool) -> Value {
+    let mut request = json!({
+        "batch": if alone { 1 } else { PULL_MESSAGES_MAX },
+        "expires": nanos(PULL_EXPIRES),
+        "idle_heartbeat": nanos(PULL_HEARTBEAT),
+    });
+    if !alone {
+        request["max_bytes"] = PULL_BYTES_MAX.into();
+    }
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_reply_subject_are_read() {
+        let place = Some(Place { stream_seq: 42, consumer_seq: 7, pending: 3 });
+        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.1700000000.3"), place);
+        assert_eq!(Place::parse("$JS.ACK.hub.acc.S.c.1.42.7.1700000000.3"), place);
+        assert_eq!(Place::parse("$JS.ACK._.acc.S.c.1.42.7.1700000000.3.random"), place);
+        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.1700000000"), None);
+        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.x.1700000000.3"), None);
+        assert_eq!(Place::parse("_INBOX.x"), None);
+    }
+
+    #[test]
+    fn an_ended_request_and_an_ended_consumer_are_told_apart() {
+        for (status, description, notice) in [
+            (100, "Idle Heartbeat", Notice::Alive),
+            (404, "No Messages", Notice::Finished),
+            (408, "Request Timeout", Notice::Finished),
+            (409, "Batch Completed", Notice::Finished),
+            (409, "Message Size Exceeds MaxBytes", Notice::TooLarge),
+            (409, "Consumer Deleted", Notice::Gone),
+            (409, "Server Shutdown", Notice::Gone),
+            (503, "", Notice::Gone),
+        ] {
+            assert_eq!(Notice::parse(status, description), notice, "{status} {description}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_reply_subject_is_survived(reply in "(\\$JS\\.ACK\\.)?[0-9a-z.]{0,40}") {
+            let _ = Place::parse(&reply);
+        }
+
+        #[test]
+        fn numbers_come_out_as_they_went_in(seq: u64, consumer: u64, pending: u64) {
+            let reply = format!("$JS.ACK.S.c.1.{seq}.{consumer}.0.{pending}");
+            let place = Place { stream_seq: seq, consumer_seq: consumer, pending };
+            prop_assert_eq!(Place::parse(&reply), Some(place));
+        }
+    }
+}

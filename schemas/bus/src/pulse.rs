@@ -1,0 +1,104 @@
+//! Judges whether a connected broker still answers: pure, `now` is an argument.
+
+use std::time::Duration;
+
+use plimsoll_schemas::limits::bus::STALL_AFTER;
+use plimsoll_schemas::time::Mono;
+
+/// When the broker was last heard, and whether its silence was reported.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    up: bool,
+    stalled: bool,
+    heard: Mono,
+}
+
+/// What a tick asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Beat {
+    /// Send a probe.
+    pub(crate) probe: bool,
+    /// Report that the broker has fallen silent.
+    pub(crate) stalled: bool,
+}
+
+impl Pulse {
+    /// The connection came or went. A new one is given the full time before it counts as silent.
+    pub(crate) fn on_link(&mut self, now: Mono, up: bool) {
+        *self = Self { up, stalled: false, heard: now };
+    }
+
+    /// Something arrived from the broker.
+    pub(crate) fn on_heard(&mut self, now: Mono) {
+        self.heard = now;
+        self.stalled = false;
+    }
+
+    /// Time for a probe.
+    pub(crate) fn on_tick(&mut self, now: Mono) -> Beat {
+        let silent = self.up && now.since(self.heard) >= STALL_AFTER;
+        let stalled = silent && !self.stalled;
+        self.stalled |= stalled;
+        Beat { probe: self.up, stalled }
+    }
+}
+
+/// The name of a probe: when it was sent, so that hearing it says how long it took.
+pub(crate) fn probe_name(sent: Mono) -> String {
+    format!("probe-{}", sent.0)
+}
+
+/// How long the probe of this name took; `None` for anything else.
+pub(crate) fn round_trip(name: &str, now: Mono) -> Option<Duration> {
+    let sent = name.strip_prefix("probe-")?.parse().ok()?;
+    Some(now.since(Mono(sent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u64) -> Mono {
+        Mono(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn silence_is_reported_once_and_again_after_a_recovery() {
+        let mut pulse = Pulse::default();
+        pulse.on_link(at(10), true);
+        let stalls = |pulse: &mut Pulse, seconds: std::ops::RangeInclusive<u64>| {
+            seconds.filter(|second| pulse.on_tick(at(*second)).stalled).collect::<Vec<_>>()
+        };
+        assert_eq!(stalls(&mut pulse, 11..=20), [13]);
+        pulse.on_heard(at(20));
+        assert_eq!(stalls(&mut pulse, 21..=30), [23]);
+    }
+
+    #[test]
+    fn without_a_connection_nothing_is_sent_and_nothing_is_silent() {
+        let mut pulse = Pulse::default();
+        assert_eq!(pulse.on_tick(at(100)), Beat::default());
+        pulse.on_link(at(100), true);
+        pulse.on_link(at(101), false);
+        assert_eq!(pulse.on_tick(at(200)), Beat::default());
+    }
+
+    #[test]
+    fn a_new_connection_is_given_the_full_time() {
+        let mut pulse = Pulse::default();
+        pulse.on_link(at(0), true);
+        pulse.on_link(at(60), true);
+        assert_eq!(pulse.on_tick(at(62)), Beat { probe: true, stalled: false });
+        assert_eq!(pulse.on_tick(at(63)), Beat { probe: true, stalled: true });
+    }
+
+    #[test]
+    fn a_probe_tells_how_long_it_took() {
+        assert_eq!(round_trip(&probe_name(at(7)), at(8)), Some(SECOND));
+        assert_eq!(round_trip(&probe_name(at(8)), at(7)), Some(Duration::ZERO));
+        assert_eq!(round_trip("probe-x", at(7)), None);
+        assert_eq!(round_trip("7", at(7)), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! The task behind a cursor: opens an ephemeral consumer at its position, pulls, and opens it
+//! again at the message after the last one delivered whenever anything is out of order.
+
+use std::sync::Arc;
+
+use async_nats::{Client, Message, SubscribeError, Subscriber};
+use futures_util::StreamExt;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::limits::bus::{
+    CONSUMER_IDLE_MAX, PULL_MESSAGES_MAX, REQUEST_WAIT, STALL_AFTER,
+};
+use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
+use plimsoll_schemas::time::nanos;
+use serde::Deserialize;
+use serde_json::json;
+use thiserror::Error;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::api::{self, ApiError, code};
+use crate::backoff;
+use crate::cursor::{CursorEvent, Delivered};
+use crate::event::Delivery;
+use crate::link::Link;
+use crate::pull::{self, Notice, Place};
+use crate::streams::{self, StreamInfo};
+
+/// Why reading was interrupted.
+#[derive(Debug, Error)]
+enum Interruption {
+    #[error("{0}")]
+    Api(#[from] ApiError),
+    #[error("client refused the subscription: {0}")]
+    Subscription(#[from] SubscribeError),
+    #[error("client did not take the request in time")]
+    Stuck,
+    #[error("broker fell silent")]
+    Silent,
+    #[error("consumer is gone: {0}")]
+    Gone(String),
+    #[error("a message was missed")]
+    Gap,
+    #[error("nobody reads any more")]
+    Deserted,
+}
+
+/// The broker's end of a cursor, and ours.
+struct Consumer {
+    /// Where requests for messages go.
+    pulls: String,
+    /// Where messages come in; the request's number is the last token.
+    inbox: String,
+    subscriber: Subscriber,
+    requests: u64,
+    /// Number of the last message that this consumer sent.
+    consumer_seq: u64,
+}
+
+pub(crate) struct Reader {
+    client: Client,
+    mesh: MeshName,
+    link: watch::Receiver<Link>,
+    missing: Arc<Notify>,
+    lane: Lane,
+    /// The position: the number of the message to deliver next.
+    next_seq: u64,
+    /// When the stream was created that the position is about.
+    created: Option<String>,
+    out: mpsc::Sender<CursorEvent>,
+    /// Fruitless attempts in a row.
+    attempts: u32,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        client: Client,
+        mesh: MeshName,
+        link: watch::Receiver<Link>,
+        missing: Arc<Notify>,
+        lane: Lane,
+        start_seq: u64,
+        out: mpsc::Sender<CursorEvent>,
+    ) -> Self {
+        let next_seq = start_seq.max(1);
+        Self { client, mesh, link, missing, lane, next_seq, created: None, out, attempts: 0 }
+    }
+
+    /// Runs until the connection is closed or nobody reads any more.
+    pub(crate) async fn run(mut self) {
+        let mut link = self.link.clone();
+        loop {
+            let Ok(now) = link.wait_for(|link| link.delivery.is_some()).await.map(|now| *now)
+            else {
+                return;
+            };
+            let interruption = tokio::select! {
+                changed = link.wait_for(|link| *link != now) => match changed {
+                    Ok(_) => continue,
+                    Err(_) => return,
+                },
+                interruption = self.read(now) => interruption,
+            };
+            if matches!(interruption, Interruption::Deserted) {
+                return;
+            }
+            self.on_interruption(&interruption).await;
+        }
+    }
+
+    async fn on_interruption(&mut self, interruption: &Interruption) {
+        let missing = code::STREAM_NOT_FOUND;
+        if matches!(interruption, Interruption::Api(ApiError::Refused { code, .. }) if *code == missing)
+        {
+            self.missing.notify_one();
+        }
+        self.attempts = self.attempts.saturating_add(1);
+        let (lane, next_seq) = (self.lane.as_str(), self.next_seq);
+        tracing::debug!(lane, next_seq, attempts = self.attempts, %interruption, "reading again");
+        sleep(backoff::pause(self.attempts)).await;
+    }
+
+    async fn read(&mut self, link: Link) -> Interruption {
+        let outcome = match link.delivery {
+            Some(Delivery::Core) => self.read_subject().await,
+            Some(Delivery::JetStream) | None => self.read_stream().await,
+        };
+        match outcome {
+            Ok(never) => match never {},
+            Err(interruption) => interruption,
+        }
+    }
+
+    async fn read_subject(&mut self) -> Result<std::convert::Infallible, Interruption> {
+        let mut subscriber = self.subscribe(lane_filter(&self.mesh, self.lane)).await?;
+        self.tell(CursorEvent::Positioned { first_seq: 0, last_seq: 0 }).await?;
+        loop {
+            let message = subscriber.next().await.ok_or(Interruption::Deserted)?;
+            let place = Place { stream_seq: 0, consumer_seq: 0, pending: 0 };
+            self.tell(self.delivered(message, place)).await?;
+        }
+    }
+
+    async fn read_stream(&mut self) -> Result<std::convert::Infallible, Interruption> {
+        let stream = lane_stream(&self.mesh, self.lane);
+        let info = streams::look(&self.client, &stream).await?;
+        self.take_position(info).await?;
+        let mut consumer = self.open(&stream).await?;
+        let mut alone = false;
+        loop {
+            self.request(&mut consumer, alone).await?;
+            let wanted = if alone { 1 } else { PULL_MESSAGES_MAX };
+            alone = self.receive(&mut consumer, wanted).await?;
+        }
+    }
+
+    /// Makes sure that our position means something in the stream that there is.
+    async fn take_position(&mut self, info: StreamInfo) -> Result<(), Interruption> {
+        let (first_seq, last_seq) = (info.state.first, info.state.last);
+        let recreated = self.created.as_ref().is_some_and(|created| *created != info.created);
+        if recreated || last_seq.saturating_add(1) < self.next_seq {
+            let expected_seq = self.next_seq;
+            self.tell(CursorEvent::Reset { expected_seq, last_seq }).await?;
+            self.next_seq = 1;
+        }
+        self.created = Some(info.created);
+        self.tell(CursorEvent::Positioned { first_seq, last_seq }).await
+    }
+
+    async fn open(&self, stream: &str) -> Result<Consumer, Interruption> {
+        let inbox = self.client.new_inbox();
+        let subscriber = self.subscribe(format!("{inbox}.*")).await?;
+        let question = format!("CONSUMER.CREATE.{stream}");
+        let config = json!({
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.next_seq,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "max_deliver": 1,
+            "inactive_threshold": nanos(CONSUMER_IDLE_MAX),
+            "num_replicas": 1,
+            "mem_storage": true,
+        });
+        let body = json!({ "stream_name": stream, "config": config });
+        let Created { name } = api::ask(&self.client, &question, &body).await?;
+        let pulls = format!("{}.CONSUMER.MSG.NEXT.{stream}.{name}", api::PREFIX);
+        Ok(Consumer { pulls, inbox, subscriber, requests: 0, consumer_seq: 0 })
+    }
+
+    async fn subscribe(&self, subject: String) -> Result<Subscriber, Interruption> {
+        let subscribed = timeout(REQUEST_WAIT, self.client.subscribe(subject)).await;
+        Ok(subscribed.map_err(|_| Interruption::Stuck)??)
+    }
+
+    async fn request(&self, consumer: &mut Consumer, alone: bool) -> Result<(), Interruption> {
+        consumer.requests += 1;
+        let answers = format!("{}.{}", consumer.inbox, consumer.requests);
+        let body = pull::request(alone).to_string().into();
+        let sent = self.client.publish_with_reply(consumer.pulls.clone(), answers, body);
+        match timeout(STALL_AFTER, sent).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Interruption::Stuck),
+        }
+    }
+
+    /// Takes in what one request brings, at most `wanted` messages; tells whether the next
+    /// message must be asked for alone.
+    async fn receive(
+        &mut self,
+        consumer: &mut Consumer,
+        wanted: usize,
+    ) -> Result<bool, Interruption> {
+        let mut taken = 0;
+        while taken < wanted {
+            let heard = timeout(STALL_AFTER, consumer.subscriber.next()).await;
+            let message = heard.map_err(|_| Interruption::Silent)?.ok_or(Interruption::Deserted)?;
+            let Some(status) = message.status else {
+                self.on_message(consumer, message).await?;
+                taken += 1;
+                continue;
+            };
+            let description = message.description.unwrap_or_default();
+            let this_request = message.subject.ends_with(&format!(".{}", consumer.requests));
+            match Notice::parse(status.as_u16(), &description) {
+                Notice::Gone => return Err(Interruption::Gone(description)),
+                Notice::Finished if this_request => return Ok(false),
+                Notice::TooLarge if this_request => return Ok(taken == 0),
+                Notice::Alive | Notice::Finished | Notice::TooLarge => self.attempts = 0,
+            }
+        }
+        Ok(false)
+    }
+
+    async fn on_message(
+        &mut self,
+        consumer: &mut Consumer,
+        message: Message,
+    ) -> Result<(), Interruption> {
+        let place = message.reply.as_deref().and_then(Place::parse).ok_or(Interruption::Gap)?;
+        if place.consumer_seq != consumer.consumer_seq + 1 || place.stream_seq < self.next_seq {
+            return Err(Interruption::Gap);
+        }
+        consumer.consumer_seq = place.consumer_seq;
+        let event = self.delivered(message, place);
+        // The position moves together with the delivery, so being cancelled here costs nothing.
+        self.tell(event).await?;
+        self.next_seq = place.stream_seq.saturating_add(1);
+        self.attempts = 0;
+        Ok(())
+    }
+
+    fn delivered(&self, message: Message, place: Place) -> CursorEvent {
+        CursorEvent::Message(Delivered {
+            lane: self.lane,
+            stream_seq: place.stream_seq,
+            subject: message.subject.to_string(),
+            payload: message.payload,
+            pending: place.pending,
+        })
+    }
+
+    async fn tell(&self, event: CursorEvent) -> Result<(), Interruption> {
+        self.out.send(event).await.map_err(|_| Interruption::Deserted)
+    }
+}
+
+/// The part of the answer to a consumer's creation that matters here.
+#[derive(Deserialize)]
+struct Created {
+    name: String,
+}

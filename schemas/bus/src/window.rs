@@ -1,0 +1,102 @@
+//! Counts the messages under way, so that never more answers come back at once than the client
+//! can keep: pure, `now` is an argument.
+
+use std::collections::VecDeque;
+
+use plimsoll_schemas::limits::bus::{REQUEST_WAIT, UNANSWERED_MAX};
+use plimsoll_schemas::time::Mono;
+
+/// When the messages under way were handed over, oldest first.
+///
+/// Answers are only counted, not matched: a broker gives them nearly in order, and a message
+/// that gets none (a stream's leader died, say) makes room again after `REQUEST_WAIT`.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    sent: VecDeque<Mono>,
+    generation: u64,
+    answers: u64,
+}
+
+impl Window {
+    /// A message went out.
+    pub(crate) fn on_sent(&mut self, now: Mono) {
+        self.sent.push_back(now);
+    }
+
+    /// Takes into account which connection stands, and how many answers ever came in. What
+    /// went out on an older connection is answered now or never.
+    pub(crate) fn on_news(&mut self, now: Mono, generation: u64, answers: u64) {
+        let new = usize::try_from(answers.saturating_sub(self.answers)).unwrap_or(usize::MAX);
+        self.answers = answers;
+        let answered = if self.generation == generation { new.min(self.sent.len()) } else { 0 };
+        self.sent.drain(..answered);
+        if self.generation != generation {
+            self.sent.clear();
+            self.generation = generation;
+        }
+        while self.sent.front().is_some_and(|sent| now.since(*sent) >= REQUEST_WAIT) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// Whether another message may go out.
+    pub(crate) fn has_room(&self) -> bool {
+        self.sent.len() < UNANSWERED_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn full() -> Window {
+        let mut window = Window::default();
+        (0..UNANSWERED_MAX).for_each(|_| window.on_sent(Mono(0)));
+        window
+    }
+
+    #[test]
+    fn each_answer_makes_room_for_one_message() {
+        let mut window = full();
+        assert!(!window.has_room());
+        window.on_news(Mono(1), 0, 1);
+        assert!(window.has_room());
+        window.on_sent(Mono(1));
+        assert!(!window.has_room());
+    }
+
+    #[test]
+    fn an_answer_that_never_comes_is_not_waited_for() {
+        let mut window = full();
+        window.on_news(Mono(0).plus(REQUEST_WAIT / 2), 0, 0);
+        assert!(!window.has_room());
+        window.on_news(Mono(0).plus(REQUEST_WAIT), 0, 0);
+        assert!(window.has_room());
+    }
+
+    #[test]
+    fn a_new_connection_owes_no_answers() {
+        let mut window = full();
+        window.on_news(Mono(1), 1, 5);
+        assert_eq!(window.sent.len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_under_way_is_what_was_sent_less_what_was_answered(
+            steps in prop::collection::vec((0_usize..5, 0_usize..5), 0..50),
+        ) {
+            let mut window = Window::default();
+            let (mut under_way, mut answers) = (0_usize, 0);
+            for (sent, answered) in steps {
+                (0..sent).for_each(|_| window.on_sent(Mono(0)));
+                answers += answered as u64;
+                window.on_news(Mono(0), 0, answers);
+                under_way = (under_way + sent).saturating_sub(answered);
+                prop_assert_eq!(window.sent.len(), under_way);
+            }
+        }
+    }
+}

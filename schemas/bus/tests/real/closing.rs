@@ -1,0 +1,95 @@
+//! What closing and dropping a connection leave behind.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use plimsoll_bus::BusEvent;
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::limits::bus::PUBLISH_QUEUE_MAX;
+use plimsoll_schemas::subject::Lane;
+
+use crate::broker::Broker;
+use crate::talk::{Talk, config, expected, message, payloads, soon, text, token_of};
+
+fn fill_queue(talk: &Talk) {
+    for token in 1..=PUBLISH_QUEUE_MAX as u64 {
+        talk.bus.try_publish(message(Lane::Normal, token)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn closing_loses_nothing_that_was_handed_over() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    fill_queue(&talk);
+    talk.bus.close().await;
+    let mut told = Vec::new();
+    while let Some(event) = soon(talk.events.next()).await {
+        told.extend(token_of(&event));
+    }
+    assert!(told.len() <= PUBLISH_QUEUE_MAX);
+
+    let reader = Talk::connected(broker.url()).await;
+    let mut cursor = reader.bus.cursor(Lane::Normal, 1);
+    let all = expected(1..=PUBLISH_QUEUE_MAX as u64);
+    assert_eq!(payloads(&mut cursor, PUBLISH_QUEUE_MAX).await, all);
+}
+
+#[tokio::test]
+async fn closing_loses_nothing_without_streams_either() {
+    let broker = Broker::without_streams().await;
+    let listener = soon(async_nats::connect(broker.url())).await.unwrap();
+    let mut heard = listener.subscribe("plimsoll.>").await.unwrap();
+    listener.flush().await.unwrap();
+    let talk = Talk::connected(broker.url()).await;
+    fill_queue(&talk);
+    talk.bus.close().await;
+    for token in 1..=PUBLISH_QUEUE_MAX as u64 {
+        let message = soon(heard.next()).await.unwrap();
+        assert_eq!(message.payload, format!("payload {token}"));
+    }
+}
+
+#[tokio::test]
+async fn closing_does_not_wait_for_an_absent_broker() {
+    let mut broker = Broker::with_streams().await;
+    broker.kill();
+    let mut talk = Talk::begin(config(broker.url()));
+    fill_queue(&talk);
+    let took = Stopwatch::start();
+    talk.bus.close().await;
+    assert!(took.elapsed() < Duration::from_secs(3), "{:?}", took.elapsed());
+    let mut refused = 0;
+    while let Some(event) = soon(talk.events.next()).await {
+        assert!(matches!(event, BusEvent::Refused { .. }), "{event:?}");
+        refused += 1;
+    }
+    assert_eq!(refused, PUBLISH_QUEUE_MAX);
+}
+
+#[tokio::test]
+async fn closing_ends_cursors_and_events() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    talk.publish(Lane::Normal, 1..=1).await;
+    assert_eq!(payloads(&mut cursor, 1).await, expected(1..=1));
+    talk.bus.close().await;
+    assert_eq!(soon(cursor.next()).await, None);
+    while soon(talk.events.next()).await.is_some() {}
+}
+
+#[tokio::test]
+async fn dropping_ends_everything_at_once() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    talk.publish(Lane::Normal, 1..=1).await;
+    drop(talk.bus);
+    while soon(talk.events.next()).await.is_some() {}
+    while let Some(event) = soon(cursor.next()).await {
+        if let plimsoll_bus::CursorEvent::Message(message) = event {
+            assert_eq!(text(&message), "payload 1");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What becomes of a message that is handed over.
+
+use std::time::Duration;
+
+use plimsoll_bus::{Bus, BusError, BusEvent, Delivery, Refusal};
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::limits::bus::{HAND_OVER_WAIT, PUBLISH_QUEUE_MAX};
+use plimsoll_schemas::subject::Lane;
+
+use crate::broker::Broker;
+use crate::talk::{Talk, config, expected, message, next, payloads, soon};
+
+#[tokio::test]
+async fn a_broker_that_appears_later_is_connected_to_and_takes_messages() {
+    let mut broker = Broker::with_streams().await;
+    broker.kill();
+    let mut talk = Talk::begin(config(broker.url()));
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let waited = Stopwatch::start();
+    for token in 1..=3 {
+        let outcome = talk.outcome(message(Lane::Normal, token)).await;
+        assert_eq!(outcome, BusEvent::Refused { token, reason: Refusal::HandOver });
+    }
+    let waited = waited.elapsed();
+    assert!(waited >= HAND_OVER_WAIT && waited < HAND_OVER_WAIT * 2, "{waited:?}");
+
+    broker.restart();
+    let connected = talk.until_connected().await;
+    assert!(
+        matches!(&connected, BusEvent::Connected { delivery: Delivery::JetStream, server_version }
+        if server_version.starts_with("2."))
+    );
+    talk.publish(Lane::Normal, 1..=3).await;
+    assert_eq!(payloads(&mut cursor, 3).await, expected(1..=3));
+}
+
+#[tokio::test]
+async fn a_message_sent_twice_under_one_id_is_kept_once() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    talk.publish(Lane::Normal, 1..=1).await;
+    let mut again = message(Lane::Normal, 1);
+    again.token = 77;
+    let outcome = talk.outcome(again).await;
+    assert_eq!(outcome, BusEvent::Acknowledged { token: 77, duplicate: true });
+    talk.publish(Lane::Normal, 2..=2).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    assert_eq!(payloads(&mut cursor, 2).await, expected(1..=2));
+}
+
+#[tokio::test]
+async fn what_cannot_be_carried_is_refused_with_the_reason_and_harms_nothing() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let mut too_large = message(Lane::Normal, 1);
+    too_large.payload = vec![0; 1024 * 1024].into();
+    let mut blank = message(Lane::Normal, 2);
+    blank.subject.push(' ');
+    let mut line_break = message(Lane::Normal, 3);
+    line_break.message_id.push_str("\r\nPUB x");
+    let mut nowhere = message(Lane::Normal, 4);
+    nowhere.subject = "elsewhere".to_owned();
+    for (message, reason) in [
+        (too_large, Refusal::TooLarge),
+        (blank, Refusal::Malformed),
+        (line_break, Refusal::Malformed),
+        (nowhere, Refusal::NoResponders),
+    ] {
+        let token = message.token;
+        assert_eq!(talk.outcome(message).await, BusEvent::Refused { token, reason });
+    }
+    talk.publish(Lane::Normal, 5..=5).await;
+}
+
+#[tokio::test]
+async fn a_full_queue_gives_the_message_back() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let last = PUBLISH_QUEUE_MAX as u64;
+    // No await in between: the task that empties the queue has no chance to run.
+    for token in 1..=last {
+        assert_eq!(talk.bus.try_publish(message(Lane::Normal, token)), Ok(()));
+    }
+    let one_more = message(Lane::Normal, last + 1);
+    assert_eq!(talk.bus.try_publish(one_more.clone()), Err(one_more));
+    for token in 1..=last {
+        let heard = talk.until(|event| crate::talk::token_of(event).is_some()).await;
+        assert_eq!(heard, BusEvent::Acknowledged { token, duplicate: false });
+    }
+}
+
+#[tokio::test]
+async fn without_streams_the_echo_acknowledges_and_the_lane_is_heard_live() {
+    let broker = Broker::without_streams().await;
+    let mut talk = Talk::begin(config(broker.url()));
+    let connected = talk.until_connected().await;
+    assert!(matches!(connected, BusEvent::Connected { delivery: Delivery::Core, .. }));
+    let mut cursor = talk.bus.cursor(Lane::Emergency, 9);
+    let opened = plimsoll_bus::CursorEvent::Positioned { first_seq: 0, last_seq: 0 };
+    assert_eq!(next(&mut cursor).await, opened);
+    talk.publish(Lane::Emergency, 1..=20).await;
+    for token in 1..=20 {
+        let plimsoll_bus::CursorEvent::Message(delivered) = next(&mut cursor).await else {
+            panic!("only messages follow")
+        };
+        assert_eq!(delivered.payload, message(Lane::Emergency, token).payload);
+        assert_eq!((delivered.stream_seq, delivered.pending), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn probes_measure_the_way_to_the_broker_and_back() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    for _ in 0..2 {
+        let heard = talk.until(|event| matches!(event, BusEvent::RoundTrip(_))).await;
+        assert!(matches!(heard, BusEvent::RoundTrip(took)
+            if took > Duration::ZERO && took < Duration::from_secs(1)));
+    }
+}
+
+#[tokio::test]
+async fn a_listener_hears_what_is_said_while_it_listens() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let mut listener = talk.bus.listen("plimsoll.v1.m.alert.*".to_owned());
+    let mut alert = message(Lane::Normal, 1);
+    alert.subject = "plimsoll.v1.m.alert.slow".to_owned();
+    // The subscription is on its way; a retained alert is acknowledged either way.
+    let heard = loop {
+        alert.token += 1;
+        alert.message_id = format!("alert-{}", alert.token);
+        talk.outcome(alert.clone()).await;
+        let wait = tokio::time::timeout(Duration::from_millis(50), listener.next());
+        if let Ok(heard) = wait.await {
+            break heard.unwrap();
+        }
+    };
+    assert_eq!(heard.subject, "plimsoll.v1.m.alert.slow");
+    assert_eq!(heard.payload, "payload 1");
+    talk.bus.close().await;
+    assert_eq!(soon(async { while listener.next().await.is_some() {} }).await, ());
+}
+
+#[tokio::test]
+async fn a_bad_url_is_an_error_that_names_it() {
+    let refused = Bus::connect(config("http://broker:4222".to_owned()));
+    let Err(error @ BusError::Url { .. }) = refused else { panic!("refused as a url") };
+    assert!(error.to_string().contains("\"http://broker:4222\""), "{error}");
+}

@@ -1,0 +1,109 @@
+//! The streams: created where they are missing, left alone where they are not.
+
+use plimsoll_bus::{BusEvent, CursorEvent};
+use plimsoll_schemas::subject::Lane;
+use serde_json::{Value, json};
+
+use crate::broker::Broker;
+use crate::talk::{SOON, Talk, expected, message, next_message, payloads, soon, text};
+
+/// Asks JetStream something as an operator would.
+pub(crate) async fn ask(url: &str, question: &str, body: Value) -> Value {
+    let client = soon(async_nats::connect(url)).await.unwrap();
+    let subject = format!("$JS.API.{question}");
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = client.request(subject, body.into()).await.unwrap();
+    serde_json::from_slice(&answer.payload).unwrap()
+}
+
+async fn delete_lane(url: &str) {
+    let answer = ask(url, "STREAM.DELETE.PLIMSOLL_m_normal", Value::Null).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
+}
+
+/// As a node would: sends it again until it is acknowledged.
+async fn publish_until_kept(talk: &mut Talk, token: u64) {
+    let kept = async {
+        loop {
+            match talk.outcome(message(Lane::Normal, token)).await {
+                BusEvent::Acknowledged { duplicate, .. } => break duplicate,
+                refused => assert!(matches!(refused, BusEvent::Refused { .. })),
+            }
+            tokio::time::sleep(SOON / 200).await;
+        }
+    };
+    assert!(!soon(kept).await, "a new stream knows no duplicates");
+}
+
+#[tokio::test]
+async fn missing_streams_are_created_with_bounds() {
+    let broker = Broker::with_streams().await;
+    let _talk = Talk::connected(broker.url()).await;
+    for (stream, subject, bytes) in [
+        ("PLIMSOLL_m_normal", "plimsoll.v1.m.normal.>", 1 << 30),
+        ("PLIMSOLL_m_emergency", "plimsoll.v1.m.emergency.>", 1 << 30),
+        ("PLIMSOLL_m_alert", "plimsoll.v1.m.alert.*", 64 << 20),
+    ] {
+        let info = ask(&broker.url(), &format!("STREAM.INFO.{stream}"), Value::Null).await;
+        let config = &info["config"];
+        assert_eq!(config["subjects"], json!([subject]));
+        assert_eq!(config["max_bytes"], json!(bytes));
+        assert_eq!(config["max_age"], json!(86_400_000_000_000_u64));
+        assert_eq!(config["duplicate_window"], json!(120_000_000_000_u64));
+        assert_eq!((&config["storage"], &config["discard"]), (&json!("file"), &json!("old")));
+    }
+}
+
+#[tokio::test]
+async fn an_existing_stream_is_left_as_it_is() {
+    let broker = Broker::with_streams().await;
+    let theirs = json!({ "name": "PLIMSOLL_m_normal", "subjects": ["plimsoll.v1.m.normal.>"],
+        "storage": "memory", "retention": "limits", "max_msgs": 7, "num_replicas": 1 });
+    let answer = ask(&broker.url(), "STREAM.CREATE.PLIMSOLL_m_normal", theirs).await;
+    assert_eq!(answer["error"], Value::Null, "{answer}");
+    let mut talk = Talk::connected(broker.url()).await;
+    talk.publish(Lane::Normal, 1..=1).await;
+    let info = ask(&broker.url(), "STREAM.INFO.PLIMSOLL_m_normal", Value::Null).await;
+    assert_eq!((&info["config"]["max_msgs"], &info["state"]["messages"]), (&json!(7), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_stream_deleted_under_us_is_created_again() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    talk.publish(Lane::Normal, 1..=3).await;
+    delete_lane(&broker.url()).await;
+    publish_until_kept(&mut talk, 4).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    assert_eq!(payloads(&mut cursor, 1).await, expected(4..=4));
+}
+
+#[tokio::test]
+async fn a_new_stream_that_outgrew_the_old_one_is_still_told_from_it() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    talk.publish(Lane::Normal, 1..=100).await;
+    // Nobody reads: the cursor waits with a full queue, in the middle of the old stream.
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    assert_eq!(payloads(&mut cursor, 1).await, expected(1..=1));
+    delete_lane(&broker.url()).await;
+    publish_until_kept(&mut talk, 201).await;
+    talk.publish(Lane::Normal, 202..=400).await;
+    assert_eq!(payloads(&mut cursor, 99).await, expected(2..=100));
+    let (message, before) = next_message(&mut cursor).await;
+    let reset = CursorEvent::Reset { expected_seq: 101, last_seq: 200 };
+    let opened = CursorEvent::Positioned { first_seq: 1, last_seq: 200 };
+    assert_eq!((text(&message).as_str(), before), ("payload 201", vec![reset, opened]));
+    assert_eq!(payloads(&mut cursor, 199).await, expected(202..=400));
+}
+
+#[tokio::test]
+async fn a_broker_with_little_room_gets_smaller_streams() {
+    let settings = "jetstream: { store_dir: $STORE, max_file_store: 300MB }";
+    let broker = Broker::start(settings).await;
+    let mut talk = Talk::connected(broker.url()).await;
+    talk.publish(Lane::Normal, 1..=1).await;
+    talk.publish(Lane::Emergency, 2..=2).await;
+    let info = ask(&broker.url(), "STREAM.INFO.PLIMSOLL_m_emergency", Value::Null).await;
+    assert_eq!(info["config"]["max_bytes"], json!(256 << 20));
+}

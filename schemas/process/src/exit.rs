@@ -1,0 +1,46 @@
+//! Exit codes: one table for all programs of the mesh.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// How a process ended. Success is 0; 2 is what the argument parser uses for wrong usage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything was done.
+    Success = 0,
+    /// Something failed that no other code names.
+    Failure = 1,
+    /// Wrong arguments.
+    Usage = 2,
+    /// The configuration is wrong; the message names the key and where it was set.
+    Configuration = 3,
+    /// An address or socket could not be had.
+    Listen = 4,
+    /// The time to drain ran out while messages were still held.
+    Undrained = 5,
+    /// A drill's expectation was missed.
+    Missed = 6,
+}
+
+/// The table, as `--help` prints it.
+pub const TABLE: &str = "Exit codes:
+  0  done
+  1  failed
+  2  wrong usage
+  3  configuration refused (the message names the key and where it was set)
+  4  an address or socket could not be had
+  5  stopped while messages were still held
+  6  a drill's expectation was missed";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Prints why the process ends, and with which code.
+pub fn fail(program: &str, exit: Exit, error: &dyn Display) -> ExitCode {
+    eprintln!("{program}: {error}");
+    exit.into()
+}

@@ -1,0 +1,114 @@
+//! A page of self-metrics, built anew for each scrape from figures that a core keeps anyway.
+//!
+//! For the tens of series a process has about itself; fleet series have a writer of their own.
+
+use prometheus::core::Collector;
+use prometheus::{CounterVec, Encoder, GaugeVec, Opts, Registry, TextEncoder};
+
+/// A metric's name, help and label names.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Full name, unit at the end.
+    pub name: &'static str,
+    /// One line for people.
+    pub help: &'static str,
+    /// Names of its labels.
+    pub labels: &'static [&'static str],
+}
+
+/// One scrape's worth of self-metrics.
+pub struct Page(Registry);
+
+impl Default for Page {
+    fn default() -> Self {
+        Self(Registry::new())
+    }
+}
+
+impl Page {
+    /// Adds a family of gauges: label values, then the value.
+    pub fn gauges<'a>(&self, family: Family, rows: impl IntoIterator<Item = (&'a [&'a str], f64)>) {
+        let Ok(gauges) = GaugeVec::new(Opts::new(family.name, family.help), family.labels) else {
+            return invalid(family);
+        };
+        for (labels, value) in rows {
+            match gauges.get_metric_with_label_values(labels) {
+                Ok(gauge) => gauge.set(value),
+                Err(_) => invalid(family),
+            }
+        }
+        self.add(family, gauges);
+    }
+
+    /// Adds a family of counters: label values, then the value so far.
+    pub fn counters<'a>(
+        &self,
+        family: Family,
+        rows: impl IntoIterator<Item = (&'a [&'a str], f64)>,
+    ) {
+        let Ok(counters) = CounterVec::new(Opts::new(family.name, family.help), family.labels)
+        else {
+            return invalid(family);
+        };
+        for (labels, value) in rows {
+            match counters.get_metric_with_label_values(labels) {
+                Ok(counter) => counter.inc_by(value),
+                Err(_) => invalid(family),
+            }
+        }
+        self.add(family, counters);
+    }
+
+    /// Adds one gauge without labels.
+    pub fn gauge(&self, name: &'static str, help: &'static str, value: f64) {
+        self.gauges(Family { name, help, labels: &[] }, [(&[][..], value)]);
+    }
+
+    /// Adds one counter without labels.
+    pub fn counter(&self, name: &'static str, help: &'static str, value: f64) {
+        self.counters(Family { name, help, labels: &[] }, [(&[][..], value)]);
+    }
+
+    fn add(&self, family: Family, collector: impl Collector + 'static) {
+        if self.0.register(Box::new(collector)).is_err() {
+            invalid(family);
+        }
+    }
+
+    /// The page as Prometheus text, with the process's own CPU, memory and file handles.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let own = prometheus::process_collector::ProcessCollector::for_self();
+        if self.0.register(Box::new(own)).is_err() {
+            tracing::error!("process metrics stand twice on one page");
+        }
+        let mut text = Vec::new();
+        if let Err(error) = TextEncoder::new().encode(&self.0.gather(), &mut text) {
+            tracing::error!(%error, "self-metrics cannot be written");
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+/// A name or label of ours is wrong: the page lacks it, and a test of the page shows it.
+fn invalid(family: Family) {
+    tracing::error!(metric = family.name, "self-metric is not valid");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_what_was_put_on_it() {
+        let page = Page::default();
+        page.gauge("a_ratio", "A share", 0.5);
+        let family = Family { name: "b_total", help: "A count", labels: &["reason"] };
+        page.counters(family, [(&["x"][..], 2.0), (&["y"][..], 3.0)]);
+        let text = page.render();
+        for line in ["a_ratio 0.5", "b_total{reason=\"x\"} 2", "b_total{reason=\"y\"} 3"] {
+            assert!(text.lines().any(|present| present == line), "{line} is not in {text}");
+        }
+        assert!(text.contains("process_resident_memory_bytes"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Settings from a file, the environment and flags, read into one checked configuration.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use plimsoll_bus::{BusConfig, Credentials};
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::settings::{Layer, Resolved, SettingsError, Table, Value, resolve};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// Flags that every process takes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SettingsArgs {
+    /// Read settings from this TOML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Set one key, such as bus.url=nats://broker:4222; may be repeated, wins over all else
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Check the configuration, print where each key was set, and end
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("--config {path}: {source}", path = path.display())]
+    File {
+        /// The path as given.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A layer or their sum is wrong.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+impl SettingsArgs {
+    /// Reads all layers: file, then environment variables that begin with `prefix`, then
+    /// `flags` (named flags of the program), then `--set`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or any layer is wrong; the text names layer and key.
+    pub fn load<T: DeserializeOwned>(
+        &self,
+        prefix: &str,
+        flags: &[(&str, Option<String>)],
+    ) -> Result<Resolved<T>, LoadError> {
+        let mut layers = Vec::new();
+        if let Some(path) = &self.config {
+            layers.push(file_layer(path)?);
+        }
+        layers.push(Layer::from_env(prefix, std::env::vars())?);
+        layers.push(flag_layer(flags)?);
+        layers.push(Layer::from_assignments("--set", &self.set)?);
+        Ok(resolve(&layers)?)
+    }
+}
+
+/// Named flags are text whatever they look like: `--name 7` is a name, not a number.
+fn flag_layer(flags: &[(&str, Option<String>)]) -> Result<Layer, SettingsError> {
+    let mut layer = Layer { source: "flags".to_owned(), table: Table::new() };
+    for (key, value) in flags {
+        if let Some(value) = value {
+            layer.set(key, Value::String(value.clone()))?;
+        }
+    }
+    Ok(layer)
+}
+
+fn file_layer(path: &Path) -> Result<Layer, LoadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| LoadError::File { path: path.to_owned(), source })?;
+    Ok(Layer::from_toml(format!("file {}", path.display()), &text)?)
+}
+
+/// What `--check-config` prints when all is well.
+pub fn print_origins<T>(resolved: &Resolved<T>) {
+    println!("configuration is valid");
+    for (key, origin) in &resolved.origins {
+        println!("  {key}: set by {origin}");
+    }
+    println!("  everything else: default");
+}
+
+/// The `[bus]` section: where the broker is and how to identify oneself to it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct BusSettings {
+    /// `nats://host:port`; several separated by commas.
+    pub url: String,
+    /// A token; or
+    pub token: Option<String>,
+    /// a user with
+    pub user: Option<String>,
+    /// a password; or
+    pub password: Option<String>,
+    /// a file with an nkey seed; or
+    pub nkey_seed_file: Option<PathBuf>,
+    /// a `.creds` file.
+    pub credentials_file: Option<PathBuf>,
+}
+
+impl Default for BusSettings {
+    fn default() -> Self {
+        Self {
+            url: "nats://127.0.0.1:4222".to_owned(),
+            token: None,
+            user: None,
+            password: None,
+            nkey_seed_file: None,
+            credentials_file: None,
+        }
+    }
+}
+
+impl BusSettings {
+    /// The bus configuration of a process that calls itself `connection_name`.
+    ///
+    /// # Errors
+    /// When more than one way to identify oneself is given, or a seed cannot be read.
+    pub fn to_config(&self, mesh: &MeshName, connection_name: &str) -> Result<BusConfig, String> {
+        Ok(BusConfig {
+            url: self.url.clone(),
+            connection_name: connection_name.to_owned(),
+            mesh: mesh.clone(),
+            credentials: self.credentials()?,
+        })
+    }
+
+    fn credentials(&self) -> Result<Credentials, String> {
+        let user = match (&self.user, &self.password) {
+            (Some(user), Some(password)) => {
+                Some(Credentials::UserPassword { user: user.clone(), password: password.clone() })
+            }
+            (None, None) => None,
+            _ => return Err("bus.user and bus.password belong together; set both".to_owned()),
+        };
+        let seed = self.nkey_seed_file.as_ref().map(|path| {
+            std::fs::read_to_string(path)
+                .map(|seed| Credentials::Nkey(seed.trim().to_owned()))
+                .map_err(|error| format!("bus.nkey_seed_file {}: {error}", path.display()))
+        });
+        let mut given: Vec<Credentials> = [
+            self.token.clone().map(Credentials::Token),
+            user,
+            seed.transpose()?,
+            self.credentials_file.clone().map(Credentials::File),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        match given.len() {
+            0 => Ok(Credentials::None),
+            1 => Ok(given.remove(0)),
+            _ => Err("bus: give one of token, user and password, nkey_seed_file, \
+                      credentials_file; not several"
+                .to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, Default)]
+    #[serde(default)]
+    struct Config {
+        name: String,
+        bus: BusSettings,
+    }
+
+    #[test]
+    fn file_then_flags_then_set_win_in_this_order() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"name = 'file'\n[bus]\nurl = 'nats://file'\ntoken = 't'").unwrap();
+        let args = SettingsArgs {
+            config: Some(file.path().to_owned()),
+            set: vec!["name=set".to_owned()],
+            check_config: false,
+        };
+        let flags =
+            [("name", Some("flag".to_owned())), ("bus.url", Some("nats://flag".to_owned()))];
+        let resolved = args.load::<Config>("PLIMSOLL_TEST_NONE_", &flags).unwrap();
+        assert_eq!(resolved.value.name, "set");
+        assert_eq!(resolved.value.bus.url, "nats://flag");
+        assert_eq!(resolved.value.bus.token.as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let args =
+            SettingsArgs { config: Some(PathBuf::from("absent.toml")), ..SettingsArgs::default() };
+        let error = args.load::<Config>("PLIMSOLL_TEST_NONE_", &[]).unwrap_err();
+        assert!(error.to_string().starts_with("--config absent.toml: "), "{error}");
+    }
+
+    #[test]
+    fn an_empty_file_is_the_defaults() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let args = SettingsArgs { config: Some(file.path().to_owned()), ..SettingsArgs::default() };
+        let resolved = args.load::<Config>("PLIMSOLL_TEST_NONE_", &[]).unwrap();
+        assert_eq!(resolved.value.bus.url, "nats://127.0.0.1:4222");
+    }
+
+    #[test]
+    fn contradicting_credentials_are_refused() {
+        let both = BusSettings {
+            token: Some("t".into()),
+            user: Some("u".into()),
+            password: Some("p".into()),
+            ..BusSettings::default()
+        };
+        let mesh = MeshName::new("m").unwrap();
+        assert!(both.to_config(&mesh, "x").unwrap_err().contains("not several"));
+        let half = BusSettings { user: Some("u".into()), ..BusSettings::default() };
+        assert!(half.to_config(&mesh, "x").unwrap_err().contains("set both"));
+    }
+}

@@ -1,0 +1,159 @@
+//! What must not leak into any file, and how headings are written.
+
+use crate::tree::Violation;
+
+const REGISTRY_MARKS: [&str; 4] = ["registry", "mirror", "artifactory", "nexus"];
+const PUBLIC_REGISTRIES: [&str; 3] = ["registry.npmjs.org", "registry.k8s.io", "docs.rs"];
+const REGISTRY_KEYS: [&str; 3] =
+    [concat!("replace", "-with"), concat!("index", "-url ="), concat!("--index", "-url")];
+
+/// Names that keep their capital inside a sentence.
+const NAMES: [&str; 12] = [
+    "Plimsoll",
+    "Prometheus",
+    "Grafana",
+    "Alertmanager",
+    "Kubernetes",
+    "Docker",
+    "Debian",
+    "Linux",
+    "Python",
+    "Rust",
+    "DogStatsD",
+    "JetStream",
+];
+
+/// No file knows on which machine it was written.
+pub(crate) fn machine_path(path: &str, text: &str) -> Vec<Violation> {
+    let roots = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
+    let starts_path = |line: &str, root: &str| {
+        let mut before = line.match_indices(root).map(|(at, _)| &line[..at]);
+        before.any(|before| !before.ends_with(|c: char| c.is_alphanumeric() || "_.-~}".contains(c)))
+    };
+    numbered(path, text)
+        .filter(|(_, line)| roots.iter().any(|root| starts_path(line, root)))
+        .map(|(line, _)| {
+            Violation::new(path, line, "a path of one machine: derive it or ask for it")
+        })
+        .collect()
+}
+
+/// No file knows from which registry its author's packages came.
+pub(crate) fn registry_host(path: &str, text: &str) -> Vec<Violation> {
+    let by_key = |line: &str| REGISTRY_KEYS.iter().any(|key| line.contains(key));
+    numbered(path, text)
+        .filter(|(_, line)| by_key(line) || hosts(line).any(is_private_registry))
+        .map(|(line, _)| Violation::new(path, line, "a registry's address: leave it to the user"))
+        .collect()
+}
+
+/// Headings are sentences: one capital at the start, others only where a name has one.
+pub(crate) fn heading_case(path: &str, text: &str) -> Vec<Violation> {
+    if !path.ends_with(".md") {
+        return Vec::new();
+    }
+    let mut broken = Vec::new();
+    for (line, heading) in headings(text) {
+        let fix = if starts_small(heading) {
+            "begin the heading with a capital"
+        } else if is_title_case(heading) {
+            "write the heading as a sentence, not As A Title"
+        } else {
+            continue;
+        };
+        broken.push(Violation::new(path, line, fix));
+    }
+    broken
+}
+
+/// Numbered lines; none for the lock file, which cargo writes.
+fn numbered<'a>(path: &str, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    let text = if path.ends_with("Cargo.lock") { "" } else { text };
+    (1..).zip(text.lines())
+}
+
+fn hosts(line: &str) -> impl Iterator<Item = &str> {
+    let after = line.split("://").skip(1);
+    after.filter_map(|rest| rest.split(['/', ':', '"', ' ', '>', ')', '`']).next())
+}
+
+fn is_private_registry(host: &str) -> bool {
+    let marked = REGISTRY_MARKS.iter().any(|mark| host.contains(mark));
+    host.contains('.') && marked && !PUBLIC_REGISTRIES.contains(&host)
+}
+
+/// Line and text of every heading outside fenced blocks.
+fn headings(text: &str) -> Vec<(usize, &str)> {
+    let mut fenced = false;
+    let mut found = Vec::new();
+    for (line, content) in (1..).zip(text.lines()) {
+        fenced ^= content.trim_start().starts_with("```");
+        let heading = content.trim_start_matches('#');
+        if !fenced && content.starts_with('#') && heading.starts_with(' ') {
+            found.push((line, heading.trim()));
+        }
+    }
+    found
+}
+
+fn starts_small(heading: &str) -> bool {
+    let first = heading.split(' ').find(|word| !is_numbering(word)).unwrap_or_default();
+    first.starts_with(char::is_lowercase)
+}
+
+fn is_numbering(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_digit() || ".)".contains(c))
+}
+
+/// Every longer word has a capital. Names, code and abbreviations are no evidence.
+fn is_title_case(heading: &str) -> bool {
+    let words: Vec<&str> = heading.split(' ').filter(|word| !is_numbering(word)).collect();
+    let bare = words.iter().map(|word| word.trim_matches([',', ':', '?', '(', ')']));
+    let plain = |word: &&str| word.chars().all(char::is_alphabetic) && !NAMES.contains(word);
+    let telling = |word: &&str| word.len() > 3 && word.chars().any(char::is_lowercase);
+    let long: Vec<&str> = bare.filter(plain).filter(telling).collect();
+    let capitals = long.iter().filter(|word| word.starts_with(char::is_uppercase)).count();
+    words.len() >= 4 && capitals >= 2 && capitals == long.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{NOWHERE, lines};
+
+    #[test]
+    fn paths_of_one_machine_are_found_and_parts_of_urls_are_not() {
+        let bad = concat!("a\nrun /ho", "me/me/x\n--data=/wo", "rk/main\n");
+        assert_eq!(lines(machine_path, "README.md", bad), [2, 3]);
+        assert_eq!(lines(machine_path, "Cargo.lock", bad), NOWHERE);
+        let good = concat!("https://example.org/wo", "rk/a\n${PWD}/wo", "rk/a\nhome/a\n");
+        assert_eq!(lines(machine_path, "README.md", good), NOWHERE);
+    }
+
+    #[test]
+    fn private_registries_are_found_and_public_ones_are_not() {
+        let bad =
+            concat!("\"https://reg", "istry.corp.example/simple\"\nreplace", "-with = \"x\"\n");
+        assert_eq!(lines(registry_host, "pip.conf", bad), [1, 2]);
+        let good = "https://registry.npmjs.org/x https://example.org/registry\nour registry\n";
+        assert_eq!(lines(registry_host, "README.md", good), NOWHERE);
+    }
+
+    #[test]
+    fn title_case_headings_are_found_and_sentences_are_not() {
+        let table = [
+            ("# How To Read The Ledger", vec![1]),
+            ("text\n\n## 3. Running The Whole Mesh Locally", vec![3]),
+            ("## how it works", vec![1]),
+            ("## How to read the ledger", vec![]),
+            ("## 1. What the set costs", vec![]),
+            ("# Plimsoll", vec![]),
+            ("## `plimsoll compare` and its exit codes", vec![]),
+            ("## Running Prometheus, Grafana and Alertmanager", vec![]),
+            ("```sh\n# run Every Single Test Here\n```", vec![]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(lines(heading_case, "a.md", text), expected, "{text}");
+        }
+    }
+}

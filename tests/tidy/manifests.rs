@@ -1,0 +1,205 @@
+//! Who may depend on whom, and where versions are stated.
+//!
+//! Works on what cargo says (`cargo metadata`, `cargo tree`) and on the manifests' own lines.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use crate::tree::Violation;
+
+/// What the vocabulary crate must not drag into everything.
+const RUNTIMES: [&str; 10] = [
+    "tokio",
+    "async-nats",
+    "axum",
+    "reqwest",
+    "hyper",
+    "tower-http",
+    "futures-util",
+    "nix",
+    "socket2",
+    "tracing",
+];
+/// What would make an agent beside every job heavy.
+const TOO_HEAVY_FOR_A_NODE: [&str; 6] =
+    ["reqwest", "redb", "rusqlite", "aws-lc-rs", "openssl-sys", "plimsoll-aggregator"];
+
+/// The workspace as `cargo metadata --no-deps` tells it.
+#[derive(Deserialize)]
+pub(crate) struct Workspace {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+}
+
+impl Workspace {
+    fn package(&self, name: &str) -> Option<&Package> {
+        self.packages.iter().find(|package| package.name == name)
+    }
+
+    /// All workspace packages that `name` needs, however far away, tests' needs included.
+    fn reach<'a>(&'a self, name: &'a str) -> BTreeSet<&'a str> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![name];
+        while let Some(package) = open.pop().and_then(|name| self.package(name)) {
+            let members = package.dependencies.iter().filter_map(|d| self.package(&d.name));
+            open.extend(members.map(|p| p.name.as_str()).filter(|name| reached.insert(*name)));
+        }
+        reached
+    }
+}
+
+/// Dependencies that point the wrong way.
+pub(crate) fn wrong_direction(workspace: &Workspace) -> Vec<Violation> {
+    let mut broken = Vec::new();
+    for package in &workspace.packages {
+        let reached = workspace.reach(&package.name);
+        let forbidden: Vec<&str> = match package.name.as_str() {
+            "plimsoll-schemas" => {
+                let direct = package.dependencies.iter().map(|d| d.name.as_str());
+                let runtimes = direct.filter(|name| RUNTIMES.contains(name));
+                reached.iter().copied().chain(runtimes).collect()
+            }
+            "plimsoll-node" => only(&reached, "plimsoll-aggregator"),
+            "plimsoll-aggregator" => only(&reached, "plimsoll-node"),
+            _ => Vec::new(),
+        };
+        let top = ["plimsoll-drills", "plimsoll-tests"];
+        let on_top = top.into_iter().filter(|name| reached.contains(name));
+        for name in forbidden.into_iter().chain(on_top) {
+            let fix = format!("must not depend on {name}, not even through another crate");
+            broken.push(Violation::new(&package.manifest_path, 1, fix));
+        }
+    }
+    broken
+}
+
+fn only<'a>(reached: &BTreeSet<&'a str>, name: &str) -> Vec<&'a str> {
+    reached.iter().copied().filter(|reached| *reached == name).collect()
+}
+
+/// What is too heavy in a node's normal tree: one package name per line, perhaps with a version.
+pub(crate) fn heavy_node(path: &str, tree: &str) -> Vec<Violation> {
+    let names = (1..).zip(tree.lines()).filter_map(|(line, text)| Some((line, first(text)?)));
+    let heavy = names.filter(|(_, name)| TOO_HEAVY_FOR_A_NODE.contains(name));
+    heavy
+        .map(|(line, name)| Violation::new(path, line, format!("an agent stays small: no {name}")))
+        .collect()
+}
+
+fn first(text: &str) -> Option<&str> {
+    text.split_whitespace().next()
+}
+
+/// Versions stand at the root alone; members say `workspace = true`.
+pub(crate) fn stray_version(path: &str, text: &str) -> Vec<Violation> {
+    if !path.ends_with("/Cargo.toml") {
+        return Vec::new();
+    }
+    let mut section = "";
+    let mut broken = Vec::new();
+    for (line, content) in (1..).zip(text.lines()) {
+        if let Some(header) = content.strip_prefix('[') {
+            section = header.trim_end().trim_end_matches(']');
+        }
+        if is_stray(section, content) {
+            let fix = "state it in the root's table and write `.workspace = true` here";
+            broken.push(Violation::new(path, line, fix));
+        }
+    }
+    broken
+}
+
+fn is_stray(section: &str, content: &str) -> bool {
+    let Some((key, value)) = content.split_once('=') else { return false };
+    let shared = key.trim().ends_with(".workspace") || value.contains("workspace = true");
+    let own = key.trim() == "workspace" && value.trim() == "true";
+    let is_table = |name: &str| section == name || section.ends_with(&format!(".{name}"));
+    let listed = ["dependencies", "dev-dependencies", "build-dependencies"];
+    if listed.into_iter().any(is_table) {
+        let opens_entry = !content.starts_with([' ', '\t', '#']);
+        return opens_entry && !shared;
+    }
+    let alone = listed.iter().any(|name| section.contains(&format!("{name}.")));
+    let pins = ["version", "path", "git"].contains(&key.trim());
+    (alone && !own && pins) || (section == "package" && key.trim() == "version")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{NOWHERE, lines};
+
+    const NOBODY: [&str; 0] = [];
+
+    fn workspace(edges: &[(&str, &[&str])]) -> Workspace {
+        let package = |(name, needs): &(&str, &[&str])| Package {
+            name: (*name).to_owned(),
+            manifest_path: (*name).to_owned(),
+            dependencies: needs.iter().map(|n| Dependency { name: (*n).to_owned() }).collect(),
+        };
+        Workspace { packages: edges.iter().map(package).collect() }
+    }
+
+    fn accused(edges: &[(&str, &[&str])]) -> Vec<String> {
+        wrong_direction(&workspace(edges)).into_iter().map(|violation| violation.path).collect()
+    }
+
+    #[test]
+    fn the_vocabulary_may_need_neither_a_member_nor_a_runtime() {
+        let bus: (&str, &[&str]) = ("plimsoll-bus", &["plimsoll-schemas", "tokio"]);
+        assert_eq!(accused(&[("plimsoll-schemas", &["serde"]), bus]), NOBODY);
+        assert_eq!(accused(&[("plimsoll-schemas", &["tokio"]), bus]), ["plimsoll-schemas"]);
+        let member: &[&str] = &["plimsoll-workload"];
+        let circle = [("plimsoll-schemas", member), ("plimsoll-workload", &[])];
+        assert_eq!(accused(&circle), ["plimsoll-schemas"]);
+    }
+
+    #[test]
+    fn node_and_aggregator_may_not_meet_even_through_a_third() {
+        let aggregator: (&str, &[&str]) = ("plimsoll-aggregator", &["plimsoll-schemas"]);
+        let through = [("plimsoll-node", &["plimsoll-cli"][..]), aggregator];
+        let cli: (&str, &[&str]) = ("plimsoll-cli", &["plimsoll-aggregator"]);
+        assert_eq!(accused(&[through[0], through[1], cli]), ["plimsoll-node"]);
+        assert_eq!(accused(&[("plimsoll-node", &["plimsoll-schemas"]), aggregator]), NOBODY);
+    }
+
+    #[test]
+    fn nothing_may_need_drills_or_tests() {
+        let drills: (&str, &[&str]) = ("plimsoll-drills", &["plimsoll-node"]);
+        let tests: (&str, &[&str]) = ("plimsoll-tests", &["plimsoll-drills"]);
+        assert_eq!(accused(&[drills, ("plimsoll-node", &[]), tests]), ["plimsoll-tests"]);
+        assert_eq!(accused(&[drills, ("plimsoll-node", &[])]), NOBODY);
+    }
+
+    #[test]
+    fn weight_in_a_node_is_found() {
+        let tree = "plimsoll-node v0.1.0\ntokio v1.54.1\nreqwest v0.13.5\nredb-like v1.0.0\n";
+        assert_eq!(lines(heavy_node, "node", tree), [3]);
+    }
+
+    #[test]
+    fn versions_are_found_in_members_alone() {
+        let bad = "[package]\nversion = \"1\"\n\
+                   [dependencies]\na = \"1\"\nb = { path = \"b\" }\n\
+                   [target.'cfg(unix)'.dev-dependencies]\nc = \"2\"\n\
+                   [dependencies.d]\nversion = \"1\"\n";
+        assert_eq!(lines(stray_version, "node/Cargo.toml", bad), [2, 4, 5, 7, 9]);
+        assert_eq!(lines(stray_version, "Cargo.toml", bad), NOWHERE);
+        let good = "[package]\nversion.workspace = true\n\
+                    [dependencies]\na.workspace = true\n# why = b\n\
+                    b = { workspace = true, features = [\n  \"c=d\",\n] }\n[lints]\nx = 1\n";
+        assert_eq!(lines(stray_version, "node/Cargo.toml", good), NOWHERE);
+    }
+}

@@ -1,0 +1,184 @@
+//! Words that have no place in a file, whatever the file is about.
+
+use crate::source::{Source, holds, words};
+use crate::tree::Violation;
+
+const MACROS: [&str; 3] = ["todo!", "dbg!", "unimplemented!"];
+const NAMES: [&str; 8] =
+    ["utils", "util", "helpers", "helper", "common", "types", "manager", "misc"];
+
+/// True for files that hold nothing but tests and benchmarks.
+fn is_test_file(path: &str) -> bool {
+    let mut folders = path.split('/');
+    let file = folders.next_back().unwrap_or_default();
+    let by_name = file == "tests.rs" || file.ends_with("_tests.rs");
+    by_name || folders.any(|folder| folder == "tests" || folder == "benches")
+}
+
+/// Code lines under test (`wanted`) or in production (`!wanted`).
+fn lines_where(path: &str, text: &str, wanted: bool, broken: impl Fn(&str) -> bool) -> Vec<usize> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let source = Source::new(text);
+    let regions = source.test_regions();
+    let tested = |line| is_test_file(path) || regions.iter().any(|region| region.contains(&line));
+    let found = source.code().filter(|(line, code)| broken(code) && tested(*line) == wanted);
+    found.map(|(line, _)| line).collect()
+}
+
+/// Nothing half done is left behind.
+pub(crate) fn unfinished(path: &str, text: &str) -> Vec<Violation> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let mut broken = Vec::new();
+    for (line, code) in Source::new(text).code() {
+        let found = MACROS.iter().filter(|name| holds(code, name));
+        broken.extend(found.map(|name| Violation::new(path, line, format!("finish it: `{name}`"))));
+    }
+    broken
+}
+
+/// Lints are met; what cannot be met is expected, with the reason beside it. No test is skipped.
+pub(crate) fn silenced(path: &str, text: &str) -> Vec<Violation> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let mut broken = Vec::new();
+    for (line, code) in Source::new(text).attributes() {
+        let fix = if holds(&code, "allow(") {
+            "meet the lint, or `expect` it with a reason"
+        } else if holds(&code, "expect(") && !code.contains("reason =") {
+            "say why: `#[expect(.., reason = \"..\")]`"
+        } else if ["#[ignore", ", ignore"].iter().any(|skip| code.contains(skip)) {
+            "a skipped test proves nothing: fix it or delete it"
+        } else {
+            continue;
+        };
+        broken.push(Violation::new(path, line, fix));
+    }
+    broken
+}
+
+/// Production code does not panic for want of an answer.
+pub(crate) fn unwrapped(path: &str, text: &str) -> Vec<Violation> {
+    let found = lines_where(path, text, false, |code| code.contains(".unwrap()"));
+    let fix = "handle the error, or `expect` why it cannot happen";
+    found.into_iter().map(|line| Violation::new(path, line, fix)).collect()
+}
+
+/// Tests wait for something, never for some time.
+pub(crate) fn slept(path: &str, text: &str) -> Vec<Violation> {
+    let source = Source::new(text);
+    let polls = |line: &usize| {
+        let mut around = source.functions().into_iter().filter(|f| f.lines.contains(line));
+        around.any(|f| f.name.contains("poll") || f.name.contains("deadline"))
+    };
+    let found = lines_where(path, text, true, |code| holds(code, "sleep("));
+    let fix = "poll with a bound: `clock::Deadline::pause`, or a function named `poll_..`";
+    found
+        .into_iter()
+        .filter(|line| !polls(line))
+        .map(|line| Violation::new(path, line, fix))
+        .collect()
+}
+
+/// Files, folders and modules are named after an idea.
+pub(crate) fn idle_name(path: &str, text: &str) -> Vec<Violation> {
+    let stem = |part: &str| part.split('.').next().is_some_and(|stem| NAMES.contains(&stem));
+    let fix = "name it after what it holds, not after its kind";
+    let mut broken = Vec::new();
+    if path.split('/').any(stem) {
+        broken.push(Violation::new(path, 1, fix));
+    }
+    if path.ends_with(".rs") {
+        let source = Source::new(text);
+        let named = source.code().filter(|(_, code)| {
+            let declared = code.split_once("mod ").and_then(|(_, name)| words(name).next());
+            declared.is_some_and(|name| NAMES.contains(&name))
+        });
+        broken.extend(named.map(|(line, _)| Violation::new(path, line, fix)));
+    }
+    broken
+}
+
+/// A file begins with what it is for, in more than a word or two.
+pub(crate) fn undocumented(path: &str, text: &str) -> Vec<Violation> {
+    let said = text.lines().next().and_then(|first| first.strip_prefix("//! "));
+    let enough = said.is_some_and(|said| said.split_whitespace().count() > 2);
+    if !path.ends_with(".rs") || enough {
+        return Vec::new();
+    }
+    let fix = "begin with `//! ` and a sentence on what the file is for and what it refuses to do";
+    vec![Violation::new(path, 1, fix)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{NOWHERE, lines};
+
+    #[test]
+    fn unfinished_code_is_found_and_talk_of_it_is_not() {
+        let bad = "fn a() {\n    todo!()\n}\nfn b() { dbg!(1); }\nfn c() { unimplemented!() }\n";
+        assert_eq!(lines(unfinished, "a.rs", bad), [2, 4, 5]);
+        assert_eq!(lines(unfinished, "a.rs", "// todo!\nf(\"dbg!\"); mytodo!();\n"), NOWHERE);
+    }
+
+    #[test]
+    fn silence_is_found_and_reasoned_expectation_is_not() {
+        let table = [
+            ("#[allow(dead_code)]", vec![1]),
+            ("\n#![allow(dead_code)]", vec![2]),
+            ("#[cfg_attr(test, allow(dead_code))]", vec![1]),
+            ("#[expect(dead_code)]", vec![1]),
+            ("#[expect(\n    dead_code,\n)]", vec![1]),
+            ("#[ignore]", vec![1]),
+            ("#[ignore = \"slow\"]", vec![1]),
+            ("#[cfg_attr(miri, ignore)]", vec![1]),
+            ("#[expect(\n    dead_code,\n    reason = \"x\"\n)]", vec![]),
+            ("#[derive(Debug)]\nlet s = \"#[allow(x)]\";", vec![]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(lines(silenced, "a.rs", text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn unwrap_is_found_outside_tests_alone() {
+        let text =
+            "fn a() {\n    b().unwrap();\n}\n#[cfg(test)]\nmod tests {\n    x.unwrap();\n}\n";
+        assert_eq!(lines(unwrapped, "a/src/b.rs", text), [2]);
+        for path in ["a/tests/b.rs", "a/benches/b.rs", "tests/b.rs", "a/src/b/tests.rs"] {
+            assert_eq!(lines(unwrapped, path, text), NOWHERE, "{path}");
+        }
+        assert_eq!(lines(unwrapped, "a/src/b.rs", "x.unwrap_or(1); // .unwrap()\n"), NOWHERE);
+    }
+
+    #[test]
+    fn sleep_is_found_in_tests_unless_a_poll_holds_it() {
+        let text = "fn a() {\n    sleep(x);\n}\nasync fn poll_until() {\n    time::sleep(x);\n}\n";
+        assert_eq!(lines(slept, "a/tests/b.rs", text), [2]);
+        assert_eq!(lines(slept, "a/src/b.rs", text), NOWHERE);
+        let inner = format!("#[cfg(test)]\nmod tests {{\n{text}}}\n");
+        assert_eq!(lines(slept, "a/src/b.rs", &inner), [4]);
+    }
+
+    #[test]
+    fn names_that_say_nothing_are_found() {
+        for path in ["a/src/utils.rs", "a/src/common/b.rs", "a/helpers/b.py"] {
+            assert_eq!(lines(idle_name, path, ""), [1], "{path}");
+        }
+        assert_eq!(lines(idle_name, "a/src/b.rs", "\npub(crate) mod misc;\n"), [2]);
+        assert_eq!(lines(idle_name, "a/src/commons.rs", "mod window; // mod util\n"), NOWHERE);
+    }
+
+    #[test]
+    fn a_file_without_a_sentence_at_its_head_is_found() {
+        for text in ["", "fn a() {}\n", "// Not a doc comment.\n", "//! placeholder\n"] {
+            assert_eq!(lines(undocumented, "a.rs", text), [1], "{text}");
+        }
+        assert_eq!(lines(undocumented, "a.rs", "//! Counts what was lost.\n"), NOWHERE);
+    }
+}
