@@ -94,34 +94,62 @@ macro_rules! catalogue {
 }
 
 catalogue! {
-    CPU_USAGE_RATIO gauge "cpu_usage_ratio" "Share of all CPU time in use, 0 to 1";
-    CPU_CORE_USAGE_RATIO gauge "cpu_core_usage_ratio" "Share of one core's time in use, 0 to 1";
-    CPU_FREQUENCY_HERTZ gauge "cpu_frequency_hertz" "Clock frequency of one core";
-    LOAD1 gauge "load1" "Runnable tasks, averaged over one minute";
-    LOAD5 gauge "load5" "Runnable tasks, averaged over five minutes";
-    LOAD15 gauge "load15" "Runnable tasks, averaged over fifteen minutes";
-    MEMORY_TOTAL_BYTES gauge "memory_total_bytes" "Physical memory";
-    MEMORY_USED_BYTES gauge "memory_used_bytes" "Physical memory in use";
-    MEMORY_AVAILABLE_BYTES gauge "memory_available_bytes" "Physical memory that can be had without swapping";
-    SWAP_TOTAL_BYTES gauge "swap_total_bytes" "Swap space";
-    SWAP_USED_BYTES gauge "swap_used_bytes" "Swap space in use";
-    DISK_TOTAL_BYTES gauge "disk_total_bytes" "Size of one mounted file system";
-    DISK_AVAILABLE_BYTES gauge "disk_available_bytes" "Space left on one mounted file system";
-    NETWORK_RECEIVE_BYTES_TOTAL counter "network_receive_bytes_total" "Bytes received on one interface";
-    NETWORK_TRANSMIT_BYTES_TOTAL counter "network_transmit_bytes_total" "Bytes sent on one interface";
-    NETWORK_RECEIVE_ERRORS_TOTAL counter "network_receive_errors_total" "Packets received with errors on one interface";
-    NETWORK_TRANSMIT_ERRORS_TOTAL counter "network_transmit_errors_total" "Packets that could not be sent on one interface";
-    TEMPERATURE_CELSIUS gauge "temperature_celsius" "Temperature of one component";
-    PROCESS_CPU_RATIO gauge "process_cpu_ratio" "CPU time of the node agent itself, 1 is one whole core";
-    PROCESS_RESIDENT_BYTES gauge "process_resident_bytes" "Resident memory of the node agent itself";
-    GPU_UTILIZATION_RATIO gauge "gpu_utilization_ratio" "Share of time in which a kernel ran on one GPU, 0 to 1";
-    GPU_MEMORY_TOTAL_BYTES gauge "gpu_memory_total_bytes" "Memory of one GPU";
-    GPU_MEMORY_USED_BYTES gauge "gpu_memory_used_bytes" "Memory in use on one GPU";
-    GPU_MEMORY_FREE_BYTES gauge "gpu_memory_free_bytes" "Memory left on one GPU";
-    GPU_TEMPERATURE_CELSIUS gauge "gpu_temperature_celsius" "Temperature of one GPU's die";
-    GPU_POWER_WATTS gauge "gpu_power_watts" "Power draw of one GPU";
-    GPU_CLOCK_HERTZ gauge "gpu_clock_hertz" "Clock frequency of one domain of one GPU";
-    GPU_THROTTLE_REASON gauge "gpu_throttle_reason" "1 while one GPU's clocks are held down for the named reason";
+    CPU_USAGE_RATIO gauge "cpu_usage_ratio"
+        "Share of all CPU time in use, 0 to 1";
+    CPU_CORE_USAGE_RATIO gauge "cpu_core_usage_ratio"
+        "Share of one core's time in use, 0 to 1";
+    CPU_FREQUENCY_HERTZ gauge "cpu_frequency_hertz"
+        "Clock frequency of one core";
+    LOAD1 gauge "load1"
+        "Runnable tasks, averaged over one minute";
+    LOAD5 gauge "load5"
+        "Runnable tasks, averaged over five minutes";
+    LOAD15 gauge "load15"
+        "Runnable tasks, averaged over fifteen minutes";
+    MEMORY_TOTAL_BYTES gauge "memory_total_bytes"
+        "Physical memory";
+    MEMORY_USED_BYTES gauge "memory_used_bytes"
+        "Physical memory in use";
+    MEMORY_AVAILABLE_BYTES gauge "memory_available_bytes"
+        "Physical memory that can be had without swapping";
+    SWAP_TOTAL_BYTES gauge "swap_total_bytes"
+        "Swap space";
+    SWAP_USED_BYTES gauge "swap_used_bytes"
+        "Swap space in use";
+    DISK_TOTAL_BYTES gauge "disk_total_bytes"
+        "Size of one mounted file system";
+    DISK_AVAILABLE_BYTES gauge "disk_available_bytes"
+        "Space left on one mounted file system";
+    NETWORK_RECEIVE_BYTES_TOTAL counter "network_receive_bytes_total"
+        "Bytes received on one interface";
+    NETWORK_TRANSMIT_BYTES_TOTAL counter "network_transmit_bytes_total"
+        "Bytes sent on one interface";
+    NETWORK_RECEIVE_ERRORS_TOTAL counter "network_receive_errors_total"
+        "Packets received with errors on one interface";
+    NETWORK_TRANSMIT_ERRORS_TOTAL counter "network_transmit_errors_total"
+        "Packets that could not be sent on one interface";
+    TEMPERATURE_CELSIUS gauge "temperature_celsius"
+        "Temperature of one component";
+    PROCESS_CPU_RATIO gauge "process_cpu_ratio"
+        "CPU time of the node agent itself, 1 is one whole core";
+    PROCESS_RESIDENT_BYTES gauge "process_resident_bytes"
+        "Resident memory of the node agent itself";
+    GPU_UTILIZATION_RATIO gauge "gpu_utilization_ratio"
+        "Share of time in which a kernel ran on one GPU, 0 to 1";
+    GPU_MEMORY_TOTAL_BYTES gauge "gpu_memory_total_bytes"
+        "Memory of one GPU";
+    GPU_MEMORY_USED_BYTES gauge "gpu_memory_used_bytes"
+        "Memory in use on one GPU";
+    GPU_MEMORY_FREE_BYTES gauge "gpu_memory_free_bytes"
+        "Memory left on one GPU";
+    GPU_TEMPERATURE_CELSIUS gauge "gpu_temperature_celsius"
+        "Temperature of one GPU's die";
+    GPU_POWER_WATTS gauge "gpu_power_watts"
+        "Power draw of one GPU";
+    GPU_CLOCK_HERTZ gauge "gpu_clock_hertz"
+        "Clock frequency of one domain of one GPU";
+    GPU_THROTTLE_REASON gauge "gpu_throttle_reason"
+        "1 while one GPU's clocks are held down for the named reason";
 }
 
 /// The catalogue's entry under `name`.

@@ -243,7 +243,9 @@ proptest! {
 
     #[test]
     fn a_damaged_message_never_panics(
-        at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        cut in any::<prop::sample::Index>(),
     ) {
         let mut bytes = bytes_of(&latency());
         let at = at.index(bytes.len());

@@ -204,7 +204,11 @@ mod tests {
             for verdict in verdicts {
                 let before = alerts.state(&key("a"));
                 let change = alerts.on_verdict(Mono(0), &key("a"), verdict, PATIENCE);
-                breaches = match verdict { Breach => breaches + 1, Within => 0, Insufficient => breaches };
+                breaches = match verdict {
+                    Breach => breaches + 1,
+                    Within => 0,
+                    Insufficient => breaches,
+                };
                 prop_assert!(verdict != Insufficient || change.is_none());
                 if change.is_some_and(|change| change.to == Firing) {
                     prop_assert!(breaches >= 3 && before == Pending);

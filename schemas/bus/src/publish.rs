@@ -84,7 +84,7 @@ impl Writer {
             Delivery::Core => {
                 self.client.publish_with_headers(subject, headers, payload).await?;
                 // A broker handles one connection's messages in order.
-                { drop(answer); Ok(()) }
+                self.client.publish(answer, Bytes::new()).await
             }
         }
         .map_err(Refusal::from)?;

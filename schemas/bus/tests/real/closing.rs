@@ -1,14 +1,19 @@
 //! What closing and dropping a connection leave behind.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use plimsoll_bus::BusEvent;
+use plimsoll_bus::{BusEvent, Outgoing};
 use plimsoll_schemas::clock::Stopwatch;
-use plimsoll_schemas::limits::bus::PUBLISH_QUEUE_MAX;
+use plimsoll_schemas::limits::bus::{PUBLISH_QUEUE_MAX, RECONNECT_DELAY_MAX};
 use plimsoll_schemas::subject::Lane;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use crate::broker::Broker;
+use crate::streams::ask;
 use crate::talk::{Talk, config, expected, message, payloads, soon, text, token_of};
 
 fn fill_queue(talk: &Talk) {
@@ -33,6 +38,40 @@ async fn closing_loses_nothing_that_was_handed_over() {
     let mut cursor = reader.bus.cursor(Lane::Normal, 1);
     let all = expected(1..=PUBLISH_QUEUE_MAX as u64);
     assert_eq!(payloads(&mut cursor, PUBLISH_QUEUE_MAX).await, all);
+}
+
+#[tokio::test]
+async fn closing_waits_for_a_broker_that_has_not_read_everything() {
+    let broker = Broker::with_streams().await;
+    let talk = Talk::connected(broker.url()).await;
+    broker.pause().await;
+    // More than the sockets between us hold.
+    let payload: bytes::Bytes = vec![1; 128 * 1024].into();
+    for token in 1..=PUBLISH_QUEUE_MAX as u64 {
+        let message = Outgoing { payload: payload.clone(), ..message(Lane::Normal, token) };
+        talk.bus.try_publish(message).unwrap();
+    }
+    let mut closing = pin!(talk.bus.close());
+    assert!(timeout(Duration::from_millis(300), &mut closing).await.is_err());
+    broker.resume();
+    soon(closing).await;
+    let info = ask(&broker.url(), "STREAM.INFO.PLIMSOLL_m_normal", Value::Null).await;
+    assert_eq!(info["state"]["messages"], PUBLISH_QUEUE_MAX);
+}
+
+#[tokio::test]
+async fn a_dropped_bus_stops_trying_to_connect() {
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let talk = Talk::begin(config(nobody.local_addr().unwrap().to_string()));
+    soon(async { nobody.accept().await.map(drop) }).await.unwrap();
+    soon(async { nobody.accept().await.map(drop) }).await.unwrap();
+    drop(talk);
+    // One attempt may have been under way.
+    let mut attempts = 0;
+    while timeout(RECONNECT_DELAY_MAX * 2, nobody.accept()).await.is_ok() {
+        attempts += 1;
+        assert!(attempts <= 1, "{attempts}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,189 @@
+//! What the aggregator keeps about one node.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_schemas::hardware::{Reading, sensor};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Incarnation, Operation, Seq, Series};
+use plimsoll_schemas::limits::aggregator::{
+    NODE_FORGET_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, OPERATIONS_MAX,
+};
+use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::{Bus, Hardware};
+
+use super::ledger::Account;
+use super::window::Windows;
+
+/// One node.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Which of its snapshots were merged.
+    pub account: Account,
+    /// When it last spoke, on the aggregator's clock.
+    pub last_heard: Wall,
+    /// Its operations.
+    pub operations: BTreeMap<Operation, Windows>,
+    /// Sums of its counters.
+    pub counters: BTreeMap<Series, f64>,
+    /// Latest values of its gauges.
+    pub gauges: BTreeMap<Series, f64>,
+    /// Latest readings, of sensors in the catalogue only.
+    pub readings: Latest<Vec<Reading>>,
+    /// Its own account of its way to the broker.
+    pub bus: Latest<Bus>,
+}
+
+/// A value that a newer snapshot replaces and an older one, arriving late, does not.
+#[derive(Clone, Debug, Default)]
+pub struct Latest<T> {
+    /// The value.
+    pub value: T,
+    from: (Incarnation, Seq),
+}
+
+impl<T> Latest<T> {
+    /// Takes `value` unless a newer one is there; tells whether it did.
+    pub fn offer(&mut self, from: (Incarnation, Seq), value: T) -> bool {
+        let newer = from > self.from;
+        if newer {
+            *self = Self { value, from };
+        }
+        newer
+    }
+}
+
+impl Node {
+    /// Whether the node is to be expected.
+    #[must_use]
+    pub fn presence(&self, now: Wall) -> Presence {
+        let silence = now.since(self.last_heard);
+        if self.account.has_left() {
+            Presence::Left
+        } else if silence >= NODE_SILENT_AFTER {
+            Presence::Silent
+        } else {
+            Presence::Heard
+        }
+    }
+
+    /// True once a node that left has been gone for so long that nobody asks.
+    #[must_use]
+    pub fn may_be_forgotten(&self, now: Wall) -> bool {
+        let gone: Duration = now.since(self.last_heard);
+        self.account.has_left() && gone >= NODE_FORGET_AFTER
+    }
+
+    /// The operation's windows; `None` when that would be one operation too many.
+    pub fn operation(&mut self, operation: &Operation) -> Option<&mut Windows> {
+        bounded_entry(&mut self.operations, operation, OPERATIONS_MAX)
+    }
+
+    /// Adds to counters and replaces gauges; tells how many series found no room.
+    pub fn take_numbers(&mut self, counters: &[(Series, f64)], gauges: &[(Series, f64)]) -> u64 {
+        let mut without_room = 0;
+        for (series, amount) in counters {
+            match bounded_entry(&mut self.counters, series, NODE_SERIES_MAX) {
+                // Two finite numbers may add up to infinity.
+                Some(sum) => *sum = (*sum + amount).clamp(f64::MIN, f64::MAX),
+                None => without_room += 1,
+            }
+        }
+        for (series, value) in gauges {
+            match bounded_entry(&mut self.gauges, series, NODE_SERIES_MAX) {
+                Some(gauge) => *gauge = *value,
+                None => without_room += 1,
+            }
+        }
+        without_room
+    }
+
+    /// Takes readings of known sensors; tells how many were of unknown ones.
+    pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
+        let all = hardware.readings.len();
+        let mut known = hardware.readings;
+        known.retain(|reading| sensor(&reading.sensor).is_some());
+        let unknown = all - known.len();
+        self.readings.offer(from, known);
+        unknown as u64
+    }
+}
+
+/// The entry under `key`, made if there is room for it.
+pub fn bounded_entry<'a, K: Ord + Clone, V: Default>(
+    map: &'a mut BTreeMap<K, V>,
+    key: &K,
+    max: usize,
+) -> Option<&'a mut V> {
+    if map.len() >= max && !map.contains_key(key) {
+        return None;
+    }
+    Some(map.entry(key.clone()).or_default())
+}
+
+/// Adds samples to an operation of a map of operations; false when it found no room.
+pub fn add_samples(
+    operations: &mut BTreeMap<Operation, Windows>,
+    operation: &Operation,
+    times: (Wall, Wall),
+    samples: &Histogram,
+) -> bool {
+    let (now, taken) = times;
+    match bounded_entry(operations, operation, OPERATIONS_MAX) {
+        Some(windows) => {
+            windows.add(now, taken, samples);
+            true
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::hardware::LOAD1;
+    use plimsoll_schemas::ids::Labels;
+
+    use super::*;
+
+    #[test]
+    fn a_late_reading_does_not_replace_a_newer_one() {
+        let mut node = Node::default();
+        let hardware =
+            |value| Hardware { readings: vec![Reading::ok(&LOAD1, Labels::default(), value)] };
+        node.take_readings((Incarnation(1), Seq(5)), hardware(5.0));
+        node.take_readings((Incarnation(1), Seq(4)), hardware(4.0));
+        assert_eq!(node.readings.value[0].value, Some(5.0));
+        node.take_readings((Incarnation(2), Seq(1)), hardware(1.0));
+        assert_eq!(node.readings.value[0].value, Some(1.0));
+    }
+
+    #[test]
+    fn readings_of_unknown_sensors_are_counted_and_not_kept() {
+        let mut node = Node::default();
+        let mut strange = Reading::ok(&LOAD1, Labels::default(), 1.0);
+        strange.sensor = "mood".to_owned();
+        let hardware = Hardware { readings: vec![strange] };
+        assert_eq!(node.take_readings((Incarnation(1), Seq(1)), hardware), 1);
+        assert!(node.readings.value.is_empty());
+    }
+
+    #[test]
+    fn a_node_is_silent_after_a_while_unless_it_said_farewell() {
+        let node = Node { last_heard: Wall(1), ..Node::default() };
+        let later = Wall(1).plus(NODE_SILENT_AFTER);
+        assert_eq!(node.presence(Wall(1)), Presence::Heard);
+        assert_eq!(node.presence(later), Presence::Silent);
+        assert!(!node.may_be_forgotten(later.plus(NODE_FORGET_AFTER)));
+    }
+
+    #[test]
+    fn a_flood_of_series_is_bounded_and_counted() {
+        let mut node = Node::default();
+        let flood: Vec<(Series, f64)> = (0..NODE_SERIES_MAX + 7)
+            .map(|i| (Series::plain(Operation::new(format!("c{i}")).unwrap()), 1.0))
+            .collect();
+        assert_eq!(node.take_numbers(&flood, &[]), 7);
+        assert_eq!(node.counters.len(), NODE_SERIES_MAX);
+    }
+}

@@ -1,0 +1,123 @@
+//! Notices on their way to the bus: kept until the broker has them, bounded, counted.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
+use plimsoll_schemas::limits::node::ACK_WAIT;
+use plimsoll_schemas::time::Mono;
+
+/// What became of notices so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoticeCounts {
+    /// Made.
+    pub raised: u64,
+    /// Acknowledged by the broker.
+    pub delivered: u64,
+    /// Given up: pushed out by newer ones, or refused for good.
+    pub undelivered: u64,
+}
+
+/// Notices that the broker has not acknowledged.
+#[derive(Clone, Debug, Default)]
+pub struct Notices {
+    waiting: BTreeMap<u64, (Notice, Option<Mono>)>,
+    next_token: u64,
+    counts: NoticeCounts,
+}
+
+impl Notices {
+    /// Takes a notice; when there is no room the oldest goes, since the newest state matters.
+    pub fn push(&mut self, notice: Notice) {
+        self.counts.raised += 1;
+        if self.waiting.len() >= NOTICES_MAX {
+            self.waiting.pop_first();
+            self.counts.undelivered += 1;
+        }
+        self.next_token += 1;
+        self.waiting.insert(self.next_token, (notice, None));
+    }
+
+    /// The next notice to send, with its token: new, or overdue for an acknowledgement.
+    pub fn next(&mut self, now: Mono) -> Option<(u64, Notice)> {
+        let due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
+        let (token, (notice, sent)) = self.waiting.iter_mut().find(|(_, (_, sent))| due(*sent))?;
+        *sent = Some(now);
+        Some((*token, notice.clone()))
+    }
+
+    /// The broker has it.
+    pub fn on_delivered(&mut self, token: u64) {
+        self.counts.delivered += u64::from(self.waiting.remove(&token).is_some());
+    }
+
+    /// The broker will never take it.
+    pub fn on_refused(&mut self, token: u64) {
+        self.counts.undelivered += u64::from(self.waiting.remove(&token).is_some());
+    }
+
+    /// True when none is on its way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What became of notices so far.
+    #[must_use]
+    pub fn counts(&self) -> NoticeCounts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Scope};
+    use plimsoll_schemas::budget::Window;
+    use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
+
+    use super::*;
+
+    fn notice(at_seconds: f64) -> Notice {
+        Notice {
+            mesh: MeshName::new("m").unwrap(),
+            key: AlertKey {
+                rule: RuleName::new("r").unwrap(),
+                scope: Scope::Fleet,
+                operation: Operation::new("o").unwrap(),
+            },
+            from: AlertState::Pending,
+            state: AlertState::Firing,
+            at_seconds,
+            evidence: Evidence {
+                quantile: 0.99,
+                value_seconds: 0.03,
+                lower_seconds: 0.02,
+                limit_seconds: 0.018,
+                window: Window::TenSeconds,
+                samples: 200,
+            },
+        }
+    }
+
+    #[test]
+    fn a_notice_is_sent_again_until_the_broker_has_it() {
+        let mut notices = Notices::default();
+        notices.push(notice(1.0));
+        assert_eq!(notices.next(Mono(0)), Some((1, notice(1.0))));
+        assert_eq!(notices.next(Mono(1)), None);
+        let overdue = Mono(0).plus(ACK_WAIT);
+        assert_eq!(notices.next(overdue), Some((1, notice(1.0))));
+        notices.on_delivered(1);
+        notices.on_delivered(1);
+        assert!(notices.is_empty());
+        assert_eq!(notices.counts(), NoticeCounts { raised: 1, delivered: 1, undelivered: 0 });
+    }
+
+    #[test]
+    fn past_the_bound_the_oldest_notice_goes_and_is_counted() {
+        let mut notices = Notices::default();
+        (0..=NOTICES_MAX).for_each(|_| notices.push(notice(1.0)));
+        assert_eq!(notices.next(Mono(0)).map(|(token, _)| token), Some(2));
+        assert_eq!(notices.counts().undelivered, 1);
+    }
+}

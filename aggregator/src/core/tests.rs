@@ -1,0 +1,245 @@
+//! The core as its driver uses it: messages in any order, hostile ones among them, alerts out.
+
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::codec::Encoder;
+use plimsoll_schemas::ids::{Incarnation, Seq, Series};
+use plimsoll_schemas::summary::{Presence, Verdict};
+use plimsoll_schemas::wire::{Bus, Totals};
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+const MS: u64 = 1_000_000;
+
+fn start() -> Now {
+    Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) }
+}
+
+fn core() -> Core {
+    let entry = BudgetEntry {
+        name: "epoch_hook".to_owned(),
+        window: Some(Window::TenSeconds),
+        ..BudgetEntry::default()
+    };
+    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[entry]).unwrap(), start());
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0));
+    core
+}
+
+/// A node as the aggregator sees it: one latency message of `n` samples for each call.
+struct Speaker {
+    node: &'static str,
+    seq: u64,
+    recorded: u64,
+}
+
+impl Speaker {
+    fn new(node: &'static str) -> Self {
+        Self { node, seq: 0, recorded: 0 }
+    }
+
+    fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
+        let mut histogram = Histogram::default();
+        histogram.record_n(value_ns, n);
+        let histograms = vec![(Series::plain(Operation::new("epoch_hook").unwrap()), histogram)];
+        self.recorded += n;
+        self.message(now, Body::Latency(Latency { histograms, ..Latency::default() }), false)
+    }
+
+    fn farewell(&mut self, now: Now) -> (String, Vec<u8>) {
+        self.message(now, Body::Bus(Bus::default()), true)
+    }
+
+    fn message(&mut self, now: Now, body: Body, last: bool) -> (String, Vec<u8>) {
+        self.seq += 1;
+        let header = Header {
+            node: NodeName::new(self.node).unwrap(),
+            incarnation: Incarnation(1),
+            seq: Seq(self.seq),
+            start: now.wall,
+            length_ns: 1_000_000_000,
+            totals: Totals { recorded: self.recorded, lost: BTreeMap::new() },
+            last,
+        };
+        let subject = format!("plimsoll.v1.m.normal.{}.{}", self.node, body.kind().as_str());
+        (subject, wire::encode(&Snapshot { header, body }, &mut Encoder::default()))
+    }
+}
+
+fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
+    let lane = Lane::Normal;
+    core.on_message(now, Delivered { lane, stream_seq: 1, pending: 0, subject, payload });
+}
+
+fn fleet_row(core: &Core, now: Now) -> plimsoll_schemas::summary::OperationRow {
+    core.view(now.wall, "test").summary.operations.remove(0)
+}
+
+#[test]
+fn nodes_are_merged_exactly_and_each_stays_visible() {
+    let mut core = core();
+    for (node, ms) in [("a", 1), ("b", 2), ("c", 100)] {
+        let message = Speaker::new(node).say(start(), ms * MS, 50);
+        deliver(&mut core, start(), &message);
+    }
+    let summary = core.view(start().wall, "test").summary;
+    assert_eq!(summary.operations.len(), 4);
+    let fleet = &summary.operations[0];
+    assert_eq!(fleet.total.count, 150);
+    assert_eq!(fleet.total.p99_ns, Some(100 * MS));
+    let window = &fleet.windows[&Window::TenSeconds];
+    assert_eq!((window.nodes, window.nodes_expected), (3, 3));
+    assert!(summary.nodes.iter().all(|node| node.ledger.merged == 50));
+}
+
+#[test]
+fn a_repeated_message_changes_nothing() {
+    let mut core = core();
+    let message = Speaker::new("a").say(start(), MS, 50);
+    for _ in 0..5 {
+        deliver(&mut core, start(), &message);
+    }
+    assert_eq!(fleet_row(&core, start()).total.count, 50);
+    assert_eq!(core.counts.duplicates, 4);
+}
+
+#[test]
+fn hostile_messages_are_counted_and_the_rest_is_merged() {
+    let mut core = core();
+    let good = Speaker::new("a").say(start(), MS, 50);
+    let wrong_node = ("plimsoll.v1.m.normal.b.latency".to_owned(), good.1.clone());
+    let wrong_kind = ("plimsoll.v1.m.normal.a.bus".to_owned(), good.1.clone());
+    let garbage = (good.0.clone(), vec![0xc1; 40]);
+    let foreign = ("weather".to_owned(), good.1.clone());
+    let mut long = good.clone();
+    long.1.push(0);
+    for message in [&wrong_node, &wrong_kind, &garbage, &foreign, &long, &good] {
+        deliver(&mut core, start(), message);
+    }
+    let expected = ["kind", "node", "shape", "subject", "trailing"].map(|reason| (reason, 1));
+    assert_eq!(core.counts.undecodable, BTreeMap::from(expected));
+    assert_eq!(fleet_row(&core, start()).total.count, 50);
+}
+
+#[test]
+fn a_breach_fires_for_the_node_and_the_fleet_and_clears_when_it_ends() {
+    let mut core = core();
+    let (mut slow, mut fine) = (Speaker::new("slow"), Speaker::new("fine"));
+    let mut now = start();
+    let mut told: Vec<(String, AlertState)> = Vec::new();
+    for second in 0..40 {
+        now = now.after(SECOND);
+        let ms = if second < 8 { 30 } else { 5 };
+        deliver(&mut core, now, &slow.say(now, ms * MS, 60));
+        deliver(&mut core, now, &fine.say(now, 5 * MS, 60));
+        core.on_deadline(now);
+        while let Some((token, notice)) = core.notices().next(now.mono) {
+            told.push((notice.key.scope.to_string(), notice.state));
+            core.notices().on_delivered(token);
+        }
+    }
+    use AlertState::{Firing, Pending, Resolved};
+    let of = |scope: &str| -> Vec<AlertState> {
+        told.iter().filter(|(told, _)| told == scope).map(|(_, state)| *state).collect()
+    };
+    assert_eq!(of("node slow"), [Pending, Firing, Resolved]);
+    assert_eq!(of("fleet"), [Pending, Firing, Resolved]);
+    assert_eq!(of("node fine"), []);
+}
+
+#[test]
+fn a_firing_alert_survives_silence() {
+    let mut core = core();
+    let mut slow = Speaker::new("slow");
+    let mut now = start();
+    for _ in 0..8 {
+        now = now.after(SECOND);
+        deliver(&mut core, now, &slow.say(now, 30 * MS, 60));
+        core.on_deadline(now);
+    }
+    for _ in 0..60 {
+        now = now.after(SECOND);
+        core.on_deadline(now);
+    }
+    let summary = core.view(now.wall, "test").summary;
+    assert!(summary.budgets.iter().all(|row| row.alert == AlertState::Firing));
+    assert!(summary.budgets.iter().all(|row| row.verdict == Verdict::Insufficient));
+    assert_eq!(summary.nodes[0].presence, Presence::Silent);
+}
+
+#[test]
+fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
+    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[]).unwrap(), start());
+    core.on_positioned(Lane::Emergency, 0);
+    core.on_positioned(Lane::Normal, 2);
+    let mut node = Speaker::new("a");
+    let then = Now { wall: start().wall.minus(30 * SECOND), ..start() };
+    for stream_seq in 1..=2 {
+        assert!(!core.is_ready());
+        let (subject, payload) = node.say(then, MS, 5);
+        let lane = Lane::Normal;
+        let message =
+            Delivered { lane, stream_seq, pending: 0, subject: &subject, payload: &payload };
+        core.on_message(start(), message);
+    }
+    assert!(core.is_ready());
+    let heard = core.view(start().wall, "test").summary.nodes[0].presence;
+    assert_eq!(heard, Presence::Silent, "it spoke half a minute ago");
+    assert_eq!(core.counts.late_samples, 10);
+}
+
+#[test]
+fn a_node_that_said_farewell_is_not_silent_and_is_forgotten_in_time() {
+    let mut core = core();
+    let mut node = Speaker::new("a");
+    deliver(&mut core, start(), &node.say(start(), MS, 5));
+    deliver(&mut core, start(), &node.farewell(start()));
+    let later = start().after(600 * SECOND);
+    core.on_deadline(later);
+    assert_eq!(core.view(later.wall, "test").summary.nodes[0].presence, Presence::Left);
+    let much_later = start().after(7_200 * SECOND);
+    core.on_deadline(much_later);
+    assert!(core.view(much_later.wall, "test").summary.nodes.is_empty());
+    assert_eq!(fleet_row(&core, much_later).total.count, 5, "the fleet's total remains");
+}
+
+#[test]
+fn nodes_are_bounded() {
+    let mut core = core();
+    let names: Vec<String> = (0..NODES_MAX + 3).map(|i| format!("n{i}")).collect();
+    for name in names {
+        let mut speaker = Speaker::new(Box::leak(name.into_boxed_str()));
+        let message = speaker.farewell(start());
+        deliver(&mut core, start(), &message);
+    }
+    assert_eq!((core.nodes.len(), core.counts.over_cap["node"]), (NODES_MAX, 3));
+}
+
+proptest! {
+    /// Invariant 3: any order of arrival, repetitions included, gives the same view.
+    #[test]
+    fn the_order_of_arrival_never_changes_an_answer(
+        values in prop::collection::vec((0..3_usize, 1..50_u64, 1..20_u64), 1..30),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
+    ) {
+        let mut speakers = ["a", "b", "c"].map(Speaker::new);
+        let messages: Vec<_> = values
+            .iter()
+            .map(|(node, ms, n)| speakers[*node].say(start(), ms * MS, *n))
+            .collect();
+        let (mut straight, mut shuffled) = (core(), core());
+        order.iter().for_each(|index| deliver(&mut shuffled, start(), index.get(&messages)));
+        for message in &messages {
+            deliver(&mut straight, start(), message);
+            deliver(&mut shuffled, start(), message);
+        }
+        prop_assert_eq!(
+            straight.view(start().wall, "t").summary, shuffled.view(start().wall, "t").summary
+        );
+        let naive: u64 = values.iter().map(|(_, _, n)| n).sum();
+        prop_assert_eq!(fleet_row(&straight, start()).total.count, naive);
+    }
+}

@@ -1,0 +1,192 @@
+//! What the aggregator knows at one moment, copied out for whoever asks.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::alert::{AlertKey, Scope};
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Operation, Series};
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::summary::{
+    BudgetRow, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
+};
+use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::wire::Bus;
+
+use super::node::Node;
+use super::notices::NoticeCounts;
+use super::window::Windows;
+use super::{Core, Counts};
+
+/// A copy of everything worth showing.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The part that `/metrics/summary` tells.
+    pub summary: Summary,
+    /// What else Prometheus is told about each node, in the order of the summary's nodes.
+    pub nodes: Vec<NodeView>,
+    /// Total sums in nanoseconds, in the order of the summary's operations.
+    pub sums_ns: Vec<u128>,
+    /// Counts of what was read.
+    pub counts: Counts,
+    /// What became of notices.
+    pub notices: NoticeCounts,
+    /// Messages still to be read, by lane.
+    pub pending: Vec<(Lane, u64)>,
+}
+
+/// What Prometheus is told about one node beside its latencies.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    /// Its name.
+    pub node: String,
+    /// Its counters.
+    pub counters: BTreeMap<Series, f64>,
+    /// Its gauges.
+    pub gauges: BTreeMap<Series, f64>,
+    /// Its sensors.
+    pub readings: Vec<Reading>,
+    /// Its way to the broker.
+    pub bus: Bus,
+    /// Sequence numbers missing below the highest one heard.
+    pub holes: u64,
+}
+
+impl Core {
+    /// Copies out what is known. `broker` is what the connection says of itself.
+    #[must_use]
+    pub fn view(&self, now: Wall, broker: &str) -> View {
+        let (operations, sums_ns) = self.operation_rows(now).into_iter().unzip();
+        View {
+            summary: Summary {
+                mesh: self.mesh.to_string(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                at_seconds: seconds(now.0),
+                ready: self.ready,
+                broker: broker.to_owned(),
+                nodes: self
+                    .nodes
+                    .iter()
+                    .map(|(name, node)| node_row(now, name.as_str(), node))
+                    .collect(),
+                operations,
+                budgets: self.budget_rows(now),
+                changes: self.changes.clone(),
+            },
+            nodes: self.nodes.iter().map(|(name, node)| node_view(name.as_str(), node)).collect(),
+            sums_ns,
+            counts: self.counts.clone(),
+            notices: self.notices.counts(),
+            pending: self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect(),
+        }
+    }
+
+    fn operation_rows(&self, now: Wall) -> Vec<(OperationRow, u128)> {
+        let expected = |node: &&Node| node.presence(now) != Presence::Left;
+        let nodes_expected = self.nodes.values().filter(expected).count() as u64;
+        let mut rows = Vec::new();
+        for (operation, windows) in &self.fleet {
+            let speaking = |window| {
+                let has = |node: &&Node| {
+                    let windows = node.operations.get(operation);
+                    windows.is_some_and(|windows| !windows.merged(now, window).is_empty())
+                };
+                self.nodes.values().filter(has).count() as u64
+            };
+            rows.push(row(now, Scope::Fleet, operation, windows, &speaking, nodes_expected));
+        }
+        for (name, node) in &self.nodes {
+            for (operation, windows) in &node.operations {
+                let speaking = |window| u64::from(!windows.merged(now, window).is_empty());
+                let scope = Scope::Node(name.clone());
+                rows.push(row(now, scope, operation, windows, &speaking, 1));
+            }
+        }
+        rows
+    }
+
+    fn budget_rows(&self, now: Wall) -> Vec<BudgetRow> {
+        let judged = self.judgements(now).into_iter();
+        judged
+            .map(|(budget, scope, judgement)| {
+                let key = AlertKey {
+                    rule: budget.name.clone(),
+                    scope: scope.clone(),
+                    operation: budget.operation.clone(),
+                };
+                BudgetRow {
+                    budget: budget.name.to_string(),
+                    operation: budget.operation.to_string(),
+                    scope,
+                    quantile: budget.quantile,
+                    limit_ns: budget.limit_ns,
+                    window: budget.window,
+                    samples: judgement.samples,
+                    value_ns: judgement.value.map(|value| value.value_ns),
+                    lower_ns: judgement.lower_ns,
+                    verdict: judgement.verdict,
+                    alert: self.alerts.state(&key),
+                }
+            })
+            .collect()
+    }
+}
+
+fn node_row(now: Wall, name: &str, node: &Node) -> NodeRow {
+    NodeRow {
+        node: name.to_owned(),
+        presence: node.presence(now),
+        last_heard_seconds: seconds(node.last_heard.0),
+        ledger: node.account.ledger(),
+        outbox_messages: node.bus.value.outbox_messages,
+        outbox_messages_max: node.bus.value.outbox_messages_max,
+        dropped: node.bus.value.dropped,
+    }
+}
+
+fn node_view(name: &str, node: &Node) -> NodeView {
+    NodeView {
+        node: name.to_owned(),
+        counters: node.counters.clone(),
+        gauges: node.gauges.clone(),
+        readings: node.readings.value.clone(),
+        bus: node.bus.value.clone(),
+        holes: node.account.holes(),
+    }
+}
+
+fn row(
+    now: Wall,
+    scope: Scope,
+    operation: &Operation,
+    windows: &Windows,
+    speaking: &dyn Fn(Window) -> u64,
+    nodes_expected: u64,
+) -> (OperationRow, u128) {
+    let window_row = |window| WindowRow {
+        quantiles: quantiles(&windows.merged(now, window)),
+        nodes: speaking(window),
+        nodes_expected,
+    };
+    let row = OperationRow {
+        scope,
+        operation: operation.to_string(),
+        total: quantiles(windows.total()),
+        windows: Window::ALL.map(|window| (window, window_row(window))).into(),
+    };
+    (row, windows.total().sum_ns())
+}
+
+fn quantiles(histogram: &Histogram) -> Quantiles {
+    let at = |quantile| histogram.quantile(quantile).map(|found| found.value_ns);
+    let mean = histogram.sum_ns().checked_div(u128::from(histogram.count())).unwrap_or(0);
+    Quantiles {
+        count: histogram.count(),
+        mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
+        min_ns: histogram.min_ns(),
+        max_ns: histogram.max_ns(),
+        p50_ns: at(0.5),
+        p99_ns: at(0.99),
+    }
+}
