@@ -18,6 +18,17 @@ pub struct NoticeCounts {
     pub undelivered: u64,
 }
 
+/// A notice that is to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Due {
+    /// What an acknowledgement names.
+    pub token: u64,
+    /// The notice.
+    pub notice: Notice,
+    /// True when it was sent before.
+    pub again: bool,
+}
+
 /// Notices that the broker has not acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
@@ -39,11 +50,11 @@ impl Notices {
     }
 
     /// The next notice to send, with its token: new, or overdue for an acknowledgement.
-    pub fn next(&mut self, now: Mono) -> Option<(u64, Notice)> {
+    pub fn next_due(&mut self, now: Mono) -> Option<Due> {
         let due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
         let (token, (notice, sent)) = self.waiting.iter_mut().find(|(_, (_, sent))| due(*sent))?;
-        *sent = Some(now);
-        Some((*token, notice.clone()))
+        let again = sent.replace(now).is_some();
+        Some(Due { token: *token, notice: notice.clone(), again })
     }
 
     /// The broker has it.
@@ -103,10 +114,10 @@ mod tests {
     fn a_notice_is_sent_again_until_the_broker_has_it() {
         let mut notices = Notices::default();
         notices.push(notice(1.0));
-        assert_eq!(notices.next(Mono(0)), Some((1, notice(1.0))));
-        assert_eq!(notices.next(Mono(1)), None);
-        let overdue = Mono(0).plus(ACK_WAIT);
-        assert_eq!(notices.next(overdue), Some((1, notice(1.0))));
+        let due = |again| Some(Due { token: 1, notice: notice(1.0), again });
+        assert_eq!(notices.next_due(Mono(0)), due(false));
+        assert_eq!(notices.next_due(Mono(1)), None);
+        assert_eq!(notices.next_due(Mono(0).plus(ACK_WAIT)), due(true));
         notices.on_delivered(1);
         notices.on_delivered(1);
         assert!(notices.is_empty());
@@ -117,7 +128,7 @@ mod tests {
     fn past_the_bound_the_oldest_notice_goes_and_is_counted() {
         let mut notices = Notices::default();
         (0..=NOTICES_MAX).for_each(|_| notices.push(notice(1.0)));
-        assert_eq!(notices.next(Mono(0)).map(|(token, _)| token), Some(2));
+        assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(2));
         assert_eq!(notices.counts().undelivered, 1);
     }
 }

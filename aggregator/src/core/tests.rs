@@ -9,6 +9,7 @@ use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Totals};
 use proptest::prelude::*;
 
+use super::notices::Due;
 use super::*;
 
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
@@ -136,7 +137,7 @@ fn a_breach_fires_for_the_node_and_the_fleet_and_clears_when_it_ends() {
         deliver(&mut core, now, &slow.say(now, ms * MS, 60));
         deliver(&mut core, now, &fine.say(now, 5 * MS, 60));
         core.on_deadline(now);
-        while let Some((token, notice)) = core.notices().next(now.mono) {
+        while let Some(Due { token, notice, .. }) = core.notices().next_due(now.mono) {
             told.push((notice.key.scope.to_string(), notice.state));
             core.notices().on_delivered(token);
         }

@@ -1,0 +1,50 @@
+//! The command line of `plimsoll-aggregator`.
+
+use clap::Parser;
+use plimsoll_process::exit::TABLE;
+use plimsoll_process::settings::SettingsArgs;
+
+/// Merges the snapshots of all nodes, judges latency budgets, serves Prometheus
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll-aggregator", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+pub struct Args {
+    /// Where settings come from.
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+    /// Name of the mesh [default: default]
+    #[arg(long)]
+    mesh: Option<String>,
+    /// Broker to read from [default: nats://127.0.0.1:4222]
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// Address of the HTTP pages [default: 127.0.0.1:9900]
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  plimsoll-aggregator --nats nats://broker:4222
+  plimsoll-aggregator --config /etc/plimsoll/aggregator.toml --check-config
+  PLIMSOLL_AGGREGATOR_HTTP__ADDRESS=0.0.0.0:9900 plimsoll-aggregator
+  curl -s 127.0.0.1:9900/metrics/summary | jq '.budgets'
+
+Settings: flags win over PLIMSOLL_AGGREGATOR_* variables, those over the file.
+A budget in the file:
+  [[budget]]
+  name = \"checkpoint\"
+  operation = \"checkpoint\"
+  quantile = 0.99
+  limit = \"250ms\"
+  window = \"1m\"";
+
+impl Args {
+    /// The named flags as settings.
+    #[must_use]
+    pub fn flags(&self) -> [(&'static str, Option<String>); 3] {
+        [
+            ("mesh", self.mesh.clone()),
+            ("bus.url", self.nats.clone()),
+            ("http.address", self.http.clone()),
+        ]
+    }
+}

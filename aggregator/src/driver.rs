@@ -1,0 +1,250 @@
+//! Joins the aggregator's core with the world: the crate's only `select!`.
+//!
+//! Each turn waits for one event, lets the core decide, and carries out what it asks. The
+//! emergency lane is read before the normal one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Outgoing, Refusal};
+use plimsoll_process::exit::Exit;
+use plimsoll_process::http::Server;
+use plimsoll_process::signals::{Asked, Signals};
+use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::subject::{Lane, alert_subject};
+use plimsoll_schemas::time::{Mono, Now};
+use tokio::sync::mpsc;
+
+use crate::config::Config;
+use crate::core::notices::Due;
+use crate::core::view::View;
+use crate::core::{Core, Delivered};
+use crate::io::http::{self, Query};
+
+/// A view younger than this answers the next question too, so that many scrapers cost as much
+/// as one.
+const VIEW_AGE_MAX: Duration = Duration::from_millis(100);
+/// Wait on the way out for notices that are still to be acknowledged.
+const NOTICE_WAIT: Duration = Duration::from_secs(2);
+
+/// Why an aggregator did not run.
+#[derive(Debug)]
+pub struct StartError {
+    /// The exit code that says so.
+    pub exit: Exit,
+    /// The text that says so.
+    pub message: String,
+}
+
+struct Driver {
+    clock: Clock,
+    core: Core,
+    bus: Bus,
+    events: BusEvents,
+    emergency: Cursor,
+    normal: Cursor,
+    queries: mpsc::Receiver<Query>,
+    server: Server,
+    signals: Signals,
+    /// `jetstream`, `core` or `disconnected`.
+    broker: &'static str,
+    view: Option<(Mono, Arc<View>)>,
+    was_ready: bool,
+    /// Set once the aggregator is leaving: when it stops waiting.
+    gives_up_at: Option<Mono>,
+}
+
+/// Runs an aggregator until it is asked to end.
+///
+/// # Errors
+/// When the configuration cannot hold or the address cannot be had. A broker that is away is
+/// no error: the aggregator keeps trying and says in `/readyz` that it is not ready.
+pub async fn run(config: &Config, budgets: Vec<Budget>) -> Result<Exit, StartError> {
+    let mut driver = Driver::start(config, budgets).await?;
+    tracing::info!(http = %driver.server.address(), "aggregator started");
+    while driver.turn().await {}
+    driver.bus.close().await;
+    tracing::info!("aggregator ended");
+    Ok(Exit::Success)
+}
+
+impl Driver {
+    async fn start(config: &Config, budgets: Vec<Budget>) -> Result<Self, StartError> {
+        let fail = |exit| move |message: String| StartError { exit, message };
+        let bus_config = config
+            .bus
+            .to_config(&config.mesh, "plimsoll-aggregator")
+            .map_err(fail(Exit::Configuration))?;
+        let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
+        let (routes, queries) = http::routes(&budgets);
+        let server = Server::start("http.address", config.http.address, routes)
+            .await
+            .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
+        let (bus, events) = Bus::connect(bus_config)
+            .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
+        let clock = Clock::start();
+        Ok(Self {
+            core: Core::new(config.mesh.clone(), budgets, clock.now()),
+            clock,
+            emergency: bus.cursor(Lane::Emergency, 1),
+            normal: bus.cursor(Lane::Normal, 1),
+            bus,
+            events,
+            queries,
+            server,
+            signals,
+            broker: "disconnected",
+            view: None,
+            was_ready: false,
+            gives_up_at: None,
+        })
+    }
+
+    /// One event and what follows from it; false when there is nothing left to do.
+    async fn turn(&mut self) -> bool {
+        let wait = self.next_deadline().since(self.clock.now().mono);
+        // In this order, so that a flood of messages delays neither clock nor questions.
+        tokio::select! {
+            biased;
+            asked = self.signals.next() => self.on_asked(asked),
+            () = tokio::time::sleep(wait) => {}
+            event = self.events.next() => self.on_bus(event),
+            Some(query) = self.queries.recv() => self.on_query(query),
+            Some(event) = self.emergency.next() => self.on_cursor(Lane::Emergency, event),
+            Some(event) = self.normal.next() => self.on_cursor(Lane::Normal, event),
+        }
+        let now = self.clock.now();
+        self.core.on_deadline(now);
+        self.send_notices(now);
+        self.tell_readiness();
+        !self.is_done(now)
+    }
+
+    fn next_deadline(&self) -> Mono {
+        let deadline = self.core.next_deadline();
+        self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
+    }
+
+    fn is_done(&mut self, now: Now) -> bool {
+        let Some(gives_up_at) = self.gives_up_at else { return false };
+        self.core.notices().is_empty() || now.mono >= gives_up_at
+    }
+
+    fn on_asked(&mut self, asked: Asked) {
+        match asked {
+            Asked::Reload => tracing::warn!("nothing is reloaded yet; restart instead"),
+            Asked::End => {
+                let wait = if self.gives_up_at.is_some() { Duration::ZERO } else { NOTICE_WAIT };
+                self.gives_up_at = Some(self.clock.now().mono.plus(wait));
+            }
+        }
+    }
+
+    fn on_bus(&mut self, event: Option<BusEvent>) {
+        match event {
+            Some(BusEvent::Connected { delivery, server_version }) => {
+                tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
+                self.broker = delivery.as_str();
+            }
+            Some(BusEvent::Disconnected) => {
+                tracing::warn!("broker disconnected");
+                self.broker = "disconnected";
+            }
+            Some(BusEvent::Stalled) => tracing::warn!("broker is silent"),
+            Some(BusEvent::RoundTrip(_)) => {}
+            Some(BusEvent::Acknowledged { token, .. }) => self.core.notices().on_delivered(token),
+            Some(BusEvent::Refused { token, reason }) => self.on_refused(token, &reason),
+            None => self.gives_up_at = Some(Mono(0)),
+        }
+    }
+
+    fn on_refused(&mut self, token: u64, reason: &Refusal) {
+        tracing::warn!(%reason, "broker did not take a notice");
+        if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
+            self.core.notices().on_refused(token);
+        }
+    }
+
+    fn on_query(&mut self, query: Query) {
+        let now = self.clock.now();
+        let fresh = self.view.take().filter(|(made, _)| now.mono.since(*made) < VIEW_AGE_MAX);
+        let (made, view) =
+            fresh.unwrap_or_else(|| (now.mono, Arc::new(self.core.view(now.wall, self.broker))));
+        self.view = Some((made, Arc::clone(&view)));
+        // The asker may have hung up.
+        let _answered = query.send(view);
+    }
+
+    fn on_cursor(&mut self, lane: Lane, event: CursorEvent) {
+        match event {
+            CursorEvent::Positioned { last_seq, .. } => self.core.on_positioned(lane, last_seq),
+            CursorEvent::Reset { expected_seq, last_seq } => {
+                let lane_name = lane.as_str();
+                tracing::warn!(lane = lane_name, expected_seq, last_seq, "stream was made anew");
+                self.core.on_reset(lane, last_seq);
+            }
+            CursorEvent::Message(message) => {
+                let now = self.clock.now();
+                self.core.on_message(
+                    now,
+                    Delivered {
+                        lane,
+                        stream_seq: message.stream_seq,
+                        pending: message.pending,
+                        subject: &message.subject,
+                        payload: &message.payload,
+                    },
+                );
+            }
+        }
+    }
+
+    fn send_notices(&mut self, now: Now) {
+        while let Some(Due { token, notice, again }) = self.core.notices().next_due(now.mono) {
+            if !again {
+                log(&notice);
+            }
+            let Ok(payload) = serde_json::to_vec(&notice) else {
+                self.core.notices().on_refused(token);
+                continue;
+            };
+            let key = &notice.key;
+            let message_id = format!("{}-{}-{}-{}", key.rule, key.scope, notice.at_seconds, token)
+                .replace(' ', "-");
+            let outgoing = Outgoing {
+                token,
+                subject: alert_subject(&notice.mesh, &key.rule),
+                message_id,
+                payload: Bytes::from(payload),
+            };
+            if self.bus.try_publish(outgoing).is_err() {
+                // It is due again when its acknowledgement is overdue.
+                return;
+            }
+        }
+    }
+
+    fn tell_readiness(&mut self) {
+        if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
+            tracing::info!("the stream's past has been read");
+        }
+    }
+}
+
+fn log(notice: &Notice) {
+    let Notice { key, from, state, evidence, .. } = notice;
+    tracing::warn!(
+        rule = %key.rule,
+        scope = %key.scope,
+        operation = %key.operation,
+        from = from.as_str(),
+        to = state.as_str(),
+        value_seconds = evidence.value_seconds,
+        limit_seconds = evidence.limit_seconds,
+        samples = evidence.samples,
+        "alert changed"
+    );
+}

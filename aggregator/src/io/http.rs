@@ -1,0 +1,120 @@
+//! The aggregator's HTTP pages: Prometheus metrics, the JSON summary, liveness, readiness.
+//!
+//! The driver owns the state; a request asks it for a view and formats that here.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use plimsoll_process::http::{ending, metrics, probe};
+use plimsoll_process::page::{Family, Page};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::limits::http::QUERIES_MAX;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::view::View;
+use crate::exposition::fleet;
+
+/// A question to the driver: where to put the answer.
+pub type Query = oneshot::Sender<Arc<View>>;
+
+#[derive(Clone)]
+struct Asker {
+    ask: mpsc::Sender<Query>,
+    budgets: Arc<[Budget]>,
+}
+
+/// The routes, and the queue on which their questions arrive.
+pub fn routes(budgets: &[Budget]) -> (Router, mpsc::Receiver<Query>) {
+    let (ask, queries) = mpsc::channel(QUERIES_MAX);
+    let router = Router::new()
+        .route("/", get(async || INDEX))
+        .route("/metrics", get(show_metrics))
+        .route("/metrics/summary", get(show_summary))
+        .route("/healthz", get(async || probe(true, "alive".to_owned())))
+        .route("/readyz", get(show_readiness))
+        .with_state(Asker { ask, budgets: budgets.into() });
+    (router, queries)
+}
+
+const INDEX: &str = "plimsoll-aggregator
+/metrics           Prometheus text
+/metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
+/healthz           alive
+/readyz            connected, and the stream's past has been read
+";
+
+impl Asker {
+    async fn view(&self) -> Option<Arc<View>> {
+        let (answer, answered) = oneshot::channel();
+        self.ask.send(answer).await.ok()?;
+        answered.await.ok()
+    }
+}
+
+async fn show_summary(State(asker): State<Asker>) -> Response {
+    asker.view().await.map_or_else(ending, |view| Json(&view.summary).into_response())
+}
+
+async fn show_readiness(State(asker): State<Asker>) -> Response {
+    let Some(view) = asker.view().await else { return ending() };
+    let broker = &view.summary.broker;
+    let unread: u64 = view.pending.iter().map(|(_, pending)| pending).sum();
+    match (broker.as_str(), view.summary.ready) {
+        ("disconnected", _) => probe(false, "no connection to the broker".to_owned()),
+        (_, false) => probe(false, format!("reading the past: {unread} messages to go")),
+        (_, true) => probe(true, format!("ready, broker is {broker}")),
+    }
+}
+
+async fn show_metrics(State(asker): State<Asker>) -> Response {
+    let Some(view) = asker.view().await else { return ending() };
+    metrics(fleet(&view, &asker.budgets) + &own(&view))
+}
+
+/// What the aggregator says about itself.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn own(view: &View) -> String {
+    let page = Page::default();
+    let (counts, notices) = (&view.counts, view.notices);
+    let counters = [
+        ("plimsoll_duplicate_snapshots_total", "Snapshots merged before", counts.duplicates),
+        ("plimsoll_forgotten_snapshots_total", "Snapshots of old incarnations", counts.forgotten),
+        ("plimsoll_late_samples_total", "Samples too old for 10 s", counts.late_samples),
+        ("plimsoll_clock_ahead_total", "Snapshots from a clock ahead", counts.clock_ahead),
+        ("plimsoll_notices_raised_total", "Notices made", notices.raised),
+        ("plimsoll_notices_delivered_total", "Notices the broker has", notices.delivered),
+        ("plimsoll_notices_undelivered_total", "Notices given up", notices.undelivered),
+    ];
+    for (name, help, value) in counters {
+        page.counter(name, help, value as f64);
+    }
+    let families = [
+        ("plimsoll_merged_snapshots_total", "Snapshots merged", "kind", &counts.merged),
+        ("plimsoll_undecodable_total", "Messages not readable", "reason", &counts.undecodable),
+        ("plimsoll_over_cap_total", "What found no room", "what", &counts.over_cap),
+    ];
+    for (name, help, label, rows) in families {
+        let rows: Vec<_> = rows.iter().map(|(value, n)| ([*value], *n as f64)).collect();
+        let labels: &'static [&'static str] = match label {
+            "kind" => &["kind"],
+            "reason" => &["reason"],
+            _ => &["what"],
+        };
+        let family = Family { name, help, labels };
+        page.counters(family, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+    }
+    let pending: Vec<_> =
+        view.pending.iter().map(|(lane, n)| ([lane.as_str()], *n as f64)).collect();
+    let family = Family {
+        name: "plimsoll_stream_pending_messages",
+        help: "Messages of the lane still to be read",
+        labels: &["lane"],
+    };
+    page.gauges(family, pending.iter().map(|(labels, n)| (&labels[..], *n)));
+    let connected = f64::from(u8::from(view.summary.broker != "disconnected"));
+    page.gauge("plimsoll_broker_connected", "1 while there is a broker", connected);
+    page.render()
+}

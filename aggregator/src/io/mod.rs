@@ -1,0 +1,3 @@
+//! Where the aggregator touches the world beside the bus: HTTP. Decides nothing.
+
+pub mod http;
