@@ -91,12 +91,20 @@ fn escape_into(text: &mut String, value: &str) {
     }
 }
 
+/// Label keys with a meaning of their own here or in Prometheus.
+const RESERVED: [&str; 8] =
+    ["node", "counter", "gauge", "scope", "operation", "window", "job", "instance"];
+
 /// A label's key from outside as Prometheus allows it, kept apart from the mesh's own keys.
 #[must_use]
 pub fn label_key(key: &str) -> String {
     let mended: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    format!("label_{mended}")
+    let begins_badly = mended.starts_with("__") || mended.starts_with(|c: char| c.is_ascii_digit());
+    if begins_badly || RESERVED.contains(&mended.as_str()) {
+        return format!("label_{mended}");
+    }
+    mended
 }
 
 #[cfg(test)]
@@ -136,10 +144,11 @@ mod tests {
         }
 
         #[test]
-        fn any_label_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}") {
+        fn any_label_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}|node|job") {
             let mended = label_key(&key);
             prop_assert!(mended.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
-            prop_assert!(mended.starts_with("label_"));
+            prop_assert!(!mended.starts_with("__") && !mended.as_bytes()[0].is_ascii_digit());
+            prop_assert!(!RESERVED.contains(&mended.as_str()));
         }
     }
 }

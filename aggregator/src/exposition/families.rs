@@ -6,7 +6,7 @@ use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::hardware::{CATALOGUE, SensorState};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::summary::{Ledger, OperationRow, Presence, Quantiles};
+use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Presence, Quantiles};
 use plimsoll_schemas::time::seconds;
 use plimsoll_schemas::wire::Bus;
 
@@ -38,18 +38,25 @@ fn float(n: u64) -> f64 {
 }
 
 fn constants(exposition: &mut Exposition, view: &View, budgets: &[Budget]) {
-    let quantiles: Vec<String> = budgets.iter().map(|budget| budget.quantile.to_string()).collect();
-    let limits = budgets.iter().zip(&quantiles).map(|(budget, quantile)| {
+    let limits = budgets.iter().map(|budget| {
         let labels = vec![
             ("budget", budget.name.as_str()),
             ("operation", budget.operation.as_str()),
-            ("quantile", quantile.as_str()),
             ("window", budget.window.as_str()),
         ];
         (labels, seconds(budget.limit_ns))
     });
     let help = "What the budget's quantile may reach and must not pass";
     exposition.family("plimsoll_budget_limit_seconds", Gauge, help, limits);
+    let mut family = |name, help, of: fn(&Budget) -> f64| {
+        let rows =
+            budgets.iter().map(|budget| (vec![("budget", budget.name.as_str())], of(budget)));
+        exposition.family(name, Gauge, help, rows);
+    };
+    let help = "The quantile that the budget judges, 0 to 1";
+    family("plimsoll_budget_quantile_ratio", help, |budget| budget.quantile);
+    let help = "Samples below which the budget says nothing";
+    family("plimsoll_budget_samples_min", help, |budget| float(budget.min_samples));
     let presence = Presence::ALL.map(|presence| {
         let has = view.summary.nodes.iter().filter(|node| node.presence == presence).count();
         (vec![("state", presence.as_str())], float(has as u64))
@@ -82,15 +89,14 @@ fn windows<'a>(
 }
 
 fn latencies(exposition: &mut Exposition, view: &View) {
-    let at = |quantile: &'static str, figure: fn(&Quantiles) -> Option<u64>| {
-        windows(view, figure).map(move |(mut labels, ns)| {
-            labels.push(("quantile", quantile));
-            (labels, seconds(ns))
-        })
+    let mut quantiles = |name, help, figure: fn(&Quantiles) -> Option<u64>| {
+        let rows = windows(view, figure).map(|(labels, ns)| (labels, seconds(ns)));
+        exposition.family(name, Gauge, help, rows);
     };
-    let quantiles = at("0.5", |q| q.p50_ns).chain(at("0.99", |q| q.p99_ns));
-    let help = "Latency quantile from merged counts, upper end of its bucket";
-    exposition.family("plimsoll_latency_quantile_seconds", Gauge, help, quantiles);
+    let help = "Median latency from merged counts, upper end of its bucket";
+    quantiles("plimsoll_latency_p50_seconds", help, |q| q.p50_ns);
+    let help = "99th percentile of latency from merged counts, upper end of its bucket";
+    quantiles("plimsoll_latency_p99_seconds", help, |q| q.p99_ns);
     let counts = windows(view, |q| Some(q.count)).filter(|(l, _)| l[3].1 != "total");
     let counts = counts.map(|(labels, n)| (labels, float(n)));
     let help = "Samples in the window";
@@ -132,10 +138,17 @@ fn judgements(exposition: &mut Exposition, view: &View) {
     });
     let help = "1 under the verdict that the window's samples support";
     exposition.family("plimsoll_budget_verdict", Gauge, help, verdicts);
-    let lower = rows("budget")
-        .filter_map(|(labels, row)| row.lower_ns.map(|lower| (labels, seconds(lower))));
-    let help = "Lower confidence bound of the budget's quantile";
-    exposition.family("plimsoll_budget_lower_bound_seconds", Gauge, help, lower);
+    let samples = rows("budget").map(|(labels, row)| (labels, float(row.samples)));
+    let help = "Samples in the budget's window";
+    exposition.family("plimsoll_budget_samples", Gauge, help, samples);
+    let mut bound = |name, help, of: fn(&BudgetRow) -> Option<u64>| {
+        let rows = rows("budget").filter_map(|(labels, row)| Some((labels, seconds(of(row)?))));
+        exposition.family(name, Gauge, help, rows);
+    };
+    let help = "The budget's quantile over its window";
+    bound("plimsoll_budget_value_seconds", help, |row| row.value_ns);
+    let help = "Lower confidence bound of that quantile; a breach has it above the limit";
+    bound("plimsoll_budget_lower_bound_seconds", help, |row| row.lower_ns);
     let firing = rows("rule")
         .map(|(labels, row)| (labels, f64::from(u8::from(row.alert == AlertState::Firing))));
     exposition.family("plimsoll_alert_firing", Gauge, "1 while the alert fires", firing);
@@ -236,8 +249,8 @@ fn job_numbers(exposition: &mut Exposition, view: &View) {
         }
     }
     // A DogStatsD counter may be given negative amounts, which a Prometheus counter cannot show.
-    exposition.family("plimsoll_job_count", Gauge, "Sum of a job's counter", counters.iter());
-    exposition.family("plimsoll_job_gauge", Gauge, "Latest value of a job's gauge", gauges.iter());
+    exposition.family("plimsoll_job_increments", Gauge, "Sum of a job's counter", counters.iter());
+    exposition.family("plimsoll_job_value", Gauge, "Latest value of a job's gauge", gauges.iter());
 }
 
 /// Rows with labels from outside. Two sets of labels that differ only in what Prometheus cannot

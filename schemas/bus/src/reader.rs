@@ -108,8 +108,8 @@ impl Reader {
     }
 
     async fn on_interruption(&mut self, interruption: &Interruption) {
-        let missing = code::STREAM_NOT_FOUND;
-        if matches!(interruption, Interruption::Api(ApiError::Refused { code, .. }) if *code == missing)
+        if let Interruption::Api(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) =
+            interruption
         {
             self.missing.notify_one();
         }

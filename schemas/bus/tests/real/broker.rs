@@ -36,7 +36,7 @@ impl Broker {
         let dir = tempfile::tempdir().unwrap();
         let mut broker = Self { dir, settings: settings.to_owned(), port: 0, child: None };
         broker.spawn("-1");
-        broker.port = broker.told_port().await;
+        broker.port = broker.poll_port().await;
         broker
     }
 
@@ -74,12 +74,7 @@ impl Broker {
 
     /// Stops it without its connections noticing; returns once no thread of it runs.
     pub(crate) async fn pause(&self) {
-        let id = self.signal(Signal::SIGSTOP);
-        let deadline = Deadline::within(START_WAIT);
-        while !is_stopped(id) {
-            assert!(!deadline.has_passed(), "nats-server does not stop");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        poll_until_stopped(self.signal(Signal::SIGSTOP)).await;
     }
 
     pub(crate) fn resume(&self) {
@@ -114,7 +109,7 @@ impl Broker {
     }
 
     /// The server writes the port that it was given into a file named after its process.
-    async fn told_port(&self) -> u16 {
+    async fn poll_port(&self) -> u16 {
         let id = self.child.as_ref().expect("the broker runs").id();
         let path = self.dir.path().join(format!("nats-server_{id}.ports"));
         let deadline = Deadline::within(START_WAIT);
@@ -129,6 +124,14 @@ impl Broker {
         }
         let log = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
         panic!("nats-server did not start: {log}");
+    }
+}
+
+async fn poll_until_stopped(id: u32) {
+    let deadline = Deadline::within(START_WAIT);
+    while !is_stopped(id) {
+        assert!(!deadline.has_passed(), "nats-server does not stop");
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 

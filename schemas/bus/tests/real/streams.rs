@@ -22,7 +22,7 @@ async fn delete_lane(url: &str) {
 }
 
 /// As a node would: sends it again until it is acknowledged.
-async fn publish_until_kept(talk: &mut Talk, token: u64) {
+async fn poll_until_kept(talk: &mut Talk, token: u64) {
     let kept = async {
         loop {
             match talk.outcome(message(Lane::Normal, token)).await {
@@ -73,7 +73,7 @@ async fn a_stream_deleted_under_us_is_created_again() {
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=3).await;
     delete_lane(&broker.url()).await;
-    publish_until_kept(&mut talk, 4).await;
+    poll_until_kept(&mut talk, 4).await;
     let mut cursor = talk.bus.cursor(Lane::Normal, 1);
     assert_eq!(payloads(&mut cursor, 1).await, expected(4..=4));
 }
@@ -87,7 +87,7 @@ async fn a_new_stream_that_outgrew_the_old_one_is_still_told_from_it() {
     let mut cursor = talk.bus.cursor(Lane::Normal, 1);
     assert_eq!(payloads(&mut cursor, 1).await, expected(1..=1));
     delete_lane(&broker.url()).await;
-    publish_until_kept(&mut talk, 201).await;
+    poll_until_kept(&mut talk, 201).await;
     talk.publish(Lane::Normal, 202..=400).await;
     assert_eq!(payloads(&mut cursor, 99).await, expected(2..=100));
     let (message, before) = next_message(&mut cursor).await;

@@ -1,0 +1,167 @@
+//! What is stated about one golden message: its header, what went in, and what must come out.
+//!
+//! The stated figures were worked out from the samples by another HdrHistogram library; nothing
+//! here works any out, it only asks a decoded histogram for its own.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::subject::SnapshotSubject;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// One sidecar file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sidecar {
+    pub(crate) about: String,
+    subject: String,
+    /// True for a message with fields that this version does not know.
+    #[serde(default)]
+    pub(crate) unknown_fields: bool,
+    pub(crate) schema: u16,
+    pub(crate) kind: String,
+    node: NodeName,
+    incarnation: Incarnation,
+    seq: Seq,
+    start_ns: Wall,
+    length_ns: u64,
+    recorded: u64,
+    lost: BTreeMap<LossReason, u64>,
+    last: bool,
+    body: Stated,
+}
+
+/// What is stated about a body. Hardware and bus are kept by the names of their fields, so that
+/// a renamed field is a difference.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Stated {
+    Latency { histograms: Vec<Distribution>, counters: Vec<Number>, gauges: Vec<Number> },
+    Hardware(Value),
+    Bus(Value),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Distribution {
+    operation: Operation,
+    labels: Labels,
+    figures: Figures,
+    /// What was recorded: nanoseconds and how often.
+    samples: Vec<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Figures {
+    count: u64,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Number {
+    operation: Operation,
+    labels: Labels,
+    value: f64,
+}
+
+impl Sidecar {
+    /// Reads the text of a sidecar.
+    pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// Where the message was published.
+    pub(crate) fn subject(&self) -> SnapshotSubject {
+        self.subject.parse().unwrap_or_else(|error| panic!("{}: {error}", self.subject))
+    }
+
+    /// What went in.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let header = Header {
+            node: self.node.clone(),
+            incarnation: self.incarnation,
+            seq: self.seq,
+            start: self.start_ns,
+            length_ns: self.length_ns,
+            totals: Totals { recorded: self.recorded, lost: self.lost.clone() },
+            last: self.last,
+        };
+        Snapshot { header, body: self.body.input() }
+    }
+
+    /// Fails unless a decoded body has the figures and the field names that are stated.
+    pub(crate) fn assert_told(&self, body: &Body) {
+        let about = &self.about;
+        match (&self.body, body) {
+            (Stated::Latency { histograms, .. }, Body::Latency(latency)) => {
+                let told = latency.histograms.iter().map(|(_, histogram)| Figures::of(histogram));
+                let stated = histograms.iter().map(|one| one.figures);
+                assert_eq!(told.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
+            }
+            (Stated::Hardware(fields), Body::Hardware(told)) => {
+                assert_eq!(&json!(told), fields, "{about}");
+            }
+            (Stated::Bus(fields), Body::Bus(told)) => assert_eq!(&json!(told), fields, "{about}"),
+            (stated, _) => panic!("{about}: the message is not {stated:?}"),
+        }
+    }
+}
+
+impl Stated {
+    fn input(&self) -> Body {
+        let parsed = "the sidecar names the fields of the body";
+        match self {
+            Self::Latency { histograms, counters, gauges } => Body::Latency(Latency {
+                histograms: histograms.iter().map(Distribution::input).collect(),
+                counters: counters.iter().map(Number::input).collect(),
+                gauges: gauges.iter().map(Number::input).collect(),
+            }),
+            Self::Hardware(fields) => {
+                Body::Hardware(serde_json::from_value(fields.clone()).expect(parsed))
+            }
+            Self::Bus(fields) => Body::Bus(serde_json::from_value(fields.clone()).expect(parsed)),
+        }
+    }
+}
+
+impl Distribution {
+    fn input(&self) -> (Series, Histogram) {
+        let mut histogram = Histogram::default();
+        self.samples.iter().for_each(|(value_ns, n)| histogram.record_n(*value_ns, *n));
+        (Series { operation: self.operation.clone(), labels: self.labels.clone() }, histogram)
+    }
+}
+
+impl Figures {
+    fn of(histogram: &Histogram) -> Self {
+        let quantile = |quantile| histogram.quantile(quantile).map_or(0, |found| found.value_ns);
+        Self {
+            count: histogram.count(),
+            sum_ns: histogram.sum_ns(),
+            min_ns: histogram.min_ns(),
+            max_ns: histogram.max_ns(),
+            p50_ns: quantile(0.5),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+        }
+    }
+}
+
+impl Number {
+    fn input(&self) -> (Series, f64) {
+        (Series { operation: self.operation.clone(), labels: self.labels.clone() }, self.value)
+    }
+}
