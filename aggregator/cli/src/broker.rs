@@ -1,0 +1,112 @@
+//! A real nats-server of one's own: a free port, its own directory, ended with its owner.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use nix::sys::signal::Signal;
+
+use crate::child::{Child, free_port, until};
+
+/// Names another server binary than the one on the PATH.
+pub const SERVER_VARIABLE: &str = "PLIMSOLL_NATS_SERVER";
+
+const START_WAIT: Duration = Duration::from_secs(20);
+const END_WAIT: Duration = Duration::from_secs(20);
+
+/// A nats-server process.
+pub struct Broker {
+    child: Child,
+    dir: PathBuf,
+    port: u16,
+    jetstream: bool,
+}
+
+impl Broker {
+    /// Starts a server that keeps its streams under `dir`.
+    ///
+    /// # Errors
+    /// When there is no nats-server, with the command that installs one, or it does not start.
+    pub async fn start(dir: &Path, jetstream: bool) -> Result<Self> {
+        let port = free_port()?;
+        let child = spawn(dir, port, jetstream)?;
+        let broker = Self { child, dir: dir.to_owned(), port, jetstream };
+        broker.await_port().await?;
+        Ok(broker)
+    }
+
+    async fn await_port(&self) -> Result<()> {
+        let address = ("127.0.0.1", self.port);
+        until("nats-server listens", START_WAIT, async || TcpStream::connect(address).ok())
+            .await
+            .map(drop)
+            .map_err(|error| error.context(self.child.log_tail()))
+    }
+
+    /// Its address for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Stops it in its tracks; connections stay open and nobody answers.
+    pub fn pause(&self) {
+        self.child.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.child.signal(Signal::SIGCONT);
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// Starts it again after it was killed, on the same port and with the same streams.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.child = spawn(&self.dir, self.port, self.jetstream)?;
+        self.await_port().await
+    }
+
+    /// Ends it in order.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn end(mut self) -> Result<ExitStatus> {
+        self.child.terminate(END_WAIT).await
+    }
+}
+
+fn spawn(dir: &Path, port: u16, jetstream: bool) -> Result<Child> {
+    let mut command = Command::new(server()?);
+    command.args(["--addr", "127.0.0.1", "--port", &port.to_string()]);
+    if jetstream {
+        command.arg("--jetstream").arg("--store_dir").arg(dir.join("streams"));
+    }
+    Child::start("nats-server", dir, command)
+}
+
+/// Debian keeps the server in /usr/sbin, which is not on every user's PATH.
+fn server() -> Result<PathBuf> {
+    if let Some(named) = std::env::var_os(SERVER_VARIABLE) {
+        return Ok(named.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
+        .map(|place| place.join("nats-server"));
+    match places.into_iter().find(|place| place.is_file()) {
+        Some(found) => Ok(found),
+        None => bail!(
+            "nats-server is not installed; on Debian or Ubuntu: apt-get install nats-server \
+             (or name one with {SERVER_VARIABLE})"
+        ),
+    }
+}

@@ -1,0 +1,154 @@
+//! A process that this one started and will not leave behind.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use plimsoll_schemas::clock::Deadline;
+
+/// How often a process is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A running process, killed when dropped.
+pub struct Child {
+    name: String,
+    process: Process,
+    log: PathBuf,
+}
+
+impl Child {
+    /// Starts `command` with its output in `<dir>/<name>.log` and in a process group of its
+    /// own: a Ctrl-C in the terminal reaches this process alone, which then ends the others in
+    /// the right order.
+    ///
+    /// # Errors
+    /// When the program is not there or cannot be run.
+    pub fn start(name: &str, dir: &Path, mut command: Command) -> Result<Self> {
+        use std::os::unix::process::CommandExt;
+        let log = dir.join(format!("{name}.log"));
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name}: {program}"))?;
+        Ok(Self { name: name.to_owned(), process, log })
+    }
+
+    /// The process's id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends a signal. One to a process that has ended goes nowhere.
+    pub fn signal(&self, signal: Signal) {
+        if let Ok(id) = i32::try_from(self.process.id()) {
+            let _ended_before = kill(Pid::from_raw(id), signal);
+        }
+    }
+
+    /// Whether the process has ended, and how.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.process.try_wait()?)
+    }
+
+    /// Waits for the process to end.
+    ///
+    /// # Errors
+    /// When it has not after `wait`; the text holds the end of its log.
+    pub async fn wait(&mut self, wait: Duration) -> Result<ExitStatus> {
+        let deadline = Deadline::within(wait);
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if deadline.has_passed() {
+                bail!("{} did not end within {wait:?}\n{}", self.name, self.log_tail());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Asks the process to end and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not within `wait`.
+    pub async fn terminate(&mut self, wait: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::SIGTERM);
+        self.wait(wait).await
+    }
+
+    /// Ends the process without asking.
+    pub fn kill(&mut self) {
+        // A stopped process takes SIGKILL too, but its parent would wait for it first.
+        self.signal(Signal::SIGCONT);
+        let _ended_before = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+
+    /// Standard output and error so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The last lines of the log, under a heading, for an error message.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(15)..];
+        format!("--- end of the log of {} ---\n{}", self.name, tail.join("\n"))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Polls until `attempt` has something or the wait is over.
+///
+/// # Errors
+/// When it has nothing until then; `what` says what was awaited.
+pub async fn until<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    wait: Duration,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T> {
+    let deadline = Deadline::within(wait);
+    loop {
+        if let Some(found) = attempt().await {
+            return Ok(found);
+        }
+        if deadline.has_passed() {
+            bail!("{what}: not within {wait:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A TCP port of loopback that nobody listens on at the moment.
+///
+/// # Errors
+/// When the system has none.
+pub fn free_port() -> Result<u16> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}

@@ -1,0 +1,155 @@
+//! What a run of a local mesh amounted to: quantiles, and the ledger beside the raw samples.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::summary::{BudgetRow, Ledger, Quantiles, Summary};
+use serde::Serialize;
+
+/// The end of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// How long samples were taken.
+    pub seconds: f64,
+    /// Every operation over all nodes.
+    pub fleet: BTreeMap<String, Quantiles>,
+    /// Every node.
+    pub nodes: BTreeMap<String, NodeReport>,
+    /// Every budget as last judged.
+    pub budgets: Vec<BudgetRow>,
+    /// All nodes' ledgers added up.
+    pub ledger: Ledger,
+    /// True when every recorded sample is merged or lost for a stated reason, and the jobs' own
+    /// files agree.
+    pub accounted: bool,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NodeReport {
+    /// Its operations.
+    pub operations: BTreeMap<String, Quantiles>,
+    /// Its ledger.
+    pub ledger: Ledger,
+    /// Samples in its job's own file, by operation; the merged counts must equal them.
+    pub raw: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Puts the aggregator's last word beside what the jobs say they sent.
+    #[must_use]
+    pub fn new(
+        seconds: f64,
+        summary: &Summary,
+        raw: BTreeMap<String, BTreeMap<String, u64>>,
+    ) -> Self {
+        let mut nodes: BTreeMap<String, NodeReport> = raw
+            .into_iter()
+            .map(|(node, raw)| (node, NodeReport { raw, ..NodeReport::default() }))
+            .collect();
+        let (mut fleet, mut ledger) = (BTreeMap::new(), Ledger::default());
+        for row in &summary.operations {
+            let operations = match &row.scope {
+                Scope::Fleet => &mut fleet,
+                Scope::Node(node) => &mut nodes.entry(node.to_string()).or_default().operations,
+            };
+            operations.insert(row.operation.clone(), row.total.clone());
+        }
+        for row in &summary.nodes {
+            add(&mut ledger, &row.ledger);
+            nodes.entry(row.node.clone()).or_default().ledger = row.ledger.clone();
+        }
+        let accounted = ledger.is_settled() && nodes.values().all(NodeReport::agrees_with_raw);
+        Self { seconds, fleet, nodes, budgets: summary.budgets.clone(), ledger, accounted }
+    }
+
+    /// The report for people.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut text = String::new();
+        for (name, node) in &self.nodes {
+            let Ledger { recorded, merged, held, unaccounted, lost } = &node.ledger;
+            let lost: u64 = lost.values().sum();
+            let raw: u64 = node.raw.values().sum();
+            // Writing to a string cannot fail.
+            let _written = writeln!(
+                text,
+                "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
+                 unaccounted {unaccounted}; its job sent {raw}, the node itself measured the rest"
+            );
+        }
+        let verdict = if self.accounted {
+            "every sample is accounted for"
+        } else {
+            "SAMPLES ARE NOT ACCOUNTED FOR"
+        };
+        text + verdict
+    }
+}
+
+impl NodeReport {
+    fn agrees_with_raw(&self) -> bool {
+        let merged = |operation: &str| self.operations.get(operation).map_or(0, |q| q.count);
+        self.raw.iter().all(|(operation, n)| merged(operation) == *n)
+    }
+}
+
+fn add(sum: &mut Ledger, ledger: &Ledger) {
+    sum.recorded += ledger.recorded;
+    sum.merged += ledger.merged;
+    sum.held += ledger.held;
+    sum.unaccounted += ledger.unaccounted;
+    for (reason, n) in &ledger.lost {
+        *sum.lost.entry(reason.clone()).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::ids::NodeName;
+    use plimsoll_schemas::summary::{NodeRow, OperationRow, Presence};
+
+    use super::*;
+
+    fn summary(merged: u64) -> Summary {
+        let ledger = Ledger { recorded: 10, merged, held: 10 - merged, ..Ledger::default() };
+        let total = Quantiles { count: merged, ..Quantiles::default() };
+        Summary {
+            mesh: "m".into(),
+            version: "0".into(),
+            at_seconds: 0.0,
+            ready: true,
+            broker: "jetstream".into(),
+            nodes: vec![NodeRow {
+                node: "a".into(),
+                presence: Presence::Left,
+                last_heard_seconds: 0.0,
+                ledger,
+                outbox_messages: 0,
+                outbox_messages_max: 0,
+                dropped: 0,
+            }],
+            operations: vec![OperationRow {
+                scope: Scope::Node(NodeName::new("a").unwrap()),
+                operation: "op".into(),
+                total,
+                windows: BTreeMap::new(),
+            }],
+            budgets: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn raw(n: u64) -> BTreeMap<String, BTreeMap<String, u64>> {
+        BTreeMap::from([("a".to_owned(), BTreeMap::from([("op".to_owned(), n)]))])
+    }
+
+    #[test]
+    fn a_run_is_accounted_only_if_ledger_and_raw_files_both_agree() {
+        for (merged, sent, accounted) in [(10, 10, true), (10, 11, false), (9, 9, false)] {
+            let report = Report::new(1.0, &summary(merged), raw(sent));
+            assert_eq!(report.accounted, accounted, "{merged} merged, {sent} sent");
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! A whole mesh on this machine: broker, aggregator, nodes, and a job beside each node.
+//!
+//! Everything listens on loopback, on free ports, and writes below one directory. Ending runs
+//! along a sample's way: jobs first, then nodes, then the aggregator, then the broker, each
+//! only when the one before has nothing left.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use plimsoll_schemas::summary::{Presence, Summary};
+
+use crate::api::Api;
+use crate::broker::Broker;
+use crate::child::{Child, free_port, until};
+
+const READY_WAIT: Duration = Duration::from_secs(30);
+const JOB_END_WAIT: Duration = Duration::from_secs(20);
+/// Longer than a node's own drain wait, so that its exit code tells what happened.
+const NODE_END_WAIT: Duration = Duration::from_secs(20);
+const SETTLE_WAIT: Duration = Duration::from_secs(20);
+
+/// Names the directory of the mesh's programs when it is not this program's own.
+pub const BIN_VARIABLE: &str = "PLIMSOLL_BIN_DIR";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct StackOptions {
+    /// Everything is written below this directory.
+    pub dir: PathBuf,
+    /// Number of nodes, each with a job.
+    pub nodes: usize,
+    /// Address of the aggregator's pages; a free port when `None`.
+    pub http: Option<String>,
+    /// Settings of the aggregator, as TOML.
+    pub aggregator_settings: String,
+    /// Settings of every node, as TOML.
+    pub node_settings: String,
+    /// Whether a job runs beside each node.
+    pub jobs: bool,
+    /// Epochs that each job begins in a second.
+    pub epochs_per_second: f64,
+    /// Whether the broker keeps streams.
+    pub jetstream: bool,
+}
+
+impl StackOptions {
+    /// Three nodes with jobs under `dir`.
+    #[must_use]
+    pub fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            nodes: 3,
+            http: None,
+            aggregator_settings: String::new(),
+            node_settings: String::new(),
+            jobs: true,
+            epochs_per_second: 20.0,
+            jetstream: true,
+        }
+    }
+}
+
+/// One node and the job beside it.
+pub struct Station {
+    /// The node's name.
+    pub name: String,
+    /// The node's own pages.
+    pub api: Api,
+    /// Where its job sends samples.
+    pub socket: PathBuf,
+    /// Every latency that its job sent, one a line.
+    pub raw: PathBuf,
+    commands: PathBuf,
+    node: Child,
+    job: Option<Child>,
+}
+
+/// A running mesh.
+pub struct Stack {
+    options: StackOptions,
+    bin: PathBuf,
+    broker: Broker,
+    aggregator: Child,
+    api: Api,
+    stations: Vec<Station>,
+}
+
+impl Stack {
+    /// Starts everything and waits until the aggregator and every node are ready.
+    ///
+    /// # Errors
+    /// When something does not start; the text holds the end of its log.
+    pub async fn start(options: StackOptions) -> Result<Self> {
+        std::fs::create_dir_all(&options.dir)
+            .with_context(|| format!("cannot make {}", options.dir.display()))?;
+        let bin = bin_dir()?;
+        let broker = Broker::start(&options.dir, options.jetstream).await?;
+        let http = match &options.http {
+            Some(address) => address.clone(),
+            None => format!("127.0.0.1:{}", free_port()?),
+        };
+        let api = Api::at(&http)?;
+        let aggregator = start_aggregator(&options, &bin, &broker.url(), &http)?;
+        let stations = (1..=options.nodes)
+            .map(|number| start_station(&options, &bin, &broker.url(), number))
+            .collect::<Result<Vec<_>>>()?;
+        let mut stack = Self { options, bin, broker, aggregator, api, stations };
+        stack.await_readiness().await?;
+        stack.start_jobs()?;
+        Ok(stack)
+    }
+
+    async fn await_readiness(&mut self) -> Result<()> {
+        let deadline = plimsoll_schemas::clock::Deadline::within(READY_WAIT);
+        loop {
+            let mut ready = self.api.is_ready().await;
+            self.check_alive()?;
+            for station in &self.stations {
+                ready = ready && station.api.is_ready().await;
+            }
+            if ready {
+                return Ok(());
+            }
+            if deadline.has_passed() {
+                bail!("the mesh is not ready after {READY_WAIT:?}\n{}", self.aggregator.log_tail());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Checks that no process has ended on its own.
+    ///
+    /// # Errors
+    /// Names the one that has, with the end of its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        let nodes = self.stations.iter_mut().map(|station| &mut station.node);
+        for child in std::iter::once(&mut self.aggregator).chain(nodes) {
+            if let Some(status) = child.ended()? {
+                bail!("a process ended early with {status}\n{}", child.log_tail());
+            }
+        }
+        Ok(())
+    }
+
+    fn start_jobs(&mut self) -> Result<()> {
+        if !self.options.jobs {
+            return Ok(());
+        }
+        for (seed, station) in (1..).zip(&mut self.stations) {
+            station.job = Some(start_job(&self.options, &self.bin, station, seed)?);
+        }
+        Ok(())
+    }
+
+    /// The broker, for faults.
+    pub fn broker(&mut self) -> &mut Broker {
+        &mut self.broker
+    }
+
+    /// The aggregator's pages.
+    #[must_use]
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The nodes with their jobs.
+    #[must_use]
+    pub fn stations(&self) -> &[Station] {
+        &self.stations
+    }
+
+    /// The aggregator's log so far.
+    #[must_use]
+    pub fn aggregator_log(&self) -> String {
+        self.aggregator.log()
+    }
+
+    /// Kills the aggregator without asking.
+    pub fn kill_aggregator(&mut self) {
+        self.aggregator.kill();
+    }
+
+    /// Starts the aggregator again and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn restart_aggregator(&mut self) -> Result<()> {
+        let http = self.api.url().trim_start_matches("http://").to_owned();
+        self.aggregator = start_aggregator(&self.options, &self.bin, &self.broker.url(), &http)?;
+        self.await_readiness().await
+    }
+
+    /// Ends all jobs and waits until they have sent what they had.
+    ///
+    /// # Errors
+    /// When one does not end, or not well.
+    pub async fn end_jobs(&mut self) -> Result<()> {
+        for station in &mut self.stations {
+            if let Some(job) = &station.job {
+                job.signal(Signal::SIGTERM);
+            }
+        }
+        for station in &mut self.stations {
+            let Some(job) = &mut station.job else { continue };
+            let status = job.wait(JOB_END_WAIT).await?;
+            if !status.success() {
+                bail!("the job of {} ended with {status}\n{}", station.name, job.log_tail());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends jobs and nodes and waits until the aggregator has heard every farewell. The summary
+    /// is the last word: every sample is in it or missing for good.
+    ///
+    /// # Errors
+    /// When a process does not end, or not well, or a farewell does not arrive.
+    pub async fn drain(&mut self) -> Result<Summary> {
+        self.end_jobs().await?;
+        for station in &self.stations {
+            station.node.signal(Signal::SIGTERM);
+        }
+        for station in &mut self.stations {
+            let status = station.node.wait(NODE_END_WAIT).await?;
+            if !status.success() {
+                let log = station.node.log_tail();
+                bail!("{} ended with {status}\n{log}", station.name);
+            }
+        }
+        let (api, expected) = (self.api.clone(), self.stations.len());
+        until("every node's farewell is heard", SETTLE_WAIT, async || {
+            let summary = api.summary().await.ok()?;
+            let left = |summary: &Summary| {
+                summary.nodes.iter().filter(|node| node.presence == Presence::Left).count()
+            };
+            (left(&summary) >= expected).then_some(summary)
+        })
+        .await
+    }
+
+    /// Ends the aggregator and the broker.
+    ///
+    /// # Errors
+    /// When one does not end.
+    pub async fn end(mut self) -> Result<()> {
+        self.aggregator.terminate(NODE_END_WAIT).await?;
+        self.broker.end().await.map(drop)
+    }
+}
+
+impl Station {
+    /// Gives the job a command, which it takes up at the end of its epoch.
+    ///
+    /// # Errors
+    /// When the commands file cannot be written.
+    pub fn command(&self, command: &str) -> Result<()> {
+        use std::io::Write;
+        let mut file = std::fs::File::options().create(true).append(true).open(&self.commands)?;
+        writeln!(file, "{command}").context("the job's commands cannot be written")
+    }
+
+    /// Latencies that the job sent: operation and nanoseconds. Complete once the job has ended.
+    ///
+    /// # Errors
+    /// When the file is not there or holds something else.
+    pub fn raw_samples(&self) -> Result<Vec<(String, u64)>> {
+        let text = std::fs::read_to_string(&self.raw)
+            .with_context(|| format!("cannot read {}", self.raw.display()))?;
+        let sample = |line: &str| {
+            let mut words = line.split_whitespace();
+            let (operation, ns) = (words.next()?, words.next()?.parse().ok()?);
+            Some((operation.to_owned(), ns))
+        };
+        let samples = text.lines().map(sample).collect::<Option<Vec<_>>>();
+        samples.with_context(|| format!("{} holds a strange line", self.raw.display()))
+    }
+}
+
+fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -> Result<Child> {
+    let settings = options.dir.join("aggregator.toml");
+    std::fs::write(&settings, &options.aggregator_settings)?;
+    let mut command = Command::new(bin.join("plimsoll-aggregator"));
+    command.arg("--config").arg(settings).args(["--mesh", "local", "--nats", url, "--http", http]);
+    Child::start("aggregator", &options.dir, command)
+}
+
+fn start_station(options: &StackOptions, bin: &Path, url: &str, number: usize) -> Result<Station> {
+    let name = format!("node-{number}");
+    let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
+    let http = format!("127.0.0.1:{}", free_port()?);
+    std::fs::write(file("toml"), &options.node_settings)?;
+    let mut command = Command::new(bin.join("plimsoll-node"));
+    command
+        .arg("--config")
+        .arg(file("toml"))
+        .args(["--name", &name, "--mesh", "local", "--nats", url, "--udp", "", "--http", &http])
+        .arg("--unix")
+        .arg(file("sock"));
+    let node = Child::start(&name, &options.dir, command)?;
+    Ok(Station {
+        api: Api::at(&http)?,
+        socket: file("sock"),
+        raw: file("raw"),
+        commands: file("commands"),
+        node,
+        job: None,
+        name,
+    })
+}
+
+fn start_job(options: &StackOptions, bin: &Path, station: &Station, seed: u32) -> Result<Child> {
+    let mut command = Command::new(bin.join("plimsoll-workload"));
+    command
+        .arg("--statsd")
+        .arg(format!("unix://{}", station.socket.display()))
+        .arg("--raw")
+        .arg(&station.raw)
+        .arg("--commands")
+        .arg(&station.commands)
+        .arg("--dir")
+        .arg(options.dir.join(format!("{}.job", station.name)))
+        .args(["--seed", &seed.to_string()])
+        .args(["--epochs-per-second", &options.epochs_per_second.to_string()]);
+    Child::start(&format!("{}-job", station.name), &options.dir, command)
+}
+
+/// Where the mesh's programs are: beside this one, or one up when this one is a test.
+fn bin_dir() -> Result<PathBuf> {
+    if let Some(dir) = std::env::var_os(BIN_VARIABLE) {
+        return Ok(dir.into());
+    }
+    let own = std::env::current_exe().context("this program does not know where it is")?;
+    let dirs = own.ancestors().skip(1).take(2);
+    for dir in dirs {
+        if dir.join("plimsoll-node").is_file() && dir.join("plimsoll-aggregator").is_file() {
+            return Ok(dir.to_owned());
+        }
+    }
+    bail!(
+        "plimsoll-node and plimsoll-aggregator are not beside {}; build them with \
+         `cargo build --workspace --bins` or name their directory with {BIN_VARIABLE}",
+        own.display()
+    )
+}

@@ -1,0 +1,125 @@
+//! `plimsoll up`: a whole mesh on this machine, watched live, drained and accounted for.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use plimsoll_process::exit::Exit;
+use plimsoll_process::signals::{Asked, Signals};
+use plimsoll_schemas::clock::{Deadline, Stopwatch};
+
+use crate::report::Report;
+use crate::stack::{Stack, StackOptions};
+use crate::table::table;
+
+/// How often the table is drawn on a terminal, and printed elsewhere.
+const DRAW_EVERY: Duration = Duration::from_secs(1);
+const PRINT_EVERY: Duration = Duration::from_secs(5);
+
+/// Start a broker, an aggregator and nodes with real jobs here, and watch them
+#[derive(Args, Clone, Debug)]
+pub struct UpArgs {
+    /// End after this many seconds; without it, Ctrl-C ends
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Print the report as JSON on standard output; all else goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// Number of nodes
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u8).range(1..=50))]
+    nodes: u8,
+    /// Address of the aggregator's pages
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9900")]
+    http: String,
+    /// Keep logs, raw samples and streams in this directory [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Runs a mesh until the time is over or someone asks it to end.
+///
+/// # Errors
+/// When a part does not start, dies, or cannot be drained.
+pub async fn up(args: &UpArgs) -> Result<Exit> {
+    let mut signals = Signals::listen()?;
+    let temporary = tempfile::Builder::new().prefix("plimsoll-up-").tempdir()?;
+    let dir = args.dir.as_deref().unwrap_or(temporary.path());
+    let options = StackOptions {
+        nodes: args.nodes.into(),
+        http: Some(args.http.clone()),
+        ..StackOptions::new(dir)
+    };
+    eprintln!("starting a broker, an aggregator and {} nodes with their jobs", args.nodes);
+    let mut stack = tokio::select! {
+        started = Stack::start(options) => started?,
+        _ = signals.next() => return Ok(Exit::Success),
+    };
+    eprintln!("{}/metrics (summary as JSON: /metrics/summary)", stack.api().url());
+    let watch = Stopwatch::start();
+    let end = args.seconds.map(|seconds| Deadline::within(Duration::from_secs(seconds)));
+    let screen = Screen { live: !args.json && std::io::stdout().is_terminal() };
+    while end.is_none_or(|end| !end.has_passed()) {
+        let pause = if screen.live { DRAW_EVERY } else { PRINT_EVERY };
+        let pause = end.map_or(pause, |end| pause.min(end.remaining()));
+        tokio::select! {
+            asked = signals.next() => if asked == Asked::End { break },
+            () = tokio::time::sleep(pause) => {}
+        }
+        stack.check_alive()?;
+        screen.draw(&stack, &watch).await;
+    }
+    finish(args, stack, &watch).await
+}
+
+struct Screen {
+    /// Whether the table replaces itself, or is printed below the last one.
+    live: bool,
+}
+
+impl Screen {
+    async fn draw(&self, stack: &Stack, watch: &Stopwatch) {
+        // A summary that does not come is late, not wrong; the next round asks again.
+        let Ok(summary) = stack.api().summary().await else { return };
+        let seconds = watch.elapsed().as_secs();
+        let table = table(&summary);
+        if self.live {
+            let url = stack.api().url();
+            let heading = format!("plimsoll up, {seconds} s, {url}, Ctrl-C drains and ends");
+            print!("\x1b[H\x1b[J{heading}\n\n{table}");
+            // A terminal that is gone ends this process by other means.
+            let _shown = std::io::stdout().flush();
+        } else {
+            eprintln!("after {seconds} s\n{table}");
+        }
+    }
+}
+
+async fn finish(args: &UpArgs, mut stack: Stack, watch: &Stopwatch) -> Result<Exit> {
+    eprintln!("draining");
+    stack.end_jobs().await?;
+    let seconds = watch.elapsed().as_secs_f64();
+    let summary = stack.drain().await?;
+    let mut raw = BTreeMap::new();
+    for station in stack.stations() {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for (operation, _) in station.raw_samples()? {
+            *counts.entry(operation).or_default() += 1;
+        }
+        raw.insert(station.name.clone(), counts);
+    }
+    stack.end().await?;
+    let report = Report::new(seconds, &summary, raw);
+    eprintln!("{}", report.words());
+    if args.json {
+        let json = serde_json::to_string_pretty(&report).context("the report is not JSON")?;
+        println!("{json}");
+    }
+    if let Some(dir) = &args.dir {
+        eprintln!("logs, raw samples and streams are in {}", dir.display());
+    }
+    Ok(if report.accounted { Exit::Success } else { Exit::Failure })
+}
