@@ -135,17 +135,22 @@ impl Driver {
                 let _answered = query.send(self.core.status());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
-            () = self.unix.readable() => {
-                self.unix.take(|datagram| self.core.on_datagram(datagram));
-            }
-            () = self.udp.readable() => {
-                self.udp.take(|datagram| self.core.on_datagram(datagram));
-            }
+            () = self.unix.readable() => drop(self.read_sockets()),
+            () = self.udp.readable() => drop(self.read_sockets()),
         }
         let now = self.clock.now();
         self.core.on_deadline(now);
         self.publish(now);
         !self.is_done(now)
+    }
+
+    /// Both take their turn whichever woke us, so that a flood on one does not starve the other.
+    fn read_sockets(&mut self) -> usize {
+        let listeners = [&mut self.unix, &mut self.udp];
+        listeners
+            .map(|listener| listener.take(|datagram| self.core.on_datagram(datagram)))
+            .iter()
+            .sum()
     }
 
     fn next_deadline(&self) -> Mono {
@@ -171,9 +176,7 @@ impl Driver {
 
     /// What the jobs had sent before now is still in the sockets, and counts.
     fn leave(&mut self) {
-        for listener in [&mut self.unix, &mut self.udp] {
-            while listener.take(|datagram| self.core.on_datagram(datagram)) > 0 {}
-        }
+        while self.read_sockets() > 0 {}
         (self.udp, self.unix) = (Listener::absent(), Listener::absent());
         let now = self.clock.now();
         self.core.on_leave(now);

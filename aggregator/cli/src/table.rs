@@ -9,9 +9,9 @@ use plimsoll_schemas::summary::{BudgetRow, OperationRow, Summary, Verdict};
 /// The table's window: long enough for a quantile, short enough to see change.
 const SHOWN: Window = Window::TenSeconds;
 
-/// Budgets and nodes, a line each.
+/// Budgets and nodes, a line each. Rates are those since `before`, an earlier summary.
 #[must_use]
-pub fn table(summary: &Summary) -> String {
+pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     let mut text = format!(
         "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  STATE\n",
         "OPERATION", "SCOPE", "P50 ms", "P99 ms", "BUDGET", "HEADROOM", "SAMPLES/s"
@@ -21,7 +21,7 @@ pub fn table(summary: &Summary) -> String {
             .budgets
             .iter()
             .find(|budget| budget.operation == row.operation && budget.scope == row.scope);
-        operation_line(&mut text, row, budget);
+        operation_line(&mut text, row, budget, rate(summary, before, row));
     }
     // Writing to a string cannot fail.
     let _written = writeln!(
@@ -45,18 +45,34 @@ pub fn table(summary: &Summary) -> String {
     text
 }
 
-fn operation_line(text: &mut String, row: &OperationRow, budget: Option<&BudgetRow>) {
+/// Samples a second; `None` as long as there is nothing to compare with.
+#[expect(clippy::cast_precision_loss, reason = "counts of a few seconds")]
+fn rate(summary: &Summary, before: Option<&Summary>, row: &OperationRow) -> Option<f64> {
+    let before = before?;
+    let same =
+        |earlier: &&OperationRow| earlier.operation == row.operation && earlier.scope == row.scope;
+    let earlier = before.operations.iter().find(same)?;
+    let seconds = summary.at_seconds - before.at_seconds;
+    let grown = row.total.count.saturating_sub(earlier.total.count) as f64;
+    (seconds > 0.0).then_some(grown / seconds)
+}
+
+fn operation_line(
+    text: &mut String,
+    row: &OperationRow,
+    budget: Option<&BudgetRow>,
+    rate: Option<f64>,
+) {
     let Some(shown) = row.windows.get(&SHOWN).map(|window| &window.quantiles) else { return };
     let scope = match &row.scope {
         Scope::Fleet => "fleet",
         Scope::Node(node) => node.as_str(),
     };
     let (limit, headroom, state) = budget.map_or_else(Default::default, budget_cells);
-    #[expect(clippy::cast_precision_loss, reason = "a count of ten seconds' samples")]
-    let rate = shown.count as f64 / SHOWN.span().as_secs_f64();
+    let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let _written = writeln!(
         text,
-        "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10.1}  {}",
+        "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  {}",
         row.operation,
         scope,
         milliseconds(shown.p50_ns),

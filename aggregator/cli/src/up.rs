@@ -10,6 +10,7 @@ use clap::Args;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::signals::{Asked, Signals};
 use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use plimsoll_schemas::summary::Summary;
 
 use crate::report::Report;
 use crate::stack::{Stack, StackOptions};
@@ -61,7 +62,8 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     eprintln!("{}/metrics (summary as JSON: /metrics/summary)", stack.api().url());
     let watch = Stopwatch::start();
     let end = args.seconds.map(|seconds| Deadline::within(Duration::from_secs(seconds)));
-    let screen = Screen { live: !args.json && std::io::stdout().is_terminal() };
+    let live = !args.json && std::io::stdout().is_terminal();
+    let mut screen = Screen { live, before: None };
     while end.is_none_or(|end| !end.has_passed()) {
         let pause = if screen.live { DRAW_EVERY } else { PRINT_EVERY };
         let pause = end.map_or(pause, |end| pause.min(end.remaining()));
@@ -78,14 +80,17 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
 struct Screen {
     /// Whether the table replaces itself, or is printed below the last one.
     live: bool,
+    /// The summary drawn last, for rates.
+    before: Option<Summary>,
 }
 
 impl Screen {
-    async fn draw(&self, stack: &Stack, watch: &Stopwatch) {
+    async fn draw(&mut self, stack: &Stack, watch: &Stopwatch) {
         // A summary that does not come is late, not wrong; the next round asks again.
         let Ok(summary) = stack.api().summary().await else { return };
         let seconds = watch.elapsed().as_secs();
-        let table = table(&summary);
+        let table = table(&summary, self.before.as_ref());
+        self.before = Some(summary);
         if self.live {
             let url = stack.api().url();
             let heading = format!("plimsoll up, {seconds} s, {url}, Ctrl-C drains and ends");
