@@ -208,11 +208,11 @@ impl Driver {
         self.core.on_signal(now, signal);
     }
 
-    /// A stalled broker that answers again did not have to be connected to again.
+    /// A silent broker that answers again need not be connected to again.
     fn on_round_trip(&mut self, span: Duration) -> Signal {
         if !self.core.status().connected {
             tracing::info!("broker answers again");
-            self.core.on_signal(self.clock.now(), Signal::Connected);
+            self.core.on_signal(self.clock.now(), Signal::Recovered);
         }
         Signal::RoundTrip(span)
     }

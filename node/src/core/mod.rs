@@ -59,8 +59,10 @@ impl Default for Bounds {
 /// What the connection to the broker has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Messages can be sent.
+    /// There is a new connection: messages can be sent.
     Connected,
+    /// A broker that was silent answers again on the same connection.
+    Recovered,
     /// They cannot.
     Disconnected,
     /// The broker answered a probe after this long.
@@ -165,6 +167,7 @@ impl Core {
                 self.connections += 1;
                 self.outbox.on_connected();
             }
+            Signal::Recovered => self.outbox.on_connected(),
             Signal::Disconnected => {
                 self.round_trip = None;
                 self.outbox.on_disconnected();
