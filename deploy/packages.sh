@@ -2,6 +2,9 @@
 # Elsewhere than on Debian and Ubuntu it installs nothing; it says what would.
 # shellcheck shell=bash
 
+# The checkout.
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+
 # Debian keeps servers where only root looks.
 PATH="$PATH:/usr/local/sbin:/usr/sbin"
 if [ -x "${HOME:-}/.cargo/bin/cargo" ]; then

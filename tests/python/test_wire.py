@@ -1,0 +1,118 @@
+"""The wire is readable without our code: golden messages, read with packages from PyPI."""
+
+import collections
+import json
+import pathlib
+import unittest
+
+import wire
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "data" / "wire" / "v1"
+HEADER = ("schema", "kind", "node", "incarnation", "seq", "start_ns", "length_ns",
+          "recorded", "lost", "last")
+QUANTILES = {"p50_ns": 500, "p90_ns": 900, "p99_ns": 990, "p999_ns": 999}
+
+
+def messages():
+    """Name, sidecar, and message read from each golden file."""
+    for path in sorted(GOLDEN.glob("*.bin")):
+        sidecar = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        yield path.stem, sidecar, wire.read(path.read_bytes())
+
+
+def known(stated, fields):
+    """Those fields of a map that the sidecar states."""
+    return {key: fields[key] for key in stated}
+
+
+def buckets(hdr):
+    """Lowest value of each bucket with samples, and how many it holds."""
+    return {
+        hdr.get_lowest_equivalent_value(item.value_iterated_to): item.count_at_value_iterated_to
+        for item in hdr.get_recorded_iterator()
+    }
+
+
+def expected_buckets(hdr, samples):
+    """The same, counted from the samples that went in."""
+    counts = collections.Counter()
+    for value_ns, n in samples:
+        counts[hdr.get_lowest_equivalent_value(value_ns)] += n
+    return dict(counts)
+
+
+class GoldenMessages(unittest.TestCase):
+    """Each golden message against its sidecar."""
+
+    maxDiff = None
+
+    def each(self, check):
+        """Calls check(stated, told) for every message, each in a subtest of its own."""
+        found = list(messages())
+        self.assertGreaterEqual(len(found), 10, f"golden messages are missing from {GOLDEN}")
+        for name, sidecar, message in found:
+            with self.subTest(name):
+                check(sidecar, message)
+
+    def test_headers_are_those_stated(self):
+        def check(sidecar, message):
+            self.assertEqual({key: message[key] for key in HEADER},
+                             {key: sidecar[key] for key in HEADER})
+            subject = sidecar["subject"].split(".")
+            self.assertEqual(subject[-2:], [message["node"], message["kind"]])
+
+        self.each(check)
+
+    def test_plain_parts_of_bodies_are_those_stated(self):
+        def check(sidecar, message):
+            stated, body = sidecar["body"][message["kind"]], message["body"]
+            for part, values in stated.items():
+                if part == "histograms":
+                    continue
+                told = body[part]
+                if isinstance(values, list):
+                    told = [known(row, one) for row, one in zip(values, told, strict=True)]
+                self.assertEqual(told, values, part)
+
+        self.each(check)
+
+    def test_histograms_have_the_samples_and_quantiles_stated(self):
+        checked = []
+
+        def check(sidecar, message):
+            rows = sidecar["body"].get("latency", {}).get("histograms", [])
+            for stated, told in zip(rows, message["body"].get("histograms", []), strict=True):
+                self.check_histogram(stated, told)
+                checked.append(stated["operation"])
+
+        self.each(check)
+        self.assertGreaterEqual(len(checked), 10)
+
+    def check_histogram(self, stated, told):
+        """One histogram: its name, exact figures, quantiles, and every bucket."""
+        hdr, figures = told["hdr"], stated["figures"]
+        self.assertEqual((told["operation"], told["labels"], told["unit"]),
+                         (stated["operation"], stated["labels"], "ns"))
+        exact = {key: told[key] for key in ("count", "sum_ns", "min_ns", "max_ns")}
+        quantiles = {key: wire.quantile(told, permille) for key, permille in QUANTILES.items()}
+        self.assertEqual({**exact, **quantiles}, figures)
+        self.assertEqual(wire.quantile(told, 1000), figures["max_ns"])
+        self.assertEqual(hdr.get_total_count(), figures["count"])
+        self.assertEqual(buckets(hdr), expected_buckets(hdr, stated["samples"]))
+
+
+class Refusals(unittest.TestCase):
+    """What is no message of this version."""
+
+    def test_another_version_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "schema 2 is not 1"):
+            wire.read(wire.msgpack.packb({"schema": 2}))
+
+    def test_bytes_after_the_end_are_refused(self):
+        message = (GOLDEN / "latency_empty.bin").read_bytes()
+        with self.assertRaises(wire.msgpack.ExtraData):
+            wire.read(message + b"\0")
+
+
+if __name__ == "__main__":
+    unittest.main()

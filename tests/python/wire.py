@@ -1,0 +1,57 @@
+"""Reads a Plimsoll message, wire version 1, with msgpack and hdrhistogram from PyPI alone.
+
+A message is one MessagePack map with named fields; fields not named here are skipped:
+
+    schema       1
+    kind         "latency", "hardware" or "bus": what the body is
+    node         who speaks
+    incarnation  the run of the node: its start in nanoseconds since 1970
+    seq          number of the message within the incarnation, from 1
+    start_ns     begin of the interval, nanoseconds since 1970
+    length_ns    length of the interval
+    recorded     samples in all messages of this incarnation up to this one
+    lost         of those, samples given up: {reason: samples}
+    last         true on the last message of an orderly end
+    body         latency:  histograms, and counters and gauges of {operation, labels, value}
+                 hardware: readings of {sensor, labels, state, value}; only "ok" has a value
+                 bus:      counters of the node's way to its broker, round_trip_ns perhaps nil
+
+A histogram is {operation, labels, unit: "ns", count, sum_ns, sum_carry, min_ns, max_ns, hdr}.
+The figures are exact; the sum is sum_carry * 2**64 + sum_ns, and sum_carry may be absent. hdr
+holds the standard HdrHistogram V2 bytes, uncompressed: 1 us to 1 h in ns, 3 digits.
+"""
+
+import zlib
+
+import msgpack
+from hdrh.histogram import HdrHistogram
+
+SCHEMA = 1
+
+
+def read(message):
+    """The message as a dict; each histogram has its HdrHistogram under "hdr"."""
+    fields = msgpack.unpackb(message)
+    if fields["schema"] != SCHEMA:
+        raise ValueError(f"schema {fields['schema']} is not {SCHEMA}")
+    for histogram in fields["body"].get("histograms", []):
+        histogram["sum_ns"] += histogram.pop("sum_carry", 0) << 64
+        histogram["hdr"] = decode_hdr(histogram["hdr"])
+    return fields
+
+
+def decode_hdr(v2_bytes):
+    """The library takes V2 bytes deflated only, so they are deflated first."""
+    return HdrHistogram.decode(zlib.compress(v2_bytes), b64_wrap=False)
+
+
+def quantile(histogram, permille):
+    """Upper end of the bucket with the sample of rank ceil(q * count), cut to the largest.
+
+    The library rounds a percentile to the nearest rank; asked for rank / count, it cannot.
+    """
+    count = histogram["count"]
+    if count == 0:
+        return 0
+    rank = max(1, -(-permille * count // 1000))
+    return min(histogram["hdr"].get_value_at_percentile(100.0 * rank / count), histogram["max_ns"])
