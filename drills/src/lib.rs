@@ -1,1 +1,7 @@
-//! placeholder
+//! Fault drills: a steady state, a fault on purpose, what must follow and by when, a verdict.
+//!
+//! [`live`] drills stand on real processes: a broker, an aggregator, nodes and their jobs. A
+//! drill that misses one expectation fails as a whole and says what it saw instead. Nothing
+//! here is part of a mesh, and no other package depends on it.
+
+pub mod live;

@@ -1,0 +1,253 @@
+//! What a drill expects, and what became of it. Judges nothing by itself: each expectation
+//! brings its own look at the mesh.
+
+use std::time::Duration;
+
+use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use serde::{Serialize, Serializer};
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two lines that say what is waited for.
+const TELL_EVERY: Duration = Duration::from_secs(3);
+
+/// How an expectation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It was seen in time.
+    Met,
+    /// It was not, or too late.
+    Missed,
+    /// It made no sense any more.
+    Skipped,
+}
+
+impl Verdict {
+    /// The verdict as it is printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "MISSED",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// One expectation with what was seen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// A few words to call it by.
+    pub name: String,
+    /// What should be.
+    pub expected: String,
+    /// What was; the reason when it was skipped.
+    pub seen: String,
+    /// Time from the event that the expectation counts from.
+    #[serde(rename = "took_seconds", serialize_with = "in_seconds")]
+    pub took: Duration,
+    /// How it ended.
+    pub verdict: Verdict,
+}
+
+/// What is expected.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    /// A few words to call it by.
+    pub name: String,
+    /// What should be.
+    pub expected: String,
+}
+
+impl Expectation {
+    /// An expectation with its name.
+    #[must_use]
+    pub fn new(name: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self { name: name.into(), expected: expected.into() }
+    }
+}
+
+/// The wait for an expectation: both count from the drill's beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// The event that it counts from.
+    pub since: Duration,
+    /// How long it may take from there.
+    pub within: Duration,
+}
+
+/// One look at the mesh.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// Whether it shows what is expected.
+    pub met: bool,
+    /// What it shows.
+    pub seen: String,
+    /// When that came to be, if the look knows better than now.
+    pub at: Option<Duration>,
+}
+
+impl Look {
+    /// A look that shows this now.
+    #[must_use]
+    pub fn new(met: bool, seen: impl Into<String>) -> Self {
+        Self { met, seen: seen.into(), at: None }
+    }
+}
+
+impl From<anyhow::Error> for Look {
+    /// A mesh that does not answer shows nothing of what is expected.
+    fn from(error: anyhow::Error) -> Self {
+        Self::new(false, format!("{error:#}"))
+    }
+}
+
+/// A drill in progress: its clock and its outcomes so far.
+#[derive(Debug)]
+pub struct Drill {
+    /// What the drill is called.
+    pub name: &'static str,
+    watch: Stopwatch,
+    outcomes: Vec<Outcome>,
+}
+
+impl Drill {
+    /// Starts the drill's clock.
+    #[must_use]
+    pub fn begin(name: &'static str) -> Self {
+        Self { name, watch: Stopwatch::start(), outcomes: Vec::new() }
+    }
+
+    /// The drill's clock.
+    #[must_use]
+    pub fn watch(&self) -> Stopwatch {
+        self.watch
+    }
+
+    /// Time since the drill began.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.watch.elapsed()
+    }
+
+    /// What became of the expectations so far.
+    #[must_use]
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// Looks again and again until a look shows what is expected or the time is over, and
+    /// tells whether it was met in time. Looks at least once.
+    pub async fn expect(
+        &mut self,
+        expectation: Expectation,
+        Span { since, within }: Span,
+        mut look: impl AsyncFnMut() -> Look,
+    ) -> bool {
+        let deadline = Deadline::within((since + within).saturating_sub(self.elapsed()));
+        let mut tell_at = self.elapsed() + TELL_EVERY;
+        loop {
+            let last = deadline.has_passed();
+            let seen = look().await;
+            if seen.met || last {
+                let at = seen.at.unwrap_or_else(|| self.elapsed()).saturating_sub(since);
+                return self.close(expectation, seen.seen, at, seen.met && at <= within);
+            }
+            if self.elapsed() >= tell_at {
+                tell_at += TELL_EVERY;
+                let (now, of) = (self.elapsed().saturating_sub(since).as_secs(), within.as_secs());
+                eprintln!("waiting for {}: {now} s of {of} s ({})", expectation.name, seen.seen);
+            }
+            tokio::time::sleep(LOOK_EVERY.min(deadline.remaining())).await;
+        }
+    }
+
+    /// Judges by a look that was already taken.
+    pub fn judge(&mut self, expectation: Expectation, since: Duration, look: Look) -> bool {
+        let took = look.at.unwrap_or_else(|| self.elapsed()).saturating_sub(since);
+        self.close(expectation, look.seen, took, look.met)
+    }
+
+    /// Passes over an expectation that makes no sense any more.
+    pub fn skip(&mut self, Expectation { name, expected }: Expectation, reason: &str) {
+        eprintln!("skipped: {name}: {reason}");
+        let (seen, took, verdict) = (reason.to_owned(), Duration::ZERO, Verdict::Skipped);
+        self.outcomes.push(Outcome { name, expected, seen, took, verdict });
+    }
+
+    fn close(
+        &mut self,
+        Expectation { name, expected }: Expectation,
+        seen: String,
+        took: Duration,
+        met: bool,
+    ) -> bool {
+        let seconds = took.as_secs_f64();
+        match met {
+            true => eprintln!("met: {name} after {seconds:.1} s ({seen})"),
+            false => eprintln!("MISSED: {name}: expected {expected}; seen {seen}"),
+        }
+        let verdict = if met { Verdict::Met } else { Verdict::Missed };
+        self.outcomes.push(Outcome { name, expected, seen, took, verdict });
+        met
+    }
+}
+
+/// Seconds to the millisecond, for people who read JSON.
+pub(crate) fn in_seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((span.as_secs_f64() * 1e3).round() / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expectation() -> Expectation {
+        Expectation::new("x", "it happens")
+    }
+
+    fn span(within_ms: u64) -> Span {
+        Span { since: Duration::ZERO, within: Duration::from_millis(within_ms) }
+    }
+
+    fn verdict_of(within_ms: u64, look: impl AsyncFnMut() -> Look) -> Outcome {
+        let mut drill = Drill::begin("test");
+        plimsoll_process::block_on(drill.expect(expectation(), span(within_ms), look));
+        drill.outcomes()[0].clone()
+    }
+
+    #[test]
+    fn what_comes_at_the_third_look_is_met() {
+        let mut looks = 0;
+        let outcome = verdict_of(60_000, async || {
+            looks += 1;
+            Look::new(looks == 3, format!("look {looks}"))
+        });
+        assert_eq!((outcome.verdict, outcome.seen.as_str()), (Verdict::Met, "look 3"));
+    }
+
+    #[test]
+    fn what_never_comes_is_missed_and_says_what_was_seen_last() {
+        let outcome = verdict_of(1, async || Look::new(false, "nothing"));
+        assert_eq!((outcome.verdict, outcome.seen.as_str()), (Verdict::Missed, "nothing"));
+        assert!(outcome.took >= Duration::from_millis(1));
+    }
+
+    #[test]
+    fn what_came_in_time_is_met_even_if_looked_at_later() {
+        for (at_ms, verdict) in [(0, Verdict::Met), (5, Verdict::Missed)] {
+            let at = Duration::from_millis(at_ms);
+            let outcome = verdict_of(0, async || Look { at: Some(at), ..Look::new(true, "") });
+            assert_eq!((outcome.verdict, outcome.took), (verdict, at));
+        }
+    }
+
+    #[test]
+    fn a_skipped_expectation_is_neither_met_nor_missed() {
+        let mut drill = Drill::begin("test");
+        drill.skip(expectation(), "it never fired");
+        assert_eq!(drill.outcomes()[0].verdict, Verdict::Skipped);
+        assert_eq!(drill.outcomes()[0].seen, "it never fired");
+    }
+}

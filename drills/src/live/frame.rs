@@ -1,0 +1,153 @@
+//! What all live drills have around them: flags, a directory, signals, the report's ways out,
+//! an exit code. Ends the mesh whatever happens short of being killed.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use plimsoll_process::block_on;
+use plimsoll_process::exit::{Exit, fail};
+use plimsoll_process::signals::Signals;
+use tempfile::TempDir;
+
+use super::junit;
+use super::report::Report;
+
+/// Flags that every live drill takes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct FrameArgs {
+    /// Print the report as JSON on standard output; all else goes to standard error
+    #[arg(long)]
+    pub json: bool,
+    /// Write the report as JUnit XML to this file
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Keep logs, raw samples and streams in this directory, which must be empty or absent
+    /// [default: a temporary one, kept only when an expectation is missed]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Where a drill writes.
+struct Place {
+    path: PathBuf,
+    temporary: Option<TempDir>,
+}
+
+/// Runs a drill to its end, reports, and says how the process ends.
+pub fn run<D: Future<Output = Result<Report>>>(
+    name: &str,
+    args: &FrameArgs,
+    drill: impl FnOnce(PathBuf) -> D,
+) -> ExitCode {
+    let place = match Place::prepare(args.dir.as_deref()) {
+        Ok(place) => place,
+        Err(error) => return fail(name, Exit::Usage, &format!("{error:#}")),
+    };
+    let ended = block_on(until_asked(drill(place.path.clone())));
+    match ended.and_then(|report| publish(args, place, &report)) {
+        Ok(exit) => exit.into(),
+        Err(error) => fail(name, Exit::Failure, &format!("{error:#}")),
+    }
+}
+
+/// Dropping a drill kills its processes; being killed by a signal would leave them behind.
+async fn until_asked(drill: impl Future<Output = Result<Report>>) -> Result<Report> {
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        report = drill => report,
+        _ = signals.next() => bail!("asked to end before the drill was over"),
+    }
+}
+
+fn publish(args: &FrameArgs, place: Place, report: &Report) -> Result<Exit> {
+    if let Some(file) = &args.junit {
+        std::fs::write(file, junit::document(report))
+            .with_context(|| format!("--junit {}", file.display()))?;
+    }
+    if args.json {
+        eprintln!("{}", report.words());
+        println!("{}", serde_json::to_string_pretty(report)?);
+    } else {
+        println!("{}", report.words());
+    }
+    place.leave(report.passed);
+    Ok(if report.passed { Exit::Success } else { Exit::Missed })
+}
+
+impl Place {
+    /// What an earlier drill left in its streams would be merged into this one's ledger.
+    fn prepare(dir: Option<&Path>) -> Result<Self> {
+        let Some(dir) = dir else {
+            let temporary = tempfile::Builder::new().prefix("plimsoll-drill-").tempdir()?;
+            return Ok(Self { path: temporary.path().to_owned(), temporary: Some(temporary) });
+        };
+        // Jobs want the absolute path of their node's socket.
+        let path = std::path::absolute(dir)?;
+        let told = || format!("--dir {}", dir.display());
+        std::fs::create_dir_all(&path).with_context(told)?;
+        if std::fs::read_dir(&path).with_context(told)?.next().is_some() {
+            bail!("{} is not empty; name a new directory", told());
+        }
+        Ok(Self { path, temporary: None })
+    }
+
+    fn leave(self, passed: bool) {
+        let kept = match self.temporary {
+            Some(temporary) if passed => return drop(temporary),
+            Some(temporary) => temporary.keep(),
+            None => self.path,
+        };
+        eprintln!("logs, raw samples and streams are in {}", kept.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expectation::{Drill, Expectation, Look};
+    use super::*;
+
+    fn ended(met: bool, args: &FrameArgs) -> ExitCode {
+        run("drill-test", args, async |_| {
+            let mut drill = Drill::begin("drill-test");
+            let since = drill.elapsed();
+            drill.judge(Expectation::new("x", "y"), since, Look::new(met, "z"));
+            Ok(Report::new(&drill, Vec::new(), Vec::new()))
+        })
+    }
+
+    fn code(exit: ExitCode) -> String {
+        format!("{exit:?}")
+    }
+
+    #[test]
+    fn a_miss_is_told_by_the_exit_code_and_in_the_junit_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let junit = dir.path().join("report.xml");
+        let args = |sub: &str| FrameArgs {
+            junit: Some(junit.clone()),
+            dir: Some(dir.path().join(sub)),
+            ..FrameArgs::default()
+        };
+        assert_eq!(code(ended(true, &args("a"))), code(Exit::Success.into()));
+        assert!(std::fs::read_to_string(&junit).unwrap().contains("failures=\"0\""));
+        assert_eq!(code(ended(false, &args("b"))), code(Exit::Missed.into()));
+        assert!(std::fs::read_to_string(&junit).unwrap().contains("failures=\"1\""));
+    }
+
+    #[test]
+    fn a_directory_in_use_is_wrong_usage_and_the_drill_does_not_run() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("earlier.log"), "x").unwrap();
+        let args = FrameArgs { dir: Some(dir.path().to_owned()), ..FrameArgs::default() };
+        let exit = run("drill-test", &args, async |_| panic!("it ran"));
+        assert_eq!(code(exit), code(Exit::Usage.into()));
+    }
+
+    #[test]
+    fn a_drill_that_cannot_run_has_failed() {
+        let exit = run("drill-test", &FrameArgs::default(), async |_| bail!("no broker"));
+        assert_eq!(code(exit), code(Exit::Failure.into()));
+    }
+}

@@ -1,0 +1,141 @@
+//! One job's hook gets slower by real work: its budget's alert fires, arrives, and clears.
+//!
+//! One node in three is slow, so a third of the fleet's samples are over the limit, which its
+//! p99 cannot hide: the fleet's alert is expected too. The other nodes must stay silent.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
+
+use super::expectation::{Drill, Expectation, Look, Span};
+use super::mesh::Mesh;
+use super::notices::built_in_alert;
+use super::report::Report;
+
+const BUDGET: &str = "epoch_hook";
+/// Of 200 in ten seconds at 20 epochs a second.
+const SAMPLES_MIN: u64 = 100;
+/// The station whose job is slowed down.
+const TARGET: usize = 1;
+/// Far over the limit of 18 ms, and still below the 50 ms between two epochs.
+const EXTRA_WORK: &str = "extra-work-ms 30";
+const NO_EXTRA_WORK: &str = "extra-work-ms 0";
+/// One interval, three evaluations and the way here take about five seconds.
+const FIRE_WAIT: Duration = Duration::from_secs(30);
+/// The window of ten seconds must pass as well.
+const CLEAR_WAIT: Duration = Duration::from_secs(45);
+/// The metrics page shows what a notice said at most one view later.
+const PAGE_WAIT: Duration = Duration::from_secs(2);
+
+/// What a latency drill may be told.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct LatencyArgs {
+    /// Take the rule away, to see this drill fail: it must end with exit code 6
+    #[arg(long)]
+    pub without_rule: bool,
+}
+
+/// Runs the drill.
+///
+/// # Errors
+/// When the mesh does not start.
+pub async fn latency(args: LatencyArgs, dir: &Path) -> Result<Report> {
+    let mut drill = Drill::begin("drill-latency");
+    let mut mesh = Mesh::start(&drill, dir, &settings(args)).await?;
+    let disturbed = disturb(&mut drill, &mut mesh).await;
+    Ok(mesh.settle(drill, disturbed).await)
+}
+
+async fn disturb(drill: &mut Drill, mesh: &mut Mesh) -> Result<()> {
+    mesh.expect_steady(drill, BUDGET, SAMPLES_MIN).await;
+    let target = Scope::Node(mesh.nodes()[TARGET].clone());
+    let alerts = [target, Scope::Fleet].map(|scope| built_in_alert(BUDGET, scope));
+
+    let injected = drill.elapsed();
+    command(mesh, EXTRA_WORK)?;
+    let mut fired = Vec::new();
+    for alert in &alerts {
+        let span = Span { since: injected, within: FIRE_WAIT };
+        let state = AlertState::Firing;
+        fired.push(mesh.expect_notice(drill, alert, state, SAMPLES_MIN, span).await);
+    }
+    expect_page(drill, mesh, "metrics show the alerts", &alerts).await;
+
+    let calmed = drill.elapsed();
+    command(mesh, NO_EXTRA_WORK)?;
+    for (alert, fired) in alerts.iter().zip(&fired) {
+        let span = Span { since: calmed, within: CLEAR_WAIT };
+        mesh.expect_clear(drill, (alert, *fired), SAMPLES_MIN, span).await;
+    }
+    if fired.contains(&true) {
+        expect_page(drill, mesh, "metrics show no alert", &[]).await;
+    }
+    mesh.judge_alerts(drill, injected, &alerts);
+    Ok(())
+}
+
+/// The shortest window, so that firing and clearing take seconds; all else as built in.
+fn settings(args: LatencyArgs) -> String {
+    format!(
+        "[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {SAMPLES_MIN}\n\
+         enabled = {}\n",
+        !args.without_rule
+    )
+}
+
+fn command(mesh: &Mesh, command: &str) -> Result<()> {
+    let station = &mesh.stack.stations()[TARGET];
+    eprintln!("{}: {command}", station.name);
+    station.command(command)
+}
+
+/// What Prometheus would scrape must say the same as the bus, for every scope.
+async fn expect_page(drill: &mut Drill, mesh: &Mesh, name: &str, firing: &[AlertKey]) {
+    let told: Vec<String> = firing.iter().map(|alert| alert.scope.to_string()).collect();
+    let told = if told.is_empty() { "nobody".to_owned() } else { told.join(" and ") };
+    let expected = format!("plimsoll_alert_firing of {BUDGET} is 1 for {told}, else 0");
+    let span = Span { since: drill.elapsed(), within: PAGE_WAIT };
+    let alerts: Vec<AlertKey> =
+        mesh.scopes().into_iter().map(|scope| built_in_alert(BUDGET, scope)).collect();
+    let look = async || match page(mesh, &alerts).await {
+        Ok(values) => {
+            let wanted =
+                alerts.iter().map(|alert| Some(f64::from(u8::from(firing.contains(alert)))));
+            let met = wanted.eq(values.iter().map(|(_, value)| *value));
+            let show = |(scope, value): &(String, Option<f64>)| {
+                format!("{scope} {}", value.map_or_else(|| "absent".into(), |v| v.to_string()))
+            };
+            Look::new(met, values.iter().map(show).collect::<Vec<_>>().join(", "))
+        }
+        Err(error) => Look::from(error.context("no metrics")),
+    };
+    drill.expect(Expectation::new(name, expected), span, look).await;
+}
+
+async fn page(mesh: &Mesh, alerts: &[AlertKey]) -> Result<Vec<(String, Option<f64>)>> {
+    let mut values = Vec::new();
+    for AlertKey { rule, scope, operation } in alerts {
+        let series = format!(
+            "plimsoll_alert_firing{{rule=\"{rule}\",scope=\"{}\",node=\"{}\",\
+             operation=\"{operation}\"}}",
+            scope.as_str(),
+            scope.node()
+        );
+        values.push((scope.to_string(), mesh.stack.api().metric(&series).await?));
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rule_is_there_unless_taken_away() {
+        assert!(settings(LatencyArgs::default()).ends_with("min_samples = 100\nenabled = true\n"));
+        assert!(settings(LatencyArgs { without_rule: true }).ends_with("enabled = false\n"));
+    }
+}

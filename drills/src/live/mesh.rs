@@ -1,0 +1,311 @@
+//! The mesh that a drill disturbs, with an ear on its bus. It is always drained, compared with
+//! the jobs' raw samples and ended, however the drill went; dropped early, it is killed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::summary::Summary;
+
+use super::expectation::{Drill, Expectation, Look, Span};
+use super::ledger::{self, Comparison, Raw};
+use super::notices::{Arrival, Notices};
+use super::report::Report;
+use super::steady::Steady;
+
+/// How long a mesh may take to calm down after its start.
+const STEADY_WAIT: Duration = Duration::from_secs(60);
+
+/// A running mesh.
+pub struct Mesh {
+    /// Its processes.
+    pub stack: Stack,
+    /// What is said on its bus.
+    pub notices: Notices,
+    name: MeshName,
+    nodes: Vec<NodeName>,
+}
+
+impl Mesh {
+    /// Starts three nodes with their jobs, and listens for notices.
+    ///
+    /// # Errors
+    /// When a process does not start.
+    pub async fn start(drill: &Drill, dir: &Path, aggregator_settings: &str) -> Result<Self> {
+        eprintln!("starting a broker, an aggregator and three nodes with their jobs");
+        let name = MeshName::new(super::MESH)?;
+        let options = StackOptions {
+            mesh: name.clone(),
+            aggregator_settings: aggregator_settings.to_owned(),
+            ..StackOptions::new(dir)
+        };
+        let mut stack = Stack::start(options).await?;
+        let mut notices = Notices::default();
+        notices.listen(&stack.broker().url(), &name, drill.watch()).await?;
+        let names = stack.stations().iter().map(|station| NodeName::new(&station.name));
+        let nodes = names.collect::<Result<_, _>>()?;
+        Ok(Self { stack, notices, name, nodes })
+    }
+
+    /// Its nodes, in the order of its stations.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeName] {
+        &self.nodes
+    }
+
+    /// The fleet and every node.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<Scope> {
+        let nodes = self.nodes.iter().cloned().map(Scope::Node);
+        std::iter::once(Scope::Fleet).chain(nodes).collect()
+    }
+
+    /// Listens for notices on a new connection.
+    ///
+    /// # Errors
+    /// When there is no connection in time.
+    pub async fn listen_again(&mut self, drill: &Drill) -> Result<()> {
+        let url = self.stack.broker().url();
+        self.notices.listen(&url, &self.name, drill.watch()).await
+    }
+
+    /// Waits until the mesh is calm.
+    pub async fn expect_steady(
+        &self,
+        drill: &mut Drill,
+        operation: &'static str,
+        samples_min: u64,
+    ) {
+        let steady = Steady { operation, samples_min, scopes: self.scopes() };
+        let expectation = Expectation::new("steady state", steady.expected());
+        let span = Span { since: drill.elapsed(), within: STEADY_WAIT };
+        drill
+            .expect(expectation, span, async || self.look(|summary| steady.look(summary)).await)
+            .await;
+    }
+
+    /// What the aggregator's summary shows.
+    pub async fn look(&self, look: impl Fn(&Summary) -> Look) -> Look {
+        match self.stack.api().summary().await {
+            Ok(summary) => look(&summary),
+            Err(error) => Look::from(error.context("no summary")),
+        }
+    }
+
+    /// Waits for a notice of this state on the bus whose evidence supports it.
+    pub async fn expect_notice(
+        &mut self,
+        drill: &mut Drill,
+        key: &AlertKey,
+        state: AlertState,
+        samples_min: u64,
+        span: Span,
+    ) -> bool {
+        let notices = &mut self.notices;
+        let look = async || match notices.find(span.since, key, state) {
+            Some(arrival) => heard(arrival, samples_min),
+            None => Look::new(false, "no such notice"),
+        };
+        drill.expect(notice(key, state, samples_min, span.within), span, look).await
+    }
+
+    /// Waits for the notice that an alert is over; what never fired cannot clear.
+    pub async fn expect_clear(
+        &mut self,
+        drill: &mut Drill,
+        (key, fired): (&AlertKey, bool),
+        samples_min: u64,
+        span: Span,
+    ) {
+        let state = AlertState::Resolved;
+        if fired {
+            self.expect_notice(drill, key, state, samples_min, span).await;
+        } else {
+            drill.skip(notice(key, state, samples_min, span.within), "it never fired");
+        }
+    }
+
+    /// Judges that nothing fired beside the expected alerts, and those once each.
+    pub fn judge_alerts(&mut self, drill: &mut Drill, since: Duration, expected: &[AlertKey]) {
+        let expectation = Expectation::new(
+            "no other alert",
+            format!("none fires beside the {} expected ones, and none twice", expected.len()),
+        );
+        let unexpected = self.notices.unexpected(since, expected);
+        let seen = if unexpected.is_empty() { "none".to_owned() } else { unexpected.join("; ") };
+        drill.judge(expectation, since, Look::new(unexpected.is_empty(), seen));
+    }
+
+    /// Drains the mesh, compares what was merged with what was sent, and ends everything. A
+    /// disturbance that could not be carried through is a miss too.
+    pub async fn settle(mut self, mut drill: Drill, disturbed: Result<()>) -> Report {
+        if let Err(error) = disturbed {
+            let expectation = Expectation::new("carried through", "every part of the mesh answers");
+            drill.judge(expectation, Duration::ZERO, Look::from(error));
+        }
+        eprintln!("draining");
+        let since = drill.elapsed();
+        let drained = self.stack.drain().await;
+        let told = match &drained {
+            Ok(_) => Look::new(true, "all ended well, all farewells heard"),
+            Err(error) => Look::new(false, format!("{error:#}")),
+        };
+        let expectation = Expectation::new(
+            "drained",
+            "jobs and nodes end with exit code 0, the aggregator hears every farewell",
+        );
+        drill.judge(expectation, since, told);
+        let comparisons = match drained.and_then(|summary| Ok((self.raw()?, summary))) {
+            Ok((raw, summary)) => judge_ledger(&mut drill, &raw, &summary),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                let reason = reason.lines().next().unwrap_or_default();
+                for expectation in ledger_expectations() {
+                    drill.skip(expectation, reason);
+                }
+                Vec::new()
+            }
+        };
+        let heard = self.notices.heard().to_vec();
+        let (since, ended) = (drill.elapsed(), self.stack.end().await);
+        let seen = ended.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".into());
+        let expectation = Expectation::new("ended", "aggregator and broker end when asked");
+        drill.judge(expectation, since, Look::new(ended.is_ok(), seen));
+        Report::new(&drill, heard, comparisons)
+    }
+
+    fn raw(&self) -> Result<Raw> {
+        let stations = self.nodes.iter().zip(self.stack.stations());
+        stations
+            .map(|(node, station)| Ok((node.clone(), station.raw_samples()?)))
+            .collect::<Result<_>>()
+            .context("a job's raw file cannot be read")
+    }
+}
+
+fn notice(key: &AlertKey, state: AlertState, samples_min: u64, within: Duration) -> Expectation {
+    let bound = match state {
+        AlertState::Firing => "lower bound over the limit",
+        AlertState::Inactive | AlertState::Pending | AlertState::Resolved => {
+            "lower bound not over the limit"
+        }
+    };
+    let within = within.as_secs();
+    Expectation::new(
+        format!("{} {} ({})", key.rule, state.as_str(), key.scope),
+        format!(
+            "a notice on the bus within {within} s, {bound}, from at least {samples_min} samples"
+        ),
+    )
+}
+
+/// Judges a notice by its own evidence.
+fn heard(Arrival { at, notice }: &Arrival, samples_min: u64) -> Look {
+    let evidence = &notice.evidence;
+    let over = evidence.lower_seconds > evidence.limit_seconds;
+    let supported = over == (notice.state == AlertState::Firing);
+    let met = supported && evidence.samples >= samples_min;
+    let seen = format!(
+        "{}, value {:.1} ms, lower bound {:.1} ms, limit {:.1} ms, {} samples in {}",
+        notice.state.as_str(),
+        evidence.value_seconds * 1e3,
+        evidence.lower_seconds * 1e3,
+        evidence.limit_seconds * 1e3,
+        evidence.samples,
+        evidence.window,
+    );
+    Look { at: Some(*at), ..Look::new(met, seen) }
+}
+
+fn ledger_expectations() -> [Expectation; 3] {
+    [
+        Expectation::new(
+            "ledger exact",
+            "every sample recorded is merged; none held, unaccounted or lost",
+        ),
+        Expectation::new(
+            "merged equals raw",
+            "count, mean, minimum and maximum of every operation equal the jobs' own files",
+        ),
+        Expectation::new(
+            "quantiles within resolution",
+            "every p50 and p99 in the bucket of the raw sample of that rank",
+        ),
+    ]
+}
+
+fn judge_ledger(drill: &mut Drill, raw: &Raw, summary: &Summary) -> Vec<Comparison> {
+    let comparisons = ledger::compare(raw, summary);
+    let looks = [
+        ledger::settled(raw, summary),
+        ledger::exact(&comparisons),
+        ledger::within_resolution(&comparisons),
+    ];
+    let since = drill.elapsed();
+    for (expectation, look) in ledger_expectations().into_iter().zip(looks) {
+        drill.judge(expectation, since, look);
+    }
+    comparisons
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::alert::{Evidence, Notice};
+    use plimsoll_schemas::budget::Window;
+
+    use super::*;
+    use crate::live::notices::built_in_alert;
+
+    fn arrival(state: AlertState, lower_seconds: f64, samples: u64) -> Arrival {
+        let evidence = Evidence {
+            quantile: 0.99,
+            value_seconds: 0.03,
+            lower_seconds,
+            limit_seconds: 0.018,
+            window: Window::TenSeconds,
+            samples,
+        };
+        let notice = Notice {
+            mesh: MeshName::new("drill").unwrap(),
+            key: built_in_alert("epoch_hook", Scope::Fleet),
+            from: AlertState::Pending,
+            state,
+            at_seconds: 1.0,
+            evidence,
+        };
+        Arrival { at: Duration::from_secs(7), notice }
+    }
+
+    #[test]
+    fn a_notice_counts_only_if_its_own_evidence_supports_it() {
+        use AlertState::{Firing, Resolved};
+        for (state, lower_seconds, samples, met) in [
+            (Firing, 0.02, 100, true),
+            (Firing, 0.02, 99, false),
+            (Firing, 0.018, 100, false),
+            (Resolved, 0.018, 100, true),
+            (Resolved, 0.018, 0, false),
+            (Resolved, 0.02, 100, false),
+        ] {
+            let look = heard(&arrival(state, lower_seconds, samples), 100);
+            assert_eq!(look.met, met, "{state:?} {lower_seconds} {samples}");
+            assert_eq!(look.at, Some(Duration::from_secs(7)));
+        }
+    }
+
+    #[test]
+    fn what_is_skipped_has_the_text_of_what_would_have_been_awaited() {
+        let key = built_in_alert("epoch_hook", Scope::Fleet);
+        let wait = Duration::from_secs(45);
+        let Expectation { name, expected } = notice(&key, AlertState::Resolved, 100, wait);
+        assert_eq!(name, "epoch_hook resolved (fleet)");
+        assert_eq!(
+            expected,
+            "a notice on the bus within 45 s, lower bound not over the limit, from at least 100 \
+             samples"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Notices as the bus delivers them, with the time at which each arrived.
+//!
+//! A subscriber like any other: what the aggregator did not send, or sent nowhere, is not here,
+//! whatever the aggregator believes of itself.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
+use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
+use plimsoll_schemas::subject::alert_filter;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::expectation::in_seconds;
+
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// A notice and when it came.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Arrival {
+    /// Time since the drill began.
+    #[serde(rename = "arrived_seconds", serialize_with = "in_seconds")]
+    pub at: Duration,
+    /// The notice.
+    pub notice: Notice,
+}
+
+/// Everything heard so far, and a subscription for what is still to come.
+#[derive(Debug, Default)]
+pub struct Notices {
+    heard: Vec<Arrival>,
+    /// Payloads that were no notice.
+    unreadable: u64,
+    subscription: Option<Subscription>,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    /// Holds the connection.
+    _bus: Bus,
+    task: JoinHandle<()>,
+    payloads: mpsc::Receiver<(Duration, Vec<u8>)>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Notices {
+    /// Connects to the broker and listens from now on. Called again it does so on a new
+    /// connection, which is quicker than waiting for the old one to find out that its broker
+    /// is back, and keeps what was heard.
+    ///
+    /// # Errors
+    /// When there is no connection in time.
+    pub async fn listen(&mut self, url: &str, mesh: &MeshName, watch: Stopwatch) -> Result<()> {
+        self.take_in();
+        let config = BusConfig {
+            url: url.to_owned(),
+            connection_name: "plimsoll-drill".to_owned(),
+            mesh: mesh.clone(),
+            credentials: Credentials::None,
+        };
+        let (bus, mut events) = Bus::connect(config)?;
+        timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
+        let listener = bus.listen(alert_filter(mesh));
+        let (out, payloads) = mpsc::channel(NOTICES_MAX);
+        let task = tokio::spawn(collect(events, listener, watch, out));
+        self.subscription = Some(Subscription { _bus: bus, task, payloads });
+        Ok(())
+    }
+
+    fn take_in(&mut self) {
+        let Some(subscription) = &mut self.subscription else { return };
+        while let Ok((at, payload)) = subscription.payloads.try_recv() {
+            match serde_json::from_slice(&payload) {
+                Ok(notice) => book(&mut self.heard, Arrival { at, notice }),
+                Err(_) => self.unreadable += 1,
+            }
+        }
+    }
+
+    /// Everything heard so far, oldest first; what was sent twice is here once.
+    pub fn heard(&mut self) -> &[Arrival] {
+        self.take_in();
+        &self.heard
+    }
+
+    /// The first notice since then that the alert moved into `state`.
+    pub fn find(&mut self, since: Duration, key: &AlertKey, state: AlertState) -> Option<&Arrival> {
+        let wanted = |arrival: &&Arrival| {
+            let Arrival { at, notice } = arrival;
+            *at >= since && notice.key == *key && notice.state == state
+        };
+        self.heard().iter().find(wanted)
+    }
+
+    /// What should not have been said since then: alerts that fired beside the expected ones,
+    /// expected ones that fired more than once, and payloads that nobody can read.
+    pub fn unexpected(&mut self, since: Duration, expected: &[AlertKey]) -> Vec<String> {
+        let fired = self
+            .heard()
+            .iter()
+            .filter(|arrival| arrival.at >= since && arrival.notice.state == AlertState::Firing);
+        let mut found = surplus(fired.map(|arrival| &arrival.notice.key), expected);
+        if self.unreadable > 0 {
+            found.push(format!("{} payloads that are no notice", self.unreadable));
+        }
+        found
+    }
+}
+
+/// An aggregator that hears no acknowledgement sends the same notice again.
+fn book(heard: &mut Vec<Arrival>, arrival: Arrival) {
+    if heard.iter().all(|known| known.notice != arrival.notice) {
+        heard.push(arrival);
+    }
+}
+
+fn surplus<'a>(fired: impl Iterator<Item = &'a AlertKey>, expected: &[AlertKey]) -> Vec<String> {
+    let mut open = expected.to_vec();
+    let mut found = Vec::new();
+    for key in fired {
+        match open.iter().position(|expected| expected == key) {
+            Some(place) => drop(open.swap_remove(place)),
+            None if expected.contains(key) => found.push(format!("{key} fired again")),
+            None => found.push(format!("{key} fired")),
+        }
+    }
+    found
+}
+
+async fn connected(events: &mut BusEvents) -> Result<()> {
+    while let Some(event) = events.next().await {
+        if matches!(event, BusEvent::Connected { .. }) {
+            return Ok(());
+        }
+    }
+    bail!("the connection was closed")
+}
+
+/// Runs until the connection ends. Events must be read, though nothing here depends on them.
+async fn collect(
+    mut events: BusEvents,
+    mut listener: Listener,
+    watch: Stopwatch,
+    out: mpsc::Sender<(Duration, Vec<u8>)>,
+) {
+    let pass_on = async {
+        while let Some(heard) = listener.next().await {
+            if out.send((watch.elapsed(), heard.payload.to_vec())).await.is_err() {
+                return;
+            }
+        }
+    };
+    let pass_over = async { while events.next().await.is_some() {} };
+    tokio::join!(pass_on, pass_over);
+}
+
+/// The alert of a built-in budget, whose rule and operation share their name.
+#[must_use]
+pub fn built_in_alert(name: &'static str, scope: Scope) -> AlertKey {
+    AlertKey {
+        rule: RuleName::new(name).expect("built-in budgets have plain names"),
+        scope,
+        operation: Operation::new(name).expect("built-in budgets have plain names"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::alert::Evidence;
+    use plimsoll_schemas::budget::Window;
+    use plimsoll_schemas::ids::NodeName;
+
+    use super::*;
+
+    fn key(node: &str) -> AlertKey {
+        built_in_alert("epoch_hook", Scope::Node(NodeName::new(node).unwrap()))
+    }
+
+    fn arrival(at: u64, node: &str, state: AlertState) -> Arrival {
+        let evidence = Evidence {
+            quantile: 0.99,
+            value_seconds: 0.03,
+            lower_seconds: 0.03,
+            limit_seconds: 0.018,
+            window: Window::TenSeconds,
+            samples: 200,
+        };
+        let notice = Notice {
+            mesh: MeshName::new("drill").unwrap(),
+            key: key(node),
+            from: AlertState::Pending,
+            state,
+            at_seconds: f64::from(u32::try_from(at).unwrap()),
+            evidence,
+        };
+        Arrival { at: Duration::from_secs(at), notice }
+    }
+
+    fn heard(arrivals: &[(u64, &str, AlertState)]) -> Notices {
+        let mut notices = Notices::default();
+        for (at, node, state) in arrivals {
+            book(&mut notices.heard, arrival(*at, node, *state));
+        }
+        notices
+    }
+
+    #[test]
+    fn a_notice_is_found_by_key_state_and_time() {
+        use AlertState::{Firing, Resolved};
+        let mut notices = heard(&[(1, "a", Firing), (2, "a", Resolved), (3, "a", Firing)]);
+        let mut at = |since, node, state| {
+            let since = Duration::from_secs(since);
+            notices.find(since, &key(node), state).map(|arrival| arrival.at.as_secs())
+        };
+        assert_eq!(at(0, "a", Firing), Some(1));
+        assert_eq!(at(2, "a", Firing), Some(3));
+        assert_eq!(at(0, "b", Firing), None);
+        assert_eq!(at(3, "a", Resolved), None);
+    }
+
+    #[test]
+    fn a_notice_sent_twice_is_heard_once() {
+        let mut notices = heard(&[(1, "a", AlertState::Firing)]);
+        let again = Arrival { at: Duration::from_secs(6), ..notices.heard[0].clone() };
+        book(&mut notices.heard, again);
+        assert_eq!(notices.heard().len(), 1);
+    }
+
+    #[test]
+    fn foreign_and_repeated_alerts_are_unexpected_and_pending_ones_are_not() {
+        use AlertState::{Firing, Pending};
+        let mut notices =
+            heard(&[(1, "c", Firing), (2, "a", Firing), (3, "b", Firing), (4, "a", Firing)]);
+        book(&mut notices.heard, arrival(5, "c", Pending));
+        let found = notices.unexpected(Duration::from_secs(2), &[key("a")]);
+        assert_eq!(
+            found,
+            [
+                "epoch_hook (node b, epoch_hook) fired",
+                "epoch_hook (node a, epoch_hook) fired again"
+            ]
+        );
+        notices.unreadable = 2;
+        assert_eq!(
+            notices.unexpected(Duration::from_secs(5), &[]),
+            ["2 payloads that are no notice"]
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! What a drill amounted to: for people, for scripts, for build servers.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::expectation::{Drill, Outcome, Verdict, in_seconds};
+use super::ledger::Comparison;
+use super::notices::Arrival;
+
+/// The end of a drill.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The drill.
+    pub drill: String,
+    /// Its version.
+    pub version: String,
+    /// The mesh it ran on.
+    pub mesh: String,
+    /// True when no expectation was missed, and at least one was met.
+    pub passed: bool,
+    /// How long it took.
+    #[serde(rename = "seconds", serialize_with = "in_seconds")]
+    pub took: Duration,
+    /// Every expectation, in the order in which they were judged.
+    pub expectations: Vec<Outcome>,
+    /// Every notice heard on the bus, oldest first.
+    pub notices: Vec<Arrival>,
+    /// The jobs' raw samples beside what was merged.
+    pub comparisons: Vec<Comparison>,
+}
+
+impl Report {
+    /// Closes a drill.
+    #[must_use]
+    pub fn new(drill: &Drill, notices: Vec<Arrival>, comparisons: Vec<Comparison>) -> Self {
+        let expectations = drill.outcomes().to_vec();
+        let any = |verdict| expectations.iter().any(|outcome| outcome.verdict == verdict);
+        Self {
+            drill: drill.name.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mesh: super::MESH.to_owned(),
+            passed: any(Verdict::Met) && !any(Verdict::Missed),
+            took: drill.elapsed(),
+            expectations,
+            notices,
+            comparisons,
+        }
+    }
+
+    /// How many expectations ended in this way.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.expectations.iter().filter(|outcome| outcome.verdict == verdict).count()
+    }
+
+    /// The report for people: one entry for each expectation, then the verdict.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut text = format!("{:<8} {:>7}  EXPECTATION\n", "VERDICT", "TOOK s");
+        for Outcome { name, expected, seen, took, verdict } in &self.expectations {
+            let (verdict, took) = (verdict.as_str(), took.as_secs_f64());
+            let indent = " ".repeat(18);
+            // Writing to a string cannot fail.
+            let _written = writeln!(
+                text,
+                "{verdict:<8} {took:>7.1}  {name}\n{indent}expected  {expected}\n{indent}seen      \
+                 {seen}"
+            );
+        }
+        let [met, missed, skipped] =
+            [Verdict::Met, Verdict::Missed, Verdict::Skipped].map(|verdict| self.count(verdict));
+        let verdict = if self.passed { "passed" } else { "FAILED" };
+        let _written = write!(
+            text,
+            "{} {verdict} in {:.0} s: {met} met, {missed} missed, {skipped} skipped",
+            self.drill,
+            self.took.as_secs_f64()
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expectation::{Expectation, Look};
+    use super::*;
+
+    fn report(verdicts: &[Verdict]) -> Report {
+        let mut drill = Drill::begin("drill-test");
+        for verdict in verdicts {
+            let expectation = Expectation::new("fires", "an alert");
+            let look = Look::new(*verdict == Verdict::Met, "no alert");
+            if *verdict == Verdict::Skipped {
+                drill.skip(expectation, "no alert");
+            } else {
+                drill.judge(expectation, drill.elapsed(), look);
+            }
+        }
+        Report::new(&drill, Vec::new(), Vec::new())
+    }
+
+    #[test]
+    fn one_miss_fails_a_drill_and_so_does_proving_nothing() {
+        use Verdict::{Met, Missed, Skipped};
+        for (verdicts, passed) in [
+            (&[Met, Met][..], true),
+            (&[Met, Skipped], true),
+            (&[Met, Missed, Met], false),
+            (&[Skipped], false),
+            (&[], false),
+        ] {
+            assert_eq!(report(verdicts).passed, passed, "{verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn words_tell_expected_against_seen_and_the_verdict() {
+        let words = report(&[Verdict::Met, Verdict::Missed]).words();
+        assert!(words.contains("MISSED       0.0  fires\n"), "{words}");
+        assert!(words.contains("expected  an alert\n"), "{words}");
+        assert!(words.contains("seen      no alert\n"), "{words}");
+        assert!(words.ends_with("FAILED in 0 s: 1 met, 1 missed, 0 skipped"), "{words}");
+    }
+
+    #[test]
+    fn json_names_verdicts_and_seconds() {
+        let json = serde_json::to_value(report(&[Verdict::Missed])).unwrap();
+        assert_eq!(json["passed"], false);
+        assert_eq!(json["mesh"], "drill");
+        assert_eq!(json["expectations"][0]["verdict"], "missed");
+        assert!(json["expectations"][0]["took_seconds"].is_f64());
+    }
+}
