@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
+use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{Presence, Summary};
 
 use crate::api::Api;
@@ -30,9 +31,11 @@ pub const BIN_VARIABLE: &str = "PLIMSOLL_BIN_DIR";
 pub struct StackOptions {
     /// Everything is written below this directory.
     pub dir: PathBuf,
+    /// What the mesh is called; a drill's own name keeps its traffic apart.
+    pub mesh: MeshName,
     /// Number of nodes, each with a job.
     pub nodes: usize,
-    /// Address of the aggregator's pages; a free port when `None`.
+    /// Address of the aggregator's pages; a free port of loopback when `None` or port 0.
     pub http: Option<String>,
     /// Settings of the aggregator, as TOML.
     pub aggregator_settings: String,
@@ -52,6 +55,7 @@ impl StackOptions {
     pub fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
+            mesh: MeshName::new("local").expect("a constant name of plain letters"),
             nodes: 3,
             http: None,
             aggregator_settings: String::new(),
@@ -93,14 +97,16 @@ impl Stack {
     ///
     /// # Errors
     /// When something does not start; the text holds the end of its log.
-    pub async fn start(options: StackOptions) -> Result<Self> {
+    pub async fn start(mut options: StackOptions) -> Result<Self> {
+        // Processes started from here have another idea of a relative path.
+        options.dir = std::path::absolute(&options.dir)?;
         std::fs::create_dir_all(&options.dir)
             .with_context(|| format!("cannot make {}", options.dir.display()))?;
         let bin = bin_dir()?;
         let broker = Broker::start(&options.dir, options.jetstream).await?;
         let http = match &options.http {
-            Some(address) => address.clone(),
-            None => format!("127.0.0.1:{}", free_port()?),
+            Some(address) if !address.ends_with(":0") => address.clone(),
+            _ => format!("127.0.0.1:{}", free_port()?),
         };
         let api = Api::at(&http)?;
         let aggregator = start_aggregator(&options, &bin, &broker.url(), &http)?;
@@ -113,7 +119,11 @@ impl Stack {
         Ok(stack)
     }
 
-    async fn await_readiness(&mut self) -> Result<()> {
+    /// Waits until the aggregator and every node are ready.
+    ///
+    /// # Errors
+    /// When they are not in time, or one has ended.
+    pub async fn await_readiness(&mut self) -> Result<()> {
         let deadline = plimsoll_schemas::clock::Deadline::within(READY_WAIT);
         loop {
             let mut ready = self.api.is_ready().await;
@@ -188,9 +198,18 @@ impl Stack {
     /// # Errors
     /// When it does not become ready.
     pub async fn restart_aggregator(&mut self) -> Result<()> {
+        self.launch_aggregator()?;
+        self.await_readiness().await
+    }
+
+    /// Starts the aggregator again after it was killed, and waits for nothing.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn launch_aggregator(&mut self) -> Result<()> {
         let http = self.api.url().trim_start_matches("http://").to_owned();
         self.aggregator = start_aggregator(&self.options, &self.bin, &self.broker.url(), &http)?;
-        self.await_readiness().await
+        Ok(())
     }
 
     /// Ends all jobs and waits until they have sent what they had.
@@ -283,7 +302,8 @@ fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -
     let settings = options.dir.join("aggregator.toml");
     std::fs::write(&settings, &options.aggregator_settings)?;
     let mut command = Command::new(bin.join("plimsoll-aggregator"));
-    command.arg("--config").arg(settings).args(["--mesh", "local", "--nats", url, "--http", http]);
+    let mesh = options.mesh.as_str();
+    command.arg("--config").arg(settings).args(["--mesh", mesh, "--nats", url, "--http", http]);
     Child::start("aggregator", &options.dir, command)
 }
 
@@ -292,11 +312,12 @@ fn start_station(options: &StackOptions, bin: &Path, url: &str, number: usize) -
     let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
     let http = format!("127.0.0.1:{}", free_port()?);
     std::fs::write(file("toml"), &options.node_settings)?;
+    let mesh = options.mesh.as_str();
     let mut command = Command::new(bin.join("plimsoll-node"));
     command
         .arg("--config")
         .arg(file("toml"))
-        .args(["--name", &name, "--mesh", "local", "--nats", url, "--udp", "", "--http", &http])
+        .args(["--name", &name, "--mesh", mesh, "--nats", url, "--udp", "", "--http", &http])
         .arg("--unix")
         .arg(file("sock"));
     let node = Child::start(&name, &options.dir, command)?;
@@ -328,7 +349,10 @@ fn start_job(options: &StackOptions, bin: &Path, station: &Station, seed: u32) -
 }
 
 /// Where the mesh's programs are: beside this one, or one up when this one is a test.
-fn bin_dir() -> Result<PathBuf> {
+///
+/// # Errors
+/// When they are in neither place; the text tells how to build them.
+pub fn bin_dir() -> Result<PathBuf> {
     if let Some(dir) = std::env::var_os(BIN_VARIABLE) {
         return Ok(dir.into());
     }
