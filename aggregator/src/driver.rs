@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Outgoing, Refusal};
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Outgoing, Refusal};
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::core::notices::Due;
 use crate::core::view::View;
 use crate::core::{Core, Delivered};
-use crate::io::http::{self, Query};
+use crate::io::http::{self, Query, Readiness};
 
 /// A view younger than this answers the next question too, so that many scrapers cost as much
 /// as one.
@@ -49,8 +49,10 @@ struct Driver {
     queries: mpsc::Receiver<Query>,
     server: Server,
     signals: Signals,
-    /// `jetstream`, `core` or `disconnected`.
-    broker: &'static str,
+    /// How messages travel; `None` while there is no connection.
+    delivery: Option<Delivery>,
+    /// True while a connected broker does not answer.
+    silent: bool,
     view: Option<(Mono, Arc<View>)>,
     was_ready: bool,
     /// Set once the aggregator is leaving: when it stops waiting.
@@ -96,7 +98,8 @@ impl Driver {
             queries,
             server,
             signals,
-            broker: "disconnected",
+            delivery: None,
+            silent: false,
             view: None,
             was_ready: false,
             gives_up_at: None,
@@ -147,14 +150,21 @@ impl Driver {
         match event {
             Some(BusEvent::Connected { delivery, server_version }) => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                self.broker = delivery.as_str();
+                (self.delivery, self.silent) = (Some(delivery), false);
             }
             Some(BusEvent::Disconnected) => {
                 tracing::warn!("broker disconnected");
-                self.broker = "disconnected";
+                (self.delivery, self.silent) = (None, false);
             }
-            Some(BusEvent::Stalled) => tracing::warn!("broker is silent"),
-            Some(BusEvent::RoundTrip(_)) => {}
+            Some(BusEvent::Stalled) => {
+                tracing::warn!("broker is silent");
+                self.silent = true;
+            }
+            Some(BusEvent::RoundTrip(_)) => {
+                if std::mem::replace(&mut self.silent, false) {
+                    tracing::info!("broker answers again");
+                }
+            }
             Some(BusEvent::Acknowledged { token, .. }) => self.core.notices().on_delivered(token),
             Some(BusEvent::Refused { token, reason }) => self.on_refused(token, &reason),
             None => self.gives_up_at = Some(Mono(0)),
@@ -162,43 +172,71 @@ impl Driver {
     }
 
     fn on_refused(&mut self, token: u64, reason: &Refusal) {
-        tracing::warn!(%reason, "broker did not take a notice");
+        tracing::debug!(%reason, "broker did not take a notice");
         if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
             self.core.notices().on_refused(token);
         }
     }
 
+    fn broker(&self) -> &'static str {
+        match self.delivery {
+            None => "disconnected",
+            Some(_) if self.silent => "silent",
+            Some(delivery) => delivery.as_str(),
+        }
+    }
+
     fn on_query(&mut self, query: Query) {
+        // The asker may have hung up.
+        match query {
+            Query::View(answer) => drop(answer.send(self.fresh_view())),
+            Query::Readiness(answer) => drop(answer.send(Readiness {
+                broker: self.broker(),
+                past_is_read: self.core.is_ready(),
+                pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
+            })),
+        }
+    }
+
+    fn fresh_view(&mut self) -> Arc<View> {
         let now = self.clock.now();
         let fresh = self.view.take().filter(|(made, _)| now.mono.since(*made) < VIEW_AGE_MAX);
-        let (made, view) =
-            fresh.unwrap_or_else(|| (now.mono, Arc::new(self.core.view(now.wall, self.broker))));
+        let (made, view) = fresh.unwrap_or_else(|| {
+            let view = Arc::new(self.core.view(now.wall, self.broker()));
+            // From when it was finished: a view that takes long serves all who wait for it.
+            (self.clock.now().mono, view)
+        });
         self.view = Some((made, Arc::clone(&view)));
-        // The asker may have hung up.
-        let _answered = query.send(view);
+        view
     }
 
     fn on_cursor(&mut self, lane: Lane, event: CursorEvent) {
         match event {
-            CursorEvent::Positioned { last_seq, .. } => self.core.on_positioned(lane, last_seq),
+            CursorEvent::Positioned { first_seq, last_seq } => {
+                self.core.on_positioned(lane, first_seq, last_seq);
+            }
             CursorEvent::Reset { expected_seq, last_seq } => {
                 let lane_name = lane.as_str();
                 tracing::warn!(lane = lane_name, expected_seq, last_seq, "stream was made anew");
                 self.core.on_reset(lane, last_seq);
             }
-            CursorEvent::Message(message) => {
-                let now = self.clock.now();
-                self.core.on_message(
-                    now,
-                    Delivered {
-                        lane,
-                        stream_seq: message.stream_seq,
-                        pending: message.pending,
-                        subject: &message.subject,
-                        payload: &message.payload,
-                    },
-                );
-            }
+            CursorEvent::Message(message) => self.on_message(&message),
+        }
+    }
+
+    fn on_message(&mut self, message: &plimsoll_bus::Delivered) {
+        let delivered = Delivered {
+            lane: message.lane,
+            stream_seq: message.stream_seq,
+            pending: message.pending,
+            subject: &message.subject,
+            payload: &message.payload,
+        };
+        let Err(unreadable) = self.core.on_message(self.clock.now(), delivered) else { return };
+        // Anyone who may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
+        if unreadable.count.is_power_of_two() {
+            let (subject, count) = (&message.subject, unreadable.count);
+            tracing::warn!(subject, count, why = unreadable.text, "message cannot be read");
         }
     }
 

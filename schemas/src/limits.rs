@@ -28,6 +28,9 @@ pub mod wire {
     pub const LOSS_REASONS_MAX: usize = 16;
     /// Samples in one histogram of one message; 2^40 cannot overflow any total.
     pub const SAMPLES_MAX: u64 = 1 << 40;
+    /// Highest seq and highest running total; an incarnation that counted a million a second
+    /// would need 285 years for it, and sums of thousands of them cannot overflow.
+    pub const COUNT_MAX: u64 = 1 << 53;
     /// Length of one interval that a reader accepts, in nanoseconds (one day).
     pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
 }
@@ -44,6 +47,9 @@ pub mod node {
     pub const LINE_BYTES_MAX: usize = 8_192;
     /// Datagrams read from one socket before the driver looks at anything else.
     pub const DATAGRAMS_PER_WAKE: usize = 256;
+    /// Bytes read from one socket before the driver looks at anything else; the last datagram
+    /// may go beyond. A packed datagram holds thousands of values.
+    pub const BYTES_PER_WAKE: usize = 128 * 1024;
     /// Receive buffer asked of the kernel for each socket, in bytes.
     pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
     /// Series (histograms, counters and gauges together) in one interval.
@@ -60,8 +66,17 @@ pub mod node {
     pub const ACK_WAIT: Duration = Duration::from_secs(5);
     /// Pause before a message that the broker did not take is sent again.
     pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
+    /// Samples of one incarnation, far below what a reader refuses; more are refused, counted.
+    pub const RECORDED_MAX: u64 = u64::MAX / 4;
+    /// Time after SIGTERM for reading what the jobs had sent before.
+    pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
+    /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
+    /// is not waited for.
+    pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
     /// Wait for the outbox to empty after SIGTERM.
     pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
+    /// Wait for the connection to close after that.
+    pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
     /// Readings in one hardware sample.
     pub const READINGS_MAX: usize = 1_024;
     /// Age at which a hardware sample no longer counts as current.
@@ -140,6 +155,10 @@ pub mod bus {
     pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(30);
     /// Time in which a connection must be closed.
     pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
+    /// Time without a connection after which a process says so.
+    pub const ABSENCE_TOLD_AFTER: Duration = Duration::from_secs(2);
+    /// Time after which it says so again.
+    pub const ABSENCE_TOLD_EVERY: Duration = Duration::from_secs(60);
 }
 
 /// What an aggregator may hold.
@@ -154,6 +173,10 @@ pub mod aggregator {
     pub const NODE_SERIES_MAX: usize = 2_048;
     /// Incarnations remembered for one node; older ones are merged no more.
     pub const INCARNATIONS_MAX: usize = 16;
+    /// Incarnations remembered only as such, so that none is merged a second time.
+    pub const INCARNATIONS_PAST_MAX: usize = 256;
+    /// Reasons of loss told apart for one node; further ones count as `other`.
+    pub const LOSS_REASONS_MAX: usize = 64;
     /// Holes remembered in one incarnation's run of sequence numbers.
     pub const SEQ_HOLES_MAX: usize = 1_024;
     /// Alert changes kept for the summary.
@@ -162,14 +185,14 @@ pub mod aggregator {
     pub const NOTICES_MAX: usize = 1_024;
     /// Budgets in one configuration.
     pub const BUDGETS_MAX: usize = 256;
-    /// Messages merged before the driver looks at anything else.
-    pub const MESSAGES_PER_WAKE: usize = 64;
     /// Time between two evaluations of all budgets.
     pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a node counts as silent.
     pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
     /// Silence after which a node that said farewell is forgotten.
     pub const NODE_FORGET_AFTER: Duration = Duration::from_secs(3_600);
+    /// Silence after which any node is forgotten: the streams no longer hold a message of it.
+    pub const NODE_FORGET_SILENT_AFTER: Duration = Duration::from_secs(24 * 3_600);
     /// How far ahead of the aggregator's clock a snapshot may begin.
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
 }

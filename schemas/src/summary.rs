@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::{AlertState, Notice, Scope};
 use crate::budget::Window;
+use crate::limits::aggregator::LOSS_REASONS_MAX;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +82,7 @@ impl Presence {
 
 /// The account in which every sample is merged, held, or lost for a named reason.
 ///
-/// `recorded = merged + held + unaccounted + sum(lost)`, always.
+/// `recorded = merged + held + unaccounted + unseen + sum(lost)`, always.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Samples that the node says it put into snapshots.
@@ -92,15 +93,39 @@ pub struct Ledger {
     pub held: u64,
     /// Samples missing from an incarnation that has ended: nobody holds them any more.
     pub unaccounted: u64,
+    /// Samples in snapshots older than the oldest one that was heard: sent before anyone read,
+    /// or forgotten by the stream.
+    #[serde(default)]
+    pub unseen: u64,
     /// Samples that the node gave up, by reason.
     pub lost: BTreeMap<String, u64>,
 }
 
 impl Ledger {
+    /// Adds another account; reasons beyond the bound count as `other`.
+    pub fn add(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.recorded, other.recorded),
+            (&mut self.merged, other.merged),
+            (&mut self.held, other.held),
+            (&mut self.unaccounted, other.unaccounted),
+            (&mut self.unseen, other.unseen),
+        ];
+        for (sum, n) in sums {
+            *sum = sum.saturating_add(n);
+        }
+        for (reason, n) in &other.lost {
+            let known = self.lost.len() < LOSS_REASONS_MAX || self.lost.contains_key(reason);
+            let reason = if known { reason.as_str() } else { "other" };
+            let sum = self.lost.entry(reason.to_owned()).or_default();
+            *sum = sum.saturating_add(*n);
+        }
+    }
+
     /// True when every sample is merged or lost for a stated reason.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.held == 0 && self.unaccounted == 0
+        self.held == 0 && self.unaccounted == 0 && self.unseen == 0
     }
 }
 
@@ -194,5 +219,21 @@ impl Verdict {
             Self::Within => "within",
             Self::Breach => "breach",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_loss_are_bounded_and_none_of_their_samples_forgotten() {
+        let mut sum = Ledger::default();
+        for reason in 0..2 * LOSS_REASONS_MAX {
+            let lost = BTreeMap::from([(format!("r{reason}"), 1)]);
+            sum.add(&Ledger { lost, ..Ledger::default() });
+        }
+        assert_eq!(sum.lost.len(), LOSS_REASONS_MAX + 1);
+        assert_eq!(sum.lost.values().sum::<u64>(), 2 * LOSS_REASONS_MAX as u64);
     }
 }

@@ -177,7 +177,8 @@ fn every_field_out_of_bounds_is_refused() {
     let table: Vec<(Vec<&str>, Value, &str)> = vec![
         (vec!["incarnation"], zero.clone(), "bounds"),
         (vec!["seq"], zero.clone(), "bounds"),
-        (vec!["seq"], Value::Unsigned(u64::MAX), "bounds"),
+        (vec!["seq"], Value::Unsigned((1 << 53) + 1), "bounds"),
+        (vec!["recorded"], Value::Unsigned((1 << 53) + 1), "bounds"),
         (vec!["start_ns"], Value::Unsigned(u64::MAX), "bounds"),
         (vec!["length_ns"], zero.clone(), "bounds"),
         (vec!["length_ns"], Value::Unsigned(u64::MAX), "bounds"),

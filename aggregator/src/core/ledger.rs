@@ -1,13 +1,14 @@
 //! The account of one node: which snapshots were merged, and where every other sample is.
 //!
 //! Each message carries the node's running totals, so the account needs no message to be
-//! present: recorded is what the newest one says, merged is what was counted here, and the
-//! difference is either held (more may come) or unaccounted (the incarnation has ended).
+//! present: recorded is what the newest one says, merged is what was counted here, unseen is
+//! what was recorded before the oldest one, and the difference is either held (more may come)
+//! or unaccounted (the incarnation has ended).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::ids::{Incarnation, Seq};
-use plimsoll_schemas::limits::aggregator::INCARNATIONS_MAX;
+use plimsoll_schemas::limits::aggregator::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::wire::{Header, Totals};
 
@@ -16,8 +17,8 @@ use super::seqs::Seqs;
 /// What to do with a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is new.
-    Merge,
+    /// It is new, and of the node's incarnation with this number in order of appearance.
+    Merge(u64),
     /// It was merged before.
     Duplicate,
     /// Its incarnation is too old to be remembered.
@@ -28,92 +29,131 @@ pub enum Decision {
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     runs: BTreeMap<Incarnation, Run>,
+    /// Incarnations begun so far. Their order is that of their appearance here: a node whose
+    /// clock was set back calls its later incarnation by a smaller number.
+    begun: u64,
     /// Sum of the incarnations that are no longer told apart.
     past: Ledger,
-    /// The newest incarnation among those.
-    past_until: Option<Incarnation>,
+    past_incarnations: BTreeSet<Incarnation>,
 }
 
 /// One incarnation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Run {
+    order: u64,
     seqs: Seqs,
     newest: Seq,
     totals: Totals,
+    oldest: Seq,
+    /// Samples recorded, and not lost, before the oldest snapshot heard.
+    unseen: u64,
     merged: u64,
     said_farewell: bool,
+}
+
+impl Run {
+    fn new(order: u64) -> Self {
+        Self {
+            order,
+            seqs: Seqs::default(),
+            newest: Seq(0),
+            totals: Totals::default(),
+            oldest: Seq(u64::MAX),
+            unseen: 0,
+            merged: 0,
+            said_farewell: false,
+        }
+    }
+
+    fn book(&mut self, header: &Header, samples: u64) {
+        self.merged = self.merged.saturating_add(samples);
+        self.said_farewell |= header.last;
+        if header.seq > self.newest {
+            self.newest = header.seq;
+            self.totals = header.totals.clone();
+        }
+        if header.seq < self.oldest {
+            self.oldest = header.seq;
+            let gone = samples.saturating_add(header.totals.lost_sum());
+            self.unseen = header.totals.recorded.saturating_sub(gone);
+        }
+    }
+
+    fn ledger(&self, ended: bool) -> Ledger {
+        let known = [self.merged, self.totals.lost_sum(), self.unseen];
+        let known = known.into_iter().fold(0, u64::saturating_add);
+        let missing = self.totals.recorded.saturating_sub(known);
+        let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
+        Ledger {
+            recorded: self.totals.recorded,
+            merged: self.merged,
+            held: if ended { 0 } else { missing },
+            unaccounted: if ended { missing } else { 0 },
+            unseen: self.unseen,
+            lost: lost.collect(),
+        }
+    }
 }
 
 impl Account {
     /// Decides about a snapshot that carries `samples`, and books it when it is new.
     pub fn book(&mut self, header: &Header, samples: u64) -> Decision {
-        if self.past_until.is_some_and(|until| header.incarnation <= until) {
+        if self.past_incarnations.contains(&header.incarnation) {
             return Decision::Forgotten;
         }
-        let run = self.runs.entry(header.incarnation).or_default();
+        let begun = &mut self.begun;
+        let run = self.runs.entry(header.incarnation).or_insert_with(|| {
+            *begun += 1;
+            Run::new(*begun)
+        });
         if !run.seqs.insert(header.seq.0) {
             return Decision::Duplicate;
         }
-        run.merged = run.merged.saturating_add(samples);
-        run.said_farewell |= header.last;
-        if header.seq > run.newest {
-            run.newest = header.seq;
-            run.totals = header.totals.clone();
-        }
+        run.book(header, samples);
+        let order = run.order;
         self.fold_the_oldest();
-        Decision::Merge
+        Decision::Merge(order)
     }
 
     fn fold_the_oldest(&mut self) {
         if self.runs.len() <= INCARNATIONS_MAX {
             return;
         }
-        if let Some((incarnation, run)) = self.runs.pop_first() {
-            run.add_to(&mut self.past, true);
-            self.past_until = Some(incarnation);
+        let oldest = self.runs.iter().min_by_key(|(_, run)| run.order).map(|(name, _)| *name);
+        let Some((incarnation, run)) = oldest.and_then(|name| self.runs.remove_entry(&name)) else {
+            return;
+        };
+        self.past.add(&run.ledger(true));
+        self.past_incarnations.insert(incarnation);
+        if self.past_incarnations.len() > INCARNATIONS_PAST_MAX {
+            self.past_incarnations.pop_first();
         }
+    }
+
+    fn newest(&self) -> Option<&Run> {
+        self.runs.values().max_by_key(|run| run.order)
     }
 
     /// True when the newest incarnation has said farewell.
     #[must_use]
     pub fn has_left(&self) -> bool {
-        self.runs.last_key_value().is_some_and(|(_, run)| run.said_farewell)
-    }
-
-    /// The newest incarnation.
-    #[must_use]
-    pub fn newest(&self) -> Option<Incarnation> {
-        self.runs.last_key_value().map(|(incarnation, _)| *incarnation)
+        self.newest().is_some_and(|run| run.said_farewell)
     }
 
     /// Sequence numbers missing below the highest one heard, over all incarnations.
     #[must_use]
     pub fn holes(&self) -> u64 {
-        self.runs.values().map(|run| run.seqs.holes()).sum()
+        self.runs.values().map(|run| run.seqs.holes()).fold(0, u64::saturating_add)
     }
 
     /// The account. An incarnation has ended when it said farewell or a newer one has begun.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();
-        let newest = self.newest();
-        for (incarnation, run) in &self.runs {
-            run.add_to(&mut ledger, run.said_farewell || Some(*incarnation) != newest);
+        for run in self.runs.values() {
+            ledger.add(&run.ledger(run.said_farewell || run.order != self.begun));
         }
         ledger
-    }
-}
-
-impl Run {
-    fn add_to(&self, ledger: &mut Ledger, ended: bool) {
-        let missing =
-            self.totals.recorded.saturating_sub(self.merged).saturating_sub(self.totals.lost_sum());
-        ledger.recorded += self.totals.recorded;
-        ledger.merged += self.merged;
-        *if ended { &mut ledger.unaccounted } else { &mut ledger.held } += missing;
-        for (reason, n) in &self.totals.lost {
-            *ledger.lost.entry(reason.to_string()).or_default() += n;
-        }
     }
 }
 
@@ -141,7 +181,7 @@ mod tests {
     #[test]
     fn a_repeated_snapshot_is_merged_once() {
         let mut account = Account::default();
-        assert_eq!(account.book(&header(1, 1, 10, 0), 10), Decision::Merge);
+        assert_eq!(account.book(&header(1, 1, 10, 0), 10), Decision::Merge(1));
         assert_eq!(account.book(&header(1, 1, 10, 0), 10), Decision::Duplicate);
         assert_eq!(account.ledger().merged, 10);
     }
@@ -169,13 +209,35 @@ mod tests {
     #[test]
     fn what_an_ended_incarnation_still_owes_is_unaccounted() {
         let mut account = Account::default();
-        account.book(&header(1, 2, 30, 0), 10);
+        account.book(&header(1, 1, 10, 0), 10);
+        account.book(&header(1, 3, 40, 0), 10);
         assert_eq!(account.ledger().held, 20);
         account.book(&header(2, 1, 5, 0), 5);
         let ledger = account.ledger();
         assert_eq!((ledger.held, ledger.unaccounted), (0, 20));
-        account.book(&header(1, 1, 20, 0), 20);
+        account.book(&header(1, 2, 30, 0), 20);
         assert!(account.ledger().is_settled(), "late is not lost");
+    }
+
+    #[test]
+    fn what_was_recorded_before_the_oldest_snapshot_heard_is_unseen_until_it_comes() {
+        let mut account = Account::default();
+        account.book(&header(1, 5, 100, 10), 20);
+        let ledger = account.ledger();
+        assert_eq!((ledger.unseen, ledger.held), (70, 0));
+        account.book(&header(1, 4, 80, 10), 30);
+        let ledger = account.ledger();
+        assert_eq!((ledger.unseen, ledger.held, ledger.merged), (40, 0, 50));
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_make_the_new_incarnation_the_old_one() {
+        let mut account = Account::default();
+        let farewell = Header { last: true, ..header(9, 1, 10, 0) };
+        account.book(&farewell, 10);
+        assert!(account.has_left());
+        assert_eq!(account.book(&header(3, 1, 5, 0), 5), Decision::Merge(2));
+        assert!(!account.has_left());
     }
 
     #[test]
@@ -208,11 +270,11 @@ mod tests {
                 let (header, n) = index.get(&headers);
                 account.book(header, *n);
                 let ledger = account.ledger();
-                prop_assert_eq!(ledger.recorded, ledger.merged + ledger.held);
+                prop_assert_eq!(ledger.recorded, ledger.merged + ledger.held + ledger.unseen);
             }
             headers.iter().for_each(|(header, n)| { account.book(header, *n); });
             let ledger = account.ledger();
-            prop_assert_eq!((ledger.merged, ledger.held), (running, 0));
+            prop_assert_eq!((ledger.merged, ledger.is_settled()), (running, true));
         }
     }
 }

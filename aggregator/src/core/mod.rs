@@ -14,20 +14,21 @@ pub mod seqs;
 pub mod view;
 pub mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notice, Scope};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
+use plimsoll_schemas::ids::{MeshName, NodeName, Operation, Series};
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODES_MAX};
-use plimsoll_schemas::subject::{Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::time::{Mono, Now, Wall, seconds};
 use plimsoll_schemas::wire::{self, Body, Header, Latency, Snapshot};
 
 use alert::{Alerts, Patience};
 use judge::{Judgement, judge};
 use ledger::Decision;
-use node::{Node, add_samples, bounded_entry};
+use node::{Node, Operations, bounded_entry};
 use notices::Notices;
 use window::{Timeliness, Windows, place};
 
@@ -46,7 +47,7 @@ pub struct Counts {
     pub late_samples: u64,
     /// Snapshots from a clock too far ahead.
     pub clock_ahead: u64,
-    /// Series, operations and nodes that found no room, by kind.
+    /// What found no room: samples folded into `other`, numbers, readings, messages of nodes.
     pub over_cap: BTreeMap<&'static str, u64>,
 }
 
@@ -65,6 +66,17 @@ pub struct Delivered<'a> {
     pub payload: &'a [u8],
 }
 
+/// A message that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Why, as a label.
+    pub reason: &'static str,
+    /// Why, in words.
+    pub text: String,
+    /// How many there have been for this reason.
+    pub count: u64,
+}
+
 /// How far one lane has been read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
@@ -79,7 +91,8 @@ pub struct Core {
     mesh: MeshName,
     budgets: Vec<Budget>,
     nodes: BTreeMap<NodeName, Node>,
-    fleet: BTreeMap<Operation, Windows>,
+    fleet: Operations,
+    judged: BTreeSet<Operation>,
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
@@ -95,9 +108,9 @@ impl Core {
     pub fn new(mesh: MeshName, budgets: Vec<Budget>, now: Now) -> Self {
         Self {
             mesh,
-            budgets,
             nodes: BTreeMap::new(),
-            fleet: BTreeMap::new(),
+            fleet: Operations::default(),
+            judged: budgets.iter().map(|budget| budget.operation.clone()).collect(),
             alerts: Alerts::default(),
             changes: Vec::new(),
             notices: Notices::default(),
@@ -105,14 +118,17 @@ impl Core {
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
             evaluates_at: now.mono.plus(EVALUATE_EVERY),
+            budgets,
         }
     }
 
-    /// Hears how far a lane's stream reaches at the moment reading begins. Until all of that
-    /// has been read, answers would be parts of the truth and are withheld.
-    pub fn on_positioned(&mut self, lane: Lane, last_seq: u64) {
+    /// Hears which messages a lane's stream holds at the moment reading begins. Until all of
+    /// them have been read, answers would be parts of the truth and are withheld.
+    pub fn on_positioned(&mut self, lane: Lane, first_seq: u64, last_seq: u64) {
         let progress = self.lanes.entry(lane).or_default();
         progress.goal.get_or_insert(last_seq);
+        // What the stream has forgotten, or never held, need not be waited for.
+        progress.read = progress.read.max(first_seq.saturating_sub(1));
         self.update_readiness();
     }
 
@@ -123,21 +139,20 @@ impl Core {
     }
 
     /// Takes one message. One that cannot be read costs itself alone.
-    pub fn on_message(&mut self, now: Now, message: Delivered<'_>) {
+    ///
+    /// # Errors
+    /// When it cannot be read; it has been counted.
+    pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), Unreadable> {
         let progress = self.lanes.entry(message.lane).or_default();
         progress.read = progress.read.max(message.stream_seq);
         progress.pending = message.pending;
-        let subject: Result<SnapshotSubject, _> = message.subject.parse();
-        match subject {
-            Err(_) => *self.counts.undecodable.entry("subject").or_default() += 1,
-            Ok(subject) => match wire::decode(&subject, message.payload) {
-                Ok(snapshot) => self.on_snapshot(now, snapshot),
-                Err(error) => {
-                    *self.counts.undecodable.entry(error.reason()).or_default() += 1;
-                }
-            },
-        }
+        let read = read(message).map(|snapshot| self.on_snapshot(now, snapshot));
         self.update_readiness();
+        read.map_err(|unreadable| {
+            let count = self.counts.undecodable.entry(unreadable.reason).or_default();
+            *count += 1;
+            Unreadable { count: *count, ..unreadable }
+        })
     }
 
     fn update_readiness(&mut self) {
@@ -146,21 +161,19 @@ impl Core {
     }
 
     fn on_snapshot(&mut self, now: Now, Snapshot { header, body }: Snapshot) {
-        let (taken, timeliness) = place(now.wall, header.start);
+        // An interval's samples count from the moment at which all of them had been taken.
+        let ended = header.start.plus(Duration::from_nanos(header.length_ns));
+        let (taken, timeliness) = place(now.wall, ended);
         // While the past is read again, a node was heard when it spoke, not now.
-        let heard = if self.ready {
-            now.wall
-        } else {
-            taken.plus(std::time::Duration::from_nanos(header.length_ns)).min(now.wall)
-        };
+        let heard = if self.ready { now.wall } else { taken };
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             return self.count_over_cap("node", 1);
         };
-        match node.account.book(&header, body.samples()) {
+        let order = match node.account.book(&header, body.samples()) {
+            Decision::Merge(order) => order,
             Decision::Duplicate => return self.counts.duplicates += 1,
             Decision::Forgotten => return self.counts.forgotten += 1,
-            Decision::Merge => {}
-        }
+        };
         node.last_heard = node.last_heard.max(heard);
         *self.counts.merged.entry(body.kind().as_str()).or_default() += 1;
         match timeliness {
@@ -171,24 +184,27 @@ impl Core {
         match body {
             Body::Latency(latency) => self.on_latency((now.wall, taken), &header, &latency),
             Body::Hardware(hardware) => {
-                let unknown = node.take_readings((header.incarnation, header.seq), hardware);
+                let unknown = node.take_readings((order, header.seq), hardware);
                 self.count_over_cap("unknown_sensor", unknown);
             }
             Body::Bus(bus) => {
-                node.bus.offer((header.incarnation, header.seq), bus);
+                node.bus.offer((order, header.seq), bus);
             }
         }
     }
 
     fn on_latency(&mut self, times: (Wall, Wall), header: &Header, latency: &Latency) {
         let Some(node) = self.nodes.get_mut(&header.node) else { return };
-        let mut without_room = node.take_numbers(&latency.counters, &latency.gauges);
-        for (series, samples) in &latency.histograms {
-            let in_node = add_samples(&mut node.operations, &series.operation, times, samples);
-            let in_fleet = add_samples(&mut self.fleet, &series.operation, times, samples);
-            without_room += u64::from(!in_node) + u64::from(!in_fleet);
+        let numbers = node.take_numbers(&latency.counters, &latency.gauges);
+        let (mut in_node, mut in_fleet) = (0, 0);
+        for (Series { operation, .. }, samples) in &latency.histograms {
+            let judged = self.judged.contains(operation);
+            in_node += node.operations.add(operation, judged, times, samples);
+            in_fleet += self.fleet.add(operation, judged, times, samples);
         }
-        self.count_over_cap("series", without_room);
+        self.count_over_cap("number", numbers);
+        self.count_over_cap("node_sample", in_node);
+        self.count_over_cap("fleet_sample", in_fleet);
     }
 
     fn count_over_cap(&mut self, kind: &'static str, n: u64) {
@@ -202,9 +218,10 @@ impl Core {
         if now.mono < self.evaluates_at {
             return;
         }
-        self.evaluates_at = self.evaluates_at.plus(EVALUATE_EVERY).max(now.mono);
-        self.expire(now.wall);
+        self.evaluates_at = now.mono.plus(EVALUATE_EVERY);
+        // The past is read as it was: a node long gone may still have messages to come.
         if self.ready {
+            self.expire(now.wall);
             self.evaluate(now);
         }
     }
@@ -226,9 +243,8 @@ impl Core {
             self.nodes.remove(&name);
             self.alerts.forget(&name);
         }
-        self.fleet.values_mut().for_each(|windows| windows.expire(now));
-        let operations = self.nodes.values_mut().flat_map(|node| node.operations.values_mut());
-        operations.for_each(|windows| windows.expire(now));
+        self.fleet.expire(now);
+        self.nodes.values_mut().for_each(|node| node.operations.expire(now));
     }
 
     fn evaluate(&mut self, now: Now) {
@@ -280,11 +296,27 @@ impl Core {
         &mut self.notices
     }
 
+    /// Messages still to be read, by lane.
+    #[must_use]
+    pub fn pending(&self) -> Vec<(Lane, u64)> {
+        self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect()
+    }
+
     /// True once everything that the stream held at the start has been read.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready
     }
+}
+
+fn read(message: Delivered<'_>) -> Result<Snapshot, Unreadable> {
+    let refuse = |reason, text| Unreadable { reason, text, count: 0 };
+    let subject: SnapshotSubject = message
+        .subject
+        .parse()
+        .map_err(|error: SubjectError| refuse("subject", error.to_string()))?;
+    wire::decode(&subject, message.payload)
+        .map_err(|error| refuse(error.reason(), error.to_string()))
 }
 
 fn evidence(budget: &Budget, judgement: &Judgement) -> Evidence {

@@ -1,13 +1,12 @@
 //! What the aggregator keeps about one node.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use plimsoll_schemas::hardware::{Reading, sensor};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Operation, Seq, Series};
 use plimsoll_schemas::limits::aggregator::{
-    NODE_FORGET_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, OPERATIONS_MAX,
+    NODE_FORGET_AFTER, NODE_FORGET_SILENT_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, OPERATIONS_MAX,
 };
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
@@ -15,6 +14,9 @@ use plimsoll_schemas::wire::{Bus, Hardware};
 
 use super::ledger::Account;
 use super::window::Windows;
+
+/// The operation that takes what the bound leaves no room for.
+pub const OVERFLOW: &str = "other";
 
 /// One node.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +26,7 @@ pub struct Node {
     /// When it last spoke, on the aggregator's clock.
     pub last_heard: Wall,
     /// Its operations.
-    pub operations: BTreeMap<Operation, Windows>,
+    pub operations: Operations,
     /// Sums of its counters.
     pub counters: BTreeMap<Series, f64>,
     /// Latest values of its gauges.
@@ -35,22 +37,67 @@ pub struct Node {
     pub bus: Latest<Bus>,
 }
 
+/// Where a snapshot stands among a node's: its incarnation in order of appearance, its seq.
+pub type Position = (u64, Seq);
+
 /// A value that a newer snapshot replaces and an older one, arriving late, does not.
 #[derive(Clone, Debug, Default)]
 pub struct Latest<T> {
     /// The value.
     pub value: T,
-    from: (Incarnation, Seq),
+    from: Position,
 }
 
 impl<T> Latest<T> {
     /// Takes `value` unless a newer one is there; tells whether it did.
-    pub fn offer(&mut self, from: (Incarnation, Seq), value: T) -> bool {
+    pub fn offer(&mut self, from: Position, value: T) -> bool {
         let newer = from > self.from;
         if newer {
             *self = Self { value, from };
         }
         newer
+    }
+}
+
+/// Operations of one scope: bounded, with room kept for those that a budget judges.
+#[derive(Clone, Debug, Default)]
+pub struct Operations(BTreeMap<Operation, Windows>);
+
+impl Operations {
+    /// Adds samples; where there is no room for one more operation they go to [`OVERFLOW`].
+    /// `judged` says whether a budget judges the operation. Tells how many were folded.
+    pub fn add(
+        &mut self,
+        operation: &Operation,
+        judged: bool,
+        times: (Wall, Wall),
+        samples: &Histogram,
+    ) -> u64 {
+        let room = judged || self.0.len() < OPERATIONS_MAX || self.0.contains_key(operation);
+        let (now, taken) = times;
+        if room {
+            self.0.entry(operation.clone()).or_default().add(now, taken, samples);
+            return 0;
+        }
+        let other = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+        self.0.entry(other).or_default().add(now, taken, samples);
+        samples.count()
+    }
+
+    /// The windows of one operation.
+    #[must_use]
+    pub fn get(&self, operation: &Operation) -> Option<&Windows> {
+        self.0.get(operation)
+    }
+
+    /// All operations in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Operation, &Windows)> {
+        self.0.iter()
+    }
+
+    /// Lets go of slots that no window will show again.
+    pub fn expire(&mut self, now: Wall) {
+        self.0.values_mut().for_each(|windows| windows.expire(now));
     }
 }
 
@@ -68,16 +115,13 @@ impl Node {
         }
     }
 
-    /// True once a node that left has been gone for so long that nobody asks.
+    /// True once a node has been gone for so long that nobody asks: soon after a farewell,
+    /// else when the streams no longer hold anything of it.
     #[must_use]
     pub fn may_be_forgotten(&self, now: Wall) -> bool {
-        let gone: Duration = now.since(self.last_heard);
-        self.account.has_left() && gone >= NODE_FORGET_AFTER
-    }
-
-    /// The operation's windows; `None` when that would be one operation too many.
-    pub fn operation(&mut self, operation: &Operation) -> Option<&mut Windows> {
-        bounded_entry(&mut self.operations, operation, OPERATIONS_MAX)
+        let left = self.account.has_left();
+        let patience = if left { NODE_FORGET_AFTER } else { NODE_FORGET_SILENT_AFTER };
+        now.since(self.last_heard) >= patience
     }
 
     /// Adds to counters and replaces gauges; tells how many series found no room.
@@ -100,7 +144,7 @@ impl Node {
     }
 
     /// Takes readings of known sensors; tells how many were of unknown ones.
-    pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
+    pub fn take_readings(&mut self, from: Position, hardware: Hardware) -> u64 {
         let all = hardware.readings.len();
         let mut known = hardware.readings;
         known.retain(|reading| sensor(&reading.sensor).is_some());
@@ -122,23 +166,6 @@ pub fn bounded_entry<'a, K: Ord + Clone, V: Default>(
     Some(map.entry(key.clone()).or_default())
 }
 
-/// Adds samples to an operation of a map of operations; false when it found no room.
-pub fn add_samples(
-    operations: &mut BTreeMap<Operation, Windows>,
-    operation: &Operation,
-    times: (Wall, Wall),
-    samples: &Histogram,
-) -> bool {
-    let (now, taken) = times;
-    match bounded_entry(operations, operation, OPERATIONS_MAX) {
-        Some(windows) => {
-            windows.add(now, taken, samples);
-            true
-        }
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::hardware::LOAD1;
@@ -151,10 +178,10 @@ mod tests {
         let mut node = Node::default();
         let hardware =
             |value| Hardware { readings: vec![Reading::ok(&LOAD1, Labels::default(), value)] };
-        node.take_readings((Incarnation(1), Seq(5)), hardware(5.0));
-        node.take_readings((Incarnation(1), Seq(4)), hardware(4.0));
+        node.take_readings((1, Seq(5)), hardware(5.0));
+        node.take_readings((1, Seq(4)), hardware(4.0));
         assert_eq!(node.readings.value[0].value, Some(5.0));
-        node.take_readings((Incarnation(2), Seq(1)), hardware(1.0));
+        node.take_readings((2, Seq(1)), hardware(1.0));
         assert_eq!(node.readings.value[0].value, Some(1.0));
     }
 
@@ -164,7 +191,7 @@ mod tests {
         let mut strange = Reading::ok(&LOAD1, Labels::default(), 1.0);
         strange.sensor = "mood".to_owned();
         let hardware = Hardware { readings: vec![strange] };
-        assert_eq!(node.take_readings((Incarnation(1), Seq(1)), hardware), 1);
+        assert_eq!(node.take_readings((1, Seq(1)), hardware), 1);
         assert!(node.readings.value.is_empty());
     }
 
@@ -175,6 +202,27 @@ mod tests {
         assert_eq!(node.presence(Wall(1)), Presence::Heard);
         assert_eq!(node.presence(later), Presence::Silent);
         assert!(!node.may_be_forgotten(later.plus(NODE_FORGET_AFTER)));
+        assert!(node.may_be_forgotten(later.plus(NODE_FORGET_SILENT_AFTER)));
+    }
+
+    #[test]
+    fn past_the_bound_operations_fold_into_other_but_never_a_judged_one() {
+        let mut operations = Operations::default();
+        let mut one = Histogram::default();
+        one.record(5);
+        let times = (Wall(9), Wall(9));
+        let mut folded = 0;
+        for number in 0..OPERATIONS_MAX + 7 {
+            let name = Operation::new(format!("o{number}")).unwrap();
+            folded += operations.add(&name, false, times, &one);
+        }
+        let judged = Operation::new("epoch_hook").unwrap();
+        assert_eq!(operations.add(&judged, true, times, &one), 0);
+        assert_eq!(folded, 7);
+        let count = |name: &str| {
+            operations.get(&Operation::new(name).unwrap()).map(|windows| windows.total().count())
+        };
+        assert_eq!((count(OVERFLOW), count("epoch_hook")), (Some(7), Some(1)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::notices::Due;
 use super::*;
 
-const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
 const MS: u64 = 1_000_000;
 
 fn start() -> Now {
@@ -26,7 +26,7 @@ fn core() -> Core {
         ..BudgetEntry::default()
     };
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[entry]).unwrap(), start());
-    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0));
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0));
     core
 }
 
@@ -72,7 +72,9 @@ impl Speaker {
 
 fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
     let lane = Lane::Normal;
-    core.on_message(now, Delivered { lane, stream_seq: 1, pending: 0, subject, payload });
+    // What cannot be read has been counted, which the tests look at.
+    let _read =
+        core.on_message(now, Delivered { lane, stream_seq: 1, pending: 0, subject, payload });
 }
 
 fn fleet_row(core: &Core, now: Now) -> plimsoll_schemas::summary::OperationRow {
@@ -174,8 +176,8 @@ fn a_firing_alert_survives_silence() {
 #[test]
 fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[]).unwrap(), start());
-    core.on_positioned(Lane::Emergency, 0);
-    core.on_positioned(Lane::Normal, 2);
+    core.on_positioned(Lane::Emergency, 0, 0);
+    core.on_positioned(Lane::Normal, 1, 2);
     let mut node = Speaker::new("a");
     let then = Now { wall: start().wall.minus(30 * SECOND), ..start() };
     for stream_seq in 1..=2 {
@@ -184,7 +186,7 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
         let lane = Lane::Normal;
         let message =
             Delivered { lane, stream_seq, pending: 0, subject: &subject, payload: &payload };
-        core.on_message(start(), message);
+        assert_eq!(core.on_message(start(), message), Ok(()));
     }
     assert!(core.is_ready());
     let heard = core.view(start().wall, "test").summary.nodes[0].presence;
@@ -219,7 +221,94 @@ fn nodes_are_bounded() {
     assert_eq!((core.nodes.len(), core.counts.over_cap["node"]), (NODES_MAX, 3));
 }
 
+#[test]
+fn a_lane_whose_messages_are_all_forgotten_is_not_waited_for() {
+    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[]).unwrap(), start());
+    core.on_positioned(Lane::Emergency, 8, 7);
+    assert!(!core.is_ready());
+    core.on_positioned(Lane::Normal, 41, 40);
+    assert!(core.is_ready());
+}
+
+#[test]
+fn totals_at_their_greatest_are_shown_and_not_added_past_the_end() {
+    let mut core = core();
+    for incarnation in 1..=2_000 {
+        let header = Header {
+            node: NodeName::new("a").unwrap(),
+            incarnation: Incarnation(incarnation),
+            seq: Seq(1 << 53),
+            start: start().wall,
+            length_ns: 1,
+            totals: Totals { recorded: 1 << 53, lost: BTreeMap::new() },
+            last: false,
+        };
+        let snapshot = Snapshot { header, body: Body::Bus(Bus::default()) };
+        let payload = wire::encode(&snapshot, &mut Encoder::default());
+        deliver(&mut core, start(), &("plimsoll.v1.m.normal.a.bus".to_owned(), payload));
+    }
+    let view = core.view(start().wall, "test");
+    assert_eq!(view.summary.nodes[0].ledger.recorded, 2_000 << 53);
+    assert!(crate::exposition::fleet(&view, &effective(&[]).unwrap()).contains("recorded_total"));
+}
+
+#[test]
+fn a_flood_of_operations_neither_loses_samples_nor_hides_a_judged_one() {
+    let mut core = core();
+    let mut histogram = Histogram::default();
+    histogram.record(MS);
+    let flood = (0..300).map(|n| Operation::new(format!("a{n:03}")).unwrap());
+    let all = flood.chain([Operation::new("epoch_hook").unwrap()]);
+    let histograms: Vec<_> = all.map(|name| (Series::plain(name), histogram.clone())).collect();
+    let mut speaker = Speaker { recorded: 301, ..Speaker::new("a") };
+    let body = Body::Latency(Latency { histograms, ..Latency::default() });
+    deliver(&mut core, start(), &speaker.message(start(), body, false));
+    let summary = core.view(start().wall, "test").summary;
+    for scope in ["fleet", "node"] {
+        let rows = summary.operations.iter().filter(|row| row.scope.as_str() == scope);
+        let counts: BTreeMap<&str, u64> =
+            rows.map(|row| (row.operation.as_str(), row.total.count)).collect();
+        assert_eq!(counts.values().sum::<u64>(), 301, "{scope}");
+        assert_eq!((counts["epoch_hook"], counts["other"]), (1, 44), "{scope}");
+    }
+}
+
+#[test]
+fn labels_that_prometheus_takes_for_the_same_share_one_row() {
+    let mut core = core();
+    let labels =
+        |pairs: &[(&str, &str)]| plimsoll_schemas::ids::Labels::new(pairs.to_vec()).unwrap();
+    let counter = |pairs: &[(&str, &str)], amount| {
+        let operation = Operation::new("jobs").unwrap();
+        (Series { operation, labels: labels(pairs) }, amount)
+    };
+    let counters = vec![counter(&[], 1.0), counter(&[("fast", "")], 2.0)];
+    let body = Body::Latency(Latency { counters, ..Latency::default() });
+    let message = Speaker::new("a").message(start(), body, false);
+    deliver(&mut core, start(), &message);
+    let text = crate::exposition::fleet(&core.view(start().wall, "t"), &[]);
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("plimsoll_job_increments")).collect();
+    assert_eq!(rows, ["plimsoll_job_increments{node=\"a\",counter=\"jobs\"} 3"]);
+}
+
 proptest! {
+    /// Invariant 6: whatever was taken in can also be judged and shown.
+    #[test]
+    fn damaged_messages_never_make_the_view_panic(
+        at in any::<prop::sample::Index>(), byte in any::<u8>(), seconds in 0..100_u32,
+    ) {
+        let mut core = core();
+        let (subject, mut payload) = Speaker::new("a").say(start(), MS, 50);
+        let at = at.index(payload.len());
+        payload[at] = byte;
+        deliver(&mut core, start(), &(subject, payload));
+        let now = start().after(seconds * SECOND);
+        core.on_deadline(now);
+        let text = crate::exposition::fleet(&core.view(now.wall, "t"), &effective(&[]).unwrap());
+        prop_assert!(text.contains("plimsoll_ready 1"));
+    }
+
     /// Invariant 3: any order of arrival, repetitions included, gives the same view.
     #[test]
     fn the_order_of_arrival_never_changes_an_answer(

@@ -74,11 +74,15 @@ impl Core {
                 budgets: self.budget_rows(now),
                 changes: self.changes.clone(),
             },
-            nodes: self.nodes.iter().map(|(name, node)| node_view(name.as_str(), node)).collect(),
+            nodes: self
+                .nodes
+                .iter()
+                .map(|(name, node)| node_view(now, name.as_str(), node))
+                .collect(),
             sums_ns,
             counts: self.counts.clone(),
             notices: self.notices.counts(),
-            pending: self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect(),
+            pending: self.pending(),
         }
     }
 
@@ -86,19 +90,19 @@ impl Core {
         let expected = |node: &&Node| node.presence(now) != Presence::Left;
         let nodes_expected = self.nodes.values().filter(expected).count() as u64;
         let mut rows = Vec::new();
-        for (operation, windows) in &self.fleet {
+        for (operation, windows) in self.fleet.iter() {
             let speaking = |window| {
                 let has = |node: &&Node| {
                     let windows = node.operations.get(operation);
-                    windows.is_some_and(|windows| !windows.merged(now, window).is_empty())
+                    windows.is_some_and(|windows| windows.speaks(now, window))
                 };
                 self.nodes.values().filter(has).count() as u64
             };
             rows.push(row(now, Scope::Fleet, operation, windows, &speaking, nodes_expected));
         }
         for (name, node) in &self.nodes {
-            for (operation, windows) in &node.operations {
-                let speaking = |window| u64::from(!windows.merged(now, window).is_empty());
+            for (operation, windows) in node.operations.iter() {
+                let speaking = |window| u64::from(windows.speaks(now, window));
                 let scope = Scope::Node(name.clone());
                 rows.push(row(now, scope, operation, windows, &speaking, 1));
             }
@@ -145,12 +149,14 @@ fn node_row(now: Wall, name: &str, node: &Node) -> NodeRow {
     }
 }
 
-fn node_view(name: &str, node: &Node) -> NodeView {
+/// What a node last measured is shown only while it speaks: afterwards it is not so any more.
+fn node_view(now: Wall, name: &str, node: &Node) -> NodeView {
+    let speaks = node.presence(now) == Presence::Heard;
     NodeView {
         node: name.to_owned(),
         counters: node.counters.clone(),
-        gauges: node.gauges.clone(),
-        readings: node.readings.value.clone(),
+        gauges: if speaks { node.gauges.clone() } else { BTreeMap::new() },
+        readings: if speaks { node.readings.value.clone() } else { Vec::new() },
         bus: node.bus.value.clone(),
         holes: node.account.holes(),
     }

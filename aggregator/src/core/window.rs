@@ -86,6 +86,13 @@ impl Windows {
         merged
     }
 
+    /// Whether one window that ends now holds a sample; cheap, since it merges nothing.
+    #[must_use]
+    pub fn speaks(&self, now: Wall, window: Window) -> bool {
+        let rings = self.rings.iter().filter(|ring| ring.window == window);
+        rings.flat_map(|ring| ring.slots.keys().map(move |slot| ring.covers(now, *slot))).any(|c| c)
+    }
+
     /// Lets go of slots that no window will show again.
     pub fn expire(&mut self, now: Wall) {
         self.rings.iter_mut().for_each(|ring| ring.expire(now));
@@ -139,6 +146,8 @@ mod tests {
             let now = Wall(START + seconds * SECOND);
             let counts = Window::ALL.map(|window| windows.merged(now, window).count());
             assert_eq!(counts, expected, "after {seconds} s");
+            let speaks = Window::ALL.map(|window| windows.speaks(now, window));
+            assert_eq!(speaks, expected.map(|count| count > 0));
         }
         let much_later = Wall(START + 3_600 * SECOND);
         windows.expire(much_later);

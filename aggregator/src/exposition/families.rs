@@ -263,8 +263,10 @@ impl Rows {
         let own = [("node", node)].into_iter().chain(name);
         let mut row: Vec<(String, String)> =
             own.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        // To Prometheus a label without a value is a label that is not there.
+        let told = labels.iter().filter(|(_, value)| !value.is_empty());
         let mended: BTreeMap<String, String> =
-            labels.iter().map(|(key, value)| (label_key(key), value.to_owned())).collect();
+            told.map(|(key, value)| (label_key(key), value.to_owned())).collect();
         row.extend(mended);
         self.0.entry(row).or_default()
     }

@@ -17,8 +17,24 @@ use tokio::sync::{mpsc, oneshot};
 use crate::core::view::View;
 use crate::exposition::fleet;
 
-/// A question to the driver: where to put the answer.
-pub type Query = oneshot::Sender<Arc<View>>;
+/// A question to the driver, with the place for its answer.
+pub enum Query {
+    /// Everything that is known.
+    View(oneshot::Sender<Arc<View>>),
+    /// Whether that is the whole truth.
+    Readiness(oneshot::Sender<Readiness>),
+}
+
+/// Whether the aggregator can be relied on.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    /// `jetstream`, `core`, `silent` or `disconnected`.
+    pub broker: &'static str,
+    /// True once the stream's past has been read.
+    pub past_is_read: bool,
+    /// Messages still to be read.
+    pub pending: u64,
+}
 
 #[derive(Clone)]
 struct Asker {
@@ -47,10 +63,14 @@ const INDEX: &str = "plimsoll-aggregator
 ";
 
 impl Asker {
-    async fn view(&self) -> Option<Arc<View>> {
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Query) -> Option<T> {
         let (answer, answered) = oneshot::channel();
-        self.ask.send(answer).await.ok()?;
+        self.ask.send(question(answer)).await.ok()?;
         answered.await.ok()
+    }
+
+    async fn view(&self) -> Option<Arc<View>> {
+        self.ask(Query::View).await
     }
 }
 
@@ -59,12 +79,12 @@ async fn show_summary(State(asker): State<Asker>) -> Response {
 }
 
 async fn show_readiness(State(asker): State<Asker>) -> Response {
-    let Some(view) = asker.view().await else { return ending() };
-    let broker = &view.summary.broker;
-    let unread: u64 = view.pending.iter().map(|(_, pending)| pending).sum();
-    match (broker.as_str(), view.summary.ready) {
+    let Some(readiness) = asker.ask(Query::Readiness).await else { return ending() };
+    let Readiness { broker, past_is_read, pending } = readiness;
+    match (broker, past_is_read) {
         ("disconnected", _) => probe(false, "no connection to the broker".to_owned()),
-        (_, false) => probe(false, format!("reading the past: {unread} messages to go")),
+        ("silent", _) => probe(false, "the broker is connected and silent".to_owned()),
+        (_, false) => probe(false, format!("reading the past: {pending} messages to go")),
         (_, true) => probe(true, format!("ready, broker is {broker}")),
     }
 }
@@ -73,6 +93,24 @@ async fn show_metrics(State(asker): State<Asker>) -> Response {
     let Some(view) = asker.view().await else { return ending() };
     metrics(fleet(&view, &asker.budgets) + &own(&view))
 }
+
+const MERGED: Family =
+    Family { name: "plimsoll_merged_snapshots_total", help: "Snapshots merged", labels: &["kind"] };
+const UNDECODABLE: Family = Family {
+    name: "plimsoll_undecodable_total",
+    help: "Messages that could not be read, by reason",
+    labels: &["reason"],
+};
+const OVER_CAP: Family = Family {
+    name: "plimsoll_over_cap_total",
+    help: "What found no room: samples went to the operation other, the rest is not shown",
+    labels: &["what"],
+};
+const PENDING: Family = Family {
+    name: "plimsoll_stream_pending_messages",
+    help: "Messages of the lane still to be read",
+    labels: &["lane"],
+};
 
 /// What the aggregator says about itself.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
@@ -92,29 +130,19 @@ fn own(view: &View) -> String {
         page.counter(name, help, value as f64);
     }
     let families = [
-        ("plimsoll_merged_snapshots_total", "Snapshots merged", "kind", &counts.merged),
-        ("plimsoll_undecodable_total", "Messages not readable", "reason", &counts.undecodable),
-        ("plimsoll_over_cap_total", "What found no room", "what", &counts.over_cap),
+        (MERGED, &counts.merged),
+        (UNDECODABLE, &counts.undecodable),
+        (OVER_CAP, &counts.over_cap),
     ];
-    for (name, help, label, rows) in families {
+    for (family, rows) in families {
         let rows: Vec<_> = rows.iter().map(|(value, n)| ([*value], *n as f64)).collect();
-        let labels: &'static [&'static str] = match label {
-            "kind" => &["kind"],
-            "reason" => &["reason"],
-            _ => &["what"],
-        };
-        let family = Family { name, help, labels };
         page.counters(family, rows.iter().map(|(labels, n)| (&labels[..], *n)));
     }
     let pending: Vec<_> =
         view.pending.iter().map(|(lane, n)| ([lane.as_str()], *n as f64)).collect();
-    let family = Family {
-        name: "plimsoll_stream_pending_messages",
-        help: "Messages of the lane still to be read",
-        labels: &["lane"],
-    };
-    page.gauges(family, pending.iter().map(|(labels, n)| (&labels[..], *n)));
-    let connected = f64::from(u8::from(view.summary.broker != "disconnected"));
+    page.gauges(PENDING, pending.iter().map(|(labels, n)| (&labels[..], *n)));
+    let broker = view.summary.broker.as_str();
+    let connected = f64::from(u8::from(!matches!(broker, "disconnected" | "silent")));
     page.gauge("plimsoll_broker_connected", "1 while there is a broker", connected);
     page.render()
 }

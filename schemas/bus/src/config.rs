@@ -27,9 +27,8 @@ pub struct BusConfig {
 
 impl fmt::Debug for BusConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let urls: Vec<String> = self.url.split(',').map(without_secrets).collect();
         f.debug_struct("BusConfig")
-            .field("url", &urls.join(","))
+            .field("url", &self.url_without_secrets())
             .field("connection_name", &self.connection_name)
             .field("mesh", &self.mesh)
             .field("credentials", &self.credentials)
@@ -71,6 +70,13 @@ impl fmt::Debug for Credentials {
 }
 
 impl BusConfig {
+    /// The address as it may be shown.
+    #[must_use]
+    pub fn url_without_secrets(&self) -> String {
+        let urls: Vec<String> = self.url.split(',').map(without_secrets).collect();
+        urls.join(",")
+    }
+
     /// The broker's addresses, at least one.
     pub(crate) fn addresses(&self) -> Result<Vec<ServerAddr>, BusError> {
         let urls = self.url.split(',').map(str::trim).filter(|url| !url.is_empty());

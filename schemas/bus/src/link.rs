@@ -96,14 +96,14 @@ impl Supervisor {
 
     async fn on_lost(&mut self, link: Link) {
         self.link.send_replace(Link { delivery: None, ..link });
-        tracing::info!("broker connection lost");
+        tracing::debug!("broker connection lost");
         self.tell(BusEvent::Disconnected).await;
     }
 
     async fn on_connected(&mut self, signal: Signal) {
         let Some(delivery) = self.settle(signal).await else { return };
         let server_version = self.client.server_info().version;
-        tracing::info!(server_version, delivery = delivery.as_str(), "broker connected");
+        tracing::debug!(server_version, delivery = delivery.as_str(), "broker connected");
         self.tell(BusEvent::Connected { delivery, server_version }).await;
         self.link.send_replace(Link { generation: signal.connects, delivery: Some(delivery) });
     }

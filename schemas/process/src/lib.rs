@@ -4,6 +4,7 @@
 //! of exit codes; [`logs`] and [`signals`] are what their names say; [`http`] bounds every HTTP
 //! server, [`page`] writes self-metrics. Nothing here knows about samples, nodes or budgets.
 
+pub mod absence;
 pub mod exit;
 pub mod http;
 pub mod logs;

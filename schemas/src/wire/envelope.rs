@@ -10,7 +10,9 @@ use crate::hardware::SensorState;
 use crate::histogram::codec::{self, Encoder};
 use crate::histogram::{ExactFigures, Histogram};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
-use crate::limits::wire::{INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX};
+use crate::limits::wire::{
+    COUNT_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
+};
 use crate::subject::{Kind, SnapshotSubject};
 use crate::time::Wall;
 
@@ -202,10 +204,10 @@ fn check_header<B>(
     }
     let bounds = [
         ("incarnation", envelope.incarnation > 0),
-        ("seq", (1..u64::MAX).contains(&envelope.seq)),
+        ("seq", (1..=COUNT_MAX).contains(&envelope.seq)),
         ("start_ns", envelope.start_ns < u64::MAX / 2),
         ("length_ns", (1..=INTERVAL_NS_MAX).contains(&envelope.length_ns)),
-        ("recorded", envelope.recorded < u64::MAX / 2),
+        ("recorded", envelope.recorded <= COUNT_MAX),
         ("lost", envelope.lost.len() <= LOSS_REASONS_MAX),
     ];
     if let Some((field, _)) = bounds.into_iter().find(|(_, right)| !right) {
