@@ -57,7 +57,7 @@ impl Report {
             operations.insert(row.operation.clone(), row.total.clone());
         }
         for row in &summary.nodes {
-            add(&mut ledger, &row.ledger);
+            ledger.add(&row.ledger);
             nodes.entry(row.node.clone()).or_default().ledger = row.ledger.clone();
         }
         let accounted = ledger.is_settled() && nodes.values().all(NodeReport::agrees_with_raw);
@@ -69,14 +69,15 @@ impl Report {
     pub fn words(&self) -> String {
         let mut text = String::new();
         for (name, node) in &self.nodes {
-            let Ledger { recorded, merged, held, unaccounted, lost } = &node.ledger;
+            let Ledger { recorded, merged, held, unaccounted, unseen, lost } = &node.ledger;
             let lost: u64 = lost.values().sum();
             let raw: u64 = node.raw.values().sum();
             // Writing to a string cannot fail.
             let _written = writeln!(
                 text,
                 "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
-                 unaccounted {unaccounted}; its job sent {raw}, the node itself measured the rest"
+                 unaccounted {unaccounted} + unseen {unseen}; its job sent {raw}, the node \
+                 itself measured the rest"
             );
         }
         let verdict = if self.accounted {
@@ -92,16 +93,6 @@ impl NodeReport {
     fn agrees_with_raw(&self) -> bool {
         let merged = |operation: &str| self.operations.get(operation).map_or(0, |q| q.count);
         self.raw.iter().all(|(operation, n)| merged(operation) == *n)
-    }
-}
-
-fn add(sum: &mut Ledger, ledger: &Ledger) {
-    sum.recorded += ledger.recorded;
-    sum.merged += ledger.merged;
-    sum.held += ledger.held;
-    sum.unaccounted += ledger.unaccounted;
-    for (reason, n) in &ledger.lost {
-        *sum.lost.entry(reason.clone()).or_default() += n;
     }
 }
 

@@ -27,7 +27,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     let _written = writeln!(
         text,
         "\n{:<14} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7}",
-        "NODE", "STATE", "QUEUE", "DROPS", "RECORDED", "MERGED", "HELD"
+        "NODE", "STATE", "OUTBOX", "DROPS", "RECORDED", "MERGED", "HELD"
     );
     for node in &summary.nodes {
         let _written = writeln!(
@@ -39,7 +39,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
             node.dropped,
             node.ledger.recorded,
             node.ledger.merged,
-            node.ledger.held + node.ledger.unaccounted
+            node.ledger.held.saturating_add(node.ledger.unaccounted)
         );
     }
     text
@@ -108,4 +108,28 @@ fn ratio(value: u64, of: u64) -> f64 {
 
 fn milliseconds(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ratio(ns, 1_000_000)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_in_the_words_of_the_project() {
+        let nothing = Summary {
+            mesh: "m".into(),
+            version: "0".into(),
+            at_seconds: 0.0,
+            ready: true,
+            broker: "jetstream".into(),
+            nodes: Vec::new(),
+            operations: Vec::new(),
+            budgets: Vec::new(),
+            changes: Vec::new(),
+        };
+        let table = table(&nothing, None);
+        let heading = table.lines().last().unwrap();
+        let names: Vec<&str> = heading.split_whitespace().collect();
+        assert_eq!(names, ["NODE", "STATE", "OUTBOX", "DROPS", "RECORDED", "MERGED", "HELD"]);
+    }
 }

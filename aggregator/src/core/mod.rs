@@ -178,7 +178,10 @@ impl Core {
         *self.counts.merged.entry(body.kind().as_str()).or_default() += 1;
         match timeliness {
             Timeliness::InTime => {}
-            Timeliness::Late => self.counts.late_samples += body.samples(),
+            Timeliness::Late => {
+                let late = &mut self.counts.late_samples;
+                *late = late.saturating_add(body.samples());
+            }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
         match body {
