@@ -26,6 +26,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll-aggregator --nats nats://broker:4222
   plimsoll-aggregator --config /etc/plimsoll/aggregator.toml --check-config
   PLIMSOLL_AGGREGATOR_HTTP__ADDRESS=0.0.0.0:9900 plimsoll-aggregator
+  plimsoll-aggregator --print-config > aggregator.toml    # every key, its default and meaning
   curl -s 127.0.0.1:9900/metrics/summary | jq '.budgets'
 
 Settings: flags win over PLIMSOLL_AGGREGATOR_* variables, those over the file.

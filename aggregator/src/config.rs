@@ -8,8 +8,11 @@ use plimsoll_schemas::budget::{Budget, BudgetEntry, effective};
 use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
 
+/// A settings file with every key at its default; what `--print-config` prints.
+pub const EXAMPLE: &str = include_str!("../aggregator.toml");
+
 /// An aggregator's configuration; the keys of its TOML file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Config {
     /// Name of the mesh; nodes and aggregators of one mesh share it.
@@ -25,7 +28,7 @@ pub struct Config {
 }
 
 /// The `[http]` section.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/summary`, `/healthz` and `/readyz`. Loopback by
@@ -52,6 +55,17 @@ impl Default for Http {
 }
 
 impl Config {
+    /// Checks everything that a start needs and that can be known before it, and gives the
+    /// budgets to judge: `--check-config` and every start run this.
+    ///
+    /// # Errors
+    /// Names the key and what it may be.
+    pub fn check(&self) -> Result<Vec<Budget>, String> {
+        self.bus.check(&self.mesh)?;
+        self.log.check()?;
+        self.budgets()
+    }
+
     /// The budgets to judge.
     ///
     /// # Errors
@@ -63,13 +77,13 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::settings::{Layer, resolve};
+    use plimsoll_schemas::settings::{Layer, keys_of, resolve};
 
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Budget>, String> {
         let layer = Layer::from_toml("file a.toml", text).map_err(|error| error.to_string())?;
-        resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value.budgets()
+        resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value.check()
     }
 
     #[test]
@@ -96,9 +110,30 @@ mod tests {
             ("[[budget]]\nname = 'publish'\nlimit = 'soon'", "limit"),
             ("[[budget]]\nname = 'publish'\nwindow = '7s'", "window"),
             ("[[budget]]\nname = 'new'", "operation is missing"),
+            ("[log]\nfilter = 'x=loud'", "log.filter"),
+            ("[bus]\nurl = 'http://h'", "bus.url"),
+            ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn the_printed_file_holds_every_key_at_its_default() {
+        let layer = |text: &str| Layer::from_toml("file a.toml", text).unwrap();
+        let config = resolve::<Config>(&[layer(EXAMPLE)]).unwrap().value;
+        assert_eq!(config, Config::default());
+        let all = EXAMPLE.replace("\n#", "\n").replace("\n ", "\n# ");
+        let resolved = resolve::<Config>(&[layer(&all)]).unwrap();
+        let stated: Vec<String> = resolved.origins.into_keys().collect();
+        assert_eq!(stated, keys_of::<Config>());
+        let (_, budget) = all.split_once("[[budget]]").unwrap();
+        let stated = resolve::<BudgetEntry>(&[layer(budget)]).unwrap().origins.into_keys();
+        assert_eq!(stated.collect::<Vec<_>>(), keys_of::<BudgetEntry>());
+        let checkpoint = resolved.value.budgets().unwrap().pop().unwrap();
+        let short = "[[budget]]\nname = 'checkpoint'\noperation = 'checkpoint'\n\
+                     quantile = 0.99\nlimit = '250ms'";
+        assert_eq!(read(short).unwrap().pop().unwrap(), checkpoint, "the rest is at its default");
     }
 }

@@ -267,6 +267,8 @@ impl Driver {
 
     fn tell_readiness(&mut self) {
         if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
+            // Whoever was told of readiness must not be shown a part of the past.
+            self.view = None;
             tracing::info!("the stream's past has been read");
         }
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use plimsoll_aggregator::args::Args;
-use plimsoll_aggregator::config::Config;
+use plimsoll_aggregator::config::{Config, EXAMPLE};
 use plimsoll_aggregator::driver;
 use plimsoll_process::exit::{Exit, fail};
 use plimsoll_process::settings::print_origins;
@@ -14,12 +14,16 @@ const PROGRAM: &str = "plimsoll-aggregator";
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.settings.print_config {
+        print!("{EXAMPLE}");
+        return Exit::Success.into();
+    }
     let resolved = match args.settings.load::<Config>("PLIMSOLL_AGGREGATOR_", &args.flags()) {
         Ok(resolved) => resolved,
         Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
     };
     let config = &resolved.value;
-    let budgets = match config.budgets() {
+    let budgets = match config.check() {
         Ok(budgets) => budgets,
         Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
     };

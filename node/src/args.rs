@@ -38,7 +38,8 @@ const EXAMPLES: &str = "Examples:
   plimsoll-node --config /etc/plimsoll/node.toml --check-config
   plimsoll-node --unix /run/plimsoll/node.sock --udp '' --set interval.length_ms=500
   PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
-  echo 'epoch_hook:12.5|ms' | nc -uw0 127.0.0.1 8125      # one sample
+  plimsoll-node --print-config > node.toml                # every key, its default and meaning
+  echo 'epoch_hook:12.5|ms' > /dev/udp/127.0.0.1/8125     # one sample, from bash
 
 Settings: flags win over PLIMSOLL_NODE_* variables, those over the file.";
 

@@ -13,8 +13,11 @@ use serde::{Deserialize, Deserializer};
 use crate::core::Bounds;
 use crate::io::hardware::HardwareConfig;
 
+/// A settings file with every key at its default; what `--print-config` prints.
+pub const EXAMPLE: &str = include_str!("../node.toml");
+
 /// A node's configuration; the keys of its TOML file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Config {
     /// Name of this node, unique in its mesh; default: the host's name, dots as dashes.
@@ -38,7 +41,7 @@ pub struct Config {
 }
 
 /// The `[listen]` section.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Listen {
     /// UDP address for DogStatsD; `""` for none. Loopback, because anyone who can reach it can
@@ -51,7 +54,7 @@ pub struct Listen {
 }
 
 /// The `[http]` section.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/healthz` and `/readyz`; `""` for none.
@@ -60,7 +63,7 @@ pub struct Http {
 }
 
 /// The `[interval]` section.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Interval {
     /// Milliseconds of one interval, 100 to 60 000. Shorter is fresher and costs more messages.
@@ -70,7 +73,7 @@ pub struct Interval {
 }
 
 /// The `[outbox]` section.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OutboxSettings {
     /// Messages held until the broker has acknowledged them.
@@ -133,11 +136,19 @@ fn address_or_none<'de, D: Deserializer<'de>>(
 }
 
 impl Config {
-    /// Checks what types alone cannot.
+    /// Checks everything that a start needs and that can be known before it: `--check-config`
+    /// and every start run this.
     ///
     /// # Errors
     /// Names the key and what it may be.
     pub fn check(&self) -> Result<(), String> {
+        self.check_ranges()?;
+        self.node_name()?;
+        self.bus.check(&self.mesh)?;
+        self.log.check()
+    }
+
+    fn check_ranges(&self) -> Result<(), String> {
         let ranges = [
             (
                 "interval.length_ms must lie between 100 and 60000",
@@ -185,7 +196,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::settings::{Layer, resolve};
+    use plimsoll_schemas::settings::{Layer, keys_of, resolve};
 
     use super::*;
 
@@ -213,6 +224,10 @@ mod tests {
             ("[interval]\nseries_max = 0", "interval.series_max"),
             ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
             ("[log]\nformat = 'xml'", "log.format"),
+            ("[log]\nfilter = 'x=loud'", "log.filter"),
+            ("[bus]\nurl = 'http://h'", "bus.url"),
+            ("[bus]\nuser = 'u'", "bus.password"),
+            ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
@@ -222,5 +237,15 @@ mod tests {
     #[test]
     fn an_empty_address_switches_a_listener_off() {
         assert_eq!(read("[listen]\nudp = ''").unwrap().listen.udp, None);
+    }
+
+    #[test]
+    fn the_printed_file_holds_every_key_at_its_default() {
+        assert_eq!(read(EXAMPLE).unwrap(), Config::default());
+        let all = EXAMPLE.replace("\n#", "\n").replace("\n ", "\n# ");
+        let layer = Layer::from_toml("file n.toml", &all).unwrap();
+        let resolved = resolve::<Config>(&[layer]).unwrap();
+        let stated: Vec<String> = resolved.origins.into_keys().collect();
+        assert_eq!(stated, keys_of::<Config>());
     }
 }

@@ -1,23 +1,23 @@
 //! Joins the node's core with the world: the crate's only `select!`.
 //!
-//! Each turn waits for one event, lets the core decide, and carries out what it asks. On the
-//! way out the sockets are read empty, the last interval is sealed, and the loop goes on until
-//! the broker has everything or the drain deadline passes.
-
-use std::time::Duration;
+//! Each turn waits for one event, lets the core decide, and carries out what it asks. The way
+//! out goes through the same loop, so that signals are heard to the end: the sockets are read
+//! empty, the last interval is sealed, the broker gets what is held, the connection closes.
 
 use plimsoll_bus::{Bus, BusEvent, BusEvents, Outgoing, Refusal};
+use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::Seq;
-use plimsoll_schemas::limits::node::DRAIN_WAIT;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, yield_now};
 
 use crate::config::Config;
+use crate::core::departure::{Departure, Step, Taken};
 use crate::core::outbox::Publish;
 use crate::core::{Core, Identity, Signal};
 use crate::io::hardware::Sampler;
@@ -42,19 +42,24 @@ impl StartError {
 struct Driver {
     clock: Clock,
     core: Core,
-    bus: Bus,
-    events: BusEvents,
+    /// Gone once it is closing.
+    bus: Option<Bus>,
+    closing: Option<JoinHandle<()>>,
+    /// Gone once all was told.
+    events: Option<BusEvents>,
+    /// The broker's address as it may be logged.
+    url: String,
+    absence: Absence,
     udp: Listener,
     unix: Listener,
-    sampler: Option<Sampler>,
+    sampler: Sampler,
     readings: mpsc::Receiver<Vec<Reading>>,
     queries: mpsc::Receiver<Query>,
     server: Option<Server>,
     signals: Signals,
     /// True once a refusal was logged on this connection; the next ones are only counted.
     complained: bool,
-    /// Set once the node is leaving: when it stops waiting.
-    gives_up_at: Option<Mono>,
+    departure: Departure,
 }
 
 /// Runs a node until it is asked to end.
@@ -66,7 +71,7 @@ pub async fn run(config: &Config) -> Result<Exit, StartError> {
     let mut driver = Driver::start(config).await?;
     driver.announce();
     while driver.turn().await {}
-    Ok(driver.close().await)
+    Ok(driver.finish())
 }
 
 impl Driver {
@@ -75,6 +80,7 @@ impl Driver {
         let node = config.node_name().map_err(wrong)?;
         let bus_config =
             config.bus.to_config(&config.mesh, &format!("plimsoll-node {node}")).map_err(wrong)?;
+        let url = bus_config.url_without_secrets();
         let listen = |error: &dyn ToString| StartError::new(Exit::Listen, error);
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
         let udp = Listener::udp(config.listen.udp).await.map_err(|error| listen(&error))?;
@@ -94,19 +100,22 @@ impl Driver {
         let identity = Identity { mesh: config.mesh.clone(), node };
         let core = Core::new(identity, config.bounds(), clock.now());
         Ok(Self {
+            absence: Absence::since(clock.now().mono),
             clock,
             core,
-            bus,
-            events,
+            bus: Some(bus),
+            closing: None,
+            events: Some(events),
+            url,
             udp,
             unix,
-            sampler: Some(sampler),
+            sampler,
             readings,
             queries,
             server,
             signals,
             complained: false,
-            gives_up_at: None,
+            departure: Departure::default(),
         })
     }
 
@@ -124,64 +133,93 @@ impl Driver {
     /// One event and what follows from it; false when there is nothing left to do.
     async fn turn(&mut self) -> bool {
         let wait = self.next_deadline().since(self.clock.now().mono);
+        let mut readable = self.departure.step() == Step::Emptying;
         // In this order, so that a flood of datagrams delays neither clock nor broker.
         tokio::select! {
             biased;
             asked = self.signals.next() => self.on_asked(asked),
+            () = closed(&mut self.closing) => self.departure.on_closed(),
             () = tokio::time::sleep(wait) => {}
-            event = self.events.next() => self.on_bus(event),
+            event = next_event(&mut self.events) => self.on_bus(event),
             Some(query) = self.queries.recv() => {
                 // The asker may have hung up.
                 let _answered = query.send(self.core.status());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
-            () = self.unix.readable() => drop(self.read_sockets()),
-            () = self.udp.readable() => drop(self.read_sockets()),
+            () = self.unix.readable() => readable = true,
+            () = self.udp.readable() => readable = true,
+        }
+        if readable {
+            let taken = self.read_sockets();
+            self.departure.on_taken(self.clock.now().mono, taken);
+            // Sockets that are always readable must not keep signals and tasks from their turn.
+            yield_now().await;
         }
         let now = self.clock.now();
+        self.depart(now);
         self.core.on_deadline(now);
         self.publish(now);
-        !self.is_done(now)
+        self.tell_absence(now.mono);
+        self.departure.step() != Step::Ended
     }
 
     /// Both take their turn whichever woke us, so that a flood on one does not starve the other.
-    fn read_sockets(&mut self) -> usize {
-        let listeners = [&mut self.unix, &mut self.udp];
-        listeners
-            .map(|listener| listener.take(|datagram| self.core.on_datagram(datagram)))
-            .iter()
-            .sum()
+    fn read_sockets(&mut self) -> Taken {
+        let mut both = Taken::default();
+        for listener in [&mut self.unix, &mut self.udp] {
+            let taken = listener.take(|read| match read {
+                Ok(datagram) => self.core.on_datagram(datagram),
+                Err(_) => self.core.on_read_error(),
+            });
+            both.datagrams += taken.datagrams;
+            both.bytes += taken.bytes;
+        }
+        both
     }
 
     fn next_deadline(&self) -> Mono {
-        let deadline = self.core.next_deadline();
-        self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
-    }
-
-    fn is_done(&self, now: Now) -> bool {
-        let Some(gives_up_at) = self.gives_up_at else { return false };
-        self.core.is_drained() || now.mono >= gives_up_at
+        let deadline = self.core.next_deadline().min(self.departure.next_deadline());
+        self.absence.next_deadline().map_or(deadline, |told| deadline.min(told))
     }
 
     fn on_asked(&mut self, asked: Asked) {
-        match asked {
-            Asked::Reload => tracing::warn!("a node has nothing to reload; restart it instead"),
-            Asked::End if self.gives_up_at.is_some() => {
-                tracing::warn!("asked again to end; what is held stays behind");
-                self.gives_up_at = Some(Mono(0));
-            }
-            Asked::End => self.leave(),
+        if asked == Asked::Reload {
+            return tracing::warn!("a node has nothing to reload; restart it instead");
+        }
+        if self.departure.step() != Step::Running {
+            tracing::warn!("asked again to end; what is held stays behind");
+        }
+        self.departure.on_asked(self.clock.now().mono);
+    }
+
+    /// Carries out the step that the departure has come to, once.
+    fn depart(&mut self, now: Now) {
+        if self.departure.step() == Step::Draining && !self.core.is_leaving() {
+            (self.udp, self.unix) = (Listener::absent(), Listener::absent());
+            self.core.on_leave(now);
+            tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
+        }
+        self.departure.on_deadline(now.mono, self.core.is_drained());
+        if self.departure.step() == Step::Closing
+            && let Some(bus) = self.bus.take()
+        {
+            self.closing = Some(tokio::spawn(bus.close()));
         }
     }
 
-    /// What the jobs had sent before now is still in the sockets, and counts.
-    fn leave(&mut self) {
-        while self.read_sockets() > 0 {}
-        (self.udp, self.unix) = (Listener::absent(), Listener::absent());
-        let now = self.clock.now();
-        self.core.on_leave(now);
-        self.gives_up_at = Some(now.mono.plus(DRAIN_WAIT));
-        tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
+    fn tell_absence(&mut self, now: Mono) {
+        match self.core.is_connected() {
+            true => self.absence.on_present(),
+            false => self.absence.on_absent(now),
+        }
+        if let Some(away) = self.absence.on_deadline(now) {
+            let (url, away_s) = (&self.url, away.as_secs());
+            tracing::warn!(
+                url,
+                away_s,
+                "broker is away and messages wait; check bus.url, its credentials, and the broker"
+            );
+        }
     }
 
     fn on_bus(&mut self, event: Option<BusEvent>) {
@@ -198,23 +236,22 @@ impl Driver {
             }
             Some(BusEvent::Stalled) => {
                 tracing::warn!("broker is silent; messages wait");
-                Signal::Disconnected
+                Signal::Stalled
             }
-            Some(BusEvent::RoundTrip(span)) => self.on_round_trip(span),
+            Some(BusEvent::RoundTrip(span)) => {
+                if self.core.is_stalled() {
+                    tracing::info!("broker answers again");
+                }
+                Signal::RoundTrip(span)
+            }
             Some(BusEvent::Acknowledged { token, .. }) => Signal::Acknowledged(Seq(token)),
             Some(BusEvent::Refused { token, reason }) => self.on_refused(Seq(token), &reason),
-            None => return self.gives_up_at = Some(Mono(0)),
+            None => {
+                self.events = None;
+                return self.departure.on_cut_off(now.mono);
+            }
         };
         self.core.on_signal(now, signal);
-    }
-
-    /// A silent broker that answers again need not be connected to again.
-    fn on_round_trip(&mut self, span: Duration) -> Signal {
-        if !self.core.status().connected {
-            tracing::info!("broker answers again");
-            self.core.on_signal(self.clock.now(), Signal::Recovered);
-        }
-        Signal::RoundTrip(span)
     }
 
     /// What no broker can take is given up; anything else may pass.
@@ -233,29 +270,43 @@ impl Driver {
     }
 
     fn publish(&mut self, now: Now) {
+        let Some(bus) = &self.bus else { return };
         while let Some(Publish { seq, subject, message_id, payload }) = self.core.next_publish(now)
         {
             let outgoing = Outgoing { token: seq.0, subject, message_id, payload };
-            if let Err(back) = self.bus.try_publish(outgoing) {
-                self.core.on_not_taken(now, Seq(back.token));
-                return;
+            if let Err(back) = bus.try_publish(outgoing) {
+                return self.core.on_not_taken(now, Seq(back.token));
             }
         }
     }
 
-    async fn close(mut self) -> Exit {
-        if let Some(sampler) = self.sampler.take() {
-            sampler.stop();
-        }
-        self.bus.close().await;
+    fn finish(self) -> Exit {
+        drop(self.sampler);
         let status = self.core.status();
         let (recorded, lost) = (status.totals.recorded, status.totals.lost_sum());
-        if status.bus.outbox_messages == 0 {
+        if status.bus.outbox_messages == 0 && self.core.is_leaving() {
             tracing::info!(recorded, lost, "node ended, nothing held");
             return Exit::Success;
         }
         let (messages, samples) = (status.bus.outbox_messages, status.held_samples);
         tracing::error!(recorded, lost, messages, samples, "node ended while holding messages");
         Exit::Undrained
+    }
+}
+
+/// Waits for the connection to have closed. Cancel safe.
+async fn closed(closing: &mut Option<JoinHandle<()>>) {
+    match closing {
+        // That it ended is all that matters.
+        Some(closing) => drop(closing.await),
+        None => std::future::pending().await,
+    }
+}
+
+/// The connection's next event; none comes any more once it told of its end. Cancel safe.
+async fn next_event(events: &mut Option<BusEvents>) -> Option<BusEvent> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
     }
 }

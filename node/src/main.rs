@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use plimsoll_node::args::Args;
-use plimsoll_node::config::Config;
+use plimsoll_node::config::{Config, EXAMPLE};
 use plimsoll_node::driver;
 use plimsoll_process::exit::{Exit, fail};
 use plimsoll_process::settings::print_origins;
@@ -14,6 +14,10 @@ const PROGRAM: &str = "plimsoll-node";
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.settings.print_config {
+        print!("{EXAMPLE}");
+        return Exit::Success.into();
+    }
     let resolved = match args.settings.load::<Config>("PLIMSOLL_NODE_", &args.flags()) {
         Ok(resolved) => resolved,
         Err(error) => return fail(PROGRAM, Exit::Configuration, &error),

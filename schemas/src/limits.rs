@@ -11,6 +11,8 @@ pub mod wire {
     /// A message is closed and the next begun once its series take this many bytes, so that a
     /// last large histogram still fits under [`MESSAGE_BYTES_MAX`].
     pub const MESSAGE_BYTES_SPLIT: usize = 256 * 1024;
+    /// Levels of maps and lists within each other; a message of ours has six.
+    pub const DEPTH_MAX: usize = 32;
     /// Series of one kind (histograms, counters, gauges, readings) in one message.
     pub const SERIES_MAX: usize = 4_096;
     /// Labels of one series.
@@ -66,8 +68,6 @@ pub mod node {
     pub const ACK_WAIT: Duration = Duration::from_secs(5);
     /// Pause before a message that the broker did not take is sent again.
     pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
-    /// Samples of one incarnation, far below what a reader refuses; more are refused, counted.
-    pub const RECORDED_MAX: u64 = u64::MAX / 4;
     /// Time after SIGTERM for reading what the jobs had sent before.
     pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
     /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on

@@ -2,22 +2,30 @@
 //!
 //! Every key remembers which layer set it, so an error can say not only what is wrong but
 //! where to mend it. Unknown keys are errors: a misspelt key that is silently ignored is a
-//! setting that silently does not hold. Nothing here reads files or the environment.
+//! setting that silently does not hold. No error holds a value that may be a secret. Nothing
+//! here reads files or the environment.
+
+mod fault;
+mod likeness;
+mod service_link;
+mod setting;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use serde::de::DeserializeOwned;
-use serde_ignored::Path;
 use thiserror::Error;
-pub use toml::{Table, Value};
+use toml::Table;
+
+use self::fault::{Fault, What};
+use self::setting::{Setting, Tree};
 
 /// One source of settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
     /// What an error calls it: `file /etc/plimsoll/node.toml`, `environment`, `--set`.
-    pub source: String,
-    /// Its settings.
-    pub table: Table,
+    source: String,
+    tree: Tree,
 }
 
 /// A finished configuration.
@@ -32,21 +40,27 @@ pub struct Resolved<T> {
 /// Why there is no configuration.
 #[derive(Debug, Error, PartialEq)]
 pub enum SettingsError {
-    /// Not TOML; the message carries line and column.
-    #[error("{origin}: {message}")]
+    /// Not TOML.
+    #[error("{origin}: line {line}, column {column}: {message}")]
     Syntax {
         /// The layer.
         origin: String,
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1, in characters.
+        column: usize,
         /// What the parser said.
         message: String,
     },
     /// A key that means nothing.
-    #[error("{origin}: unknown key {key:?}; --help and the README list the known ones")]
+    #[error("{origin}: unknown key {key:?}{}; --print-config lists all keys", hint(.meant))]
     UnknownKey {
         /// The layer.
         origin: String,
         /// The dotted key.
         key: String,
+        /// The key that was probably meant.
+        meant: Option<String>,
     },
     /// A key with a value of the wrong type or out of range.
     #[error("{origin}: {key}: {message}")]
@@ -60,7 +74,17 @@ pub enum SettingsError {
     },
 }
 
+fn hint(meant: &Option<String>) -> String {
+    meant.as_ref().map_or_else(String::new, |key| format!(", did you mean {key:?}?"))
+}
+
 impl Layer {
+    /// A layer that sets nothing yet.
+    #[must_use]
+    pub fn new(source: impl Into<String>) -> Self {
+        Self { source: source.into(), tree: Tree::new() }
+    }
+
     /// A layer from the text of a TOML file.
     ///
     /// # Errors
@@ -68,28 +92,43 @@ impl Layer {
     pub fn from_toml(source: impl Into<String>, text: &str) -> Result<Self, SettingsError> {
         let source = source.into();
         match text.parse::<Table>() {
-            Ok(table) => Ok(Self { source, table }),
-            Err(error) => Err(SettingsError::Syntax {
-                origin: source,
-                message: error.to_string().trim_end().to_owned(),
-            }),
+            Ok(table) => Ok(Self { source, tree: setting::tree(table) }),
+            // The parser's full text would show the line at fault, and a password in it.
+            Err(error) => {
+                let before = error.span().and_then(|span| text.get(..span.start));
+                let before = before.unwrap_or_default();
+                Err(SettingsError::Syntax {
+                    origin: source,
+                    line: before.matches('\n').count() + 1,
+                    column: before.chars().rev().take_while(|c| *c != '\n').count() + 1,
+                    message: error.message().replace('\n', ", "),
+                })
+            }
         }
     }
 
-    /// A layer from environment variables: `<prefix>BUS__URL=x` sets `bus.url`. A value that
-    /// reads as TOML is taken as that, anything else as text.
+    /// A layer from environment variables: `<prefix>BUS__URL=x` sets `bus.url`. Variables of
+    /// others are passed over, and so are the links that Kubernetes sets for a service whose
+    /// name begins like the prefix.
     ///
     /// # Errors
-    /// When two variables contradict each other in shape.
+    /// When two variables contradict each other in shape, or one of ours is not UTF-8.
     pub fn from_env(
         prefix: &str,
-        variables: impl IntoIterator<Item = (String, String)>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
-        let mut layer = Self { source: "environment".to_owned(), table: Table::new() };
-        for (name, text) in variables {
-            if let Some(rest) = name.strip_prefix(prefix) {
-                let key = rest.to_ascii_lowercase().replace("__", ".");
-                layer.set(&key, scalar(&text))?;
+        let mut layer = Self::new("environment");
+        for (name, value) in variables {
+            if !name.as_encoded_bytes().starts_with(prefix.as_bytes()) {
+                continue;
+            }
+            let (Some(rest), Some(text)) =
+                (name.to_str().and_then(|name| name.strip_prefix(prefix)), value.to_str())
+            else {
+                return Err(layer.invalid(&name.to_string_lossy(), "is not UTF-8"));
+            };
+            if !service_link::is_service_link(rest, text) {
+                layer.set(&rest.to_ascii_lowercase().replace("__", "."), text)?;
             }
         }
         Ok(layer)
@@ -103,49 +142,57 @@ impl Layer {
         source: impl Into<String>,
         assignments: impl IntoIterator<Item = S>,
     ) -> Result<Self, SettingsError> {
-        let mut layer = Self { source: source.into(), table: Table::new() };
+        let mut layer = Self::new(source);
         for assignment in assignments {
             let Some((key, text)) = assignment.as_ref().split_once('=') else {
-                return Err(SettingsError::Invalid {
-                    origin: layer.source,
-                    key: assignment.as_ref().to_owned(),
-                    message: "expected key=value".to_owned(),
-                });
+                // What comes behind a blank may be the value, and that a secret.
+                let key = assignment.as_ref().split_whitespace().next().unwrap_or_default();
+                return Err(layer.invalid(key, "expected key=value"));
             };
-            layer.set(key.trim(), scalar(text.trim()))?;
+            layer.set(key.trim(), text.trim())?;
         }
         Ok(layer)
     }
 
-    /// Sets one dotted key.
+    /// Sets one dotted key to text, which is read as whatever the key expects: `7` is a name
+    /// where a name is expected and a number where a number is.
     ///
     /// # Errors
     /// When part of the key is already a plain value.
-    pub fn set(&mut self, key: &str, value: Value) -> Result<(), SettingsError> {
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), SettingsError> {
         let mut parts: Vec<&str> = key.split('.').collect();
         let last = parts.pop().unwrap_or_default();
-        let mut table = &mut self.table;
+        let mut tree = &mut self.tree;
         for part in parts {
-            let entry = table.entry(part).or_insert_with(|| Value::Table(Table::new()));
-            let Value::Table(inner) = entry else {
-                return Err(SettingsError::Invalid {
-                    origin: self.source.clone(),
-                    key: key.to_owned(),
-                    message: format!("{part} is a value, not a section"),
-                });
+            let entry = tree.entry(part.to_owned());
+            let Setting::Section(inner) = entry.or_insert_with(|| Setting::Section(Tree::new()))
+            else {
+                let message = format!("{part} is a value, not a section");
+                return Err(self.invalid(key, &message));
             };
-            table = inner;
+            tree = inner;
         }
-        table.insert(last.to_owned(), value);
+        tree.insert(last.to_owned(), Setting::Text(text.to_owned()));
         Ok(())
     }
-}
 
-fn scalar(text: &str) -> Value {
-    let parsed = format!("v = {text}").parse::<Table>().ok();
-    parsed
-        .and_then(|mut table| if table.len() == 1 { table.remove("v") } else { None })
-        .unwrap_or_else(|| Value::String(text.to_owned()))
+    fn invalid(&self, key: &str, message: &str) -> SettingsError {
+        let (origin, message) = (self.source.clone(), message.to_owned());
+        SettingsError::Invalid { origin, key: key.to_owned(), message }
+    }
+
+    /// Whether this layer says something about a key, an item of its list or its section.
+    fn sets(&self, key: &str) -> bool {
+        let mut tree = &self.tree;
+        for part in key.split(['.', '[']) {
+            match tree.get(part) {
+                Some(Setting::Section(inner)) => tree = inner,
+                Some(Setting::Typed(_) | Setting::Text(_)) => return true,
+                None => return false,
+            }
+        }
+        true
+    }
 }
 
 /// Lays the layers over each other, later ones on top, and reads the result.
@@ -153,147 +200,83 @@ fn scalar(text: &str) -> Value {
 /// # Errors
 /// On the first unknown or unreadable key, with the layer that set it.
 pub fn resolve<T: DeserializeOwned>(layers: &[Layer]) -> Result<Resolved<T>, SettingsError> {
-    let mut merged = Table::new();
-    let mut origins = BTreeMap::new();
+    let mut merged = Tree::new();
     for layer in layers {
-        overlay(&mut merged, &layer.table, "", &layer.source, &mut origins);
+        overlay(&mut merged, &layer.tree);
     }
     let origin_of = |key: &str| {
-        let within = |set: &&String| set.starts_with(key) || key.starts_with(set.as_str());
-        let set = origins.keys().find(within);
-        set.map_or_else(|| "defaults".to_owned(), |set| origins[set].clone())
+        let layer = layers.iter().rev().find(|layer| layer.sets(key));
+        layer.map_or_else(|| "defaults".to_owned(), |layer| layer.source.clone())
     };
-    let mut unknown = None;
-    let mut track = serde_path_to_error::Track::new();
-    let deserializer = serde_path_to_error::Deserializer::new(Value::Table(merged), &mut track);
-    let mut note = |path: Path<'_>| {
-        unknown.get_or_insert_with(|| path.to_string());
-    };
-    let read = T::deserialize(serde_ignored::Deserializer::new(deserializer, &mut note));
-    if let Some(key) = unknown {
-        return Err(SettingsError::UnknownKey { origin: origin_of(&key), key });
-    }
-    match read {
-        Ok(value) => Ok(Resolved { value, origins }),
-        Err(error) => {
-            let key = track.path().to_string();
-            let message = error.to_string().trim_end().to_owned();
-            Err(SettingsError::Invalid { origin: origin_of(&key), key, message })
+    let mut keys = Vec::new();
+    plain_keys("", &merged, &mut keys);
+    match T::deserialize(Setting::Section(merged)) {
+        Ok(value) => {
+            let origins = keys.into_iter().map(|key| (key.clone(), origin_of(&key))).collect();
+            Ok(Resolved { value, origins })
+        }
+        Err(Fault { key, what }) => {
+            let origin = origin_of(&key);
+            Err(match what {
+                What::Invalid(message) => SettingsError::Invalid { origin, key, message },
+                What::UnknownKey(known) => {
+                    let section = key.rsplit_once('.').map(|(section, _)| section);
+                    let beside = known.iter().map(|name| joined(section.unwrap_or(""), name));
+                    let meant = likeness::meant(&key, beside.chain(keys_of::<T>()));
+                    SettingsError::UnknownKey { origin, key, meant }
+                }
+            })
         }
     }
 }
 
-fn overlay(
-    below: &mut Table,
-    above: &Table,
-    prefix: &str,
-    source: &str,
-    origins: &mut BTreeMap<String, String>,
-) {
-    for (name, value) in above {
-        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-        match (below.get_mut(name), value) {
-            (Some(Value::Table(inner)), Value::Table(value)) => {
-                overlay(inner, value, &key, source, origins);
-            }
-            (_, Value::Table(value)) => {
-                let mut inner = Table::new();
-                overlay(&mut inner, value, &key, source, origins);
-                below.insert(name.clone(), Value::Table(inner));
-            }
-            (_, value) => {
-                below.insert(name.clone(), value.clone());
-                origins.insert(key, source.to_owned());
-            }
+/// Every dotted key that a configuration takes; a list is one key.
+#[must_use]
+pub fn keys_of<T: DeserializeOwned>() -> Vec<String> {
+    // A section refuses a key without a name and says which names it knows; a plain value is no
+    // section and says nothing of the kind.
+    let names = |section: &str| {
+        let mut probe = Layer::new("");
+        probe.set(&joined(section, ""), "").ok()?;
+        match T::deserialize(Setting::Section(probe.tree)) {
+            Err(Fault { what: What::UnknownKey(known), .. }) => Some(known),
+            _ => None,
+        }
+    };
+    let (mut keys, mut open) = (Vec::new(), vec![String::new()]);
+    while let Some(key) = open.pop() {
+        match names(&key) {
+            Some(known) => open.extend(known.iter().map(|name| joined(&key, name))),
+            None => keys.push(key),
+        }
+    }
+    keys.sort();
+    keys
+}
+
+fn joined(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
+fn overlay(below: &mut Tree, above: &Tree) {
+    for (name, setting) in above {
+        match (below.get_mut(name), setting) {
+            (Some(Setting::Section(inner)), Setting::Section(above)) => overlay(inner, above),
+            _ => drop(below.insert(name.clone(), setting.clone())),
+        }
+    }
+}
+
+/// The dotted keys that hold no further section.
+fn plain_keys(section: &str, tree: &Tree, keys: &mut Vec<String>) {
+    for (name, setting) in tree {
+        let key = joined(section, name);
+        match setting {
+            Setting::Section(inner) => plain_keys(&key, inner, keys),
+            Setting::Typed(_) | Setting::Text(_) => keys.push(key),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde::Deserialize;
-
-    use super::*;
-
-    #[derive(Debug, Deserialize, PartialEq)]
-    #[serde(default)]
-    struct Config {
-        name: String,
-        bus: Bus,
-    }
-
-    #[derive(Debug, Deserialize, PartialEq)]
-    #[serde(default)]
-    struct Bus {
-        url: String,
-        retries: u8,
-    }
-
-    impl Default for Config {
-        fn default() -> Self {
-            Self { name: "none".into(), bus: Bus::default() }
-        }
-    }
-
-    impl Default for Bus {
-        fn default() -> Self {
-            Self { url: "nats://127.0.0.1".into(), retries: 3 }
-        }
-    }
-
-    fn file(text: &str) -> Layer {
-        Layer::from_toml("file a.toml", text).unwrap()
-    }
-
-    fn env(pairs: &[(&str, &str)]) -> Layer {
-        let owned = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        Layer::from_env("P_", owned).unwrap()
-    }
-
-    #[test]
-    fn later_layers_win_key_by_key_and_say_so() {
-        let layers = [
-            file("name = 'f'\n[bus]\nurl = 'file'\nretries = 1"),
-            env(&[("P_BUS__URL", "env"), ("OTHER", "x")]),
-            Layer::from_assignments("--set", ["bus.retries=2"]).unwrap(),
-        ];
-        let resolved = resolve::<Config>(&layers).unwrap();
-        let bus = Bus { url: "env".into(), retries: 2 };
-        assert_eq!(resolved.value, Config { name: "f".into(), bus });
-        assert_eq!(resolved.origins["bus.url"], "environment");
-        assert_eq!(resolved.origins["bus.retries"], "--set");
-        assert_eq!(resolved.origins["name"], "file a.toml");
-    }
-
-    #[test]
-    fn without_layers_there_are_the_defaults() {
-        assert_eq!(resolve::<Config>(&[]).unwrap().value, Config::default());
-    }
-
-    #[test]
-    fn a_misspelt_key_is_named_with_its_source() {
-        assert_eq!(
-            resolve::<Config>(&[file("[bus]\nulr = 'x'")]).unwrap_err(),
-            SettingsError::UnknownKey { origin: "file a.toml".into(), key: "bus.ulr".into() }
-        );
-    }
-
-    #[test]
-    fn a_value_of_the_wrong_type_is_named_with_its_source() {
-        let error = resolve::<Config>(&[env(&[("P_BUS__RETRIES", "many")])]).unwrap_err();
-        let SettingsError::Invalid { origin, key, .. } = error else { panic!("{error}") };
-        assert_eq!((origin.as_str(), key.as_str()), ("environment", "bus.retries"));
-    }
-
-    #[test]
-    fn broken_toml_is_reported_with_its_line() {
-        let error = Layer::from_toml("file a.toml", "name = 'x'\n[bus\n").unwrap_err();
-        assert!(error.to_string().contains("line 2"), "{error}");
-    }
-
-    #[test]
-    fn an_assignment_without_an_equals_sign_is_refused() {
-        let error = Layer::from_assignments("--set", ["bus"]).unwrap_err();
-        assert_eq!(error.to_string(), "--set: bus: expected key=value");
-    }
-}
+mod tests;

@@ -217,6 +217,16 @@ fn readings_that_contradict_their_state_are_refused() {
 }
 
 #[test]
+fn an_unknown_field_may_not_nest_without_end() {
+    let nested = |levels: usize| {
+        let value = (0..levels).fold(Value::Nothing, |inner, _| Value::List(vec![inner]));
+        decode(&subject(Kind::Latency), &changed(&latency(), &["mood"], value))
+    };
+    assert_eq!(nested(20), Ok(latency()));
+    assert!(matches!(nested(500), Err(WireError::Shape(_))));
+}
+
+#[test]
 fn a_series_may_stand_only_once() {
     let twice = Latency {
         counters: vec![(series("epochs"), 1.0), (series("epochs"), 2.0)],

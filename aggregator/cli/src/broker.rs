@@ -51,6 +51,11 @@ impl Broker {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Its process.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
     /// Stops it in its tracks; connections stay open and nobody answers.
     pub fn pause(&self) {
         self.child.signal(Signal::SIGSTOP);

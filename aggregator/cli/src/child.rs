@@ -67,6 +67,17 @@ impl Child {
         Ok(self.process.try_wait()?)
     }
 
+    /// Checks that the process runs.
+    ///
+    /// # Errors
+    /// When it has ended; the text holds the end of its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        match self.ended()? {
+            Some(status) => bail!("{} ended early with {status}\n{}", self.name, self.log_tail()),
+            None => Ok(()),
+        }
+    }
+
     /// Waits for the process to end.
     ///
     /// # Errors

@@ -141,18 +141,26 @@ impl Stack {
         }
     }
 
-    /// Checks that no process has ended on its own.
+    /// Checks that neither the aggregator nor a node has ended on its own.
     ///
     /// # Errors
     /// Names the one that has, with the end of its log.
     pub fn check_alive(&mut self) -> Result<()> {
-        let nodes = self.stations.iter_mut().map(|station| &mut station.node);
-        for child in std::iter::once(&mut self.aggregator).chain(nodes) {
-            if let Some(status) = child.ended()? {
-                bail!("a process ended early with {status}\n{}", child.log_tail());
-            }
-        }
-        Ok(())
+        self.aggregator.check_alive()?;
+        self.stations.iter_mut().try_for_each(|station| station.node.check_alive())
+    }
+
+    /// Checks that no process at all has ended: broker and jobs too, which a drill may end.
+    ///
+    /// # Errors
+    /// Names the one that has, with the end of its log.
+    pub fn check_all_alive(&mut self) -> Result<()> {
+        self.broker.child().check_alive()?;
+        self.check_alive()?;
+        self.stations
+            .iter_mut()
+            .filter_map(|station| station.job.as_mut())
+            .try_for_each(Child::check_alive)
     }
 
     fn start_jobs(&mut self) -> Result<()> {

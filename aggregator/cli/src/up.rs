@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::signals::{Asked, Signals};
@@ -16,6 +16,8 @@ use crate::report::Report;
 use crate::stack::{Stack, StackOptions};
 use crate::table::table;
 
+/// How often the processes are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often the table is drawn on a terminal, and printed elsewhere.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 const PRINT_EVERY: Duration = Duration::from_secs(5);
@@ -44,7 +46,8 @@ pub struct UpArgs {
 /// Runs a mesh until the time is over or someone asks it to end.
 ///
 /// # Errors
-/// When a part does not start, dies, or cannot be drained.
+/// When a part does not start, dies, or cannot be drained, and when someone asks to end while
+/// the mesh starts or drains. Nothing keeps running then.
 pub async fn up(args: &UpArgs) -> Result<Exit> {
     let mut signals = Signals::listen()?;
     let temporary = tempfile::Builder::new().prefix("plimsoll-up-").tempdir()?;
@@ -57,24 +60,45 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     eprintln!("starting a broker, an aggregator and {} nodes with their jobs", args.nodes);
     let mut stack = tokio::select! {
         started = Stack::start(options) => started?,
-        _ = signals.next() => return Ok(Exit::Success),
+        _ = signals.next() => bail!("interrupted while the mesh was starting"),
     };
     eprintln!("{}/metrics (summary as JSON: /metrics/summary)", stack.api().url());
     let watch = Stopwatch::start();
+    watch_mesh(args, &mut stack, &mut signals, &watch).await?;
+    // The mesh goes with the future that drains it: whatever still runs is killed.
+    tokio::select! {
+        finished = finish(args, stack, &watch) => finished,
+        () = asked_to_end(&mut signals) => {
+            bail!("interrupted while draining: the ledger was not settled")
+        }
+    }
+}
+
+/// Draws the table until the time is over or someone asks to end.
+async fn watch_mesh(
+    args: &UpArgs,
+    stack: &mut Stack,
+    signals: &mut Signals,
+    watch: &Stopwatch,
+) -> Result<()> {
     let end = args.seconds.map(|seconds| Deadline::within(Duration::from_secs(seconds)));
     let live = !args.json && std::io::stdout().is_terminal();
-    let mut screen = Screen { live, before: None };
+    let mut screen = Screen::new(live);
     while end.is_none_or(|end| !end.has_passed()) {
-        let pause = if screen.live { DRAW_EVERY } else { PRINT_EVERY };
-        let pause = end.map_or(pause, |end| pause.min(end.remaining()));
+        let pause = end.map_or(LOOK_EVERY, |end| LOOK_EVERY.min(end.remaining()));
         tokio::select! {
-            asked = signals.next() => if asked == Asked::End { break },
+            () = asked_to_end(signals) => break,
             () = tokio::time::sleep(pause) => {}
         }
-        stack.check_alive()?;
-        screen.draw(&stack, &watch).await;
+        stack.check_all_alive()?;
+        screen.draw_when_due(stack, watch).await;
     }
-    finish(args, stack, &watch).await
+    Ok(())
+}
+
+/// There is no configuration to read again.
+async fn asked_to_end(signals: &mut Signals) {
+    while signals.next().await == Asked::Reload {}
 }
 
 struct Screen {
@@ -82,12 +106,29 @@ struct Screen {
     live: bool,
     /// The summary drawn last, for rates.
     before: Option<Summary>,
+    due: Deadline,
 }
 
 impl Screen {
+    fn new(live: bool) -> Self {
+        Self { live, before: None, due: Self::next(live) }
+    }
+
+    fn next(live: bool) -> Deadline {
+        Deadline::within(if live { DRAW_EVERY } else { PRINT_EVERY })
+    }
+
+    async fn draw_when_due(&mut self, stack: &Stack, watch: &Stopwatch) {
+        if self.due.has_passed() {
+            self.due = Self::next(self.live);
+            self.draw(stack, watch).await;
+        }
+    }
+
     async fn draw(&mut self, stack: &Stack, watch: &Stopwatch) {
         // A summary that does not come is late, not wrong; the next round asks again.
-        let Ok(summary) = stack.api().summary().await else { return };
+        let asked = tokio::time::timeout(LOOK_EVERY, stack.api().summary()).await;
+        let Ok(Ok(summary)) = asked else { return };
         let seconds = watch.elapsed().as_secs();
         let table = table(&summary, self.before.as_ref());
         self.before = Some(summary);

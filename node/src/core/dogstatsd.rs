@@ -55,11 +55,15 @@ pub enum Reject {
     Rate,
     /// A gauge of a new series when the series cap is reached.
     SeriesCap,
+    /// Latencies beyond what one series of a message, or one incarnation, may count.
+    SamplesCap,
+    /// A datagram too long to be read whole; nothing of it is taken.
+    Truncated,
 }
 
 impl Reject {
     /// Every reason.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::TooLong,
         Self::Encoding,
         Self::Shape,
@@ -70,6 +74,8 @@ impl Reject {
         Self::Negative,
         Self::Rate,
         Self::SeriesCap,
+        Self::SamplesCap,
+        Self::Truncated,
     ];
 
     /// The reason's value as a label.
@@ -86,6 +92,8 @@ impl Reject {
             Self::Negative => "negative",
             Self::Rate => "rate",
             Self::SeriesCap => "series_cap",
+            Self::SamplesCap => "samples_cap",
+            Self::Truncated => "truncated",
         }
     }
 
@@ -178,6 +186,7 @@ pub fn tags(tags: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::limits::wire::LOSS_REASONS_MAX;
     use proptest::prelude::*;
 
     use super::*;
@@ -258,7 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_a_valid_label() {
+    fn every_reason_is_a_valid_label_and_all_fit_into_one_message() {
+        assert!(Reject::ALL.len() <= LOSS_REASONS_MAX);
         for reject in Reject::ALL {
             assert_eq!(reject.reason().as_str(), reject.as_str());
         }

@@ -2,18 +2,21 @@
 //!
 //! A line's name and tags lead to its slot by their raw bytes, so tags are read once a series
 //! and interval, not once a sample. Past the series cap, latencies and counters fold into one
-//! series `other` and stay counted; a gauge cannot be folded and is refused.
+//! series `other` and stay counted; a gauge cannot be folded and is refused. So are samples
+//! beyond what a reader takes: a message that nobody can read would lose all its series.
 
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
-use plimsoll_schemas::limits::wire::{LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+use plimsoll_schemas::limits::wire::{COUNT_MAX, SAMPLES_MAX};
 use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::Latency;
 
 use super::dogstatsd::{self, Metric, MetricType, Reject};
+use super::labels::labels;
+use super::places::{Key, Places};
 
 /// The operation that takes what the series cap leaves no room for.
 pub const OVERFLOW: &str = "other";
@@ -25,10 +28,13 @@ const SPELLINGS: usize = 4;
 pub struct Interval {
     /// When it began.
     pub started: Now,
-    series_max: usize,
+    places: Places,
+    /// Samples that the incarnation may still record.
+    samples_left: u64,
+    spellings_max: usize,
     /// Type, name and tags as they stand in a line, to the slot.
     by_bytes: BTreeMap<Vec<u8>, usize>,
-    by_series: BTreeMap<(MetricType, Series), usize>,
+    by_series: BTreeMap<Key, usize>,
     slots: Vec<Slot>,
     key: Vec<u8>,
 }
@@ -36,6 +42,8 @@ pub struct Interval {
 /// What one series collected.
 struct Slot {
     value: SlotValue,
+    /// False for what the series cap does not bound: [`OVERFLOW`] and the node's own latencies.
+    has_place: bool,
     /// The part of a sample that 1 / rate left over, so that odd rates stay right on average.
     remainder: f64,
 }
@@ -65,7 +73,9 @@ impl Interval {
     pub fn new(started: Now, series_max: usize) -> Self {
         Self {
             started,
-            series_max,
+            places: Places::new(series_max),
+            samples_left: COUNT_MAX,
+            spellings_max: series_max.saturating_mul(SPELLINGS),
             by_bytes: BTreeMap::new(),
             by_series: BTreeMap::new(),
             slots: Vec::new(),
@@ -88,29 +98,50 @@ impl Interval {
     /// Records all values of a line, or none of them.
     ///
     /// # Errors
-    /// When a value is no number, a latency is negative, or a gauge meets the series cap.
+    /// When a value is no number, a latency is negative, a gauge meets the series cap, or
+    /// latencies meet the cap on samples.
     pub fn record(&mut self, metric: &Metric<'_>) -> Result<Admitted, Reject> {
+        let mut samples_max = 0.0;
         for text in metric.values.split(':') {
             let value = dogstatsd::number(text)?;
             if metric.metric_type == MetricType::Latency {
                 dogstatsd::latency_ns(value)?;
+                samples_max += metric.weight + 1.0;
             }
         }
         let (index, folded) = self.slot(metric)?;
+        if samples_max > self.room(index) {
+            return Err(Reject::SamplesCap);
+        }
         let mut admitted = Admitted { folded, ..Admitted::default() };
         for value in metric.values.split(':').flat_map(dogstatsd::number) {
             self.slots[index].add(value, metric.weight, &mut admitted);
         }
+        self.samples_left = self.samples_left.saturating_sub(admitted.samples);
         Ok(admitted)
     }
 
     /// Records one latency that the node measured itself; never refused for the series cap.
-    pub fn record_latency(&mut self, operation: &Operation, labels: &Labels, value_ns: u64) {
+    /// Tells whether there was room for it among the samples.
+    pub fn record_latency(&mut self, operation: &Operation, labels: &Labels, ns: u64) -> bool {
         let series = Series { operation: operation.clone(), labels: labels.clone() };
-        let index = self.slot_of((MetricType::Latency, series));
-        if let SlotValue::Latency(histogram) = &mut self.slots[index].value {
-            histogram.record(value_ns);
+        let index = self.slot_of((MetricType::Latency, series), false);
+        let has_room = self.room(index) >= 1.0;
+        if let (true, SlotValue::Latency(histogram)) = (has_room, &mut self.slots[index].value) {
+            histogram.record(ns);
+            self.samples_left -= 1;
         }
+        has_room
+    }
+
+    /// Samples that a slot can still take.
+    #[expect(clippy::cast_precision_loss, reason = "both caps are at most 2^53")]
+    fn room(&self, index: usize) -> f64 {
+        let count = match &self.slots[index].value {
+            SlotValue::Latency(histogram) => histogram.count(),
+            SlotValue::Counter(_) | SlotValue::Gauge(_) => 0,
+        };
+        SAMPLES_MAX.saturating_sub(count).min(self.samples_left) as f64
     }
 
     fn slot(&mut self, metric: &Metric<'_>) -> Result<(usize, bool), Reject> {
@@ -124,11 +155,11 @@ impl Interval {
         }
         let operation = Operation::new(metric.name).map_err(|_| Reject::Name)?;
         let key = (metric.metric_type, Series { operation, labels: labels(metric.tags) });
-        if !self.by_series.contains_key(&key) && self.slots.len() >= self.series_max {
+        if !self.by_series.contains_key(&key) && !self.places.admit(&key) {
             return self.overflow(metric.metric_type);
         }
-        let index = self.slot_of(key);
-        if self.by_bytes.len() < self.series_max * SPELLINGS {
+        let index = self.slot_of(key, true);
+        if self.by_bytes.len() < self.spellings_max {
             self.by_bytes.insert(self.key.clone(), index);
         }
         Ok((index, false))
@@ -139,17 +170,17 @@ impl Interval {
             return Err(Reject::SeriesCap);
         }
         let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");
-        Ok((self.slot_of((metric_type, Series::plain(operation))), true))
+        Ok((self.slot_of((metric_type, Series::plain(operation)), false), true))
     }
 
-    fn slot_of(&mut self, key: (MetricType, Series)) -> usize {
+    fn slot_of(&mut self, key: Key, has_place: bool) -> usize {
         let value = match key.0 {
             MetricType::Latency => SlotValue::Latency(Histogram::default()),
             MetricType::Counter => SlotValue::Counter(0.0),
             MetricType::Gauge => SlotValue::Gauge(0.0),
         };
         *self.by_series.entry(key).or_insert_with(|| {
-            self.slots.push(Slot { value, remainder: 0.0 });
+            self.slots.push(Slot { value, has_place, remainder: 0.0 });
             self.slots.len() - 1
         })
     }
@@ -159,6 +190,8 @@ impl Interval {
         self.started = now;
         self.by_bytes.clear();
         let by_series = std::mem::take(&mut self.by_series);
+        let placed = by_series.iter().filter(|(_, index)| self.slots[**index].has_place);
+        self.places.renew(placed.map(|(key, _)| key.clone()).collect());
         let mut slots: Vec<Option<Slot>> = self.slots.drain(..).map(Some).collect();
         let mut latency = Latency::default();
         for ((_, series), index) in by_series {
@@ -200,32 +233,6 @@ impl Slot {
             }
         }
     }
-}
-
-/// Tags as labels. What a label cannot hold is mended rather than refused: a sample is worth
-/// more than the spelling of its tag. The first of two equal keys wins.
-fn labels(tags: &str) -> Labels {
-    let mut kept: BTreeMap<String, String> = BTreeMap::new();
-    for (key, value) in dogstatsd::tags(tags).take(LABELS_MAX) {
-        let key =
-            mend(key, LABEL_KEY_BYTES_MAX, |c| c.is_ascii_alphanumeric() || "_.-".contains(c));
-        let value = mend(value, LABEL_VALUE_BYTES_MAX, |c| !c.is_control());
-        if !key.is_empty() {
-            kept.entry(key).or_insert(value);
-        }
-    }
-    Labels::new(kept).unwrap_or_default()
-}
-
-fn mend(text: &str, max: usize, fits: impl Fn(char) -> bool) -> String {
-    let mut mended = String::with_capacity(text.len().min(max));
-    for c in text.chars().map(|c| if fits(c) { c } else { '_' }) {
-        if mended.len() + c.len_utf8() > max {
-            break;
-        }
-        mended.push(c);
-    }
-    mended
 }
 
 #[cfg(test)]
@@ -298,20 +305,55 @@ mod tests {
     }
 
     #[test]
+    fn a_series_of_the_last_interval_keeps_its_place_against_new_names() {
+        let mut interval = interval(2_000);
+        record(&mut interval, "epoch_hook:1|ms").unwrap();
+        interval.take(Now::default());
+        for name in 0..3_000 {
+            record(&mut interval, &format!("new{name}:1|ms")).unwrap();
+        }
+        for _ in 0..100 {
+            assert!(!record(&mut interval, "epoch_hook:1|ms").unwrap().folded);
+        }
+        let latency = interval.take(Now::default());
+        let count = |name: &str| {
+            latency.histograms.iter().find(|(s, _)| s.to_string() == name).unwrap().1.count()
+        };
+        assert_eq!((count("epoch_hook"), count("other"), count("new1998")), (100, 1_001, 1));
+        assert_eq!(latency.histograms.len(), 2_001);
+    }
+
+    #[test]
+    fn samples_past_the_cap_are_refused_and_the_series_stays_readable() {
+        let mut interval = interval(2);
+        let line = format!("a:{}1|ms|@0.000001", "1:".repeat(4_000));
+        let outcomes: Vec<_> = (0..300).map(|_| record(&mut interval, &line)).collect();
+        assert_eq!(outcomes[299], Err(Reject::SamplesCap));
+        assert_eq!(record(&mut interval, "b:1|ms").map(|admitted| admitted.samples), Ok(1));
+        let taken: u64 = outcomes.iter().flatten().map(|admitted| admitted.samples).sum();
+        assert_eq!(interval.take(Now::default()).histograms[0].1.count(), taken);
+        assert!((SAMPLES_MAX - 4_002_000_000..=SAMPLES_MAX).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn an_incarnation_counts_no_further_than_a_reader_does() {
+        let mut interval = interval(2);
+        interval.samples_left = 3;
+        let publish = Operation::new("publish").unwrap();
+        assert_eq!(record(&mut interval, "a:1|ms").map(|admitted| admitted.samples), Ok(1));
+        assert!(interval.record_latency(&publish, &Labels::default(), 1));
+        assert_eq!(record(&mut interval, "a:1|ms"), Err(Reject::SamplesCap));
+        assert!(interval.record_latency(&publish, &Labels::default(), 1));
+        assert!(!interval.record_latency(&publish, &Labels::default(), 1));
+        assert_eq!(record(&mut interval, "a:1|c").map(|admitted| admitted.values), Ok(1));
+    }
+
+    #[test]
     fn a_latency_above_an_hour_is_clamped_and_counted() {
         let admitted = record(&mut interval(2), "a:3600000.000001|ms").unwrap();
         assert_eq!((admitted.samples, admitted.clamped), (1, 1));
         let admitted = record(&mut interval(2), "a:3600000|ms").unwrap();
         assert_eq!((admitted.samples, admitted.clamped), (1, 0));
-    }
-
-    #[test]
-    fn tags_that_no_label_can_hold_are_mended() {
-        let long = "v".repeat(LABEL_VALUE_BYTES_MAX + 9);
-        let labels = labels(&format!("a b:1,a_b:2,x:{long},:v"));
-        assert_eq!(labels.get("a_b"), Some("1"));
-        assert_eq!(labels.get("x").map(str::len), Some(LABEL_VALUE_BYTES_MAX));
-        assert_eq!(labels.iter().count(), 2);
     }
 
     #[test]

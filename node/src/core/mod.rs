@@ -3,10 +3,14 @@
 //! A sample's way: [`dogstatsd`] reads a line, [`interval`] finds its series and counts it, the
 //! interval closes into snapshots, [`outbox`] holds each until the broker has acknowledged it.
 //! [`Core`] joins the four and keeps the ledger; the driver feeds it and carries out what it asks.
+//! [`departure`] bounds the way out.
 
+pub mod departure;
 pub mod dogstatsd;
 pub mod interval;
+mod labels;
 pub mod outbox;
+mod places;
 mod seal;
 
 use std::collections::BTreeMap;
@@ -61,10 +65,10 @@ impl Default for Bounds {
 pub enum Signal {
     /// There is a new connection: messages can be sent.
     Connected,
-    /// A broker that was silent answers again on the same connection.
-    Recovered,
     /// They cannot.
     Disconnected,
+    /// The connection stands, but the broker is silent: they cannot, until a round trip.
+    Stalled,
     /// The broker answered a probe after this long.
     RoundTrip(Duration),
     /// The broker has this message.
@@ -90,6 +94,8 @@ pub struct Intake {
     pub overflowed: u64,
     /// Lines refused, by reason.
     pub rejected: BTreeMap<Reject, u64>,
+    /// Reads of a socket that failed.
+    pub read_errors: u64,
 }
 
 /// A node's whole state.
@@ -106,6 +112,8 @@ pub struct Core {
     next_seq: Seq,
     totals: Totals,
     connections: u64,
+    /// True while there is a connection on which the broker is silent.
+    stalled: bool,
     round_trip: Option<Duration>,
     publish: Operation,
     leaving: bool,
@@ -128,20 +136,34 @@ impl Core {
             next_seq: Seq(1),
             totals: Totals::default(),
             connections: 0,
+            stalled: false,
             round_trip: None,
             publish: Operation::new("publish").expect("a constant name of plain letters"),
             leaving: false,
         }
     }
 
-    /// Takes one datagram of newline-separated DogStatsD lines. A bad line costs itself alone.
+    /// Takes one datagram of newline-separated DogStatsD lines. A bad line costs itself alone;
+    /// a datagram longer than `DATAGRAM_BYTES_MAX` was cut, and nothing of it is taken.
     pub fn on_datagram(&mut self, datagram: &[u8]) {
         self.intake.datagrams += 1;
+        if datagram.len() > limits::DATAGRAM_BYTES_MAX {
+            return self.reject(Reject::Truncated);
+        }
         for line in datagram.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             if let Err(reason) = self.on_line(line) {
-                *self.intake.rejected.entry(reason).or_default() += 1;
+                self.reject(reason);
             }
         }
+    }
+
+    /// A socket could not be read, which may have cost a datagram.
+    pub fn on_read_error(&mut self) {
+        self.intake.read_errors += 1;
+    }
+
+    fn reject(&mut self, reason: Reject) {
+        *self.intake.rejected.entry(reason).or_default() += 1;
     }
 
     fn on_line(&mut self, line: &[u8]) -> Result<(), Reject> {
@@ -165,14 +187,16 @@ impl Core {
         match signal {
             Signal::Connected => {
                 self.connections += 1;
+                self.stalled = false;
                 self.outbox.on_connected();
             }
-            Signal::Recovered => self.outbox.on_connected(),
-            Signal::Disconnected => {
+            Signal::Disconnected | Signal::Stalled => {
+                // A stall told after its connection was lost is no longer one.
+                self.stalled = signal == Signal::Stalled && self.outbox.is_connected();
                 self.round_trip = None;
                 self.outbox.on_disconnected();
             }
-            Signal::RoundTrip(span) => self.round_trip = Some(span),
+            Signal::RoundTrip(span) => self.on_round_trip(span),
             Signal::Acknowledged(seq) => self.on_acknowledged(now, seq),
             Signal::Deferred(seq) => self.outbox.on_deferred(now.mono, seq),
             Signal::Refused(seq) => {
@@ -183,14 +207,28 @@ impl Core {
         }
     }
 
+    /// Ends a stall, which needs no new connection; a late echo of a lost connection ends nothing.
+    fn on_round_trip(&mut self, span: Duration) {
+        if std::mem::take(&mut self.stalled) {
+            self.outbox.on_connected();
+        }
+        if self.outbox.is_connected() {
+            self.round_trip = Some(span);
+        }
+    }
+
     /// The way from outbox to acknowledgement is itself a budgeted operation. Once the node is
     /// leaving there is no later snapshot that could carry it, so it is no sample any more.
     fn on_acknowledged(&mut self, now: Now, seq: Seq) {
         let Some(enqueued) = self.outbox.on_acknowledged(seq) else { return };
-        if !self.leaving {
-            let span = nanos(now.mono.since(enqueued));
-            self.interval.record_latency(&self.publish, &Labels::default(), span);
+        if self.leaving {
+            return;
+        }
+        let span = nanos(now.mono.since(enqueued));
+        if self.interval.record_latency(&self.publish, &Labels::default(), span) {
             self.intake.samples += 1;
+        } else {
+            self.reject(Reject::SamplesCap);
         }
     }
 
@@ -200,7 +238,10 @@ impl Core {
         self.outbox.on_deadline(now.mono);
         if now.mono >= self.interval_ends && !self.leaving {
             self.seal(now, false);
-            self.interval_ends = self.interval_ends.plus(self.bounds.interval).max(now.mono);
+            let next = self.interval_ends.plus(self.bounds.interval);
+            // One that has passed as well was merged into the interval just sealed.
+            let late = next <= now.mono;
+            self.interval_ends = if late { now.mono.plus(self.bounds.interval) } else { next };
         }
     }
 
@@ -233,6 +274,24 @@ impl Core {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.outbox.is_empty()
+    }
+
+    /// True once the last interval was sealed.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// Whether messages can be sent.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.outbox.is_connected()
+    }
+
+    /// Whether there is a connection on which the broker is silent.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.stalled
     }
 
     /// Figures for the node's own metrics.

@@ -76,7 +76,13 @@ impl Outbox {
         fits
     }
 
-    /// Takes a message that [`Self::admit`] let in.
+    /// Lets the last message of all in, full or not: it tells what was lost, and that silence
+    /// after it is no fault.
+    pub fn admit_last(&mut self) {
+        self.account.attempted += 1;
+    }
+
+    /// Takes a message that was admitted.
     pub fn push(&mut self, now: Mono, publish: Publish, samples: u64) {
         self.bytes += publish.payload.len();
         self.waiting.insert(publish.seq);
@@ -102,6 +108,10 @@ impl Outbox {
 
     /// The message could not be handed over: it waits again, as if never sent.
     pub fn on_not_taken(&mut self, now: Mono, seq: Seq) {
+        if let Some(held) = self.held.get_mut(&seq) {
+            self.account.retried -= u64::from(held.attempts > 1);
+            held.attempts = held.attempts.saturating_sub(1);
+        }
         self.wait_again(seq);
         self.resume_at = now.plus(RETRY_PAUSE / 10);
     }
@@ -153,8 +163,11 @@ impl Outbox {
         self.connected = false;
     }
 
-    /// Whoever was not acknowledged in time waits again.
+    /// Whoever was not acknowledged in time waits again; a pause that is over is forgotten.
     pub fn on_deadline(&mut self, now: Mono) {
+        if now >= self.resume_at {
+            self.resume_at = Mono(0);
+        }
         let overdue = |sent: &Mono| now.since(*sent) >= ACK_WAIT;
         let late: Vec<Seq> =
             self.in_flight.iter().filter(|(_, sent)| overdue(sent)).map(|(seq, _)| *seq).collect();
@@ -165,7 +178,8 @@ impl Outbox {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
-        let paused = self.connected && !self.waiting.is_empty() && self.resume_at > Mono(0);
+        let could_send = self.in_flight.len() < IN_FLIGHT_MAX && !self.waiting.is_empty();
+        let paused = self.connected && could_send && self.resume_at > Mono(0);
         overdue.into_iter().chain(paused.then_some(self.resume_at)).min()
     }
 

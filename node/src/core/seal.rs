@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{LossReason, Seq, Series};
-use plimsoll_schemas::limits::wire::{MESSAGE_BYTES_SPLIT, SERIES_MAX};
+use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT, SERIES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Now, nanos};
 use plimsoll_schemas::wire::{self, Body, Hardware, Header, Latency, Snapshot, Totals};
@@ -53,13 +53,15 @@ impl Core {
             incarnation: self.incarnation,
             seq: self.next_seq,
             start: started.wall,
-            length_ns: nanos(now.mono.since(started.mono)).max(1),
+            length_ns: nanos(now.mono.since(started.mono)).clamp(1, INTERVAL_NS_MAX),
             totals,
             last,
         };
         let payload = Bytes::from(wire::encode(&Snapshot { header, body }, &mut self.encoder));
         self.totals.recorded = self.totals.recorded.saturating_add(samples);
-        if !self.outbox.admit(payload.len()) {
+        if last {
+            self.outbox.admit_last();
+        } else if !self.outbox.admit(payload.len()) {
             self.lose(OUTBOX_FULL, samples);
             return;
         }

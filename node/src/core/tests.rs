@@ -144,7 +144,176 @@ fn a_leaving_node_says_so_in_its_last_message_and_records_no_more() {
     assert_eq!(core.next_deadline(), Mono(u64::MAX));
 }
 
+#[test]
+fn a_full_outbox_still_takes_the_farewell_which_tells_all_that_was_lost() {
+    let mut core = core(Bounds { outbox_messages_max: 2, ..Bounds::default() });
+    for second in 1..=5_u32 {
+        core.on_datagram(b"a:1|ms");
+        core.on_deadline(start().after(second * SECOND));
+    }
+    core.on_datagram(b"a:1|ms");
+    let now = start().after(6 * SECOND);
+    core.on_leave(now);
+    core.on_signal(now, Signal::Connected);
+    let snapshots = deliver(&mut core, now);
+    let farewell = &snapshots[snapshots.len() - 1].header;
+    assert!(farewell.last && core.is_drained());
+    assert_eq!((farewell.totals.recorded, farewell.totals.lost_sum()), (6, 5));
+    assert_eq!(farewell.totals, core.status().totals);
+    let bus = core.status().bus;
+    assert_eq!(bus.attempted, bus.published + bus.dropped);
+}
+
+#[test]
+fn a_datagram_that_was_cut_is_refused_whole() {
+    let mut core = core(Bounds::default());
+    let mut long = b"a:1|ms\n".repeat(limits::DATAGRAM_BYTES_MAX / 7 + 1);
+    long.truncate(limits::DATAGRAM_BYTES_MAX + 1);
+    core.on_datagram(&long);
+    assert_eq!(core.status().intake.rejected, BTreeMap::from([(Reject::Truncated, 1)]));
+    assert_eq!((core.status().intake.samples, core.status().series), (0, 0));
+    core.on_datagram(&long[..limits::DATAGRAM_BYTES_MAX - 6]);
+    assert_eq!(core.status().intake.samples, 9_361);
+}
+
+#[test]
+fn only_a_stall_is_ended_by_a_round_trip() {
+    use Signal::{Connected, Disconnected, RoundTrip, Stalled};
+    for (signals, connected) in [
+        (&[Connected, Stalled][..], false),
+        (&[Connected, Stalled, RoundTrip(SECOND)], true),
+        (&[Connected, Disconnected, RoundTrip(SECOND)], false),
+        (&[Connected, Stalled, Disconnected, RoundTrip(SECOND)], false),
+        (&[Connected, Disconnected, Stalled, RoundTrip(SECOND)], false),
+        (&[Connected, Disconnected, RoundTrip(SECOND), Connected], true),
+        (&[RoundTrip(SECOND)], false),
+    ] {
+        let mut core = core(Bounds::default());
+        signals.iter().for_each(|signal| core.on_signal(start(), *signal));
+        assert_eq!(core.is_connected(), connected, "{signals:?}");
+        let round_trip = core.status().bus.round_trip_ns;
+        let heard = connected && signals[signals.len() - 1] == RoundTrip(SECOND);
+        assert_eq!(round_trip.is_some(), heard, "{signals:?}");
+    }
+}
+
+#[test]
+fn only_a_message_that_was_sent_before_counts_as_sent_again() {
+    let mut core = core(Bounds::default());
+    let mut now = start().after(SECOND);
+    core.on_signal(now, Signal::Connected);
+    core.on_deadline(now);
+    let mut retried = Vec::new();
+    for was_sent in [false, false, true, false, true] {
+        let publish = core.next_publish(now).unwrap();
+        if was_sent {
+            core.on_signal(now, Signal::Deferred(publish.seq));
+        } else {
+            core.on_not_taken(now, publish.seq);
+        }
+        retried.push(core.status().bus.retried);
+        now = now.after(limits::RETRY_PAUSE);
+    }
+    assert_eq!(retried, [0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn a_pause_that_is_over_wakes_nobody_while_enough_is_in_flight() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    for second in 1..=100_u32 {
+        core.on_deadline(start().after(second * SECOND));
+    }
+    let mut now = start().after(100 * SECOND);
+    let first = core.next_publish(now).unwrap();
+    core.on_signal(now, Signal::Deferred(first.seq));
+    now = now.after(SECOND * 3 / 2);
+    core.on_deadline(now);
+    while core.next_publish(now).is_some() {}
+    assert_eq!(core.status().in_flight, limits::IN_FLIGHT_MAX);
+    assert_eq!(core.next_deadline(), start().after(102 * SECOND).mono);
+}
+
+#[test]
+fn an_interval_that_ends_late_is_sealed_once() {
+    let mut core = core(Bounds::default());
+    let late = start().after(5 * SECOND);
+    core.on_deadline(late);
+    core.on_deadline(late);
+    assert_eq!(core.status().bus.attempted, 1);
+    assert_eq!(core.next_deadline(), late.after(SECOND).mono);
+}
+
+/// Lines as a careless or hostile job might write them.
+fn lines() -> impl Strategy<Value = String> {
+    let name =
+        prop_oneof!["[a-c]", "[a-z._-]{1,140}", Just("publish".into()), Just("other".into())];
+    let number = prop_oneof![
+        Just("1".into()),
+        Just("-1e308".into()),
+        Just("1.7e308".into()),
+        Just("3600000".into()),
+        "[0-9]{1,7}(\\.[0-9]{1,7})?",
+    ];
+    let values = (number, prop_oneof![Just(1), Just(30), Just(3_900_usize)]);
+    let rate = prop_oneof![Just(""), Just("|@0.000001"), Just("|@0.0000011"), Just("|@0.3")];
+    let tags = prop_oneof![Just(String::new()), "\\|#[a-c:,=é]{0,300}"];
+    let kind = prop_oneof![3 => Just("ms"), 1 => Just("c"), 1 => Just("g")];
+    (name, values, kind, rate, tags).prop_map(|(name, (value, n), kind, rate, tags)| {
+        format!("{name}:{}|{kind}{rate}{tags}", vec![value; n].join(":"))
+    })
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Invariant 6 turned round: no input makes a node send what its readers refuse.
+    #[test]
+    fn whatever_lines_come_every_message_can_be_read(
+        lines in prop::collection::vec((lines(), prop_oneof![1..9_u32, Just(300)]), 1..6),
+        intervals in 1..4_u32,
+    ) {
+        let mut core = core(Bounds::default());
+        core.on_signal(start(), Signal::Connected);
+        for second in 1..=intervals {
+            for (line, repetitions) in &lines {
+                (0..*repetitions).for_each(|_| core.on_datagram(line.as_bytes()));
+            }
+            let now = start().after(second * SECOND);
+            core.on_deadline(now);
+            let samples = samples(&deliver(&mut core, now));
+            prop_assert!(samples <= core.status().totals.recorded);
+        }
+    }
+}
+
+proptest! {
+    /// A deadline that stays in the past would keep the driver spinning.
+    #[test]
+    fn the_next_deadline_always_lies_ahead(
+        steps in prop::collection::vec((0..8_u8, 0..3_000_u64), 1..200),
+    ) {
+        let mut core = core(Bounds { interval: SECOND / 10, ..Bounds::default() });
+        let (mut now, mut sent) = (start(), Vec::new());
+        core.on_signal(now, Signal::Connected);
+        for (step, n) in steps {
+            let some = sent.get(usize::try_from(n).unwrap() % sent.len().max(1)).copied();
+            match (step, some) {
+                (0, _) => core.on_signal(now, Signal::Connected),
+                (1, _) => core.on_signal(now, Signal::Disconnected),
+                (2, Some(seq)) => core.on_signal(now, Signal::Acknowledged(seq)),
+                (3, Some(seq)) => core.on_signal(now, Signal::Deferred(seq)),
+                (4, Some(seq)) => core.on_not_taken(now, seq),
+                _ => now = now.after(Duration::from_millis(n)),
+            }
+            core.on_deadline(now);
+            while let Some(publish) = core.next_publish(now) {
+                sent.push(publish.seq);
+            }
+            prop_assert!(core.next_deadline() > now.mono, "after {step} {n} at {now:?}");
+        }
+    }
+
     /// Invariant 1 at this hop: recorded = acknowledged + held + lost, at every moment.
     #[test]
     fn every_sample_is_acknowledged_held_or_lost(

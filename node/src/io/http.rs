@@ -60,6 +60,7 @@ fn page(status: &Status) -> String {
         ("plimsoll_agent_clamped_total", "Latencies above one hour", intake.clamped),
         ("plimsoll_agent_overflowed_total", "Values folded into other", intake.overflowed),
         ("plimsoll_agent_recorded_total", "Samples put into snapshots", status.totals.recorded),
+        ("plimsoll_agent_read_errors_total", "Failed reads of a socket", intake.read_errors),
         ("plimsoll_agent_reconnects_total", "Connections after the first", bus.reconnects),
     ];
     for (name, help, value) in counters {
@@ -80,18 +81,6 @@ fn page(status: &Status) -> String {
         let help = "Latest round trip to the broker";
         page.gauge("plimsoll_agent_broker_round_trip_seconds", help, seconds(round_trip));
     }
-    labelled(&page, status);
-    page.render()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn labelled(page: &Page, status: &Status) {
-    let bus = &status.bus;
-    let messages = Family {
-        name: "plimsoll_agent_messages_total",
-        help: "Messages by what became of them",
-        labels: &["outcome"],
-    };
     let outcomes = [
         ("attempted", bus.attempted),
         ("published", bus.published),
@@ -100,20 +89,27 @@ fn labelled(page: &Page, status: &Status) {
         ("rerouted", bus.rerouted),
         ("retried", bus.retried),
     ];
-    let rows: Vec<_> = outcomes.iter().map(|(outcome, n)| ([*outcome], *n as f64)).collect();
-    page.counters(messages, rows.iter().map(|(labels, n)| (&labels[..], *n)));
-    let rejected = Family {
-        name: "plimsoll_agent_rejected_lines_total",
-        help: "Lines refused, by reason",
-        labels: &["reason"],
-    };
-    let rows: Vec<_> = bus.rejected.iter().map(|(r, n)| ([r.as_str()], *n as f64)).collect();
-    page.counters(rejected, rows.iter().map(|(labels, n)| (&labels[..], *n)));
-    let lost = Family {
-        name: "plimsoll_agent_lost_samples_total",
-        help: "Samples given up, by reason",
-        labels: &["reason"],
-    };
-    let rows: Vec<_> = status.totals.lost.iter().map(|(r, n)| ([r.as_str()], *n as f64)).collect();
-    page.counters(lost, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+    let help = "Messages by what became of them";
+    by(&page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);
+    let rejected = bus.rejected.iter().map(|(reason, n)| (reason.as_str(), *n));
+    let help = "Lines refused, by reason";
+    by(&page, "plimsoll_agent_rejected_lines_total", help, &["reason"], rejected);
+    let lost = status.totals.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
+    let help = "Samples given up, by reason";
+    by(&page, "plimsoll_agent_lost_samples_total", help, &["reason"], lost);
+    page.render()
+}
+
+/// Adds a family of counters told apart by one label.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn by<'a>(
+    page: &Page,
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str; 1],
+    rows: impl IntoIterator<Item = (&'a str, u64)>,
+) {
+    let rows: Vec<_> = rows.into_iter().map(|(value, n)| ([value], n as f64)).collect();
+    let rows = rows.iter().map(|(values, n)| (&values[..], *n));
+    page.counters(Family { name, help, labels }, rows);
 }

@@ -8,11 +8,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use plimsoll_schemas::limits::node::{
-    DATAGRAM_BYTES_MAX, DATAGRAMS_PER_WAKE, SOCKET_RECEIVE_BYTES,
+    BYTES_PER_WAKE, DATAGRAM_BYTES_MAX, DATAGRAMS_PER_WAKE, SOCKET_RECEIVE_BYTES,
 };
 use socket2::SockRef;
 use thiserror::Error;
 use tokio::net::{UdpSocket, UnixDatagram};
+
+use crate::core::departure::Taken;
 
 /// A socket that could not be had.
 #[derive(Debug, Error)]
@@ -64,7 +66,7 @@ impl Listener {
             key: "listen.unix",
             place: path.display().to_string(),
             source,
-            hint: "",
+            hint: "; choose another path or \"\" for none",
         };
         remove_left_over(path).map_err(fail)?;
         let socket = UnixDatagram::bind(path).map_err(fail)?;
@@ -79,7 +81,8 @@ impl Listener {
     }
 
     fn on(socket: Socket) -> Self {
-        Self { socket: Some(socket), buffer: vec![0; DATAGRAM_BYTES_MAX].into() }
+        // One byte more than allowed: the kernel cuts silently, so a full buffer tells of a cut.
+        Self { socket: Some(socket), buffer: vec![0; DATAGRAM_BYTES_MAX + 1].into() }
     }
 
     /// Where a UDP socket really listens.
@@ -103,21 +106,31 @@ impl Listener {
         }
     }
 
-    /// Reads what is there, up to a bound, and hands over each datagram; tells how many.
-    pub fn take(&mut self, mut on_datagram: impl FnMut(&[u8])) -> usize {
-        for taken in 0..DATAGRAMS_PER_WAKE {
+    /// Reads what is there, up to a bound, and hands over each datagram or failure. A datagram
+    /// longer than `DATAGRAM_BYTES_MAX` is handed over cut, but still longer than that.
+    pub fn take(&mut self, mut on_read: impl FnMut(io::Result<&[u8]>)) -> Taken {
+        let mut taken = Taken::default();
+        while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
             let read = match &self.socket {
                 Some(Socket::Udp(socket)) => socket.try_recv(&mut self.buffer),
                 Some(Socket::Unix(socket, _)) => socket.try_recv(&mut self.buffer),
-                None => return 0,
+                None => break,
             };
             match read {
-                Ok(bytes) => on_datagram(&self.buffer[..bytes]),
-                // Anything but "nothing there" is one lost datagram's error, not the socket's.
-                Err(_) => return taken,
+                Ok(bytes) => {
+                    taken.datagrams += 1;
+                    taken.bytes += bytes;
+                    on_read(Ok(&self.buffer[..bytes]));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // One lost datagram's error, not the socket's.
+                Err(error) => {
+                    on_read(Err(error));
+                    break;
+                }
             }
         }
-        DATAGRAMS_PER_WAKE
+        taken
     }
 }
 
@@ -146,7 +159,14 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
     let probe = std::os::unix::net::UnixDatagram::unbound()?;
     match probe.connect(path) {
         Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process reads it")),
-        Err(_) => std::fs::remove_file(path),
+        // The only answer that means nobody: a stream socket's or a forbidden one's is another.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Err(error) => {
+            let text = format!("a socket that may belong to another program ({error})");
+            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
+        }
     }
 }
 
@@ -164,10 +184,54 @@ mod tests {
             sender.send_to(payload, &path).unwrap();
         }
         listener.readable().await;
+        assert_eq!(sizes(&mut listener), [0, 6, 8_000]);
+        assert_eq!(listener.take(|_| panic!("nothing is left")), Taken::default());
+    }
+
+    fn sizes(listener: &mut Listener) -> Vec<usize> {
         let mut sizes = Vec::new();
-        assert_eq!(listener.take(|datagram| sizes.push(datagram.len())), 3);
-        assert_eq!(sizes, [0, 6, 8_000]);
-        assert_eq!(listener.take(|_| panic!("nothing is left")), 0);
+        let taken = listener.take(|read| sizes.push(read.unwrap().len()));
+        assert_eq!(taken, Taken { datagrams: sizes.len(), bytes: sizes.iter().sum() });
+        sizes
+    }
+
+    #[tokio::test]
+    async fn a_datagram_that_was_cut_is_longer_than_any_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let mut listener = Listener::unix(Some(&path)).unwrap();
+        let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        for bytes in [DATAGRAM_BYTES_MAX, 90_000] {
+            sender.send_to(&vec![b'x'; bytes], &path).unwrap();
+        }
+        listener.readable().await;
+        assert_eq!(sizes(&mut listener), [DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MAX + 1]);
+    }
+
+    #[tokio::test]
+    async fn one_turn_takes_a_bounded_number_of_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let mut listener = Listener::unix(Some(&path)).unwrap();
+        let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        sender.set_nonblocking(true).unwrap();
+        let sent = (0..9).take_while(|_| sender.send_to(&[b'x'; 50_000], &path).is_ok()).count();
+        assert!(sent > 3, "the kernel took only {sent}");
+        listener.readable().await;
+        assert_eq!(sizes(&mut listener), [50_000; 3]);
+    }
+
+    #[tokio::test]
+    async fn a_socket_of_another_type_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let error = Listener::unix(Some(&path)).err().unwrap().to_string();
+        for part in ["listen.unix", "may belong to another program", "choose another path"] {
+            assert!(error.contains(part), "{part} is not in {error}");
+        }
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+        drop(other);
     }
 
     #[tokio::test]

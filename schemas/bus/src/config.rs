@@ -77,6 +77,14 @@ impl BusConfig {
         urls.join(",")
     }
 
+    /// Checks all that [`Bus::connect`](crate::Bus::connect) would before it connects.
+    ///
+    /// # Errors
+    /// When an address is none, or credentials cannot be read or cannot be right.
+    pub fn check(&self) -> Result<(), BusError> {
+        self.identification(&self.addresses()?).map(drop)
+    }
+
     /// The broker's addresses, at least one.
     pub(crate) fn addresses(&self) -> Result<Vec<ServerAddr>, BusError> {
         let urls = self.url.split(',').map(str::trim).filter(|url| !url.is_empty());
@@ -184,6 +192,18 @@ mod tests {
             let error = config(url, Credentials::None).addresses().unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("hush"), "{url}: {error}");
         }
+    }
+
+    #[test]
+    fn a_check_finds_what_a_connect_would_refuse() {
+        let check = |url, credentials| config(url, credentials).check();
+        assert!(matches!(check("nats://h", Credentials::None), Ok(())));
+        assert!(matches!(check("", Credentials::None), Err(BusError::NoUrl)));
+        assert!(matches!(check("ws://h", Credentials::None), Err(BusError::Url { .. })));
+        let seed = Credentials::Nkey("SUshort".to_owned());
+        assert!(matches!(check("nats://h", seed), Err(BusError::NkeySeed)));
+        let file = Credentials::File("/nowhere/x.creds".into());
+        assert!(matches!(check("nats://h", file), Err(BusError::CredentialsFile { .. })));
     }
 
     #[test]

@@ -60,9 +60,7 @@ mod tests {
     }
 
     fn told(absence: &mut Absence, seconds: std::ops::Range<u64>) -> Vec<(u64, u64)> {
-        seconds
-            .filter_map(|now| Some((now, absence.on_deadline(at(now))?.as_secs())))
-            .collect()
+        seconds.filter_map(|now| Some((now, absence.on_deadline(at(now))?.as_secs()))).collect()
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub enum LogFormat {
 }
 
 /// The `[log]` section.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LogSettings {
     /// `text` or `json`.
@@ -31,13 +31,27 @@ impl Default for LogSettings {
     }
 }
 
+impl LogSettings {
+    /// Checks what [`start`] would refuse.
+    ///
+    /// # Errors
+    /// When the filter cannot be read; the text names it.
+    pub fn check(&self) -> Result<(), String> {
+        self.env_filter().map(drop)
+    }
+
+    fn env_filter(&self) -> Result<EnvFilter, String> {
+        EnvFilter::try_new(&self.filter)
+            .map_err(|error| format!("log.filter: {:?}: {error}", self.filter))
+    }
+}
+
 /// Starts logging; a second call in one process changes nothing.
 ///
 /// # Errors
 /// When the filter cannot be read; the text names it.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&settings.filter)
-        .map_err(|error| format!("log.filter: {:?}: {error}", settings.filter))?;
+    let filter = settings.env_filter()?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // The only error is that logging has begun already, as in a test of several processes' worth.
     let _begun = match settings.format {
@@ -45,4 +59,17 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_refused_by_key() {
+        let settings = LogSettings { filter: "info,x=loud".into(), ..LogSettings::default() };
+        let error = settings.check().unwrap_err();
+        assert!(error.starts_with("log.filter: \"info,x=loud\": "), "{error}");
+        assert_eq!(LogSettings::default().check(), Ok(()));
+    }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use plimsoll_bus::{BusConfig, Credentials};
+use plimsoll_bus::{BusConfig, BusError, Credentials};
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::settings::{Layer, Resolved, SettingsError, Table, Value, resolve};
+use plimsoll_schemas::settings::{Layer, Resolved, SettingsError, resolve};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -19,9 +19,12 @@ pub struct SettingsArgs {
     /// Set one key, such as bus.url=nats://broker:4222; may be repeated, wins over all else
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Check the configuration, print where each key was set, and end
+    /// Check everything that a start would, print where each key was set, and end
     #[arg(long)]
     pub check_config: bool,
+    /// Print a settings file with every key, its default and what it means, and end
+    #[arg(long)]
+    pub print_config: bool,
 }
 
 /// Why there is no configuration.
@@ -55,19 +58,18 @@ impl SettingsArgs {
         if let Some(path) = &self.config {
             layers.push(file_layer(path)?);
         }
-        layers.push(Layer::from_env(prefix, std::env::vars())?);
+        layers.push(Layer::from_env(prefix, std::env::vars_os())?);
         layers.push(flag_layer(flags)?);
         layers.push(Layer::from_assignments("--set", &self.set)?);
         Ok(resolve(&layers)?)
     }
 }
 
-/// Named flags are text whatever they look like: `--name 7` is a name, not a number.
 fn flag_layer(flags: &[(&str, Option<String>)]) -> Result<Layer, SettingsError> {
-    let mut layer = Layer { source: "flags".to_owned(), table: Table::new() };
+    let mut layer = Layer::new("flags");
     for (key, value) in flags {
         if let Some(value) = value {
-            layer.set(key, Value::String(value.clone()))?;
+            layer.set(key, value)?;
         }
     }
     Ok(layer)
@@ -89,7 +91,7 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
 }
 
 /// The `[bus]` section: where the broker is and how to identify oneself to it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct BusSettings {
     /// `nats://host:port`; several separated by commas.
@@ -130,6 +132,23 @@ impl BusSettings {
             connection_name: connection_name.to_owned(),
             mesh: mesh.clone(),
             credentials: self.credentials()?,
+        })
+    }
+
+    /// Checks all that can be known before anything connects: the address, and that the
+    /// credentials are there and look like what they should be.
+    ///
+    /// # Errors
+    /// Names the key and what is wrong with it, without a secret.
+    pub fn check(&self, mesh: &MeshName) -> Result<(), String> {
+        self.to_config(mesh, "check")?.check().map_err(|error| {
+            let key = match error {
+                BusError::NoUrl | BusError::Url { .. } => "bus.url",
+                BusError::CredentialsFile { .. } => "bus.credentials_file",
+                BusError::NkeySeed => "bus.nkey_seed_file",
+                BusError::Client(_) => "bus",
+            };
+            format!("{key}: {error}")
         })
     }
 
@@ -185,7 +204,7 @@ mod tests {
         let args = SettingsArgs {
             config: Some(file.path().to_owned()),
             set: vec!["name=set".to_owned()],
-            check_config: false,
+            ..SettingsArgs::default()
         };
         let flags =
             [("name", Some("flag".to_owned())), ("bus.url", Some("nats://flag".to_owned()))];
@@ -223,5 +242,37 @@ mod tests {
         assert!(both.to_config(&mesh, "x").unwrap_err().contains("not several"));
         let half = BusSettings { user: Some("u".into()), ..BusSettings::default() };
         assert!(half.to_config(&mesh, "x").unwrap_err().contains("set both"));
+    }
+
+    #[test]
+    fn a_bus_that_no_start_could_use_is_refused_by_key_and_without_its_secrets() {
+        let mut seed = tempfile::NamedTempFile::new().unwrap();
+        seed.write_all(b"hush").unwrap();
+        let bus = BusSettings::default;
+        let credentials_file = |path: &Path| Some(path.to_owned());
+        for (settings, told) in [
+            (BusSettings { url: String::new(), ..bus() }, "bus.url: bus url is empty"),
+            (BusSettings { url: "http://u:hush@h".into(), ..bus() }, "bus.url: "),
+            (
+                BusSettings { credentials_file: credentials_file(seed.path()), ..bus() },
+                "bus.credentials_file: ",
+            ),
+            (
+                BusSettings { credentials_file: Some("absent.creds".into()), ..bus() },
+                "bus.credentials_file: bus credentials file absent.creds: ",
+            ),
+            (
+                BusSettings { nkey_seed_file: credentials_file(seed.path()), ..bus() },
+                "bus.nkey_seed_file: ",
+            ),
+            (
+                BusSettings { nkey_seed_file: Some("absent.nk".into()), ..bus() },
+                "bus.nkey_seed_file absent.nk: ",
+            ),
+        ] {
+            let error = settings.check(&MeshName::new("m").unwrap()).unwrap_err();
+            assert!(error.starts_with(told) && !error.contains("hush"), "{told}: {error}");
+        }
+        assert_eq!(bus().check(&MeshName::new("m").unwrap()), Ok(()));
     }
 }

@@ -11,7 +11,7 @@ use crate::histogram::codec::{self, Encoder};
 use crate::histogram::{ExactFigures, Histogram};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
 use crate::limits::wire::{
-    COUNT_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
+    COUNT_MAX, DEPTH_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
 };
 use crate::subject::{Kind, SnapshotSubject};
 use crate::time::Wall;
@@ -166,8 +166,7 @@ fn open<B: DeserializeOwned>(
     check_body: impl FnOnce(B) -> Result<Body, WireError>,
 ) -> Result<Snapshot, WireError> {
     let mut rest = bytes;
-    let envelope: Envelope<B> =
-        rmp_serde::from_read(&mut rest).map_err(|error| explain(bytes, &error))?;
+    let envelope: Envelope<B> = read(&mut rest).map_err(|error| explain(bytes, &error))?;
     if envelope.schema != SCHEMA {
         return Err(WireError::Schema(envelope.schema));
     }
@@ -182,9 +181,17 @@ fn open<B: DeserializeOwned>(
     Ok(snapshot)
 }
 
+/// Reads one value from the front of `bytes`. Nesting is bounded: every level of it, in fields
+/// that are skipped too, takes its part of the stack.
+fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, rmp_serde::decode::Error> {
+    let mut reader = rmp_serde::Deserializer::new(bytes);
+    reader.set_max_depth(DEPTH_MAX);
+    T::deserialize(&mut reader)
+}
+
 /// A message of another version may well have another shape; then the version is the reason.
 fn explain(bytes: &[u8], error: &rmp_serde::decode::Error) -> WireError {
-    match rmp_serde::from_slice::<Version>(bytes) {
+    match read(&mut &*bytes) {
         Ok(Version { schema }) if schema != SCHEMA => WireError::Schema(schema),
         _ => WireError::Shape(error.to_string()),
     }

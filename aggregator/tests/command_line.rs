@@ -1,0 +1,63 @@
+//! `plimsoll-aggregator` as it is started: which surroundings it bears, and what it refuses.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::process::Command;
+
+use plimsoll_aggregator::config::EXAMPLE;
+
+/// Exit code, standard output and standard error.
+type Outcome = (Option<i32>, String, String);
+
+fn run(arguments: &[&str], variables: &[(&str, OsString)]) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll-aggregator"));
+    let variables = variables.iter().map(|(name, value)| (name, value));
+    let output = command.args(arguments).envs(variables).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn what_others_put_into_the_environment_changes_nothing() {
+    let variables = [
+        ("SOMEBODY_ELSES", OsString::from_vec(b"\xff".to_vec())),
+        ("PLIMSOLL_AGGREGATOR_SERVICE_HOST", "10.0.0.7".into()),
+        ("PLIMSOLL_AGGREGATOR_SERVICE_PORT", "9900".into()),
+        ("PLIMSOLL_AGGREGATOR_PORT", "tcp://10.0.0.7:9900".into()),
+        ("PLIMSOLL_AGGREGATOR_PORT_9900_TCP", "tcp://10.0.0.7:9900".into()),
+        ("PLIMSOLL_AGGREGATOR_PORT_9900_TCP_PROTO", "tcp".into()),
+    ];
+    let (code, stdout, stderr) = run(&["--check-config"], &variables);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(!stdout.contains("set by environment"), "{stdout}");
+    let mistyped = [("PLIMSOLL_AGGREGATOR_HTTP_PORT", "9900".into())];
+    let (code, _, stderr) = run(&["--check-config"], &mistyped);
+    assert_eq!(code, Some(3));
+    assert!(stderr.contains("environment: unknown key \"http_port\""), "{stderr}");
+}
+
+#[test]
+fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
+    for (set, key) in [
+        ("bus.url=http://h", "bus.url"),
+        ("bus.credentials_file=absent.creds", "bus.credentials_file"),
+        ("log.filter=x=loud", "log.filter"),
+        ("budget=[{name='new'}]", "budget \"new\": operation"),
+    ] {
+        let checked = run(&["--set", set, "--check-config"], &[]);
+        assert_eq!(checked.0, Some(3), "{set}: {checked:?}");
+        assert!(checked.2.contains(key), "{key} is not in {}", checked.2);
+        assert_eq!(run(&["--set", set], &[]), checked);
+    }
+}
+
+#[test]
+fn the_printed_file_is_a_valid_configuration() {
+    let (code, stdout, stderr) = run(&["--print-config"], &[]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), EXAMPLE, ""));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), stdout).unwrap();
+    let (code, _, stderr) =
+        run(&["--check-config", "--config", file.path().to_str().unwrap()], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+}

@@ -1,0 +1,87 @@
+//! `plimsoll-node` as it is started: which surroundings it bears, and what it refuses.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::process::Command;
+
+use plimsoll_node::config::EXAMPLE;
+
+/// Exit code, standard output and standard error.
+type Outcome = (Option<i32>, String, String);
+
+fn run(arguments: &[&str], variables: &[(&str, OsString)]) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll-node"));
+    let variables = variables.iter().map(|(name, value)| (name, value));
+    let output = command.args(arguments).envs(variables).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn check(variables: &[(&str, OsString)]) -> Outcome {
+    run(&["--check-config"], variables)
+}
+
+#[test]
+fn a_variable_that_is_not_text_is_refused_only_if_it_is_ours() {
+    let strange = || OsString::from_vec(b"\xff".to_vec());
+    let (code, _, stderr) = check(&[("SOMEBODY_ELSES", strange())]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let (code, _, stderr) = check(&[("PLIMSOLL_NODE_NAME", strange())]);
+    let told = "plimsoll-node: environment: PLIMSOLL_NODE_NAME: is not UTF-8\n";
+    assert_eq!((code, stderr.as_str()), (Some(3), told));
+}
+
+#[test]
+fn links_to_a_service_of_the_same_name_are_passed_over() {
+    let address = "tcp://10.0.0.7:8125";
+    let (code, stdout, stderr) = check(&[
+        ("PLIMSOLL_NODE_SERVICE_HOST", "10.0.0.7".into()),
+        ("PLIMSOLL_NODE_SERVICE_PORT_STATSD", "8125".into()),
+        ("PLIMSOLL_NODE_PORT", address.into()),
+        ("PLIMSOLL_NODE_PORT_8125_UDP_ADDR", "10.0.0.7".into()),
+    ]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(!stdout.contains("set by environment"), "{stdout}");
+}
+
+#[test]
+fn text_that_looks_like_a_number_is_a_name_and_a_password() {
+    let (code, stdout, stderr) = check(&[
+        ("PLIMSOLL_NODE_NAME", "7".into()),
+        ("PLIMSOLL_NODE_BUS__USER", "true".into()),
+        ("PLIMSOLL_NODE_BUS__PASSWORD", "12345".into()),
+        ("PLIMSOLL_NODE_INTERVAL__LENGTH_MS", "500".into()),
+    ]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(stdout.contains("bus.password: set by environment"), "{stdout}");
+    assert!(!stdout.contains("12345"), "{stdout}");
+}
+
+#[test]
+fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
+    for (set, key) in [
+        ("bus.url=http://h", "bus.url"),
+        ("bus.url=", "bus.url"),
+        ("bus.credentials_file=absent.creds", "bus.credentials_file"),
+        ("bus.nkey_seed_file=absent.nk", "bus.nkey_seed_file"),
+        ("bus.user=u", "bus.password"),
+        ("log.filter=x=loud", "log.filter"),
+        ("outbox.bytes_max=1", "outbox.bytes_max"),
+    ] {
+        let checked = run(&["--set", set, "--check-config"], &[]);
+        assert_eq!(checked.0, Some(3), "{set}: {checked:?}");
+        assert!(checked.2.contains(key), "{key} is not in {}", checked.2);
+        assert_eq!(run(&["--set", set], &[]), checked);
+    }
+}
+
+#[test]
+fn the_printed_file_is_a_valid_configuration() {
+    let (code, stdout, stderr) = run(&["--print-config"], &[]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), EXAMPLE, ""));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), stdout).unwrap();
+    let (code, _, stderr) =
+        run(&["--check-config", "--config", file.path().to_str().unwrap()], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+}

@@ -1,0 +1,67 @@
+//! Variables that Kubernetes sets for every service of a namespace, whatever we are called.
+//!
+//! A service named `plimsoll-aggregator` gives each container `PLIMSOLL_AGGREGATOR_PORT` and a
+//! handful more. None of them is meant as a setting, and no setting looks like one.
+
+/// Whether a variable's name, behind our prefix, is such a link. `service` may go on behind the
+/// prefix too: `plimsoll-aggregator-metrics` gives `METRICS_SERVICE_HOST`.
+pub(crate) fn is_service_link(name: &str, value: &str) -> bool {
+    let words: Vec<&str> = name.split('_').collect();
+    (0..words.len()).any(|at| {
+        let (service, link) = words.split_at(at);
+        // An empty word is our own `__`, which stands between a section and its key.
+        !service.contains(&"") && is_link(link, service.is_empty() || value.contains("://"))
+    })
+}
+
+fn is_link(words: &[&str], is_port: bool) -> bool {
+    let number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    match words {
+        ["SERVICE", "HOST"] | ["SERVICE", "PORT", ..] => true,
+        ["PORT"] => is_port,
+        ["PORT", port, "TCP" | "UDP" | "SCTP", ..] => number(port),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_of_a_service_is_a_link() {
+        for name in [
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "SERVICE_PORT_HTTP",
+            "PORT",
+            "PORT_9900_TCP",
+            "PORT_9900_TCP_PROTO",
+            "PORT_9900_TCP_PORT",
+            "PORT_9900_TCP_ADDR",
+            "PORT_8125_UDP",
+            "METRICS_SERVICE_HOST",
+            "METRICS_PORT",
+            "METRICS_PORT_9900_TCP_ADDR",
+        ] {
+            assert!(is_service_link(name, "tcp://10.0.0.7:9900"), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_mistyped_key_is_none() {
+        for name in [
+            "HTTP_PORT",
+            "HTTP__PORT",
+            "PORTS",
+            "PORT_TCP",
+            "PORT_X_TCP",
+            "SERVICE",
+            "BUS__SERVICE_HOST",
+            "BUS__PORT_1_TCP",
+            "",
+        ] {
+            assert!(!is_service_link(name, "9900"), "{name}");
+        }
+    }
+}
