@@ -1,2 +1,13 @@
-//! Nothing but a place for the tests beside it: end-to-end runs on real parts, golden wire
-//! bytes, and `tidy`, which holds the whole tree against the house rules.
+//! What the end-to-end tests beside it stand on: probes, feeds and oracles for real processes.
+//!
+//! The mesh itself comes from `plimsoll-cli`, so that tests run what operators run. Nothing
+//! here reaches into a process: what a test knows, an operator could have seen too.
+
+pub mod feed;
+pub mod lone;
+pub mod noise;
+pub mod oracle;
+pub mod outcome;
+pub mod page;
+pub mod prometheus;
+pub mod publisher;

@@ -1,0 +1,153 @@
+//! One process of the mesh by itself, on ports of its own choice.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use plimsoll_cli::api::Api;
+use plimsoll_cli::child::{Child, until};
+use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
+
+use crate::outcome::program;
+
+const START_WAIT: Duration = Duration::from_secs(20);
+
+/// A node or an aggregator; killed when dropped.
+pub struct Lone {
+    /// Its pages.
+    pub api: Api,
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Lone {
+    /// A node of the mesh `local` with a UDP port and a Unix socket.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn node(name: &str, dir: &Path, broker: &str) -> Result<Self> {
+        let socket = dir.join(format!("{name}.sock"));
+        let mut command = program("plimsoll-node")?;
+        command
+            .args(["--name", name, "--mesh", "local", "--nats", broker])
+            .args(["--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--unix"])
+            .arg(&socket);
+        Self::started(Child::start(name, dir, command)?, socket).await
+    }
+
+    /// An aggregator of the mesh `local`.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn aggregator(dir: &Path, broker: &str) -> Result<Self> {
+        let mut command = program("plimsoll-aggregator")?;
+        command.args(["--mesh", "local", "--nats", broker, "--http", "127.0.0.1:0"]);
+        Self::started(Child::start("lone-aggregator", dir, command)?, PathBuf::new()).await
+    }
+
+    async fn started(child: Child, socket: PathBuf) -> Result<Self> {
+        let http = until("a process says where it listens", START_WAIT, async || {
+            logged(&child.log(), "http")
+        });
+        let http = http.await.with_context(|| child.log())?;
+        Ok(Self { api: Api::at(&http)?, child, socket })
+    }
+
+    /// The node's Unix socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The node's UDP port.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn udp(&self) -> Result<SocketAddr> {
+        let address = logged(&self.log(), "udp").context("no UDP address in the log")?;
+        Ok(address.parse()?)
+    }
+
+    /// Standard output and error so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.child.log()
+    }
+
+    /// True while the process runs.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn is_alive(&mut self) -> Result<bool> {
+        Ok(self.child.ended()?.is_none())
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        self.child.signal(signal);
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn end(&mut self, wait: Duration) -> Result<ExitStatus> {
+        self.child.wait(wait).await
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn terminate(&mut self, wait: Duration) -> Result<ExitStatus> {
+        self.child.terminate(wait).await
+    }
+}
+
+/// The value of a field of a log line, without its quotes.
+fn logged(log: &str, field: &str) -> Option<String> {
+    let (_, rest) = log.split_once(&format!(" {field}="))?;
+    let value = rest.split_whitespace().next()?;
+    Some(value.trim_matches('"').to_owned())
+}
+
+/// A node's row.
+///
+/// # Errors
+/// When there is none.
+pub fn node<'a>(summary: &'a Summary, name: &str) -> Result<&'a NodeRow> {
+    let row = summary.nodes.iter().find(|row| row.node == name);
+    row.with_context(|| format!("{name} is not in the summary"))
+}
+
+/// An operation's row of one node, or of the fleet when `scope` is empty.
+#[must_use]
+pub fn operation<'a>(
+    summary: &'a Summary,
+    scope: &str,
+    operation: &str,
+) -> Option<&'a OperationRow> {
+    let fits = |row: &&OperationRow| row.operation == operation && row.scope.node() == scope;
+    summary.operations.iter().find(fits)
+}
+
+/// Samples of an operation over the fleet.
+#[must_use]
+pub fn fleet_count(summary: &Summary, name: &str) -> u64 {
+    operation(summary, "", name).map_or(0, |row| row.total.count)
+}
+
+/// Polls an aggregator until its summary `fits`.
+///
+/// # Errors
+/// When none does in time.
+pub async fn summary_when(
+    api: &Api,
+    what: &str,
+    fits: impl Fn(&Summary) -> bool,
+) -> Result<Summary> {
+    until(what, START_WAIT, async || api.summary().await.ok().filter(|summary| fits(summary))).await
+}

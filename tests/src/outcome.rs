@@ -1,0 +1,170 @@
+//! A program run to its end, and what it said on the way.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use plimsoll_cli::child::until;
+use plimsoll_cli::stack::bin_dir;
+use plimsoll_schemas::clock::Deadline;
+
+/// How long a program that is no longer wanted may take to end its own children.
+const FAREWELL: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
+
+/// How a program ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// A program on its way; asked to end, then killed, when dropped.
+pub struct Running {
+    process: Child,
+    stdout: File,
+    stderr: File,
+}
+
+/// One of the mesh's own programs.
+///
+/// # Errors
+/// When they are not built.
+pub fn program(name: &str) -> Result<Command> {
+    Ok(Command::new(bin_dir()?.join(name)))
+}
+
+impl Running {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn start(mut command: Command) -> Result<Self> {
+        let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let named = format!("{:?} does not start", command.get_program());
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(stdout.try_clone()?)
+            .stderr(stderr.try_clone()?)
+            .spawn()
+            .context(named)?;
+        Ok(Self { process, stdout, stderr })
+    }
+
+    /// Sends a signal to this process alone.
+    pub fn signal(&self, signal: Signal) {
+        if let Ok(id) = i32::try_from(self.process.id()) {
+            let _ended_before = kill(Pid::from_raw(id), signal);
+        }
+    }
+
+    /// Waits for the program's end.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn end(mut self, wait: Duration) -> Result<Outcome> {
+        let mut status = None;
+        let deadline = Deadline::within(wait);
+        while status.is_none() && !deadline.has_passed() {
+            status = poll_status(&mut self.process).await?;
+        }
+        let (stdout, stderr) = (said(&mut self.stdout)?, said(&mut self.stderr)?);
+        let status = status.with_context(|| format!("no end within {wait:?}\n{stderr}"))?;
+        Ok(Outcome { code: status.code(), stdout, stderr })
+    }
+}
+
+async fn poll_status(process: &mut Child) -> Result<Option<std::process::ExitStatus>> {
+    let status = process.try_wait()?;
+    if status.is_none() {
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(status)
+}
+
+/// Parent and child share one position in the file, so reading begins by going back.
+fn said(file: &mut File) -> Result<String> {
+    use std::io::Seek;
+    let mut text = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGTERM);
+        let deadline = Deadline::within(FAREWELL);
+        while matches!(self.process.try_wait(), Ok(None)) && deadline.pause(POLL) {}
+        let _ended_before = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// When it does not start or does not end in time.
+pub async fn run(command: Command, wait: Duration) -> Result<Outcome> {
+    Running::start(command)?.end(wait).await
+}
+
+/// Processes whose command line names `dir`: id and command line.
+#[must_use]
+pub fn processes_naming(dir: &Path) -> Vec<(i32, String)> {
+    let ids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    ids.filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        line.contains(dir.to_str()?).then_some((id, line))
+    })
+    .collect()
+}
+
+/// Waits until no process names `dir` any more.
+///
+/// # Errors
+/// Names those that still do.
+pub async fn nobody_left(dir: &Path) -> Result<()> {
+    let gone = async || processes_naming(dir).is_empty().then_some(());
+    until("every process of the mesh has ended", FAREWELL, gone)
+        .await
+        .with_context(|| format!("left behind: {:?}", processes_naming(dir)))
+}
+
+/// A directory whose processes end with it, whatever happened to those who started them.
+pub struct Swept(tempfile::TempDir);
+
+impl Swept {
+    /// A new, empty directory.
+    ///
+    /// # Errors
+    /// When there is no room for one.
+    pub fn new() -> Result<Self> {
+        Ok(Self(tempfile::Builder::new().prefix("plimsoll-swept-").tempdir()?))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.0.path().to_owned()
+    }
+}
+
+impl Drop for Swept {
+    fn drop(&mut self) {
+        for (id, _) in processes_naming(self.0.path()) {
+            let _ended_before = kill(Pid::from_raw(id), Signal::SIGKILL);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A real Prometheus on the configuration that is shipped, with only addresses and pace changed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use plimsoll_cli::api::Api;
+use plimsoll_cli::child::{Child, free_port, until};
+use serde_json::Value;
+
+const START_WAIT: Duration = Duration::from_secs(30);
+
+/// A running Prometheus; killed when dropped.
+pub struct Prometheus {
+    api: Api,
+    child: Child,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes `aggregator` and `nodes` every second, below `dir`.
+    ///
+    /// # Errors
+    /// When there is none installed, the configuration does not look as expected, or it does
+    /// not become ready.
+    pub async fn start(dir: &Path, aggregator: &Api, nodes: &[&Api]) -> Result<Self> {
+        let config = dir.join("prometheus.yml");
+        std::fs::write(&config, configuration(aggregator, nodes)?)?;
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let mut command = Command::new("prometheus");
+        command
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.join("prometheus").display()))
+            .arg(format!("--web.listen-address={address}"));
+        let started = Child::start("prometheus", dir, command);
+        let child = started.context("on Debian or Ubuntu: apt-get install prometheus")?;
+        let api = Api::at(&address)?;
+        let ready = async || api.get("/-/ready").await.ok();
+        until("Prometheus is ready", START_WAIT, ready).await.with_context(|| child.log_tail())?;
+        Ok(Self { api, child })
+    }
+
+    /// The only value of an instant query; `None` while there is none.
+    ///
+    /// # Errors
+    /// When there is no answer, or several values.
+    pub async fn value(&self, query: &str) -> Result<Option<f64>> {
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let answer = self.get(&format!("/api/v1/query?query={encoded}")).await?;
+        let rows = answer["data"]["result"].as_array().context("no result")?;
+        ensure!(rows.len() <= 1, "{query} has several values: {rows:?}");
+        let value = rows.first().and_then(|row| row["value"][1].as_str());
+        Ok(value.and_then(|value| value.parse().ok()))
+    }
+
+    /// Waits until an instant query has this value.
+    ///
+    /// # Errors
+    /// When it has not in time; tells what it had.
+    pub async fn until_value(&self, query: &str, wanted: f64) -> Result<()> {
+        let what = format!("{query} is {wanted}");
+        let reached = until(&what, START_WAIT, async || {
+            self.value(query).await.ok().flatten().filter(|value| *value == wanted)
+        });
+        let reached = reached.await.map(drop);
+        match reached {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.context(format!("it is {:?}", self.value(query).await))),
+        }
+    }
+
+    /// All rules, alerting and recording.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn rules(&self) -> Result<Vec<Value>> {
+        let answer = self.get("/api/v1/rules").await?;
+        let groups = answer["data"]["groups"].as_array().context("no groups")?;
+        let rules = groups.iter().filter_map(|group| group["rules"].as_array());
+        Ok(rules.flatten().cloned().collect())
+    }
+
+    async fn get(&self, path: &str) -> Result<Value> {
+        let text = self.api.get(path).await.with_context(|| self.child.log_tail())?;
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+/// The shipped configuration with other addresses, a faster pace, and its rules by full path.
+fn configuration(aggregator: &Api, nodes: &[&Api]) -> Result<String> {
+    let address = |api: &&Api| format!("\"{}\"", api.url().trim_start_matches("http://"));
+    let nodes: Vec<String> = nodes.iter().map(address).collect();
+    let shipped = shipped_dir().join("prometheus.yml");
+    let mut text = std::fs::read_to_string(&shipped)?;
+    let rules = format!("{}/rules/*.yml", shipped_dir().display());
+    for (from, to) in [
+        ("\"127.0.0.1:9900\"", address(&aggregator)),
+        ("\"127.0.0.1:9901\"", nodes.join(", ")),
+        ("scrape_interval: 5s", "scrape_interval: 1s".to_owned()),
+        ("evaluation_interval: 5s", "evaluation_interval: 1s".to_owned()),
+        ("rules/*.yml", rules),
+    ] {
+        ensure!(text.contains(from), "{} holds no {from}", shipped.display());
+        text = text.replace(from, &to);
+    }
+    Ok(text)
+}
+
+fn shipped_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/prometheus")
+}

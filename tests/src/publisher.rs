@@ -1,0 +1,70 @@
+//! Someone with access to the broker who is no node: publishes what a test hands over.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Outgoing};
+use plimsoll_schemas::ids::MeshName;
+use tokio::time::timeout;
+
+const WAIT: Duration = Duration::from_secs(20);
+
+/// A connection to the broker.
+pub struct Publisher {
+    bus: Bus,
+    events: BusEvents,
+    sent: u64,
+}
+
+impl Publisher {
+    /// Connects to the broker of the mesh `local`.
+    ///
+    /// # Errors
+    /// When there is no connection in time.
+    pub async fn connect(url: String) -> Result<Self> {
+        let mesh = MeshName::new("local")?;
+        let credentials = Credentials::None;
+        let config = BusConfig { url, connection_name: "publisher".to_owned(), mesh, credentials };
+        let (bus, events) = Bus::connect(config)?;
+        let mut publisher = Self { bus, events, sent: 0 };
+        publisher.heard(|event| matches!(event, BusEvent::Connected { .. })).await?;
+        Ok(publisher)
+    }
+
+    async fn heard(&mut self, fits: impl Fn(&BusEvent) -> bool) -> Result<BusEvent> {
+        let found = timeout(WAIT, async {
+            loop {
+                let event = self.events.next().await.context("the connection ended")?;
+                if fits(&event) {
+                    return Ok(event);
+                }
+            }
+        });
+        found.await.context("the broker says nothing")?
+    }
+
+    /// Publishes one message and waits until a stream keeps it.
+    ///
+    /// # Errors
+    /// When the broker does not take it.
+    pub async fn publish(&mut self, subject: &str, payload: Vec<u8>) -> Result<()> {
+        self.sent += 1;
+        let token = self.sent;
+        let message_id = format!("publisher-{token}");
+        let payload = Bytes::from(payload);
+        let outgoing = Outgoing { token, subject: subject.to_owned(), message_id, payload };
+        if self.bus.try_publish(outgoing).is_err() {
+            bail!("the queue is full although every message is waited for");
+        }
+        let answer = self.heard(|event| match event {
+            BusEvent::Acknowledged { token: heard, .. }
+            | BusEvent::Refused { token: heard, .. } => *heard == token,
+            _ => false,
+        });
+        match answer.await? {
+            BusEvent::Acknowledged { .. } => Ok(()),
+            other => bail!("{subject}: {other:?}"),
+        }
+    }
+}
