@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Outgoing, Refusal};
+use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
@@ -29,6 +30,8 @@ use crate::io::http::{self, Query, Readiness};
 const VIEW_AGE_MAX: Duration = Duration::from_millis(100);
 /// Wait on the way out for notices that are still to be acknowledged.
 const NOTICE_WAIT: Duration = Duration::from_secs(2);
+/// Wait for the connection to close after that.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Why an aggregator did not run.
 #[derive(Debug)]
@@ -53,6 +56,9 @@ struct Driver {
     delivery: Option<Delivery>,
     /// True while a connected broker does not answer.
     silent: bool,
+    /// The broker's address without secrets, for the log.
+    url: String,
+    absence: Absence,
     view: Option<(Mono, Arc<View>)>,
     was_ready: bool,
     /// Set once the aggregator is leaving: when it stops waiting.
@@ -68,7 +74,10 @@ pub async fn run(config: &Config, budgets: Vec<Budget>) -> Result<Exit, StartErr
     let mut driver = Driver::start(config, budgets).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
-    driver.bus.close().await;
+    // A broker that does not answer is owed nothing: what counts is in its streams.
+    if tokio::time::timeout(CLOSE_WAIT, driver.bus.close()).await.is_err() {
+        tracing::warn!("broker connection not closed in time");
+    }
     tracing::info!("aggregator ended");
     Ok(Exit::Success)
 }
@@ -80,6 +89,7 @@ impl Driver {
             .bus
             .to_config(&config.mesh, "plimsoll-aggregator")
             .map_err(fail(Exit::Configuration))?;
+        let url = bus_config.url_without_secrets();
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let (routes, queries) = http::routes(&budgets);
         let server = Server::start("http.address", config.http.address, routes)
@@ -89,6 +99,8 @@ impl Driver {
             .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
         let clock = Clock::start();
         Ok(Self {
+            url,
+            absence: Absence::since(clock.now().mono),
             core: Core::new(config.mesh.clone(), budgets, clock.now()),
             clock,
             emergency: bus.cursor(Lane::Emergency, 1),
@@ -123,6 +135,7 @@ impl Driver {
         self.core.on_deadline(now);
         self.send_notices(now);
         self.tell_readiness();
+        self.tell_absence(now.mono);
         !self.is_done(now)
     }
 
@@ -262,6 +275,21 @@ impl Driver {
                 // It is due again when its acknowledgement is overdue.
                 return;
             }
+        }
+    }
+
+    fn tell_absence(&mut self, now: Mono) {
+        match self.delivery {
+            Some(_) if !self.silent => self.absence.on_present(),
+            _ => self.absence.on_absent(now),
+        }
+        if let Some(away) = self.absence.on_deadline(now) {
+            let (url, away_s) = (&self.url, away.as_secs());
+            tracing::warn!(
+                url,
+                away_s,
+                "broker is away; check bus.url, its credentials, and the broker"
+            );
         }
     }
 

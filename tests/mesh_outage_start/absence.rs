@@ -48,6 +48,10 @@ async fn what_was_sent_before_the_broker_came_is_counted_exactly() {
         let (status, told) = answer(&process.api, "/readyz").await.unwrap();
         assert!(status == 503 && told.contains(reason), "{status}: {told}");
     }
+    for process in [&sidecar, &aggregator] {
+        let told = async || process.log().contains("broker is away").then_some(());
+        until("a process says so", WAIT, told).await.unwrap();
+    }
     broker.restart().await.unwrap();
     for process in [&sidecar, &aggregator] {
         let ready = async || process.api.is_ready().await.then_some(());
