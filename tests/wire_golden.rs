@@ -19,7 +19,8 @@ use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
 /// Every message of the version; names are only ever added.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
+    "bus_coalesced",
     "bus_disconnected",
     "bus_rejected",
     "hardware_states",

@@ -62,6 +62,33 @@ pub mod node {
     pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
     /// Bytes held until the broker has acknowledged them.
     pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+    /// Messages held from which on new ones go by the emergency lane.
+    pub const REROUTE_MESSAGES: usize = 4_000;
+    /// Messages held at which dropping, rerouting and conservative mode end.
+    pub const LEAVE_MESSAGES: usize = 1_000;
+    /// Longest time in which only the emergency lane is sent.
+    pub const CONSERVATIVE_MAX: Duration = Duration::from_secs(60);
+    /// Messages held above which neighbours that were never sent are merged. Below
+    /// [`LEAVE_MESSAGES`], so that an outage alone never leads to rerouting.
+    pub const COALESCE_MESSAGES: usize = 512;
+    /// Bytes held above which neighbours that were never sent are merged.
+    pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
+    /// Bytes of a merged message, at most and without its header; leaves room below
+    /// [`super::wire::MESSAGE_BYTES_MAX`].
+    pub const COALESCED_BYTES_MAX: usize = 480 * 1024;
+    /// Messages a minute in the emergency lane.
+    pub const EMERGENCY_PER_MINUTE: u32 = 120;
+    /// Messages that the emergency lane takes at once after a rest.
+    pub const EMERGENCY_BURST: u32 = 20;
+    /// Of those, messages that only critical ones may be.
+    pub const EMERGENCY_RESERVED: u32 = 5;
+    /// Failures in a row after which the breaker opens.
+    pub const BREAKER_FAILURES: u32 = 3;
+    /// Time for which an open breaker lets nothing pass; also the rest of a message that was
+    /// tried [`ATTEMPTS_IN_A_ROW_MAX`] times.
+    pub const BREAKER_OPEN: Duration = Duration::from_secs(30);
+    /// Attempts in a row for one message before it rests and lets others pass.
+    pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
     /// Messages sent and not yet acknowledged.
     pub const IN_FLIGHT_MAX: usize = 64;
     /// Wait for one acknowledgement before the same bytes are sent again.
@@ -185,6 +212,8 @@ pub mod aggregator {
     pub const NOTICES_MAX: usize = 1_024;
     /// Budgets in one configuration.
     pub const BUDGETS_MAX: usize = 256;
+    /// Messages of the emergency lane in a row before one of the normal lane has its turn.
+    pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
     /// Time between two evaluations of all budgets.
     pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a node counts as silent.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Bus, Hardware, Header, Latency, SCHEMA, Snapshot, Totals, WireError};
+use super::{Body, Bus, Hardware, Header, Latency, SCHEMA, Snapshot, Totals, WireError, is_zero};
 use crate::hardware::SensorState;
 use crate::histogram::codec::{self, Encoder};
 use crate::histogram::{ExactFigures, Histogram};
@@ -73,11 +73,6 @@ struct NumberEntry {
     #[serde(default)]
     labels: Labels,
     value: f64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// The upper and the lower 64 bits.

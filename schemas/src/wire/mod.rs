@@ -123,7 +123,8 @@ pub struct Hardware {
 }
 
 /// How the node's messages fare on their way to the broker. Counters run from the start of
-/// the incarnation and count messages: `attempted = published + dropped + refused + held`.
+/// the incarnation and count messages:
+/// `attempted = published + dropped + refused + coalesced + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bus {
@@ -151,4 +152,18 @@ pub struct Bus {
     pub round_trip_ns: Option<u64>,
     /// Input that the node refused, by reason.
     pub rejected: BTreeMap<LossReason, u64>,
+    /// Messages merged into a neighbour, or superseded by a newer one, before they were sent.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub coalesced: u64,
+    /// Messages that had to wait for a token of the emergency lane.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rate_limited: u64,
+    /// 0 closed, 1 half-open, 2 open; absent when the node has no breaker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker_state: Option<u8>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
