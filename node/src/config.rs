@@ -10,8 +10,12 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::node as limits;
 use serde::{Deserialize, Deserializer};
 
-use crate::core::Bounds;
+use crate::core::bounds::Bounds;
 use crate::io::hardware::HardwareConfig;
+
+mod delivery;
+
+pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../node.toml");
@@ -34,6 +38,10 @@ pub struct Config {
     pub interval: Interval,
     /// How much is held while the broker is away.
     pub outbox: OutboxSettings,
+    /// How much the emergency lane takes.
+    pub emergency: EmergencySettings,
+    /// When sending stops for a while.
+    pub breaker: BreakerSettings,
     /// Which sensors are read.
     pub hardware: HardwareConfig,
     /// How it logs.
@@ -72,16 +80,6 @@ pub struct Interval {
     pub series_max: usize,
 }
 
-/// The `[outbox]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct OutboxSettings {
-    /// Messages held until the broker has acknowledged them.
-    pub messages_max: usize,
-    /// Their bytes.
-    pub bytes_max: usize,
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -92,6 +90,8 @@ impl Default for Config {
             http: Http::default(),
             interval: Interval::default(),
             outbox: OutboxSettings::default(),
+            emergency: EmergencySettings::default(),
+            breaker: BreakerSettings::default(),
             hardware: HardwareConfig::default(),
             log: LogSettings::default(),
         }
@@ -114,12 +114,6 @@ impl Default for Interval {
     fn default() -> Self {
         let length_ms = limits::INTERVAL.as_secs() * 1_000;
         Self { length_ms, series_max: limits::SERIES_MAX }
-    }
-}
-
-impl Default for OutboxSettings {
-    fn default() -> Self {
-        Self { messages_max: limits::OUTBOX_MESSAGES_MAX, bytes_max: limits::OUTBOX_BYTES_MAX }
     }
 }
 
@@ -158,13 +152,9 @@ impl Config {
                 "interval.series_max must lie between 1 and 100000",
                 (1..=100_000).contains(&self.interval.series_max),
             ),
-            ("outbox.messages_max must be at least 1", self.outbox.messages_max >= 1),
-            (
-                "outbox.bytes_max must be at least 1048576, so that any message fits",
-                self.outbox.bytes_max >= 1_048_576,
-            ),
         ];
-        match ranges.into_iter().find(|(_, right)| !right) {
+        let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
+        match ranges.into_iter().chain(delivery).find(|(_, right)| !right) {
             Some((problem, _)) => Err(problem.to_owned()),
             None => Ok(()),
         }
@@ -188,8 +178,7 @@ impl Config {
         Bounds {
             interval: Duration::from_millis(self.interval.length_ms),
             series_max: self.interval.series_max,
-            outbox_messages_max: self.outbox.messages_max,
-            outbox_bytes_max: self.outbox.bytes_max,
+            outbox: delivery::bounds(&self.outbox, &self.emergency, &self.breaker),
         }
     }
 }
@@ -211,6 +200,7 @@ mod tests {
         let config = read("").unwrap();
         assert_eq!(config.listen.udp.unwrap().to_string(), "127.0.0.1:8125");
         assert_eq!(config.bounds().interval, Duration::from_secs(1));
+        assert_eq!(config.bounds(), Bounds::default());
         assert!(config.node_name().is_ok());
     }
 
@@ -223,6 +213,14 @@ mod tests {
             ("[interval]\nlength_ms = 5", "interval.length_ms"),
             ("[interval]\nseries_max = 0", "interval.series_max"),
             ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
+            ("[outbox]\nmessages_max = 3999", "outbox.reroute_messages"),
+            ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),
+            ("[outbox]\nconservative_seconds = 0", "outbox.conservative_seconds"),
+            ("[outbox]\ncoalesce_messages = 0", "outbox.coalesce_messages"),
+            ("[emergency]\nper_minute = 0", "emergency.per_minute"),
+            ("[emergency]\nburst = 5", "emergency.burst"),
+            ("[breaker]\nfailures = 0", "breaker.failures"),
+            ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
             ("[log]\nformat = 'xml'", "log.format"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),

@@ -254,18 +254,18 @@ impl Driver {
         self.core.on_signal(now, signal);
     }
 
-    /// What no broker can take is given up; anything else may pass.
+    /// What no broker can take is given up; anything else may pass. Only what the broker itself
+    /// said counts against it: a message that never left us says nothing about it.
     fn on_refused(&mut self, seq: Seq, reason: &Refusal) -> Signal {
         if !std::mem::replace(&mut self.complained, true) {
             tracing::warn!(%seq, %reason, "broker did not take a message");
         }
         match reason {
             Refusal::TooLarge | Refusal::Malformed => Signal::Refused(seq),
-            Refusal::HandOver
-            | Refusal::NoResponders
-            | Refusal::Rejected { .. }
-            | Refusal::Unreadable
-            | Refusal::Closed => Signal::Deferred(seq),
+            Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
+                Signal::Declined(seq)
+            }
+            Refusal::HandOver | Refusal::Closed => Signal::Deferred(seq),
         }
     }
 

@@ -1,31 +1,40 @@
 //! The node's decisions, without clock, socket or task: events in, messages to publish out.
 //!
 //! A sample's way: [`dogstatsd`] reads a line, [`interval`] finds its series and counts it, the
-//! interval closes into snapshots, [`outbox`] holds each until the broker has acknowledged it.
+//! interval closes into a [`draft`], [`outbox`] holds each until the broker has acknowledged it.
 //! [`Core`] joins the four and keeps the ledger; the driver feeds it and carries out what it asks.
 //! [`departure`] bounds the way out.
 
+pub mod bounds;
+pub mod breaker;
 pub mod departure;
 pub mod dogstatsd;
+pub mod draft;
+pub mod flight;
 pub mod interval;
 mod labels;
 pub mod outbox;
 mod places;
+pub mod pressure;
+pub mod queue;
 mod seal;
+pub mod tokens;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
 use plimsoll_schemas::limits::node as limits;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::wire::{Bus, Totals};
 
+use bounds::Bounds;
+use breaker::BreakerState;
 use dogstatsd::Reject;
 use interval::Interval;
 use outbox::{Outbox, Publish};
+use seal::Sealer;
 
 /// What a core must know to begin.
 #[derive(Clone, Debug)]
@@ -34,30 +43,6 @@ pub struct Identity {
     pub mesh: MeshName,
     /// Its own name.
     pub node: NodeName,
-}
-
-/// The bounds that a configuration may move.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Length of an interval.
-    pub interval: Duration,
-    /// Series in one interval.
-    pub series_max: usize,
-    /// Messages in the outbox.
-    pub outbox_messages_max: usize,
-    /// Bytes in the outbox.
-    pub outbox_bytes_max: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            interval: limits::INTERVAL,
-            series_max: limits::SERIES_MAX,
-            outbox_messages_max: limits::OUTBOX_MESSAGES_MAX,
-            outbox_bytes_max: limits::OUTBOX_BYTES_MAX,
-        }
-    }
 }
 
 /// What the connection to the broker has to say.
@@ -73,8 +58,10 @@ pub enum Signal {
     RoundTrip(Duration),
     /// The broker has this message.
     Acknowledged(Seq),
-    /// The broker did not take this message now; it may later.
+    /// This message did not get as far as the broker; it may later.
     Deferred(Seq),
+    /// The broker did not take this message now; it may later.
+    Declined(Seq),
     /// The broker will never take this message.
     Refused(Seq),
 }
@@ -100,16 +87,13 @@ pub struct Intake {
 
 /// A node's whole state.
 pub struct Core {
-    identity: Identity,
-    incarnation: Incarnation,
-    bounds: Bounds,
+    sealer: Sealer,
+    length: Duration,
     intake: Intake,
     interval: Interval,
     interval_ends: Mono,
     hardware: Vec<Reading>,
     outbox: Outbox,
-    encoder: Encoder,
-    next_seq: Seq,
     totals: Totals,
     connections: u64,
     /// True while there is a connection on which the broker is silent.
@@ -124,16 +108,13 @@ impl Core {
     #[must_use]
     pub fn new(identity: Identity, bounds: Bounds, now: Now) -> Self {
         Self {
-            identity,
-            incarnation: Incarnation(now.wall.0.max(1)),
+            sealer: Sealer::new(identity, Incarnation(now.wall.0.max(1))),
+            length: bounds.interval,
             intake: Intake::default(),
             interval: Interval::new(now, bounds.series_max),
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
-            outbox: Outbox::new(bounds.outbox_messages_max, bounds.outbox_bytes_max),
-            bounds,
-            encoder: Encoder::default(),
-            next_seq: Seq(1),
+            outbox: Outbox::new(bounds.outbox),
             totals: Totals::default(),
             connections: 0,
             stalled: false,
@@ -199,6 +180,7 @@ impl Core {
             Signal::RoundTrip(span) => self.on_round_trip(span),
             Signal::Acknowledged(seq) => self.on_acknowledged(now, seq),
             Signal::Deferred(seq) => self.outbox.on_deferred(now.mono, seq),
+            Signal::Declined(seq) => self.outbox.on_declined(now.mono, seq),
             Signal::Refused(seq) => {
                 if let Some(samples) = self.outbox.on_refused(seq) {
                     self.lose(seal::REFUSED, samples);
@@ -238,10 +220,10 @@ impl Core {
         self.outbox.on_deadline(now.mono);
         if now.mono >= self.interval_ends && !self.leaving {
             self.seal(now, false);
-            let next = self.interval_ends.plus(self.bounds.interval);
+            let next = self.interval_ends.plus(self.length);
             // One that has passed as well was merged into the interval just sealed.
             let late = next <= now.mono;
-            self.interval_ends = if late { now.mono.plus(self.bounds.interval) } else { next };
+            self.interval_ends = if late { now.mono.plus(self.length) } else { next };
         }
     }
 
@@ -249,6 +231,7 @@ impl Core {
     pub fn on_leave(&mut self, now: Now) {
         if !self.leaving {
             self.seal(now, true);
+            self.outbox.on_leave();
             self.leaving = true;
         }
     }
@@ -262,7 +245,9 @@ impl Core {
 
     /// The next message to hand to the broker, if one may be sent now.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
-        self.outbox.next_publish(now.mono)
+        let Self { outbox, sealer, totals, .. } = self;
+        let seal = |seq, lane, draft| sealer.seal(&totals.lost, seq, lane, draft);
+        outbox.next_publish(now.mono, seal)
     }
 
     /// Takes back a message that could not even be handed over.
@@ -304,6 +289,10 @@ impl Core {
             in_flight: self.outbox.in_flight(),
             series: self.interval.len(),
             connected: self.outbox.is_connected(),
+            breaker: self.outbox.breaker(),
+            rerouting: self.outbox.pressure().is_rerouting(),
+            dropping: self.outbox.pressure().is_dropping(),
+            conservative: self.outbox.pressure().is_conservative(),
             bus: self.bus_account(),
         }
     }
@@ -334,6 +323,14 @@ pub struct Status {
     pub series: usize,
     /// Whether messages can be sent.
     pub connected: bool,
+    /// Where the breaker stands.
+    pub breaker: BreakerState,
+    /// True while new messages go by the emergency lane.
+    pub rerouting: bool,
+    /// True while new messages are dropped.
+    pub dropping: bool,
+    /// True while only the emergency lane is sent.
+    pub conservative: bool,
     /// Messages, as the node tells the aggregator.
     pub bus: Bus,
 }

@@ -1,48 +1,52 @@
 //! Messages that the broker has not acknowledged yet: bounded, in order, nothing forgotten.
 //!
-//! A message is waiting or in flight. It leaves only by an acknowledgement, or by being refused
-//! for good, which the caller accounts for in samples. When the outbox is full a new message
-//! does not get in; what is inside is never pushed out, because it may already be at the broker.
+//! A message begins as a draft. It gets its seq and its bytes when it is first handed out, and
+//! keeps both: whatever is sent again is the same message. It leaves by an acknowledgement or by
+//! being refused for good. Under pressure drafts are merged ([`queue`](super::queue)), then new
+//! ones go by the emergency lane, and only then are dropped ([`pressure`](super::pressure)).
+//! What is inside is never pushed out, because it may already be at the broker.
+//!
+//! Messages: `attempted = published + dropped + refused + coalesced + held`, at every moment.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use bytes::Bytes;
 use plimsoll_schemas::ids::Seq;
-use plimsoll_schemas::limits::node::{ACK_WAIT, IN_FLIGHT_MAX, RETRY_PAUSE};
+use plimsoll_schemas::limits::node::{IN_FLIGHT_MAX, RETRY_PAUSE};
+use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::Bus;
 
-/// One message for the broker. Sent again, it is the same bytes under the same seq.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Publish {
-    /// Its number; what an acknowledgement names.
-    pub seq: Seq,
-    /// Where it goes.
-    pub subject: String,
-    /// What the broker recognises a repetition by.
-    pub message_id: String,
-    /// The encoded snapshot.
-    pub payload: Bytes,
-}
+use super::bounds::OutboxBounds;
+use super::breaker::{Breaker, BreakerState};
+use super::draft::Draft;
+pub use super::flight::Publish;
+use super::flight::{Flight, Sent};
+use super::pressure::{Admission, Pressure};
+use super::queue::Queue;
+use super::tokens::TokenBucket;
 
-struct Held {
-    publish: Publish,
-    samples: u64,
-    enqueued: Mono,
-    attempts: u32,
+/// What may be sent next.
+#[derive(Clone, Copy)]
+enum Pick {
+    Again(Seq),
+    Draft,
+    Farewell,
 }
 
 /// The outbox.
 pub struct Outbox {
-    messages_max: usize,
-    bytes_max: usize,
-    held: BTreeMap<Seq, Held>,
-    waiting: BTreeSet<Seq>,
-    /// Sent at this time and not yet acknowledged.
-    in_flight: BTreeMap<Seq, Mono>,
-    bytes: usize,
+    bounds: OutboxBounds,
+    normal: Queue,
+    emergency: Queue,
+    /// Waits until nothing else does, so that it has the highest seq.
+    farewell: Option<(Lane, Draft)>,
+    flight: Flight,
+    next_seq: Seq,
+    pressure: Pressure,
+    tokens: TokenBucket,
+    /// When the emergency lane has a token again, while it has none.
+    token_at: Option<Mono>,
+    breaker: Breaker,
     connected: bool,
-    resume_at: Mono,
+    resume_at: Option<Mono>,
     depth_max: usize,
     account: Bus,
 }
@@ -50,112 +54,230 @@ pub struct Outbox {
 impl Outbox {
     /// An empty outbox that waits for its first connection.
     #[must_use]
-    pub fn new(messages_max: usize, bytes_max: usize) -> Self {
+    pub fn new(bounds: OutboxBounds) -> Self {
         Self {
-            messages_max,
-            bytes_max,
-            held: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            in_flight: BTreeMap::new(),
-            bytes: 0,
+            normal: Queue::default(),
+            emergency: Queue::default(),
+            farewell: None,
+            flight: Flight::default(),
+            next_seq: Seq(1),
+            pressure: Pressure::new(bounds.marks),
+            tokens: TokenBucket::new(
+                bounds.emergency_per_minute,
+                bounds.emergency_burst,
+                bounds.emergency_reserved,
+            ),
+            token_at: None,
+            breaker: Breaker::new(bounds.breaker_failures, bounds.breaker_open),
             connected: false,
-            resume_at: Mono(0),
+            resume_at: None,
             depth_max: 0,
             account: Bus::default(),
+            bounds,
         }
     }
 
-    /// Whether a message of `bytes` still fits; if not, it counts as dropped.
-    #[must_use]
-    pub fn admit(&mut self, bytes: usize) -> bool {
+    /// Takes a new message, or counts it as dropped and gives it back.
+    ///
+    /// # Errors
+    /// When there is no room for it; its samples are the caller's to account for. The farewell
+    /// carries none and always has a place.
+    pub fn try_push(&mut self, now: Mono, draft: Draft) -> Result<(), Box<Draft>> {
         self.account.attempted += 1;
-        let fits = self.held.len() < self.messages_max && self.bytes + bytes <= self.bytes_max;
-        if !fits {
+        let admission = self.pressure.admit(now, self.depth());
+        let calm = admission == Admission::Normal;
+        let lane = if calm { Lane::Normal } else { Lane::Emergency };
+        if draft.last && self.farewell.is_none() {
+            self.farewell = Some((lane, draft));
+        } else if let Err(draft) = self.try_enqueue(admission, lane, draft) {
             self.account.dropped += 1;
+            return Err(draft);
         }
-        fits
+        self.coalesce();
+        self.depth_max = self.depth_max.max(self.depth());
+        Ok(())
     }
 
-    /// Lets the last message of all in, full or not: it tells what was lost, and that silence
-    /// after it is no fault.
-    pub fn admit_last(&mut self) {
-        self.account.attempted += 1;
+    fn try_enqueue(
+        &mut self,
+        admission: Admission,
+        lane: Lane,
+        draft: Draft,
+    ) -> Result<(), Box<Draft>> {
+        if admission == Admission::Drop {
+            return Err(Box::new(draft));
+        }
+        if self.bytes() + draft.bytes() <= self.bounds.bytes_max {
+            self.queue(lane).push(draft);
+            return Ok(());
+        }
+        let others = self.bytes() - self.queue(lane).bytes();
+        let room = self.bounds.bytes_max.saturating_sub(others);
+        self.queue(lane).try_join_newest(draft, room)?;
+        self.account.coalesced += 1;
+        Ok(())
     }
 
-    /// Takes a message that was admitted.
-    pub fn push(&mut self, now: Mono, publish: Publish, samples: u64) {
-        self.bytes += publish.payload.len();
-        self.waiting.insert(publish.seq);
-        let seq = publish.seq;
-        let held = Held { publish, samples, enqueued: now, attempts: 0 };
-        self.held.insert(seq, held);
-        self.depth_max = self.depth_max.max(self.held.len());
+    fn coalesce(&mut self) {
+        let bounds = (self.bounds.coalesce_messages, self.bounds.coalesce_bytes);
+        while self.depth() > bounds.0 || self.bytes() > bounds.1 {
+            if !(self.normal.coalesce() || self.emergency.coalesce()) {
+                break;
+            }
+            self.account.coalesced += 1;
+        }
+        self.pressure.on_depth(self.depth());
     }
 
-    /// The oldest waiting message, now in flight; `None` while there is no connection, a pause
-    /// is running, or enough is in flight.
-    pub fn next_publish(&mut self, now: Mono) -> Option<Publish> {
-        if !self.connected || now < self.resume_at || self.in_flight.len() >= IN_FLIGHT_MAX {
+    /// The next message, now in flight; `None` while there is no connection, a pause is running,
+    /// the breaker is not closed, or enough is in flight. The emergency lane goes first, as far
+    /// as its tokens reach; what was sent before goes before what was not. A draft is made a
+    /// message by `seal`.
+    pub fn next_publish(
+        &mut self,
+        now: Mono,
+        seal: impl FnOnce(Seq, Lane, Draft) -> Publish,
+    ) -> Option<Publish> {
+        let full = self.flight.in_flight() >= IN_FLIGHT_MAX;
+        let paused = self.resume_at.is_some_and(|resume_at| now < resume_at);
+        if !self.connected || paused || full || !self.breaker.lets_pass() {
             return None;
         }
-        let seq = self.waiting.pop_first()?;
-        let held = self.held.get_mut(&seq)?;
-        held.attempts += 1;
-        self.account.retried += u64::from(held.attempts > 1);
-        self.in_flight.insert(seq, now);
-        Some(held.publish.clone())
+        let (lane, pick) = self.pick(now)?;
+        let publish = match pick {
+            Pick::Again(seq) => {
+                let (publish, was_before) = self.flight.send_again(now, seq)?;
+                self.account.retried += u64::from(was_before);
+                publish
+            }
+            Pick::Draft => {
+                let draft = self.queue(lane).pop()?;
+                self.send_first(now, lane, draft, seal)
+            }
+            Pick::Farewell => {
+                let (lane, draft) = self.farewell.take()?;
+                self.send_first(now, lane, draft, seal)
+            }
+        };
+        self.breaker.on_sent(publish.seq);
+        Some(publish)
+    }
+
+    fn pick(&mut self, now: Mono) -> Option<(Lane, Pick)> {
+        if let Some((pick, critical)) = self.candidate(Lane::Emergency) {
+            match self.tokens.try_take(now, critical) {
+                Ok(()) => return Some((Lane::Emergency, pick)),
+                Err(at) => self.token_at = Some(at),
+            }
+            let first_time = matches!(pick, Pick::Draft) && self.emergency.limit_front();
+            self.account.rate_limited += u64::from(first_time);
+        }
+        if self.pressure.is_conservative() {
+            return None;
+        }
+        self.candidate(Lane::Normal).map(|(pick, _)| (Lane::Normal, pick))
+    }
+
+    /// What one lane would send next, and whether it is critical.
+    fn candidate(&self, lane: Lane) -> Option<(Pick, bool)> {
+        let queue = match lane {
+            Lane::Normal => &self.normal,
+            Lane::Emergency => &self.emergency,
+        };
+        if let Some(seq) = self.flight.waiting(lane) {
+            return Some((Pick::Again(seq), false));
+        }
+        if let Some(draft) = queue.front() {
+            return Some((Pick::Draft, draft.is_critical()));
+        }
+        let alone = self.normal.messages() + self.emergency.messages() == 0;
+        let farewell = self.farewell.as_ref().filter(|(wanted, _)| alone && *wanted == lane);
+        farewell.map(|(_, draft)| (Pick::Farewell, draft.is_critical()))
+    }
+
+    fn send_first(
+        &mut self,
+        now: Mono,
+        lane: Lane,
+        draft: Draft,
+        seal: impl FnOnce(Seq, Lane, Draft) -> Publish,
+    ) -> Publish {
+        let (samples, enqueued) = (draft.samples(), draft.enqueued);
+        let publish = seal(self.next_seq, lane, draft);
+        self.next_seq = Seq(self.next_seq.0 + 1);
+        self.account.rerouted += u64::from(lane == Lane::Emergency);
+        let sent = Sent::new(publish.clone(), lane, samples, enqueued);
+        self.flight.send_first(now, sent);
+        publish
+    }
+
+    fn queue(&mut self, lane: Lane) -> &mut Queue {
+        match lane {
+            Lane::Normal => &mut self.normal,
+            Lane::Emergency => &mut self.emergency,
+        }
     }
 
     /// The message could not be handed over: it waits again, as if never sent.
     pub fn on_not_taken(&mut self, now: Mono, seq: Seq) {
-        if let Some(held) = self.held.get_mut(&seq) {
-            self.account.retried -= u64::from(held.attempts > 1);
-            held.attempts = held.attempts.saturating_sub(1);
-        }
-        self.wait_again(seq);
-        self.resume_at = now.plus(RETRY_PAUSE / 10);
+        self.account.retried -= u64::from(self.flight.take_back(seq));
+        self.release(seq);
+        self.resume_at = Some(now.plus(RETRY_PAUSE / 10));
     }
 
-    fn wait_again(&mut self, seq: Seq) {
-        if self.in_flight.remove(&seq).is_some() {
-            self.waiting.insert(seq);
+    /// The message did not reach the broker now: it waits again, and everything pauses.
+    pub fn on_deferred(&mut self, now: Mono, seq: Seq) {
+        self.release(seq);
+        self.resume_at = Some(now.plus(RETRY_PAUSE));
+    }
+
+    /// The broker did not take it now, which is a failure of the broker's.
+    pub fn on_declined(&mut self, now: Mono, seq: Seq) {
+        self.fail(now, seq);
+        self.resume_at = Some(now.plus(RETRY_PAUSE));
+    }
+
+    fn release(&mut self, seq: Seq) {
+        if self.flight.release(seq) {
+            self.breaker.on_released(seq);
+        }
+    }
+
+    fn fail(&mut self, now: Mono, seq: Seq) {
+        if self.flight.fail(seq, now.plus(self.bounds.breaker_open)) {
+            self.breaker.on_failure(now, seq);
         }
     }
 
     /// The broker has it; tells when it was enqueued. `None` when that was known already.
     pub fn on_acknowledged(&mut self, seq: Seq) -> Option<Mono> {
-        let held = self.remove(seq)?;
+        let sent = self.remove(seq)?;
+        self.breaker.on_success(seq);
         self.account.published += 1;
-        Some(held.enqueued)
+        Some(sent.enqueued)
     }
 
-    /// The broker did not take it now: it waits again, and everything pauses for a moment.
-    pub fn on_deferred(&mut self, now: Mono, seq: Seq) {
-        self.resume_at = now.plus(RETRY_PAUSE);
-        self.wait_again(seq);
-    }
-
-    /// The broker will never take it; returns the samples that are lost with it.
+    /// The broker will never take it, for what it is; returns the samples that are lost with it.
     pub fn on_refused(&mut self, seq: Seq) -> Option<u64> {
-        let held = self.remove(seq)?;
+        let sent = self.remove(seq)?;
+        self.breaker.on_released(seq);
         self.account.refused += 1;
-        Some(held.samples)
+        Some(sent.samples)
     }
 
-    fn remove(&mut self, seq: Seq) -> Option<Held> {
-        let held = self.held.remove(&seq)?;
-        self.waiting.remove(&seq);
-        self.in_flight.remove(&seq);
-        self.bytes -= held.publish.payload.len();
-        Some(held)
+    fn remove(&mut self, seq: Seq) -> Option<Sent> {
+        let sent = self.flight.remove(seq)?;
+        self.pressure.on_depth(self.depth());
+        Some(sent)
     }
 
     /// Sending may begin. What was in flight on an earlier connection is sent again: the broker
     /// and the aggregator both recognise a repetition.
     pub fn on_connected(&mut self) {
         self.connected = true;
-        self.resume_at = Mono(0);
-        self.waiting.extend(std::mem::take(&mut self.in_flight).into_keys());
+        self.resume_at = None;
+        self.breaker.on_connected();
+        self.flight.on_connected();
     }
 
     /// Sending must pause.
@@ -163,58 +285,84 @@ impl Outbox {
         self.connected = false;
     }
 
-    /// Whoever was not acknowledged in time waits again; a pause that is over is forgotten.
+    /// The node is leaving. Drafts that wait for a token of the emergency lane go by the normal
+    /// one after all: there is no later time at which they could.
+    pub fn on_leave(&mut self) {
+        self.pressure.on_leave();
+        self.normal.prepend(&mut self.emergency);
+    }
+
+    /// Whoever was not acknowledged in time waits again. Without a connection that is no
+    /// failure: there was nobody who could have answered.
     pub fn on_deadline(&mut self, now: Mono) {
-        if now >= self.resume_at {
-            self.resume_at = Mono(0);
+        for seq in self.flight.overdue(now) {
+            if self.connected { self.fail(now, seq) } else { self.release(seq) }
         }
-        let overdue = |sent: &Mono| now.since(*sent) >= ACK_WAIT;
-        let late: Vec<Seq> =
-            self.in_flight.iter().filter(|(_, sent)| overdue(sent)).map(|(seq, _)| *seq).collect();
-        late.into_iter().for_each(|seq| self.wait_again(seq));
+        self.flight.wake(now);
+        self.resume_at.take_if(|resume_at| now >= *resume_at);
+        self.token_at.take_if(|token_at| now >= *token_at);
+        self.pressure.on_deadline(now);
+        self.breaker.on_deadline(now);
     }
 
     /// When something changes without an event from outside.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
-        let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
-        let could_send = self.in_flight.len() < IN_FLIGHT_MAX && !self.waiting.is_empty();
-        let paused = self.connected && could_send && self.resume_at > Mono(0);
-        overdue.into_iter().chain(paused.then_some(self.resume_at)).min()
+        let pauses = [
+            self.flight.next_deadline(),
+            self.resume_at,
+            self.token_at,
+            self.breaker.next_deadline(),
+            self.pressure.next_deadline(),
+        ];
+        pauses.into_iter().flatten().min()
     }
 
     /// Counters and depth for the aggregator.
     #[must_use]
     pub fn account(&self) -> Bus {
         Bus {
-            outbox_messages: self.held.len() as u64,
+            outbox_messages: self.depth() as u64,
             outbox_messages_max: self.depth_max as u64,
-            outbox_bytes: self.bytes as u64,
+            outbox_bytes: self.bytes() as u64,
+            breaker_state: Some(self.breaker.state().as_number()),
             ..self.account.clone()
         }
     }
 
     /// Begins a new measurement of the greatest depth.
     pub fn reset_depth_max(&mut self) {
-        self.depth_max = self.held.len();
+        self.depth_max = self.depth();
+    }
+
+    /// Messages held: drafts, and those sent and not acknowledged.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let drafts = self.normal.messages() + self.emergency.messages();
+        drafts + usize::from(self.farewell.is_some()) + self.flight.messages()
+    }
+
+    fn bytes(&self) -> usize {
+        let farewell = self.farewell.as_ref().map_or(0, |(_, draft)| draft.bytes());
+        self.normal.bytes() + self.emergency.bytes() + farewell + self.flight.bytes()
     }
 
     /// Samples in all messages held.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.held.values().map(|held| held.samples).sum()
+        self.normal.samples() + self.emergency.samples() + self.flight.samples()
     }
 
     /// Messages in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.flight.in_flight()
     }
 
     /// True when every message has been acknowledged or refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.depth() == 0
     }
 
     /// Whether messages may be sent.
@@ -222,157 +370,19 @@ impl Outbox {
     pub fn is_connected(&self) -> bool {
         self.connected
     }
+
+    /// What a deep outbox does to new messages.
+    #[must_use]
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+
+    /// Where the breaker stands.
+    #[must_use]
+    pub fn breaker(&self) -> BreakerState {
+        self.breaker.state()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn publish(seq: u64) -> Publish {
-        Publish {
-            seq: Seq(seq),
-            subject: "s".into(),
-            message_id: seq.to_string(),
-            payload: Bytes::from_static(&[0; 10]),
-        }
-    }
-
-    fn filled(messages: u64) -> Outbox {
-        let mut outbox = Outbox::new(100, 1_000);
-        for seq in 1..=messages {
-            assert!(outbox.admit(10));
-            outbox.push(Mono(seq), publish(seq), 5);
-        }
-        outbox
-    }
-
-    #[test]
-    fn nothing_is_sent_without_a_connection() {
-        let mut outbox = filled(1);
-        assert_eq!(outbox.next_publish(Mono(9)), None);
-        outbox.on_connected();
-        assert_eq!(outbox.next_publish(Mono(9)), Some(publish(1)));
-        assert_eq!(outbox.next_publish(Mono(9)), None);
-    }
-
-    #[test]
-    fn a_message_stays_until_acknowledged_and_tells_when_it_came() {
-        let mut outbox = filled(2);
-        outbox.on_connected();
-        outbox.next_publish(Mono(9));
-        assert_eq!(outbox.on_acknowledged(Seq(1)), Some(Mono(1)));
-        assert_eq!(outbox.on_acknowledged(Seq(1)), None);
-        assert_eq!((outbox.samples(), outbox.account().published), (5, 1));
-    }
-
-    #[test]
-    fn an_overdue_message_is_sent_again_before_newer_ones() {
-        let mut outbox = filled(2);
-        outbox.on_connected();
-        outbox.next_publish(Mono(0));
-        assert_eq!(outbox.next_deadline(), Some(Mono(0).plus(ACK_WAIT)));
-        outbox.on_deadline(Mono(0).plus(ACK_WAIT));
-        assert_eq!(outbox.next_publish(Mono(9)).map(|p| p.seq), Some(Seq(1)));
-        assert_eq!(outbox.account().retried, 1);
-    }
-
-    #[test]
-    fn a_full_outbox_lets_nothing_in_and_pushes_nothing_out() {
-        let mut outbox = filled(100);
-        assert!(!outbox.admit(10));
-        assert_eq!((outbox.held.len(), outbox.account().dropped), (100, 1));
-        let mut outbox = Outbox::new(100, 15);
-        assert!(outbox.admit(10));
-        outbox.push(Mono(0), publish(1), 5);
-        assert!(!outbox.admit(10), "the byte bound holds too");
-    }
-
-    #[test]
-    fn a_declined_message_is_sent_again_after_a_pause() {
-        let mut outbox = filled(1);
-        outbox.on_connected();
-        assert_eq!(outbox.next_publish(Mono(0)), Some(publish(1)));
-        outbox.on_deferred(Mono(0), Seq(1));
-        assert_eq!(outbox.next_publish(Mono(0)), None);
-        let resumed = outbox.next_deadline().unwrap();
-        assert_eq!(resumed, Mono(0).plus(RETRY_PAUSE));
-        assert_eq!(outbox.next_publish(resumed), Some(publish(1)));
-    }
-
-    #[test]
-    fn a_refused_message_gives_back_the_samples_lost_with_it() {
-        let mut outbox = filled(1);
-        assert_eq!(outbox.on_refused(Seq(1)), Some(5));
-        assert_eq!((outbox.is_empty(), outbox.account().refused), (true, 1));
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Push,
-        Send,
-        Acknowledge(u64),
-        Defer(u64),
-        Refuse(u64),
-        Connect,
-        Disconnect,
-        Pass(u64),
-    }
-
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![
-            3 => Just(Step::Push),
-            3 => Just(Step::Send),
-            2 => (1..40_u64).prop_map(Step::Acknowledge),
-            1 => (1..40_u64).prop_map(Step::Defer),
-            1 => (1..40_u64).prop_map(Step::Refuse),
-            1 => Just(Step::Connect),
-            1 => Just(Step::Disconnect),
-            1 => (0..8_u64).prop_map(Step::Pass),
-        ];
-        prop::collection::vec(step, 0..200)
-    }
-
-    proptest! {
-        #[test]
-        fn messages_balance_whatever_happens(steps in steps()) {
-            let mut outbox = Outbox::new(10, 1_000);
-            let (mut now, mut seq, mut samples) = (Mono(0), 0, 0_u64);
-            for step in steps {
-                match step {
-                    Step::Push => if outbox.admit(10) {
-                        seq += 1;
-                        samples += 5;
-                        outbox.push(now, publish(seq), 5);
-                    },
-                    Step::Send => { outbox.next_publish(now); }
-                    Step::Acknowledge(seq) => if outbox.on_acknowledged(Seq(seq)).is_some() {
-                        samples -= 5;
-                    },
-                    Step::Defer(seq) => outbox.on_deferred(now, Seq(seq)),
-                    Step::Refuse(seq) => samples -= outbox.on_refused(Seq(seq)).unwrap_or(0),
-                    Step::Connect => outbox.on_connected(),
-                    Step::Disconnect => outbox.on_disconnected(),
-                    Step::Pass(seconds) => {
-                        now = now.plus(Duration::from_secs(seconds));
-                        outbox.on_deadline(now);
-                    }
-                }
-                let account = outbox.account();
-                prop_assert_eq!(
-                    account.attempted,
-                    account.published + account.dropped + account.refused + account.outbox_messages
-                );
-                prop_assert_eq!(outbox.samples(), samples);
-                prop_assert_eq!(
-                    outbox.waiting.len() + outbox.in_flight.len(), outbox.held.len()
-                );
-                prop_assert_eq!(account.outbox_bytes, account.outbox_messages * 10);
-                prop_assert!(outbox.held.len() <= 10 && outbox.in_flight.len() <= IN_FLIGHT_MAX);
-            }
-        }
-    }
-}
+mod tests;

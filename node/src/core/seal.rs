@@ -1,28 +1,85 @@
-//! The end of an interval: what was recorded becomes messages, numbered and accounted for.
+//! The end of an interval: what was recorded becomes drafts, and a draft that is handed out
+//! becomes a message, numbered and accounted for.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{LossReason, Seq, Series};
+use plimsoll_schemas::histogram::codec::Encoder;
+use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT, SERIES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Now, nanos};
 use plimsoll_schemas::wire::{self, Body, Hardware, Header, Latency, Snapshot, Totals};
 
-use super::Core;
+use super::draft::{Draft, histogram_bytes, name_bytes};
 use super::outbox::Publish;
+use super::{Core, Identity};
 
 /// Samples lost because the outbox was full.
 pub(super) const OUTBOX_FULL: &str = "outbox_full";
 /// Samples lost because the broker would not take their message.
 pub(super) const REFUSED: &str = "refused";
 
-/// An upper bound of the bytes one bucket takes: six for its count, three for the gap before.
-const BUCKET_BYTES: usize = 9;
-/// An upper bound of the bytes around a series: field names, numbers, HDR header.
-const SERIES_BYTES: usize = 256;
+/// Makes messages of drafts.
+pub(super) struct Sealer {
+    identity: Identity,
+    incarnation: Incarnation,
+    encoder: Encoder,
+    /// Samples in all messages handed out so far.
+    handed_out: u64,
+}
+
+impl Sealer {
+    pub(super) fn new(identity: Identity, incarnation: Incarnation) -> Self {
+        Self { identity, incarnation, encoder: Encoder::default(), handed_out: 0 }
+    }
+
+    /// The message with number `seq`. The outbox gives out each number once and in order.
+    ///
+    /// The totals are those of this moment, not of the end of the interval, because the lanes
+    /// may overtake one another and drafts may merge: only now is it settled which samples stand
+    /// under which seq. Recorded is what messages 1 to `seq` carry plus what was dropped before
+    /// it could be sent; lost is what was dropped so far and what the broker refused of the
+    /// messages before. So once every message up to `seq` that can arrive has been merged,
+    /// merged = recorded - lost: the dropped cancel out, and what was refused is in both sums.
+    /// A sample that still waits in a draft is in neither, and comes with its own message.
+    pub(super) fn seal(
+        &mut self,
+        lost: &BTreeMap<LossReason, u64>,
+        seq: Seq,
+        lane: Lane,
+        draft: Draft,
+    ) -> Publish {
+        self.handed_out = self.handed_out.saturating_add(draft.samples());
+        let dropped = lost.get(OUTBOX_FULL).copied().unwrap_or(0);
+        let recorded = self.handed_out.saturating_add(dropped);
+        let header = Header {
+            node: self.identity.node.clone(),
+            incarnation: self.incarnation,
+            seq,
+            start: draft.start,
+            length_ns: draft.length_ns,
+            totals: Totals { recorded, lost: lost.clone() },
+            last: draft.last,
+        };
+        let subject = SnapshotSubject {
+            mesh: self.identity.mesh.clone(),
+            lane,
+            node: self.identity.node.clone(),
+            kind: draft.body.kind(),
+        };
+        let snapshot = Snapshot { header, body: draft.body };
+        Publish {
+            seq,
+            subject: subject.to_string(),
+            message_id: format!("{}-{}-{seq}", self.identity.node, self.incarnation),
+            payload: Bytes::from(wire::encode(&snapshot, &mut self.encoder)),
+        }
+    }
+}
 
 impl Core {
-    /// Closes the interval into one message or more, each of which enters the outbox or is
+    /// Closes the interval into one draft or more, each of which enters the outbox or is
     /// counted as dropped. A bus message closes every interval, so a quiet node is still heard.
     pub(super) fn seal(&mut self, now: Now, last: bool) {
         let started = self.interval.started;
@@ -39,43 +96,15 @@ impl Core {
         self.enqueue(now, started, Body::Bus(bus), last);
     }
 
-    /// Numbers a message only once it has a place, so that seq has no holes of our own making;
-    /// the samples of one that has none are recorded and lost at the same moment.
+    /// The samples of a draft for which there is no room are recorded and lost at once.
     fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
-        let samples = body.samples();
-        let totals = Totals {
-            recorded: self.totals.recorded.saturating_add(samples),
-            lost: self.totals.lost.clone(),
-        };
-        let kind = body.kind();
-        let header = Header {
-            node: self.identity.node.clone(),
-            incarnation: self.incarnation,
-            seq: self.next_seq,
-            start: started.wall,
-            length_ns: nanos(now.mono.since(started.mono)).clamp(1, INTERVAL_NS_MAX),
-            totals,
-            last,
-        };
-        let payload = Bytes::from(wire::encode(&Snapshot { header, body }, &mut self.encoder));
-        self.totals.recorded = self.totals.recorded.saturating_add(samples);
-        if last {
-            self.outbox.admit_last();
-        } else if !self.outbox.admit(payload.len()) {
-            self.lose(OUTBOX_FULL, samples);
-            return;
+        let length_ns = nanos(now.mono.since(started.mono)).min(INTERVAL_NS_MAX);
+        let draft = Draft::new(body, started.wall, length_ns, now.mono);
+        let draft = if last { draft.farewell() } else { draft };
+        self.totals.recorded = self.totals.recorded.saturating_add(draft.samples());
+        if let Err(dropped) = self.outbox.try_push(now.mono, draft) {
+            self.lose(OUTBOX_FULL, dropped.samples());
         }
-        let subject = SnapshotSubject {
-            mesh: self.identity.mesh.clone(),
-            lane: Lane::Normal,
-            node: self.identity.node.clone(),
-            kind,
-        };
-        let seq = self.next_seq;
-        self.next_seq = Seq(seq.0 + 1);
-        let message_id = format!("{}-{}-{seq}", self.identity.node, self.incarnation);
-        let publish = Publish { seq, subject: subject.to_string(), message_id, payload };
-        self.outbox.push(now.mono, publish, samples);
     }
 
     pub(super) fn lose(&mut self, reason: &'static str, samples: u64) {
@@ -122,13 +151,4 @@ impl Parts {
         let newest = self.done.len() - 1;
         &mut self.done[newest]
     }
-}
-
-fn name_bytes(series: &Series) -> usize {
-    let labels: usize = series.labels.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
-    series.operation.as_str().len() + labels + SERIES_BYTES
-}
-
-fn histogram_bytes(histogram: &Histogram) -> usize {
-    histogram.counts().iter().count() * BUCKET_BYTES
 }

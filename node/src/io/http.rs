@@ -73,6 +73,22 @@ fn page(status: &Status) -> String {
         ("plimsoll_agent_held_samples", "Samples not acknowledged", status.held_samples),
         ("plimsoll_agent_in_flight_messages", "Messages in flight", status.in_flight as u64),
         ("plimsoll_agent_connected", "1 while messages can be sent", status.connected.into()),
+        (
+            "plimsoll_agent_breaker_state",
+            "0 closed, 1 half-open, 2 open",
+            status.breaker.as_number().into(),
+        ),
+        (
+            "plimsoll_agent_rerouting",
+            "1 while new messages go by the emergency lane",
+            status.rerouting.into(),
+        ),
+        ("plimsoll_agent_dropping", "1 while new messages are dropped", status.dropping.into()),
+        (
+            "plimsoll_agent_conservative",
+            "1 while only the emergency lane is sent",
+            status.conservative.into(),
+        ),
     ];
     for (name, help, value) in gauges {
         page.gauge(name, help, value as f64);
@@ -88,6 +104,8 @@ fn page(status: &Status) -> String {
         ("refused", bus.refused),
         ("rerouted", bus.rerouted),
         ("retried", bus.retried),
+        ("coalesced", bus.coalesced),
+        ("rate_limited", bus.rate_limited),
     ];
     let help = "Messages by what became of them";
     by(&page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);

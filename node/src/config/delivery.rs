@@ -1,0 +1,145 @@
+//! What a node may be told about the way of its messages to the broker.
+
+use std::time::Duration;
+
+use plimsoll_schemas::limits::node as limits;
+use serde::Deserialize;
+
+use crate::core::bounds::OutboxBounds;
+use crate::core::pressure::Marks;
+
+/// The `[outbox]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct OutboxSettings {
+    /// Messages held until the broker has acknowledged them; from here on new ones are dropped,
+    /// counted, until `leave_messages` are left.
+    pub messages_max: usize,
+    /// Their bytes, at least 1 MiB. A message that finds no room is dropped and counted.
+    pub bytes_max: usize,
+    /// Messages held from which on new ones go by the emergency lane.
+    pub reroute_messages: usize,
+    /// Messages held at which dropping and rerouting end.
+    pub leave_messages: usize,
+    /// Longest time, from 1 to 3600 seconds, in which only the emergency lane is sent.
+    pub conservative_seconds: u64,
+    /// Messages held above which neighbours are merged: fewer messages, but less is known of
+    /// when their samples were taken.
+    pub coalesce_messages: usize,
+    /// Bytes held above which neighbours are merged.
+    pub coalesce_bytes: usize,
+}
+
+/// The `[emergency]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct EmergencySettings {
+    /// Messages a minute; what finds none left waits and is counted.
+    pub per_minute: u32,
+    /// Messages at once after a rest; more than `reserved`.
+    pub burst: u32,
+    /// Of those, messages that only critical ones may be, such as the farewell.
+    pub reserved: u32,
+}
+
+/// The `[breaker]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct BreakerSettings {
+    /// Messages in a row that the broker does not acknowledge in time, or refuses, after which
+    /// sending stops.
+    pub failures: u32,
+    /// Seconds, from 1 to 3600, until one message tries again.
+    pub open_seconds: u64,
+}
+
+impl Default for OutboxSettings {
+    fn default() -> Self {
+        Self {
+            messages_max: limits::OUTBOX_MESSAGES_MAX,
+            bytes_max: limits::OUTBOX_BYTES_MAX,
+            reroute_messages: limits::REROUTE_MESSAGES,
+            leave_messages: limits::LEAVE_MESSAGES,
+            conservative_seconds: limits::CONSERVATIVE_MAX.as_secs(),
+            coalesce_messages: limits::COALESCE_MESSAGES,
+            coalesce_bytes: limits::COALESCE_BYTES,
+        }
+    }
+}
+
+impl Default for EmergencySettings {
+    fn default() -> Self {
+        Self {
+            per_minute: limits::EMERGENCY_PER_MINUTE,
+            burst: limits::EMERGENCY_BURST,
+            reserved: limits::EMERGENCY_RESERVED,
+        }
+    }
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self { failures: limits::BREAKER_FAILURES, open_seconds: limits::BREAKER_OPEN.as_secs() }
+    }
+}
+
+/// Each rule about these sections, and whether it holds.
+pub(super) fn checks(
+    outbox: &OutboxSettings,
+    emergency: &EmergencySettings,
+    breaker: &BreakerSettings,
+) -> [(&'static str, bool); 8] {
+    let seconds = 1..=3_600;
+    [
+        (
+            "outbox.bytes_max must be at least 1048576, so that any message fits",
+            outbox.bytes_max >= 1_048_576,
+        ),
+        (
+            "outbox.reroute_messages must not be above outbox.messages_max",
+            outbox.reroute_messages <= outbox.messages_max,
+        ),
+        (
+            "outbox.leave_messages must be below outbox.reroute_messages",
+            outbox.leave_messages < outbox.reroute_messages,
+        ),
+        (
+            "outbox.conservative_seconds must lie between 1 and 3600",
+            seconds.contains(&outbox.conservative_seconds),
+        ),
+        ("outbox.coalesce_messages must be at least 1", outbox.coalesce_messages >= 1),
+        (
+            "emergency.per_minute must be at least 1, and emergency.burst above emergency.reserved",
+            emergency.per_minute >= 1 && emergency.burst > emergency.reserved,
+        ),
+        ("breaker.failures must be at least 1", breaker.failures >= 1),
+        (
+            "breaker.open_seconds must lie between 1 and 3600",
+            seconds.contains(&breaker.open_seconds),
+        ),
+    ]
+}
+
+/// The outbox's bounds.
+pub(super) fn bounds(
+    outbox: &OutboxSettings,
+    emergency: &EmergencySettings,
+    breaker: &BreakerSettings,
+) -> OutboxBounds {
+    OutboxBounds {
+        marks: Marks {
+            drop: outbox.messages_max,
+            reroute: outbox.reroute_messages,
+            leave: outbox.leave_messages,
+            conservative_max: Duration::from_secs(outbox.conservative_seconds),
+        },
+        bytes_max: outbox.bytes_max,
+        coalesce_messages: outbox.coalesce_messages,
+        coalesce_bytes: outbox.coalesce_bytes,
+        emergency_per_minute: emergency.per_minute,
+        emergency_burst: emergency.burst,
+        emergency_reserved: emergency.reserved,
+        breaker_failures: breaker.failures,
+        breaker_open: Duration::from_secs(breaker.open_seconds),
+    }
+}

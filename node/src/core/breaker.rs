@@ -1,0 +1,251 @@
+//! The breaker: when the broker fails message after message, sending stops for a while.
+//!
+//! It hears only what the broker did: acknowledgements that came, and those that did not come
+//! in time or were refusals. What the node does to itself (dropping, coalescing, rate limiting,
+//! its own full queue, a connection that is down) is never a failure.
+//!
+//! A new connection ends the wait but does not close the breaker: it proves that a broker is
+//! there, not that it takes our messages (a full stream refuses them on every connection). So
+//! one probe goes first, which costs a healthy broker one round trip and spares a sick one the
+//! whole backlog at every reconnect.
+
+use std::time::Duration;
+
+use plimsoll_schemas::ids::Seq;
+use plimsoll_schemas::time::Mono;
+
+/// Where the breaker stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Everything may be sent.
+    Closed,
+    /// One message may be sent, to see whether it arrives.
+    HalfOpen,
+    /// Nothing may be sent.
+    Open,
+}
+
+impl BreakerState {
+    /// The state as a metric: 0 closed, 1 half-open, 2 open.
+    #[must_use]
+    pub const fn as_number(self) -> u8 {
+        match self {
+            Self::Closed => 0,
+            Self::HalfOpen => 1,
+            Self::Open => 2,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed { failures: u32 },
+    HalfOpen { probe: Option<Seq> },
+    Open { until: Mono },
+}
+
+/// The breaker.
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    failures_max: u32,
+    open_for: Duration,
+    state: State,
+}
+
+impl Breaker {
+    /// A closed breaker that opens after `failures_max` failures in a row.
+    #[must_use]
+    pub fn new(failures_max: u32, open_for: Duration) -> Self {
+        Self { failures_max, open_for, state: State::Closed { failures: 0 } }
+    }
+
+    /// Whether a message may be sent.
+    #[must_use]
+    pub fn lets_pass(&self) -> bool {
+        matches!(self.state, State::Closed { .. } | State::HalfOpen { probe: None })
+    }
+
+    /// A message is on its way; half-open, it is the probe.
+    pub fn on_sent(&mut self, seq: Seq) {
+        if let State::HalfOpen { probe: probe @ None } = &mut self.state {
+            *probe = Some(seq);
+        }
+    }
+
+    /// The broker has acknowledged a message. Half-open, only the probe proves anything: an
+    /// older message may have been taken before the trouble began.
+    pub fn on_success(&mut self, seq: Seq) {
+        match self.state {
+            State::Closed { .. } => self.state = State::Closed { failures: 0 },
+            State::HalfOpen { probe } if probe == Some(seq) => {
+                self.state = State::Closed { failures: 0 };
+            }
+            State::HalfOpen { .. } | State::Open { .. } => {}
+        }
+    }
+
+    /// The broker did not acknowledge a message in time, or refused it.
+    pub fn on_failure(&mut self, now: Mono, seq: Seq) {
+        let open = State::Open { until: now.plus(self.open_for) };
+        match &mut self.state {
+            State::Closed { failures } if *failures + 1 < self.failures_max => *failures += 1,
+            State::Closed { .. } => self.state = open,
+            State::HalfOpen { probe } if *probe == Some(seq) => self.state = open,
+            State::HalfOpen { .. } | State::Open { .. } => {}
+        }
+    }
+
+    /// A message that was sent has come back without an answer from the broker: another one may
+    /// be the probe.
+    pub fn on_released(&mut self, seq: Seq) {
+        if let State::HalfOpen { probe } = &mut self.state {
+            probe.take_if(|probe| *probe == seq);
+        }
+    }
+
+    /// There is a new connection, or a silent broker answers again.
+    pub fn on_connected(&mut self) {
+        if !matches!(self.state, State::Closed { .. }) {
+            self.state = State::HalfOpen { probe: None };
+        }
+    }
+
+    /// Lets time pass.
+    pub fn on_deadline(&mut self, now: Mono) {
+        if self.next_deadline().is_some_and(|until| now >= until) {
+            self.state = State::HalfOpen { probe: None };
+        }
+    }
+
+    /// When an open breaker lets a probe pass.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        match self.state {
+            State::Open { until } => Some(until),
+            State::Closed { .. } | State::HalfOpen { .. } => None,
+        }
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> BreakerState {
+        match self.state {
+            State::Closed { .. } => BreakerState::Closed,
+            State::HalfOpen { .. } => BreakerState::HalfOpen,
+            State::Open { .. } => BreakerState::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OPEN_FOR: Duration = Duration::from_secs(30);
+
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Sent(u64),
+        Success(u64),
+        Failure(u64),
+        Released(u64),
+        Connected,
+        Pass(u64),
+    }
+    use Event::*;
+
+    fn after(events: &[Event]) -> Breaker {
+        let (mut breaker, mut now) = (Breaker::new(3, OPEN_FOR), Mono(0));
+        events.iter().for_each(|event| apply(&mut breaker, &mut now, *event));
+        breaker
+    }
+
+    fn apply(breaker: &mut Breaker, now: &mut Mono, event: Event) {
+        match event {
+            Sent(seq) if breaker.lets_pass() => breaker.on_sent(Seq(seq)),
+            Sent(_) => {}
+            Success(seq) => breaker.on_success(Seq(seq)),
+            Failure(seq) => breaker.on_failure(*now, Seq(seq)),
+            Released(seq) => breaker.on_released(Seq(seq)),
+            Connected => breaker.on_connected(),
+            Pass(seconds) => {
+                *now = now.plus(Duration::from_secs(seconds));
+                breaker.on_deadline(*now);
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_table_holds() {
+        let open = [Failure(1), Failure(2), Failure(3)];
+        let half = [&open[..], &[Pass(30)]].concat();
+        let probing = [&half[..], &[Sent(9)]].concat();
+        let then = |before: &[Event], more: &[Event]| [before, more].concat();
+        for (events, state, lets_pass) in [
+            (vec![], 0, true),
+            (vec![Failure(1), Failure(2)], 0, true),
+            (vec![Failure(1), Failure(2), Success(4), Failure(3), Failure(5)], 0, true),
+            (open.to_vec(), 2, false),
+            (then(&open, &[Pass(29)]), 2, false),
+            (then(&open, &[Success(1), Failure(4)]), 2, false),
+            (half.clone(), 1, true),
+            (probing.clone(), 1, false),
+            (then(&probing, &[Sent(10), Success(10), Success(1), Failure(2)]), 1, false),
+            (then(&probing, &[Success(9)]), 0, true),
+            (then(&probing, &[Success(9), Failure(1), Failure(2)]), 0, true),
+            (then(&probing, &[Failure(9)]), 2, false),
+            (then(&probing, &[Failure(9), Pass(29)]), 2, false),
+            (then(&probing, &[Failure(9), Pass(30)]), 1, true),
+            (then(&probing, &[Released(8)]), 1, false),
+            (then(&probing, &[Released(9)]), 1, true),
+            (then(&open, &[Connected]), 1, true),
+            (then(&probing, &[Connected]), 1, true),
+            (vec![Failure(1), Failure(2), Connected, Failure(3)], 2, false),
+        ] {
+            let breaker = after(&events);
+            let found = (breaker.state().as_number(), breaker.lets_pass());
+            assert_eq!(found, (state, lets_pass), "{events:?}");
+        }
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let event = prop_oneof![
+            1 => (1..6_u64).prop_map(Sent),
+            1 => (1..6_u64).prop_map(Success),
+            2 => (1..6_u64).prop_map(Failure),
+            1 => (1..6_u64).prop_map(Released),
+            1 => Just(Connected),
+            1 => (0..40_u64).prop_map(Pass),
+        ];
+        prop::collection::vec(event, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn an_open_breaker_always_tries_again_and_a_probe_that_arrives_closes_it(
+            events in events(),
+        ) {
+            let mut breaker = after(&events);
+            breaker.on_deadline(Mono(u64::MAX));
+            prop_assert_ne!(breaker.state(), BreakerState::Open);
+            breaker.on_connected();
+            prop_assert!(breaker.lets_pass());
+            breaker.on_sent(Seq(77));
+            breaker.on_success(Seq(77));
+            prop_assert_eq!(breaker.state(), BreakerState::Closed);
+        }
+
+        #[test]
+        fn half_open_lets_exactly_one_message_pass(seqs in prop::collection::vec(1..9_u64, 1..9)) {
+            let mut breaker = after(&[Failure(1), Failure(1), Failure(1), Connected]);
+            let passed = seqs.iter().filter(|seq| {
+                let passes = breaker.lets_pass();
+                breaker.on_sent(Seq(**seq));
+                passes
+            });
+            prop_assert_eq!(passed.count(), 1);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! A message that was never sent: it has no seq and no bytes yet, so it may still be merged
+//! with another one. Merging adds samples and counters exactly and gives up only the time at
+//! which each was taken.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::limits::node::COALESCED_BYTES_MAX;
+use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, SAMPLES_MAX, SERIES_MAX};
+use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::{Body, Latency};
+
+/// An upper bound of the bytes one bucket takes: six for its count, three for the gap before.
+const BUCKET_BYTES: usize = 9;
+/// An upper bound of the bytes around a series: field names, numbers, HDR header.
+const SERIES_BYTES: usize = 256;
+/// An upper bound of the bytes of a header and a bus body, whose reasons are all our own.
+const HEADER_BYTES: usize = 1_024;
+
+/// One message before it is sent.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// What it will carry.
+    pub body: Body,
+    /// Begin of its interval.
+    pub start: Wall,
+    /// Length of its interval.
+    pub length_ns: u64,
+    /// True for the farewell.
+    pub last: bool,
+    /// When its oldest part came to be.
+    pub enqueued: Mono,
+    size: Size,
+}
+
+/// What a body takes, in memory and at most on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    samples: u64,
+    series: usize,
+    wire_bytes: usize,
+    heap_bytes: usize,
+}
+
+impl Draft {
+    /// A message about the interval that began at `start`.
+    #[must_use]
+    pub fn new(body: Body, start: Wall, length_ns: u64, enqueued: Mono) -> Self {
+        let size = Size::of(&body);
+        Self { body, start, length_ns: length_ns.max(1), last: false, enqueued, size }
+    }
+
+    /// The same message, marked as the node's last.
+    #[must_use]
+    pub fn farewell(self) -> Self {
+        Self { last: true, ..self }
+    }
+
+    /// Samples that it carries.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.size.samples
+    }
+
+    /// Bytes that it stands for: those in memory, or on the wire where that may be more.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        HEADER_BYTES + self.size.wire_bytes.max(self.size.heap_bytes)
+    }
+
+    /// Critical messages may take the tokens that are reserved.
+    #[must_use]
+    pub fn is_critical(&self) -> bool {
+        self.last
+    }
+
+    /// True when it carries samples, counters or gauges, none of which may be left out.
+    #[must_use]
+    pub fn is_latency(&self) -> bool {
+        matches!(self.body, Body::Latency(_))
+    }
+
+    /// Takes in `newer`, which came after it, unless one message could not hold both.
+    ///
+    /// # Errors
+    /// Gives `newer` back when it does not fit; then no larger one will either.
+    pub fn try_join(&mut self, newer: Self) -> Result<(), Box<Self>> {
+        let (start, length_ns) = self.span(&newer);
+        let both = self.size.plus(newer.size);
+        if length_ns > INTERVAL_NS_MAX || both.samples > SAMPLES_MAX {
+            return Err(Box::new(newer));
+        }
+        let (Body::Latency(ours), Body::Latency(theirs)) = (&mut self.body, &newer.body) else {
+            return Err(Box::new(newer));
+        };
+        if both.fits() {
+            let Body::Latency(theirs) = newer.body else { return Err(Box::new(newer)) };
+            join(ours, theirs);
+        } else {
+            // What two have in common counts once, which only the sum itself can tell.
+            let mut joined = ours.clone();
+            join(&mut joined, theirs.clone());
+            if !Size::of_latency(&joined).fits() {
+                return Err(Box::new(newer));
+            }
+            *ours = joined;
+        }
+        self.size = Size::of(&self.body);
+        (self.start, self.length_ns) = (start, length_ns);
+        Ok(())
+    }
+
+    /// From the earlier beginning to the later end.
+    fn span(&self, newer: &Self) -> (Wall, u64) {
+        let start = self.start.min(newer.start);
+        let end = |draft: &Self| draft.start.0.saturating_add(draft.length_ns);
+        (start, end(self).max(end(newer)) - start.0)
+    }
+}
+
+impl Size {
+    fn of(body: &Body) -> Self {
+        match body {
+            Body::Latency(latency) => Self::of_latency(latency),
+            Body::Hardware(hardware) => {
+                let label = |(key, value): (&str, &str)| key.len() + value.len() + 6;
+                let bytes = hardware.readings.iter().map(|reading| {
+                    let labels: usize = reading.labels.iter().map(label).sum();
+                    reading.sensor.len() + labels + SERIES_BYTES
+                });
+                let bytes = bytes.sum();
+                Self { wire_bytes: bytes, heap_bytes: bytes, ..Self::default() }
+            }
+            Body::Bus(_) => Self::default(),
+        }
+    }
+
+    fn of_latency(latency: &Latency) -> Self {
+        let mut size = Self::default();
+        for (series, histogram) in &latency.histograms {
+            size.samples = size.samples.saturating_add(histogram.count());
+            size.wire_bytes += histogram_bytes(histogram);
+            size.heap_bytes += histogram.counts().heap_bytes();
+            size.add_name(series);
+        }
+        latency.counters.iter().for_each(|(series, _)| size.add_name(series));
+        latency.gauges.iter().for_each(|(series, _)| size.add_name(series));
+        size
+    }
+
+    fn add_name(&mut self, series: &Series) {
+        self.series += 1;
+        self.wire_bytes += name_bytes(series);
+        self.heap_bytes += name_bytes(series);
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            samples: self.samples.saturating_add(other.samples),
+            series: self.series + other.series,
+            wire_bytes: self.wire_bytes + other.wire_bytes,
+            heap_bytes: self.heap_bytes + other.heap_bytes,
+        }
+    }
+
+    fn fits(self) -> bool {
+        self.wire_bytes <= COALESCED_BYTES_MAX && self.series <= SERIES_MAX
+    }
+}
+
+/// Adds what is newer: samples and amounts add up, of two gauges the newer holds.
+fn join(older: &mut Latency, newer: Latency) {
+    join_series(&mut older.histograms, newer.histograms, |ours, theirs| ours.merge(&theirs));
+    // Two finite numbers may add up to infinity, which the wire refuses.
+    join_series(&mut older.counters, newer.counters, |ours, theirs| {
+        *ours = (*ours + theirs).clamp(f64::MIN, f64::MAX);
+    });
+    join_series(&mut older.gauges, newer.gauges, |ours, theirs| *ours = theirs);
+}
+
+fn join_series<V>(older: &mut Vec<(Series, V)>, newer: Vec<(Series, V)>, add: impl Fn(&mut V, V)) {
+    let mut joined: BTreeMap<Series, V> = std::mem::take(older).into_iter().collect();
+    for (series, theirs) in newer {
+        match joined.get_mut(&series) {
+            Some(ours) => add(ours, theirs),
+            None => drop(joined.insert(series, theirs)),
+        }
+    }
+    *older = joined.into_iter().collect();
+}
+
+/// An upper bound of the bytes of a series without its buckets.
+pub(super) fn name_bytes(series: &Series) -> usize {
+    let labels: usize = series.labels.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
+    series.operation.as_str().len() + labels + SERIES_BYTES
+}
+
+/// An upper bound of the bytes of a histogram's buckets.
+pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
+    histogram.counts().iter().count() * BUCKET_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::histogram::codec::Encoder;
+    use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq};
+    use plimsoll_schemas::wire::{Header, Snapshot, Totals, encode};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn series(name: &str) -> Series {
+        Series::plain(Operation::new(name).unwrap())
+    }
+
+    fn draft(start: u64, length_ns: u64, values: &[(u8, u64)], number: f64) -> Draft {
+        let mut histograms: BTreeMap<Series, Histogram> = BTreeMap::new();
+        for (name, value) in values {
+            histograms.entry(series(&format!("h{name}"))).or_default().record(*value);
+        }
+        let latency = Latency {
+            histograms: histograms.into_iter().collect(),
+            counters: vec![(series("c"), number)],
+            gauges: vec![(series("g"), number)],
+        };
+        Draft::new(Body::Latency(latency), Wall(start), length_ns, Mono(start))
+    }
+
+    fn latency(draft: &Draft) -> &Latency {
+        let Body::Latency(latency) = &draft.body else { panic!("{draft:?}") };
+        latency
+    }
+
+    #[test]
+    fn counters_add_up_the_newer_gauge_holds_and_the_span_covers_both() {
+        let mut older = draft(100, 50, &[(1, 5)], 2.0);
+        older.try_join(draft(200, 70, &[(1, 9), (2, 7)], 3.0)).unwrap();
+        let body = latency(&older);
+        assert_eq!((body.counters[0].1, body.gauges[0].1), (5.0, 3.0));
+        assert_eq!((older.start, older.length_ns, older.enqueued), (Wall(100), 170, Mono(100)));
+        assert_eq!((older.samples(), body.histograms.len()), (3, 2));
+        assert_eq!(body.histograms[0].1.max_ns(), 9);
+    }
+
+    #[test]
+    fn a_clock_that_jumped_back_gives_the_earliest_start_and_the_latest_end() {
+        let mut older = draft(1_000, 50, &[], 0.0);
+        older.try_join(draft(200, 70, &[], 0.0)).unwrap();
+        assert_eq!((older.start, older.length_ns), (Wall(200), 850));
+    }
+
+    #[test]
+    fn what_no_message_can_hold_is_given_back_whole() {
+        let mut older = draft(1, 50, &[(1, 5)], 2.0);
+        let back = older.try_join(draft(INTERVAL_NS_MAX, 70, &[(1, 6)], 3.0)).unwrap_err();
+        assert_eq!((older.samples(), older.length_ns, back.samples()), (1, 50, 1));
+        let wide = |step: u64| {
+            let values: Vec<_> = (0..50_000_u64).map(|n| ((n % 20) as u8, n * step)).collect();
+            draft(1, 50, &values, 0.0)
+        };
+        let mut older = wide(1_000);
+        let before = older.clone();
+        let back = older.try_join(wide(1_000_000)).unwrap_err();
+        assert_eq!(latency(&older), latency(&before));
+        assert_eq!(latency(&back), latency(&wide(1_000_000)));
+        older.try_join(before).expect("what is in the same buckets takes no more room");
+        assert_eq!(older.samples(), 100_000);
+    }
+
+    proptest! {
+        #[test]
+        fn merging_equals_recording_together_and_the_bound_on_bytes_holds(
+            one in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
+            two in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
+        ) {
+            let mut joined = draft(1, 1, &one, 1.0);
+            joined.try_join(draft(2, 1, &two, 1.0)).unwrap();
+            let both = draft(1, 2, &[one, two].concat(), 2.0);
+            prop_assert_eq!(&latency(&joined).histograms, &latency(&both).histograms);
+            prop_assert_eq!(joined.samples(), both.samples());
+            let header = Header {
+                node: NodeName::new("n").unwrap(),
+                incarnation: Incarnation(1),
+                seq: Seq(1),
+                start: joined.start,
+                length_ns: joined.length_ns,
+                totals: Totals::default(),
+                last: false,
+            };
+            let bound = joined.bytes();
+            let bytes = encode(&Snapshot { header, body: joined.body }, &mut Encoder::default());
+            prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());
+        }
+    }
+}

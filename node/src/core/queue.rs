@@ -1,0 +1,179 @@
+//! One lane's drafts, oldest first.
+//!
+//! Only drafts are ever merged. What was sent keeps its bytes and its seq and is not here: a
+//! merge with a message that may have arrived would count its samples twice.
+
+use std::collections::VecDeque;
+
+use plimsoll_schemas::wire::Body;
+
+use super::draft::Draft;
+
+/// The drafts of one lane.
+#[derive(Default)]
+pub struct Queue {
+    drafts: VecDeque<Entry>,
+    bytes: usize,
+    samples: u64,
+}
+
+struct Entry {
+    draft: Draft,
+    /// True once it was found that the next latency draft does not fit into this one. That
+    /// holds for good: either of the two can only grow.
+    is_full: bool,
+    /// True once it had to wait for a token.
+    was_limited: bool,
+}
+
+impl Queue {
+    /// Number of drafts.
+    #[must_use]
+    pub fn messages(&self) -> usize {
+        self.drafts.len()
+    }
+
+    /// Bytes of all drafts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Samples in all drafts.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The draft that would be sent next.
+    #[must_use]
+    pub fn front(&self) -> Option<&Draft> {
+        self.drafts.front().map(|entry| &entry.draft)
+    }
+
+    /// Adds the newest draft.
+    pub fn push(&mut self, draft: Draft) {
+        self.add(&draft);
+        self.drafts.push_back(Entry { draft, is_full: false, was_limited: false });
+    }
+
+    /// Takes the oldest draft out.
+    pub fn pop(&mut self) -> Option<Draft> {
+        (!self.drafts.is_empty()).then(|| self.remove(0))
+    }
+
+    /// Puts all drafts of `other` before those that are here.
+    pub fn prepend(&mut self, other: &mut Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+        self.samples += std::mem::take(&mut other.samples);
+        std::mem::swap(&mut self.drafts, &mut other.drafts);
+        self.drafts.append(&mut other.drafts);
+    }
+
+    /// Marks the oldest draft as one that waits for a token; true the first time.
+    pub fn limit_front(&mut self) -> bool {
+        let front = self.drafts.front_mut();
+        front.is_some_and(|entry| !std::mem::replace(&mut entry.was_limited, true))
+    }
+
+    /// Makes one message of two: lets go the oldest state message that a newer one supersedes,
+    /// or else merges the two neighbours that together cover the least time, so that what is
+    /// known of when stays as even as it can. False when nothing more can be done.
+    pub fn coalesce(&mut self) -> bool {
+        match self.superseded() {
+            Some((older, newer)) => {
+                self.supersede(older, newer);
+                true
+            }
+            None => self.join_shortest(),
+        }
+    }
+
+    /// Merges a draft for which there is no room into the newest one, if what is held then
+    /// takes at most `bytes_max`.
+    ///
+    /// # Errors
+    /// Gives the draft back when that cannot be.
+    pub fn try_join_newest(&mut self, draft: Draft, bytes_max: usize) -> Result<(), Box<Draft>> {
+        let newest = self.drafts.iter_mut().rev().find(|entry| entry.draft.is_latency());
+        let Some(entry) = newest else { return Err(Box::new(draft)) };
+        let mut joined = entry.draft.clone();
+        joined.try_join(draft.clone())?;
+        if self.bytes - entry.draft.bytes() + joined.bytes() > bytes_max {
+            return Err(Box::new(draft));
+        }
+        self.bytes = self.bytes - entry.draft.bytes() + joined.bytes();
+        self.samples += draft.samples();
+        entry.draft = joined;
+        Ok(())
+    }
+
+    /// The oldest hardware or bus draft that has a newer one of its kind, and that one.
+    fn superseded(&self) -> Option<(usize, usize)> {
+        let mut found = None;
+        let (mut hardware, mut bus) = (None, None);
+        for (index, entry) in self.drafts.iter().enumerate().rev() {
+            let newer = match entry.draft.body {
+                Body::Latency(_) => continue,
+                Body::Hardware(_) => &mut hardware,
+                Body::Bus(_) => &mut bus,
+            };
+            found = newer.replace(index).map(|newer| (index, newer)).or(found);
+        }
+        found
+    }
+
+    /// The greatest depth of both is kept: it is the one figure of a bus message that the
+    /// next does not repeat.
+    fn supersede(&mut self, older: usize, newer: usize) {
+        let older_body = self.remove(older).body;
+        let newer_body = &mut self.drafts[newer - 1].draft.body;
+        if let (Body::Bus(older), Body::Bus(newer)) = (older_body, newer_body) {
+            newer.outbox_messages_max = newer.outbox_messages_max.max(older.outbox_messages_max);
+        }
+    }
+
+    fn join_shortest(&mut self) -> bool {
+        while let Some((older, newer)) = self.shortest_pair() {
+            let (is_full, draft) = (self.drafts[newer].is_full, self.remove(newer));
+            let entry = &mut self.drafts[older];
+            let (bytes, samples) = (entry.draft.bytes(), entry.draft.samples());
+            let outcome = entry.draft.try_join(draft);
+            entry.is_full = outcome.is_err() || is_full;
+            self.bytes = self.bytes - bytes + entry.draft.bytes();
+            self.samples = self.samples - samples + entry.draft.samples();
+            let Err(draft) = outcome else { return true };
+            self.add(&draft);
+            self.drafts.insert(newer, Entry { draft: *draft, is_full, was_limited: false });
+        }
+        false
+    }
+
+    fn shortest_pair(&self) -> Option<(usize, usize)> {
+        let latency = |(_, entry): &(usize, &Entry)| entry.draft.is_latency();
+        let mut shortest: Option<(u64, (usize, usize))> = None;
+        let mut before: Option<(usize, &Entry)> = None;
+        for (index, entry) in self.drafts.iter().enumerate().filter(latency) {
+            if let Some((older, older_entry)) = before.filter(|(_, older)| !older.is_full) {
+                let length = older_entry.draft.length_ns.saturating_add(entry.draft.length_ns);
+                if shortest.is_none_or(|(least, _)| length < least) {
+                    shortest = Some((length, (older, index)));
+                }
+            }
+            before = Some((index, entry));
+        }
+        shortest.map(|(_, pair)| pair)
+    }
+
+    fn add(&mut self, draft: &Draft) {
+        self.bytes += draft.bytes();
+        self.samples += draft.samples();
+    }
+
+    fn remove(&mut self, index: usize) -> Draft {
+        let entry = self.drafts.remove(index).expect("the caller has just seen this place");
+        self.bytes -= entry.draft.bytes();
+        self.samples -= entry.draft.samples();
+        entry.draft
+    }
+}

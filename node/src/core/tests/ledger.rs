@@ -1,0 +1,101 @@
+//! The node's side of the ledger: no sample and no message is ever without a place.
+
+use super::*;
+
+/// Merged or not, in one lane or two: an aggregator that has merged the first k messages holds
+/// exactly what message k says was recorded and not lost. With each message stands how many
+/// samples the broker had refused when it was first sent.
+fn assert_totals(messages: &BTreeMap<Seq, (Snapshot, u64)>) -> Result<(), TestCaseError> {
+    let (mut carried, mut newest) = (0, 0);
+    for (seq, (snapshot, refused)) in messages {
+        prop_assert_eq!(seq.0, newest + 1, "a hole");
+        newest = seq.0;
+        carried += snapshot.body.samples();
+        let totals = &snapshot.header.totals;
+        prop_assert_eq!(carried - refused, totals.recorded - totals.lost_sum(), "after {}", seq);
+    }
+    Ok(())
+}
+
+#[test]
+fn ten_thousand_intervals_without_a_broker_stay_bounded_and_keep_every_count() {
+    let mut core = core(Bounds::default());
+    let mut now = start();
+    for interval in 0..10_000_u64 {
+        for series in 0..4 {
+            let value = 1 + (interval * 7 + series * 131) % 40;
+            core.on_datagram(format!("op{series}:{value}:{}.5|ms\nc:1|c", value + 1).as_bytes());
+        }
+        now = now.after(SECOND);
+        core.on_deadline(now);
+        let bus = core.status().bus;
+        assert!(bus.outbox_messages <= limits::COALESCE_MESSAGES as u64, "{bus:?}");
+        assert!(bus.outbox_bytes <= limits::OUTBOX_BYTES_MAX as u64, "{bus:?}");
+    }
+    assert_eq!((core.status().totals.lost_sum(), core.status().bus.dropped), (0, 0));
+    core.on_signal(now, Signal::Connected);
+    let snapshots = deliver(&mut core, now);
+    assert_eq!(samples(&snapshots), 80_000);
+    let counted: f64 = snapshots
+        .iter()
+        .filter_map(|snapshot| match &snapshot.body {
+            Body::Latency(latency) => Some(latency.counters[0].1),
+            Body::Hardware(_) | Body::Bus(_) => None,
+        })
+        .sum();
+    assert_eq!(counted, 40_000.0);
+    let widest = snapshots.iter().map(|snapshot| snapshot.header.length_ns).max().unwrap();
+    assert!(widest <= 128_000_000_000, "{widest} ns in one of {} messages", snapshots.len());
+}
+
+proptest! {
+    /// Invariant 1 at this hop: recorded = acknowledged + held + lost, at every moment.
+    #[test]
+    fn every_sample_is_acknowledged_held_or_lost(
+        steps in prop::collection::vec((0..6_u8, 1..50_u64), 1..120),
+        coalesce_messages in 2..20_usize,
+    ) {
+        let outbox = OutboxBounds {
+            marks: Marks { drop: 12, reroute: 8, leave: 3, ..marks() },
+            coalesce_messages,
+            ..OutboxBounds::default()
+        };
+        let mut core = core(Bounds { outbox, ..Bounds::default() });
+        let (mut now, mut acknowledged, mut refused) = (start(), 0, 0);
+        let mut messages = BTreeMap::new();
+        let mut sent: Vec<(Seq, u64)> = Vec::new();
+        for (step, n) in steps {
+            match step {
+                0 => (0..n).for_each(|_| core.on_datagram(b"a:1|ms")),
+                1 => { now = now.after(SECOND); core.on_deadline(now); }
+                2 => core.on_signal(now, Signal::Connected),
+                3 => core.on_signal(now, Signal::Disconnected),
+                4 => while let Some(publish) = core.next_publish(now) {
+                    let subject = publish.subject.parse().unwrap();
+                    let snapshot = wire::decode(&subject, &publish.payload).unwrap();
+                    sent.push((publish.seq, snapshot.body.samples()));
+                    let new = || (snapshot.clone(), refused);
+                    let first = messages.entry(publish.seq).or_insert_with(new);
+                    prop_assert_eq!(&first.0, &snapshot, "what was sent is immutable");
+                },
+                _ => if let Some((seq, samples)) = sent.pop() {
+                    if n % 7 == 0 {
+                        let before = core.status().bus.refused;
+                        core.on_signal(now, Signal::Refused(seq));
+                        refused += (core.status().bus.refused - before) * samples;
+                    } else {
+                        let before = core.status().bus.published;
+                        core.on_signal(now, Signal::Acknowledged(seq));
+                        acknowledged += (core.status().bus.published - before) * samples;
+                    }
+                }
+            }
+            let status = core.status();
+            prop_assert_eq!(
+                status.totals.recorded,
+                acknowledged + status.held_samples + status.totals.lost_sum()
+            );
+        }
+        assert_totals(&messages)?;
+    }
+}
