@@ -1,13 +1,13 @@
 //! Joins the aggregator's core with the world: the crate's only `select!`.
 //!
 //! Each turn waits for one event, lets the core decide, and carries out what it asks. The
-//! emergency lane is read before the normal one.
+//! emergency lane is read before the normal one, which still has its turn.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Outgoing, Refusal};
+use plimsoll_bus::{Bus, BusEvent, BusEvents, CursorEvent, Delivery, Outgoing, Refusal};
 use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
@@ -24,6 +24,7 @@ use crate::core::notices::Due;
 use crate::core::view::View;
 use crate::core::{Core, Delivered};
 use crate::io::http::{self, Query, Readiness};
+use crate::io::lanes::Lanes;
 
 /// A view younger than this answers the next question too, so that many scrapers cost as much
 /// as one.
@@ -47,8 +48,7 @@ struct Driver {
     core: Core,
     bus: Bus,
     events: BusEvents,
-    emergency: Cursor,
-    normal: Cursor,
+    lanes: Lanes,
     queries: mpsc::Receiver<Query>,
     server: Server,
     signals: Signals,
@@ -103,8 +103,7 @@ impl Driver {
             absence: Absence::since(clock.now().mono),
             core: Core::new(config.mesh.clone(), budgets, clock.now()),
             clock,
-            emergency: bus.cursor(Lane::Emergency, 1),
-            normal: bus.cursor(Lane::Normal, 1),
+            lanes: Lanes::open(&bus),
             bus,
             events,
             queries,
@@ -128,8 +127,7 @@ impl Driver {
             () = tokio::time::sleep(wait) => {}
             event = self.events.next() => self.on_bus(event),
             Some(query) = self.queries.recv() => self.on_query(query),
-            Some(event) = self.emergency.next() => self.on_cursor(Lane::Emergency, event),
-            Some(event) = self.normal.next() => self.on_cursor(Lane::Normal, event),
+            Some((lane, event)) = self.lanes.next() => self.on_cursor(lane, event),
         }
         let now = self.clock.now();
         self.core.on_deadline(now);

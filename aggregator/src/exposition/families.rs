@@ -212,6 +212,8 @@ fn delivery(exposition: &mut Exposition, view: &View) {
             ("dropped", bus.dropped),
             ("refused", bus.refused),
             ("retried", bus.retried),
+            ("coalesced", bus.coalesced),
+            ("rate_limited", bus.rate_limited),
         ]
         .map(|(outcome, n)| {
             let mut labels = labels.clone();
@@ -221,6 +223,10 @@ fn delivery(exposition: &mut Exposition, view: &View) {
     });
     let help = "The node's messages by what became of them";
     exposition.family("plimsoll_publish_total", Counter, help, outcomes);
+    let breakers =
+        rows().filter_map(|(labels, bus)| Some((labels, float(bus.breaker_state?.into()))));
+    let help = "The node's breaker: 0 closed, 1 half-open, 2 open";
+    exposition.family("plimsoll_node_breaker_state", Gauge, help, breakers);
     let trips = rows().filter_map(|(labels, bus)| Some((labels, seconds(bus.round_trip_ns?))));
     let help = "The node's latest round trip to the broker";
     exposition.family("plimsoll_node_round_trip_seconds", Gauge, help, trips);

@@ -1,3 +1,5 @@
-//! Where the aggregator touches the world beside the bus: HTTP. Decides nothing.
+//! Where the aggregator touches the world: the lanes it reads, the pages it shows. Decides
+//! nothing but whose turn it is.
 
 pub mod http;
+pub mod lanes;

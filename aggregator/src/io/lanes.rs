@@ -1,0 +1,136 @@
+//! Both lanes as one source: the emergency lane first, the normal one never starved.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use plimsoll_bus::{Bus, Cursor, CursorEvent};
+use plimsoll_schemas::limits::aggregator::EMERGENCY_IN_A_ROW_MAX;
+use plimsoll_schemas::subject::Lane;
+
+/// Whose turn it is: the emergency lane's, until it has had so many in a row that one of the
+/// normal lane goes between. Nobody waits for a lane that has nothing to say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turns {
+    in_a_row: u32,
+}
+
+impl Turns {
+    /// The lane that is asked first.
+    #[must_use]
+    pub fn first(self) -> Lane {
+        if self.in_a_row >= EMERGENCY_IN_A_ROW_MAX { Lane::Normal } else { Lane::Emergency }
+    }
+
+    /// A message of this lane was taken.
+    pub fn on_taken(&mut self, lane: Lane) {
+        self.in_a_row = match lane {
+            Lane::Normal => 0,
+            Lane::Emergency => self.in_a_row.saturating_add(1),
+        };
+    }
+}
+
+/// The cursors of both lanes.
+#[derive(Debug)]
+pub struct Lanes {
+    emergency: Cursor,
+    normal: Cursor,
+    turns: Turns,
+}
+
+impl Lanes {
+    /// Reads both lanes from their beginning.
+    #[must_use]
+    pub fn open(bus: &Bus) -> Self {
+        Self {
+            emergency: bus.cursor(Lane::Emergency, 1),
+            normal: bus.cursor(Lane::Normal, 1),
+            turns: Turns::default(),
+        }
+    }
+
+    /// What comes next in either lane; `None` once both are closed. Cancel safe.
+    pub async fn next(&mut self) -> Option<(Lane, CursorEvent)> {
+        let first = self.turns.first();
+        let mut emergency = pin!(self.emergency.next());
+        let mut normal = pin!(self.normal.next());
+        let order = if first == Lane::Normal {
+            [Lane::Normal, Lane::Emergency]
+        } else {
+            [Lane::Emergency, Lane::Normal]
+        };
+        let mut closed = [false; 2];
+        let event = poll_fn(|context| {
+            for (lane, closed) in order.into_iter().zip(&mut closed) {
+                if *closed {
+                    continue;
+                }
+                let polled = match lane {
+                    Lane::Emergency => emergency.as_mut().poll(context),
+                    Lane::Normal => normal.as_mut().poll(context),
+                };
+                match polled {
+                    Poll::Ready(Some(event)) => return Poll::Ready(Some((lane, event))),
+                    Poll::Ready(None) => *closed = true,
+                    Poll::Pending => {}
+                }
+            }
+            if closed == [true; 2] { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await;
+        if let Some((lane, _)) = &event {
+            self.turns.on_taken(*lane);
+        }
+        event
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Takes one message, as `Lanes::next` does; `None` when neither lane has one.
+    fn take(turns: &mut Turns, waiting: &mut [u32; 2]) -> Option<Lane> {
+        let first = turns.first();
+        let second = if first == Lane::Normal { Lane::Emergency } else { Lane::Normal };
+        let lane = [first, second].into_iter().find(|lane| waiting[*lane as usize] > 0)?;
+        waiting[lane as usize] -= 1;
+        turns.on_taken(lane);
+        Some(lane)
+    }
+
+    #[test]
+    fn the_emergency_lane_goes_first_and_lets_one_pass_now_and_then() {
+        let (mut turns, mut waiting) = (Turns::default(), [2, 34]);
+        let taken: Vec<Lane> = std::iter::from_fn(|| take(&mut turns, &mut waiting)).collect();
+        let sixteen = [Lane::Emergency; 16];
+        let one = [Lane::Normal];
+        let two = [Lane::Emergency; 2];
+        assert_eq!(taken, [&sixteen[..], &one, &sixteen, &one, &two].concat());
+    }
+
+    proptest! {
+        #[test]
+        fn neither_lane_is_starved(
+            arrivals in prop::collection::vec((0..3_u32, 0..40_u32), 1..60),
+        ) {
+            let (mut turns, mut waiting, mut passed_by) = (Turns::default(), [0, 0], [0, 0]);
+            for (normal, emergency) in arrivals {
+                waiting[0] += normal;
+                waiting[1] += emergency;
+                for _ in 0..20 {
+                    let before = waiting;
+                    let Some(lane) = take(&mut turns, &mut waiting) else { break };
+                    let other = 1 - lane as usize;
+                    passed_by[lane as usize] = 0;
+                    passed_by[other] = if before[other] > 0 { passed_by[other] + 1 } else { 0 };
+                    prop_assert!(passed_by[0] <= EMERGENCY_IN_A_ROW_MAX, "normal starves");
+                    prop_assert!(passed_by[1] <= 1, "emergency waits for more than one");
+                }
+            }
+        }
+    }
+}
