@@ -54,7 +54,7 @@ pub struct Header {
 }
 
 /// A node's running ledger within one incarnation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Samples put into snapshots up to and including this one.
     pub recorded: u64,
