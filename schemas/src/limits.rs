@@ -193,6 +193,14 @@ pub mod aggregator {
     pub const NODE_FORGET_AFTER: Duration = Duration::from_secs(3_600);
     /// Silence after which any node is forgotten: the streams no longer hold a message of it.
     pub const NODE_FORGET_SILENT_AFTER: Duration = Duration::from_secs(24 * 3_600);
+    /// Shortest time between two checkpoints.
+    pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+    /// A checkpoint is begun no sooner than so many times the last one's duration after it began.
+    pub const CHECKPOINT_REST_FACTOR: u32 = 4;
+    /// Pause after a checkpoint could not be written.
+    pub const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_secs(5);
+    /// Bytes of the store that may be cached in memory.
+    pub const STORE_CACHE_BYTES: usize = 8 * 1024 * 1024;
     /// How far ahead of the aggregator's clock a snapshot may begin.
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
 }
