@@ -6,8 +6,8 @@
 //! for the fleet, and one for the rest, positions included; whoever stores them must do so
 //! together or not at all.
 //!
-//! A record is two bytes of version, four of CRC-32, and named MessagePack. The store's own
-//! checksums protect its structure while it recovers, not what is read long after.
+//! A record is two bytes of version, four of CRC-32, and named MessagePack. The checksum is the
+//! record's own: that what is read is what was written does not hang on the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

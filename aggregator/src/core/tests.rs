@@ -45,7 +45,7 @@ impl Speaker {
     pub(crate) fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
         let mut histogram = Histogram::default();
         histogram.record_n(value_ns, n);
-        self.say_samples(now, &["epoch_hook"], histogram)
+        self.say_samples(now, &["epoch_hook"], &histogram)
     }
 
     /// The same samples of three operations.
@@ -56,14 +56,14 @@ impl Speaker {
     ) -> (String, Vec<u8>) {
         let mut histogram = Histogram::default();
         values_ns.into_iter().for_each(|value| histogram.record(value));
-        self.say_samples(now, &["epoch_hook", "kernel_fetch", "publish"], histogram)
+        self.say_samples(now, &["epoch_hook", "kernel_fetch", "publish"], &histogram)
     }
 
     fn say_samples(
         &mut self,
         now: Now,
         operations: &[&str],
-        samples: Histogram,
+        samples: &Histogram,
     ) -> (String, Vec<u8>) {
         self.recorded += samples.count() * operations.len() as u64;
         let series = |name: &&str| Series::plain(Operation::new(*name).unwrap());

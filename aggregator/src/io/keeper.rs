@@ -208,3 +208,6 @@ fn tell(path: &Path, checkpoint: Option<&Checkpoint>, set_aside: Option<&SetAsid
         None => tracing::info!(%path, "no state yet: the streams are read from their beginning"),
     }
 }
+
+#[cfg(test)]
+mod tests;

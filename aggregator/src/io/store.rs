@@ -124,6 +124,12 @@ impl Store {
         }
     }
 
+    /// A store that opens its file at the first write.
+    #[cfg(test)]
+    pub(crate) fn closed(path: &Path) -> Self {
+        Self { path: path.to_owned(), database: None }
+    }
+
     /// Writes `records` in one transaction, and returns once they are on the disk.
     ///
     /// # Errors

@@ -78,6 +78,9 @@ fn what_was_written_is_read_back_and_later_writes_replace_their_part() {
     assert_eq!(content(&path).unwrap().nodes.len(), 1, "everything else is gone");
 }
 
+/// Something bad that happens to a file.
+type Damage<'a> = &'a dyn Fn(&Path);
+
 #[test]
 fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
     let newer = |path: &Path| {
@@ -90,7 +93,7 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_len(file.metadata().unwrap().len() * part / 8).unwrap();
     };
-    let damages: [(&str, &dyn Fn(&Path)); 5] = [
+    let damages: [(&str, Damage<'_>); 5] = [
         ("newer_version", &newer),
         ("damaged", &text),
         ("damaged", &|path| cut(path, 1)),
@@ -250,8 +253,10 @@ fn large_core(nodes: usize) -> (Core, Now) {
     for round in 0..34_u64 {
         now = now.after(9 * SECOND);
         for speaker in &mut speakers {
-            let values = (0..300).map(|n| MS + (round * 7_919 + n * 104_729) % (30 * MS));
-            deliver(&mut core, now, &speaker.say_all(now, values));
+            // Around 10 ms with a tail, as latencies are.
+            let noise = |n: u64| (round * 7_919 + n * 104_729) % MS;
+            let value = |n: u64| 10 * MS + if n.is_multiple_of(50) { 9 } else { 1 } * noise(n);
+            deliver(&mut core, now, &speaker.say_all(now, (0..300).map(value)));
         }
     }
     (core, now)
@@ -273,9 +278,10 @@ fn a_restart_with_many_nodes_takes_no_longer_than_its_share() {
     let checkpoint = open(&path).checkpoint.unwrap();
     let restored = Core::restore(mesh(), effective(&[]).unwrap(), Clock::start().now(), checkpoint);
     let restart = watch.elapsed();
+    let bytes = records.bytes();
     println!(
-        "{nodes} nodes, {} bytes: encoded after {encoded:?}, written after {written:?}, restored in {restart:?}",
-        records.bytes()
+        "{nodes} nodes, {bytes} bytes: encoded after {encoded:?}, written after {written:?}, \
+         restored in {restart:?}"
     );
     let view = |core: &Core| format!("{:?}", core.view(now.wall, "test").summary.operations);
     assert!(view(&core) == view(&restored));
