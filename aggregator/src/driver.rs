@@ -96,13 +96,13 @@ impl Driver {
             .to_config(&config.mesh, "plimsoll-aggregator")
             .map_err(fail(Exit::Configuration))?;
         let url = bus_config.url_without_secrets();
-        let clock = Clock::start();
-        let (keeper, core) = restore(config, budgets.clone(), clock.now())?;
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let (routes, queries) = http::routes(&budgets);
         let server = Server::start("http.address", config.http.address, routes)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
+        let clock = Clock::start();
+        let (keeper, core) = restore(config, budgets, clock.now())?;
         let (bus, events) = Bus::connect(bus_config)
             .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
         Ok(Self {

@@ -62,6 +62,9 @@ impl Alerts {
         verdict: Verdict,
         patience: Patience,
     ) -> Option<Change> {
+        if verdict == Verdict::Insufficient {
+            return None;
+        }
         if !self.entries.contains_key(key) {
             self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
         }
