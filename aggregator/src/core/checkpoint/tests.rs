@@ -299,3 +299,19 @@ fn alerts_of_rules_that_are_gone_are_let_go() {
     world.restart();
     assert_eq!(format!("{:?}", world.core.alerts), format!("{:?}", Alerts::default()));
 }
+
+#[test]
+fn an_evaluation_that_only_brings_an_alert_nearer_is_stored_too() {
+    let mut world = World::new();
+    let mut slow = Speaker::new("a");
+    let steps = [slow.say(start(), 30 * MS, 60), slow.say(start(), 30 * MS, 60)];
+    world.live(&steps.map(Step::Message), 0..2);
+    for _ in 0..2 {
+        world.live(&[Step::Tick], 0..1);
+        world.checkpoint();
+    }
+    let before = format!("{:?}", world.core.alerts);
+    assert!(before.contains("state: Pending") && before.contains("streak: 2"), "{before}");
+    world.restart();
+    assert_eq!(format!("{:?}", world.core.alerts), before);
+}
