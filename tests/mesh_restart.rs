@@ -68,6 +68,7 @@ async fn fill_stream(stack: &mut Stack, snapshots: u64) {
             length_ns: 1_000_000,
             totals: Totals { recorded: seq * SAMPLES, ..Totals::default() },
             last: false,
+            heir: None,
         };
         let snapshot = Snapshot { header, body: Body::Latency(latency.clone()) };
         let payload = encode(&snapshot, &mut encoder);
@@ -200,7 +201,8 @@ async fn a_broker_that_lost_its_streams_costs_no_merged_sample_and_stops_nobody(
 #[tokio::test]
 async fn samples_lost_with_the_streams_before_they_were_read_are_told_in_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = started(&dir).await;
+    let options = StackOptions { keep_state: false, ..StackOptions::new(dir.path()) };
+    let mut stack = Stack::start(options).await.unwrap();
     hooks_after(&stack, 0, 60).await;
     // All that was merged is forgotten with this process, and the stream that could tell it
     // again goes too.

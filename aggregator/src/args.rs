@@ -20,6 +20,9 @@ pub struct Args {
     /// Address of the HTTP pages [default: 127.0.0.1:9900]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
+    /// File in which the state outlives a restart [default: none, memory only]
+    #[arg(long, value_name = "PATH")]
+    state: Option<String>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -41,11 +44,12 @@ A budget in the file:
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 3] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 4] {
         [
             ("mesh", self.mesh.clone()),
             ("bus.url", self.nats.clone()),
             ("http.address", self.http.clone()),
+            ("state.path", self.state.clone()),
         ]
     }
 }

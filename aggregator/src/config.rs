@@ -1,6 +1,7 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use plimsoll_process::logs::LogSettings;
 use plimsoll_process::settings::BusSettings;
@@ -23,6 +24,8 @@ pub struct Config {
     pub http: Http,
     /// Budgets beside or over the built-in ones.
     pub budget: Vec<BudgetEntry>,
+    /// Where its state outlives it.
+    pub state: State,
     /// How it logs.
     pub log: LogSettings,
 }
@@ -36,6 +39,16 @@ pub struct Http {
     pub address: SocketAddr,
 }
 
+/// The `[state]` section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// File of the checkpoints, made if it is not there; its directory must be. Without it the
+    /// state is kept in memory only, and a restart reads the streams from their beginning. Costs
+    /// a write of everything that changed, at most once a second.
+    pub path: Option<PathBuf>,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -43,6 +56,7 @@ impl Default for Config {
             bus: BusSettings::default(),
             http: Http::default(),
             budget: Vec::new(),
+            state: State::default(),
             log: LogSettings::default(),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusEvent, BusEvents, CursorEvent, Delivery, Outgoing, Refusal};
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Outgoing, Refusal};
 use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
@@ -20,10 +20,12 @@ use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
+use crate::core::checkpoint::Position;
 use crate::core::notices::Due;
 use crate::core::view::View;
 use crate::core::{Core, Delivered};
 use crate::io::http::{self, Query, Readiness};
+use crate::io::keeper::{Keeper, Written};
 use crate::io::lanes::Lanes;
 
 /// A view younger than this answers the next question too, so that many scrapers cost as much
@@ -33,6 +35,8 @@ const VIEW_AGE_MAX: Duration = Duration::from_millis(100);
 const NOTICE_WAIT: Duration = Duration::from_secs(2);
 /// Wait for the connection to close after that.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// Wait on the way out for the last checkpoint.
+const CHECKPOINT_WAIT: Duration = Duration::from_secs(3);
 
 /// Why an aggregator did not run.
 #[derive(Debug)]
@@ -46,6 +50,7 @@ pub struct StartError {
 struct Driver {
     clock: Clock,
     core: Core,
+    keeper: Keeper,
     bus: Bus,
     events: BusEvents,
     lanes: Lanes,
@@ -74,6 +79,7 @@ pub async fn run(config: &Config, budgets: Vec<Budget>) -> Result<Exit, StartErr
     let mut driver = Driver::start(config, budgets).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
+    driver.keep_the_last().await;
     // A broker that does not answer is owed nothing: what counts is in its streams.
     if tokio::time::timeout(CLOSE_WAIT, driver.bus.close()).await.is_err() {
         tracing::warn!("broker connection not closed in time");
@@ -95,15 +101,17 @@ impl Driver {
         let server = Server::start("http.address", config.http.address, routes)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
+        let clock = Clock::start();
+        let (keeper, core) = restore(config, budgets, clock.now())?;
         let (bus, events) = Bus::connect(bus_config)
             .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
-        let clock = Clock::start();
         Ok(Self {
             url,
             absence: Absence::since(clock.now().mono),
-            core: Core::new(config.mesh.clone(), budgets, clock.now()),
             clock,
-            lanes: Lanes::open(&bus),
+            keeper,
+            lanes: Lanes::open(|lane| cursor(&bus, &core, lane)),
+            core,
             bus,
             events,
             queries,
@@ -126,15 +134,27 @@ impl Driver {
             asked = self.signals.next() => self.on_asked(asked),
             () = tokio::time::sleep(wait) => {}
             event = self.events.next() => self.on_bus(event),
+            written = self.keeper.written() => self.on_written(written),
             Some(query) = self.queries.recv() => self.on_query(query),
             Some((lane, event)) = self.lanes.next() => self.on_cursor(lane, event),
         }
         let now = self.clock.now();
         self.core.on_deadline(now);
+        self.keeper.keep(&mut self.core, (now.mono, now.wall));
         self.send_notices(now);
         self.tell_readiness();
         self.tell_absence(now.mono);
         !self.is_done(now)
+    }
+
+    fn on_written(&mut self, written: Option<Written>) {
+        let now = self.clock.now().mono;
+        self.keeper.on_written(&mut self.core, now, written);
+    }
+
+    async fn keep_the_last(&mut self) {
+        let now = self.clock.now();
+        self.keeper.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
     }
 
     fn next_deadline(&self) -> Mono {
@@ -213,7 +233,9 @@ impl Driver {
         let now = self.clock.now();
         let fresh = self.view.take().filter(|(made, _)| now.mono.since(*made) < VIEW_AGE_MAX);
         let (made, view) = fresh.unwrap_or_else(|| {
-            let view = Arc::new(self.core.view(now.wall, self.broker()));
+            let mut view = self.core.view(now.wall, self.broker());
+            view.checkpoints = self.keeper.figures().clone();
+            let view = Arc::new(view);
             // From when it was finished: a view that takes long serves all who wait for it.
             (self.clock.now().mono, view)
         });
@@ -223,8 +245,8 @@ impl Driver {
 
     fn on_cursor(&mut self, lane: Lane, event: CursorEvent) {
         match event {
-            CursorEvent::Positioned { first_seq, last_seq } => {
-                self.core.on_positioned(lane, first_seq, last_seq);
+            CursorEvent::Positioned { first_seq, last_seq, stream_id } => {
+                self.core.on_positioned(lane, first_seq, last_seq, &stream_id);
             }
             CursorEvent::Reset { expected_seq, last_seq } => {
                 let lane_name = lane.as_str();
@@ -298,6 +320,25 @@ impl Driver {
             tracing::info!("the stream's past has been read");
         }
     }
+}
+
+/// The core as its checkpoint has it, or an empty one.
+fn restore(config: &Config, budgets: Vec<Budget>, now: Now) -> Result<(Keeper, Core), StartError> {
+    let (mesh, path) = (config.mesh.clone(), config.state.path.as_deref());
+    let (keeper, checkpoint) = Keeper::open(path, &mesh, now.wall)
+        .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;
+    let core = match checkpoint {
+        Some(checkpoint) => Core::restore(mesh, budgets, now, checkpoint),
+        None => Core::new(mesh, budgets, now),
+    };
+    Ok((keeper, core))
+}
+
+/// Reads on from where the core is. A number without a stream that it is about says nothing.
+fn cursor(bus: &Bus, core: &Core, lane: Lane) -> Cursor {
+    let Position { read, stream_id } = core.position(lane);
+    let next = if stream_id.is_some() { read.saturating_add(1) } else { 1 };
+    bus.cursor(lane, next, stream_id)
 }
 
 fn log(notice: &Notice) {

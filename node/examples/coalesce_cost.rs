@@ -37,6 +37,7 @@ fn snapshot() -> Snapshot {
         length_ns: 1,
         totals: Totals { recorded: SAMPLES, ..Totals::default() },
         last: false,
+        heir: None,
     };
     Snapshot { header, body: Body::Latency(latency(1)) }
 }

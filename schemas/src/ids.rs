@@ -297,7 +297,7 @@ impl From<Labels> for BTreeMap<String, String> {
 }
 
 /// An operation together with its labels: what one histogram, counter or gauge belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Series {
     /// What was timed or counted.
     pub operation: Operation,

@@ -28,6 +28,12 @@ pub mod wire {
     pub const TOKEN_BYTES_MAX: usize = 64;
     /// Reasons in one message's account of lost samples.
     pub const LOSS_REASONS_MAX: usize = 16;
+    /// Incarnations in one confirmation.
+    pub const CONFIRMED_RUNS_MAX: usize = 4;
+    /// Unbroken runs of numbers told of one incarnation in one confirmation.
+    pub const CONFIRMED_SPANS_MAX: usize = 64;
+    /// Bytes of one confirmation; the fullest takes less than 5 KiB.
+    pub const CONFIRMATION_BYTES_MAX: usize = 8 * 1024;
     /// Samples in one histogram of one message; 2^40 cannot overflow any total.
     pub const SAMPLES_MAX: u64 = 1 << 40;
     /// Highest seq and highest running total; an incarnation that counted a million a second
@@ -222,6 +228,14 @@ pub mod aggregator {
     pub const NODE_FORGET_AFTER: Duration = Duration::from_secs(3_600);
     /// Silence after which any node is forgotten: the streams no longer hold a message of it.
     pub const NODE_FORGET_SILENT_AFTER: Duration = Duration::from_secs(24 * 3_600);
+    /// Shortest time between two checkpoints.
+    pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+    /// A checkpoint is begun no sooner than so many times the last one's duration after it began.
+    pub const CHECKPOINT_REST_FACTOR: u32 = 4;
+    /// Pause after a checkpoint could not be written.
+    pub const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_secs(5);
+    /// Bytes of the store that may be cached in memory.
+    pub const STORE_CACHE_BYTES: usize = 8 * 1024 * 1024;
     /// How far ahead of the aggregator's clock a snapshot may begin.
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
 }

@@ -3,6 +3,8 @@
 //! ```text
 //! plimsoll.v1.<mesh>.<lane>.<node>.<kind>     snapshots: node -> aggregator
 //! plimsoll.v1.<mesh>.alert.<rule>             notices: aggregator -> anyone
+//! plimsoll.v1.<mesh>.confirm.<node>           what is stored: aggregator -> node
+//! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
 //! ```
 
 use std::fmt;
@@ -145,6 +147,30 @@ pub fn alert_filter(mesh: &MeshName) -> String {
 #[must_use]
 pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
     format!("{PREFIX}.{mesh}.alert.{rule}")
+}
+
+/// Where a node hears which of its messages are stored; no stream keeps it.
+#[must_use]
+pub fn confirm_subject(mesh: &MeshName, node: &NodeName) -> String {
+    format!("{PREFIX}.{mesh}.confirm.{node}")
+}
+
+/// Where a node leaves messages that can never be accepted.
+#[must_use]
+pub fn dead_subject(mesh: &MeshName, node: &NodeName) -> String {
+    format!("{PREFIX}.{mesh}.dead.{node}")
+}
+
+/// All dead letters of one mesh.
+#[must_use]
+pub fn dead_filter(mesh: &MeshName) -> String {
+    format!("{PREFIX}.{mesh}.dead.*")
+}
+
+/// The name of the stream that keeps dead letters.
+#[must_use]
+pub fn dead_stream(mesh: &MeshName) -> String {
+    format!("PLIMSOLL_{mesh}_dead")
 }
 
 /// The name of one lane's stream; stream names may hold no dots.

@@ -38,6 +38,7 @@ fn header() -> Header {
             lost: BTreeMap::from([(LossReason::new("outbox_full").unwrap(), 5)]),
         },
         last: false,
+        heir: None,
     }
 }
 

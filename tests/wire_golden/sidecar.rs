@@ -97,6 +97,7 @@ impl Sidecar {
             length_ns: self.length_ns,
             totals: Totals { recorded: self.recorded, lost: self.lost.clone() },
             last: self.last,
+            heir: None,
         };
         Snapshot { header, body: self.body.input() }
     }

@@ -47,6 +47,8 @@ pub struct StackOptions {
     pub epochs_per_second: f64,
     /// Whether the broker keeps streams.
     pub jetstream: bool,
+    /// Whether the aggregator's state outlives it.
+    pub keep_state: bool,
 }
 
 impl StackOptions {
@@ -63,6 +65,7 @@ impl StackOptions {
             jobs: true,
             epochs_per_second: 20.0,
             jetstream: true,
+            keep_state: true,
         }
     }
 }
@@ -312,6 +315,9 @@ fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -
     let mut command = Command::new(bin.join("plimsoll-aggregator"));
     let mesh = options.mesh.as_str();
     command.arg("--config").arg(settings).args(["--mesh", mesh, "--nats", url, "--http", http]);
+    if options.keep_state {
+        command.arg("--state").arg(options.dir.join("state.redb"));
+    }
     Child::start("aggregator", &options.dir, command)
 }
 

@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::Verdict;
-use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
 
 /// How long a resolved alert is shown as such.
 const RESOLVED_SHOWN: Duration = Duration::from_secs(300);
@@ -37,15 +39,16 @@ pub struct Change {
 }
 
 /// All alerts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Alerts {
     entries: BTreeMap<AlertKey, Entry>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Entry {
     state: AlertState,
-    since: Mono,
+    /// On the wall clock, since it outlives the process.
+    since: Wall,
     /// Evaluations in a row that speak for leaving the present state.
     streak: u32,
 }
@@ -54,11 +57,14 @@ impl Alerts {
     /// Hears one verdict; tells whether the alert moved.
     pub fn on_verdict(
         &mut self,
-        now: Mono,
+        now: Wall,
         key: &AlertKey,
         verdict: Verdict,
         patience: Patience,
     ) -> Option<Change> {
+        if verdict == Verdict::Insufficient {
+            return None;
+        }
         if !self.entries.contains_key(key) {
             self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
         }
@@ -84,10 +90,15 @@ impl Alerts {
     pub fn forget(&mut self, node: &NodeName) {
         self.entries.retain(|key, _| key.scope.node() != node.as_str());
     }
+
+    /// Lets go of all alerts of rules that are no longer among `budgets`.
+    pub fn keep(&mut self, budgets: &[Budget]) {
+        self.entries.retain(|key, _| budgets.iter().any(|budget| budget.name == key.rule));
+    }
 }
 
 impl Entry {
-    fn next(&mut self, now: Mono, verdict: Verdict, patience: Patience) -> AlertState {
+    fn next(&mut self, now: Wall, verdict: Verdict, patience: Patience) -> AlertState {
         use AlertState::{Firing, Inactive, Pending, Resolved};
         match (self.state, verdict) {
             (Inactive | Resolved, Verdict::Breach) if patience.fire_after <= 1 => Firing,
@@ -133,7 +144,7 @@ mod tests {
     fn walk(verdicts: &[Verdict]) -> Vec<AlertState> {
         let mut alerts = Alerts::default();
         let step = |verdict: &Verdict| {
-            alerts.on_verdict(Mono(0), &key("a"), *verdict, PATIENCE);
+            alerts.on_verdict(Wall(0), &key("a"), *verdict, PATIENCE);
             alerts.state(&key("a"))
         };
         verdicts.iter().map(step).collect()
@@ -164,7 +175,7 @@ mod tests {
     fn one_breach_on_each_of_three_nodes_fires_nothing() {
         let mut alerts = Alerts::default();
         for node in ["a", "b", "c"] {
-            alerts.on_verdict(Mono(0), &key(node), Breach, PATIENCE);
+            alerts.on_verdict(Wall(0), &key(node), Breach, PATIENCE);
             assert_eq!(alerts.state(&key(node)), Pending);
         }
     }
@@ -174,7 +185,7 @@ mod tests {
         let mut alerts = Alerts::default();
         let mut told = Vec::new();
         for verdict in [Within, Breach, Breach, Breach, Breach, Within, Within, Within] {
-            told.extend(alerts.on_verdict(Mono(0), &key("a"), verdict, PATIENCE));
+            told.extend(alerts.on_verdict(Wall(0), &key("a"), verdict, PATIENCE));
         }
         let states: Vec<AlertState> = told.iter().map(|change| change.to).collect();
         assert_eq!(states, [Pending, Firing, Resolved]);
@@ -184,10 +195,10 @@ mod tests {
     fn a_resolved_alert_becomes_inactive_in_the_end() {
         let mut alerts = Alerts::default();
         for verdict in [Breach, Breach, Breach, Within, Within] {
-            alerts.on_verdict(Mono(0), &key("a"), verdict, PATIENCE);
+            alerts.on_verdict(Wall(0), &key("a"), verdict, PATIENCE);
         }
         assert_eq!(alerts.state(&key("a")), Resolved);
-        alerts.on_verdict(Mono(0).plus(RESOLVED_SHOWN), &key("a"), Within, PATIENCE);
+        alerts.on_verdict(Wall(0).plus(RESOLVED_SHOWN), &key("a"), Within, PATIENCE);
         assert_eq!(alerts.state(&key("a")), Inactive);
     }
 
@@ -203,7 +214,7 @@ mod tests {
             let mut breaches = 0;
             for verdict in verdicts {
                 let before = alerts.state(&key("a"));
-                let change = alerts.on_verdict(Mono(0), &key("a"), verdict, PATIENCE);
+                let change = alerts.on_verdict(Wall(0), &key("a"), verdict, PATIENCE);
                 breaches = match verdict {
                     Breach => breaches + 1,
                     Within => 0,

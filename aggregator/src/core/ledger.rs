@@ -11,6 +11,7 @@ use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::aggregator::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::wire::{Header, Totals};
+use serde::{Deserialize, Serialize};
 
 use super::seqs::Seqs;
 
@@ -26,7 +27,7 @@ pub enum Decision {
 }
 
 /// The account of one node over all its incarnations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     runs: BTreeMap<Incarnation, Run>,
     /// Incarnations begun so far. Their order is that of their appearance here: a node whose
@@ -38,7 +39,7 @@ pub struct Account {
 }
 
 /// One incarnation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Run {
     order: u64,
     seqs: Seqs,
@@ -175,6 +176,7 @@ mod tests {
             length_ns: 1,
             totals: Totals { recorded, lost: BTreeMap::from([(reason, lost)]) },
             last: false,
+            heir: None,
         }
     }
 

@@ -6,6 +6,7 @@
 //! messages in any order give the same answer.
 
 pub mod alert;
+pub mod checkpoint;
 pub mod judge;
 pub mod ledger;
 pub mod node;
@@ -14,7 +15,9 @@ pub mod seqs;
 pub mod view;
 pub mod window;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notice, Scope};
@@ -22,33 +25,39 @@ use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation, Series};
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
+use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::{Mono, Now, Wall, seconds};
 use plimsoll_schemas::wire::{self, Body, Header, Latency, Snapshot};
+use serde::{Deserialize, Serialize};
 
 use alert::{Alerts, Patience};
+use checkpoint::Unsaved;
 use judge::{Judgement, judge};
 use ledger::Decision;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
 use window::{Timeliness, Windows, place};
 
+/// A label's value: a word of this program, or the same word read from a checkpoint.
+pub type Word = Cow<'static, str>;
+
 /// Counts of what was read, for the aggregator's own metrics. They only grow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Snapshots merged, by kind.
-    pub merged: BTreeMap<&'static str, u64>,
+    pub merged: BTreeMap<Word, u64>,
     /// Snapshots that had been merged before.
     pub duplicates: u64,
     /// Snapshots of incarnations too old to be remembered.
     pub forgotten: u64,
     /// Messages that could not be read, by reason.
-    pub undecodable: BTreeMap<&'static str, u64>,
+    pub undecodable: BTreeMap<Word, u64>,
     /// Samples too old for the shortest window.
     pub late_samples: u64,
     /// Snapshots from a clock too far ahead.
     pub clock_ahead: u64,
     /// What found no room: samples folded into `other`, numbers, readings, messages of nodes.
-    pub over_cap: BTreeMap<&'static str, u64>,
+    pub over_cap: BTreeMap<Word, u64>,
 }
 
 /// One message as the cursor delivers it.
@@ -78,8 +87,10 @@ pub struct Unreadable {
 }
 
 /// How far one lane has been read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Progress {
+    /// The stream that the numbers are about; `None` while there has been none.
+    stream_id: Option<String>,
     /// The stream's last message when reading began; `None` before that.
     goal: Option<u64>,
     read: u64,
@@ -90,8 +101,9 @@ struct Progress {
 pub struct Core {
     mesh: MeshName,
     budgets: Vec<Budget>,
-    nodes: BTreeMap<NodeName, Node>,
-    fleet: Operations,
+    /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
+    nodes: BTreeMap<NodeName, Arc<Node>>,
+    fleet: Arc<Operations>,
     judged: BTreeSet<Operation>,
     alerts: Alerts,
     changes: Vec<Notice>,
@@ -100,6 +112,7 @@ pub struct Core {
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
     evaluates_at: Mono,
+    unsaved: Unsaved,
 }
 
 impl Core {
@@ -109,7 +122,7 @@ impl Core {
         Self {
             mesh,
             nodes: BTreeMap::new(),
-            fleet: Operations::default(),
+            fleet: Arc::default(),
             judged: budgets.iter().map(|budget| budget.operation.clone()).collect(),
             alerts: Alerts::default(),
             changes: Vec::new(),
@@ -118,14 +131,19 @@ impl Core {
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
             evaluates_at: now.mono.plus(EVALUATE_EVERY),
+            unsaved: Unsaved::default(),
             budgets,
         }
     }
 
     /// Hears which messages a lane's stream holds at the moment reading begins. Until all of
     /// them have been read, answers would be parts of the truth and are withheld.
-    pub fn on_positioned(&mut self, lane: Lane, first_seq: u64, last_seq: u64) {
+    pub fn on_positioned(&mut self, lane: Lane, first_seq: u64, last_seq: u64, stream_id: &str) {
         let progress = self.lanes.entry(lane).or_default();
+        if !stream_id.is_empty() {
+            progress.stream_id = Some(stream_id.to_owned());
+        }
+        self.unsaved.touch();
         progress.goal.get_or_insert(last_seq);
         // What the stream has forgotten, or never held, need not be waited for.
         progress.read = progress.read.max(first_seq.saturating_sub(1));
@@ -135,6 +153,7 @@ impl Core {
     /// The lane's stream was made anew: positions begin again, merged samples stay merged.
     pub fn on_reset(&mut self, lane: Lane, last_seq: u64) {
         self.lanes.insert(lane, Progress { goal: Some(last_seq), ..Progress::default() });
+        self.unsaved.touch();
         self.update_readiness();
     }
 
@@ -146,10 +165,11 @@ impl Core {
         let progress = self.lanes.entry(message.lane).or_default();
         progress.read = progress.read.max(message.stream_seq);
         progress.pending = message.pending;
+        self.unsaved.touch();
         let read = read(message).map(|snapshot| self.on_snapshot(now, snapshot));
         self.update_readiness();
         read.map_err(|unreadable| {
-            let count = self.counts.undecodable.entry(unreadable.reason).or_default();
+            let count = self.counts.undecodable.entry(unreadable.reason.into()).or_default();
             *count += 1;
             Unreadable { count: *count, ..unreadable }
         })
@@ -169,13 +189,15 @@ impl Core {
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             return self.count_over_cap("node", 1);
         };
+        let node = Arc::make_mut(node);
         let order = match node.account.book(&header, body.samples()) {
             Decision::Merge(order) => order,
             Decision::Duplicate => return self.counts.duplicates += 1,
             Decision::Forgotten => return self.counts.forgotten += 1,
         };
+        self.unsaved.touch_node(&header.node);
         node.last_heard = node.last_heard.max(heard);
-        *self.counts.merged.entry(body.kind().as_str()).or_default() += 1;
+        *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
         match timeliness {
             Timeliness::InTime => {}
             Timeliness::Late => {
@@ -197,13 +219,14 @@ impl Core {
     }
 
     fn on_latency(&mut self, times: (Wall, Wall), header: &Header, latency: &Latency) {
-        let Some(node) = self.nodes.get_mut(&header.node) else { return };
+        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
+        let fleet = Arc::make_mut(&mut self.fleet);
         let numbers = node.take_numbers(&latency.counters, &latency.gauges);
         let (mut in_node, mut in_fleet) = (0, 0);
         for (Series { operation, .. }, samples) in &latency.histograms {
             let judged = self.judged.contains(operation);
             in_node += node.operations.add(operation, judged, times, samples);
-            in_fleet += self.fleet.add(operation, judged, times, samples);
+            in_fleet += fleet.add(operation, judged, times, samples);
         }
         self.count_over_cap("number", numbers);
         self.count_over_cap("node_sample", in_node);
@@ -212,7 +235,7 @@ impl Core {
 
     fn count_over_cap(&mut self, kind: &'static str, n: u64) {
         if n > 0 {
-            *self.counts.over_cap.entry(kind).or_default() += n;
+            *self.counts.over_cap.entry(kind.into()).or_default() += n;
         }
     }
 
@@ -245,9 +268,10 @@ impl Core {
         for name in gone {
             self.nodes.remove(&name);
             self.alerts.forget(&name);
+            self.unsaved.touch_node(&name);
         }
-        self.fleet.expire(now);
-        self.nodes.values_mut().for_each(|node| node.operations.expire(now));
+        Arc::make_mut(&mut self.fleet).expire(now);
+        self.nodes.values_mut().for_each(|node| Arc::make_mut(node).operations.expire(now));
     }
 
     fn evaluate(&mut self, now: Now) {
@@ -256,7 +280,10 @@ impl Core {
                 AlertKey { rule: budget.name.clone(), scope, operation: budget.operation.clone() };
             let patience =
                 Patience { fire_after: budget.fire_after, clear_after: budget.clear_after };
-            let moved = self.alerts.on_verdict(now.mono, &key, judgement.verdict, patience);
+            let moved = self.alerts.on_verdict(now.wall, &key, judgement.verdict, patience);
+            if judgement.verdict != Verdict::Insufficient {
+                self.unsaved.touch();
+            }
             let Some(change) = moved else { continue };
             let notice = Notice {
                 mesh: self.mesh.clone(),
@@ -334,4 +361,4 @@ fn evidence(budget: &Budget, judgement: &Judgement) -> Evidence {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

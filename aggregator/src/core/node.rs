@@ -11,6 +11,7 @@ use plimsoll_schemas::limits::aggregator::{
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{Bus, Hardware};
+use serde::{Deserialize, Serialize};
 
 use super::ledger::Account;
 use super::window::Windows;
@@ -19,7 +20,7 @@ use super::window::Windows;
 pub const OVERFLOW: &str = "other";
 
 /// One node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Node {
     /// Which of its snapshots were merged.
     pub account: Account,
@@ -41,7 +42,7 @@ pub struct Node {
 pub type Position = (u64, Seq);
 
 /// A value that a newer snapshot replaces and an older one, arriving late, does not.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latest<T> {
     /// The value.
     pub value: T,
@@ -60,7 +61,7 @@ impl<T> Latest<T> {
 }
 
 /// Operations of one scope: bounded, with room kept for those that a budget judges.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Operations(BTreeMap<Operation, Windows>);
 
 impl Operations {

@@ -6,9 +6,10 @@ use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
 use plimsoll_schemas::limits::node::ACK_WAIT;
 use plimsoll_schemas::time::Mono;
+use serde::{Deserialize, Serialize};
 
 /// What became of notices so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeCounts {
     /// Made.
     pub raised: u64,
@@ -29,10 +30,18 @@ pub struct Due {
     pub again: bool,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Waiting {
+    notice: Notice,
+    /// Not remembered across a restart: what waits then is due at once.
+    #[serde(skip)]
+    sent: Option<Mono>,
+}
+
 /// Notices that the broker has not acknowledged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notices {
-    waiting: BTreeMap<u64, (Notice, Option<Mono>)>,
+    waiting: BTreeMap<u64, Waiting>,
     next_token: u64,
     counts: NoticeCounts,
 }
@@ -46,15 +55,15 @@ impl Notices {
             self.counts.undelivered += 1;
         }
         self.next_token += 1;
-        self.waiting.insert(self.next_token, (notice, None));
+        self.waiting.insert(self.next_token, Waiting { notice, sent: None });
     }
 
     /// The next notice to send, with its token: new, or overdue for an acknowledgement.
     pub fn next_due(&mut self, now: Mono) -> Option<Due> {
         let due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
-        let (token, (notice, sent)) = self.waiting.iter_mut().find(|(_, (_, sent))| due(*sent))?;
-        let again = sent.replace(now).is_some();
-        Some(Due { token: *token, notice: notice.clone(), again })
+        let (token, waiting) = self.waiting.iter_mut().find(|(_, waiting)| due(waiting.sent))?;
+        let again = waiting.sent.replace(now).is_some();
+        Some(Due { token: *token, notice: waiting.notice.clone(), again })
     }
 
     /// The broker has it.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::limits::aggregator::SEQ_HOLES_MAX;
+use serde::{Deserialize, Serialize};
 
 /// A set of sequence numbers, small while they arrive roughly in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct Seqs {
     /// First to last number of each span; spans neither touch nor overlap.
     spans: BTreeMap<u64, u64>,
@@ -51,6 +53,27 @@ impl Seqs {
     }
 }
 
+impl From<Seqs> for Vec<(u64, u64)> {
+    fn from(seqs: Seqs) -> Self {
+        seqs.spans.into_iter().collect()
+    }
+}
+
+impl TryFrom<Vec<(u64, u64)>> for Seqs {
+    type Error = &'static str;
+
+    fn try_from(spans: Vec<(u64, u64)>) -> Result<Self, Self::Error> {
+        let forward = spans.iter().all(|(first, last)| first <= last);
+        let apart =
+            spans.windows(2).all(|pair| pair[0].1.checked_add(1).is_some_and(|n| n < pair[1].0));
+        let bounded = spans.len() <= SEQ_HOLES_MAX && spans.first().is_none_or(|span| span.0 > 0);
+        if !(forward && apart && bounded) {
+            return Err("runs of sequence numbers are out of order");
+        }
+        Ok(Self { spans: spans.into_iter().collect() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -80,6 +103,15 @@ mod tests {
         assert_eq!(seqs.spans.len(), SEQ_HOLES_MAX);
         assert!(!seqs.insert(2));
         assert!(!seqs.insert(3), "the oldest hole is closed");
+    }
+
+    #[test]
+    fn runs_that_overlap_touch_or_run_backwards_are_refused() {
+        for runs in [vec![(2, 1)], vec![(1, 2), (3, 4)], vec![(1, 5), (4, 9)], vec![(0, 1)]] {
+            assert!(Seqs::try_from(runs.clone()).is_err(), "{runs:?}");
+        }
+        let good = vec![(1, 2), (4, u64::MAX)];
+        assert_eq!(Vec::from(Seqs::try_from(good.clone()).unwrap()), good);
     }
 
     #[test]

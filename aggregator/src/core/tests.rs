@@ -12,49 +12,70 @@ use proptest::prelude::*;
 use super::notices::Due;
 use super::*;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: u64 = 1_000_000;
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MS: u64 = 1_000_000;
 
-fn start() -> Now {
+pub(crate) fn start() -> Now {
     Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) }
 }
 
-fn core() -> Core {
+pub(crate) fn core() -> Core {
     let entry = BudgetEntry {
         name: "epoch_hook".to_owned(),
         window: Some(Window::TenSeconds),
         ..BudgetEntry::default()
     };
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[entry]).unwrap(), start());
-    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0));
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core
 }
 
 /// A node as the aggregator sees it: one latency message of `n` samples for each call.
-struct Speaker {
+pub(crate) struct Speaker {
     node: &'static str,
     seq: u64,
     recorded: u64,
 }
 
 impl Speaker {
-    fn new(node: &'static str) -> Self {
+    pub(crate) fn new(node: &'static str) -> Self {
         Self { node, seq: 0, recorded: 0 }
     }
 
-    fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
+    pub(crate) fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
         let mut histogram = Histogram::default();
         histogram.record_n(value_ns, n);
-        let histograms = vec![(Series::plain(Operation::new("epoch_hook").unwrap()), histogram)];
-        self.recorded += n;
+        self.say_samples(now, &["epoch_hook"], &histogram)
+    }
+
+    /// The same samples of three operations.
+    pub(crate) fn say_all(
+        &mut self,
+        now: Now,
+        values_ns: impl IntoIterator<Item = u64>,
+    ) -> (String, Vec<u8>) {
+        let mut histogram = Histogram::default();
+        values_ns.into_iter().for_each(|value| histogram.record(value));
+        self.say_samples(now, &["epoch_hook", "kernel_fetch", "publish"], &histogram)
+    }
+
+    fn say_samples(
+        &mut self,
+        now: Now,
+        operations: &[&str],
+        samples: &Histogram,
+    ) -> (String, Vec<u8>) {
+        self.recorded += samples.count() * operations.len() as u64;
+        let series = |name: &&str| Series::plain(Operation::new(*name).unwrap());
+        let histograms = operations.iter().map(|name| (series(name), samples.clone())).collect();
         self.message(now, Body::Latency(Latency { histograms, ..Latency::default() }), false)
     }
 
-    fn farewell(&mut self, now: Now) -> (String, Vec<u8>) {
+    pub(crate) fn farewell(&mut self, now: Now) -> (String, Vec<u8>) {
         self.message(now, Body::Bus(Bus::default()), true)
     }
 
-    fn message(&mut self, now: Now, body: Body, last: bool) -> (String, Vec<u8>) {
+    pub(crate) fn message(&mut self, now: Now, body: Body, last: bool) -> (String, Vec<u8>) {
         self.seq += 1;
         let header = Header {
             node: NodeName::new(self.node).unwrap(),
@@ -64,13 +85,14 @@ impl Speaker {
             length_ns: 1_000_000_000,
             totals: Totals { recorded: self.recorded, lost: BTreeMap::new() },
             last,
+            heir: None,
         };
         let subject = format!("plimsoll.v1.m.normal.{}.{}", self.node, body.kind().as_str());
         (subject, wire::encode(&Snapshot { header, body }, &mut Encoder::default()))
     }
 }
 
-fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
+pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
     let lane = Lane::Normal;
     // What cannot be read has been counted, which the tests look at.
     let _read =
@@ -122,7 +144,8 @@ fn hostile_messages_are_counted_and_the_rest_is_merged() {
     for message in [&wrong_node, &wrong_kind, &garbage, &foreign, &long, &good] {
         deliver(&mut core, start(), message);
     }
-    let expected = ["kind", "node", "shape", "subject", "trailing"].map(|reason| (reason, 1));
+    let expected =
+        ["kind", "node", "shape", "subject", "trailing"].map(|reason| (reason.into(), 1));
     assert_eq!(core.counts.undecodable, BTreeMap::from(expected));
     assert_eq!(fleet_row(&core, start()).total.count, 50);
 }
@@ -176,8 +199,8 @@ fn a_firing_alert_survives_silence() {
 #[test]
 fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[]).unwrap(), start());
-    core.on_positioned(Lane::Emergency, 0, 0);
-    core.on_positioned(Lane::Normal, 1, 2);
+    core.on_positioned(Lane::Emergency, 0, 0, "s1");
+    core.on_positioned(Lane::Normal, 1, 2, "s1");
     let mut node = Speaker::new("a");
     let then = Now { wall: start().wall.minus(30 * SECOND), ..start() };
     for stream_seq in 1..=2 {
@@ -224,9 +247,9 @@ fn nodes_are_bounded() {
 #[test]
 fn a_lane_whose_messages_are_all_forgotten_is_not_waited_for() {
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[]).unwrap(), start());
-    core.on_positioned(Lane::Emergency, 8, 7);
+    core.on_positioned(Lane::Emergency, 8, 7, "s1");
     assert!(!core.is_ready());
-    core.on_positioned(Lane::Normal, 41, 40);
+    core.on_positioned(Lane::Normal, 41, 40, "s1");
     assert!(core.is_ready());
 }
 
@@ -242,6 +265,7 @@ fn totals_at_their_greatest_are_shown_and_not_added_past_the_end() {
             length_ns: 1,
             totals: Totals { recorded: 1 << 53, lost: BTreeMap::new() },
             last: false,
+            heir: None,
         };
         let snapshot = Snapshot { header, body: Body::Bus(Bus::default()) };
         let payload = wire::encode(&snapshot, &mut Encoder::default());

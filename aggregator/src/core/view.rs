@@ -1,6 +1,7 @@
 //! What the aggregator knows at one moment, copied out for whoever asks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::budget::Window;
@@ -14,6 +15,7 @@ use plimsoll_schemas::summary::{
 use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::Bus;
 
+use super::checkpoint::CheckpointFigures;
 use super::node::Node;
 use super::notices::NoticeCounts;
 use super::window::Windows;
@@ -34,6 +36,8 @@ pub struct View {
     pub notices: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
+    /// What became of checkpoints.
+    pub checkpoints: CheckpointFigures,
 }
 
 /// What Prometheus is told about one node beside its latencies.
@@ -83,16 +87,17 @@ impl Core {
             counts: self.counts.clone(),
             notices: self.notices.counts(),
             pending: self.pending(),
+            checkpoints: CheckpointFigures::default(),
         }
     }
 
     fn operation_rows(&self, now: Wall) -> Vec<(OperationRow, u128)> {
-        let expected = |node: &&Node| node.presence(now) != Presence::Left;
+        let expected = |node: &&Arc<Node>| node.presence(now) != Presence::Left;
         let nodes_expected = self.nodes.values().filter(expected).count() as u64;
         let mut rows = Vec::new();
         for (operation, windows) in self.fleet.iter() {
             let speaking = |window| {
-                let has = |node: &&Node| {
+                let has = |node: &&Arc<Node>| {
                     let windows = node.operations.get(operation);
                     windows.is_some_and(|windows| windows.speaks(now, window))
                 };

@@ -11,18 +11,19 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::limits::aggregator::CLOCK_AHEAD_MAX;
 use plimsoll_schemas::time::{Wall, nanos};
+use serde::{Deserialize, Serialize};
 
 /// Slots of one ring: a window moves on in tenths of its span.
 const SLOTS: u32 = 10;
 
 /// Everything known about one operation in one scope.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Windows {
     total: Histogram,
     rings: [Ring; Window::ALL.len()],
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Ring {
     window: Window,
     /// Slot number (time divided by the slot's length) to its samples.

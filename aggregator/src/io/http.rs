@@ -12,6 +12,7 @@ use plimsoll_process::http::{ending, metrics, probe};
 use plimsoll_process::page::{Family, Page};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
+use plimsoll_schemas::time::seconds;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::view::View;
@@ -112,6 +113,31 @@ const PENDING: Family = Family {
     labels: &["lane"],
 };
 
+const CHECKPOINT_FAILURES: Family = Family {
+    name: "plimsoll_checkpoint_failures_total",
+    help: "Checkpoints not written, and stores set aside at the start, by reason",
+    labels: &["reason"],
+};
+
+/// Where the state outlives the process; nothing when it does not.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_checkpoints(page: &Page, view: &View) {
+    let figures = &view.checkpoints;
+    if !figures.kept {
+        return;
+    }
+    if let Some(at) = figures.at {
+        let age = view.summary.at_seconds - seconds(at.0);
+        let help = "Time since the stored state was taken";
+        page.gauge("plimsoll_checkpoint_age_seconds", help, age.max(0.0));
+    }
+    let help = "Bytes of records that the latest checkpoint wrote";
+    page.gauge("plimsoll_checkpoint_bytes", help, figures.bytes as f64);
+    page.counter("plimsoll_checkpoints_written_total", "Checkpoints", figures.written as f64);
+    let rows: Vec<_> = figures.failures.iter().map(|(why, n)| ([*why], *n as f64)).collect();
+    page.counters(CHECKPOINT_FAILURES, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+}
+
 /// What the aggregator says about itself.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 fn own(view: &View) -> String {
@@ -135,7 +161,7 @@ fn own(view: &View) -> String {
         (OVER_CAP, &counts.over_cap),
     ];
     for (family, rows) in families {
-        let rows: Vec<_> = rows.iter().map(|(value, n)| ([*value], *n as f64)).collect();
+        let rows: Vec<_> = rows.iter().map(|(value, n)| ([value.as_ref()], *n as f64)).collect();
         page.counters(family, rows.iter().map(|(labels, n)| (&labels[..], *n)));
     }
     let pending: Vec<_> =
@@ -144,5 +170,6 @@ fn own(view: &View) -> String {
     let broker = view.summary.broker.as_str();
     let connected = f64::from(u8::from(!matches!(broker, "disconnected" | "silent")));
     page.gauge("plimsoll_broker_connected", "1 while there is a broker", connected);
+    add_checkpoints(&page, view);
     page.render()
 }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use plimsoll_bus::{Bus, Cursor, CursorEvent};
+use plimsoll_bus::{Cursor, CursorEvent};
 use plimsoll_schemas::limits::aggregator::EMERGENCY_IN_A_ROW_MAX;
 use plimsoll_schemas::subject::Lane;
 
@@ -40,12 +40,12 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Reads both lanes from their beginning.
+    /// Reads both lanes by the cursors that `open` gives.
     #[must_use]
-    pub fn open(bus: &Bus) -> Self {
+    pub fn open(open: impl Fn(Lane) -> Cursor) -> Self {
         Self {
-            emergency: bus.cursor(Lane::Emergency, 1),
-            normal: bus.cursor(Lane::Normal, 1),
+            emergency: open(Lane::Emergency),
+            normal: open(Lane::Normal),
             turns: Turns::default(),
         }
     }

@@ -1,5 +1,7 @@
-//! Where the aggregator touches the world: the lanes it reads, the pages it shows. Decides
-//! nothing but whose turn it is.
+//! Where the aggregator touches the world: the lanes it reads, the pages it shows, the file of
+//! its state. Decides nothing but whose turn it is.
 
 pub mod http;
+pub mod keeper;
 pub mod lanes;
+pub mod store;

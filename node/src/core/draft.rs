@@ -269,28 +269,29 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn merging_equals_recording_together_and_the_bound_on_bytes_holds(
-            one in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
-            two in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
-        ) {
-            let mut joined = draft(1, 1, &one, 1.0);
-            joined.try_join(draft(2, 1, &two, 1.0)).unwrap();
-            let both = draft(1, 2, &[one, two].concat(), 2.0);
-            prop_assert_eq!(&latency(&joined).histograms, &latency(&both).histograms);
-            prop_assert_eq!(joined.samples(), both.samples());
-            let header = Header {
-                node: NodeName::new("n").unwrap(),
-                incarnation: Incarnation(1),
-                seq: Seq(1),
-                start: joined.start,
-                length_ns: joined.length_ns,
-                totals: Totals::default(),
-                last: false,
-            };
-            let bound = joined.bytes();
-            let bytes = encode(&Snapshot { header, body: joined.body }, &mut Encoder::default());
-            prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());
-        }
-    }
+           #[test]
+           fn merging_equals_recording_together_and_the_bound_on_bytes_holds(
+               one in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
+               two in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
+           ) {
+               let mut joined = draft(1, 1, &one, 1.0);
+               joined.try_join(draft(2, 1, &two, 1.0)).unwrap();
+               let both = draft(1, 2, &[one, two].concat(), 2.0);
+               prop_assert_eq!(&latency(&joined).histograms, &latency(&both).histograms);
+               prop_assert_eq!(joined.samples(), both.samples());
+               let header = Header {
+                   node: NodeName::new("n").unwrap(),
+                   incarnation: Incarnation(1),
+                   seq: Seq(1),
+                   start: joined.start,
+                   length_ns: joined.length_ns,
+                   totals: Totals::default(),
+                   last: false,
+    heir: None,
+               };
+               let bound = joined.bytes();
+               let bytes = encode(&Snapshot { header, body: joined.body }, &mut Encoder::default());
+               prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());
+           }
+       }
 }

@@ -61,6 +61,7 @@ impl Sealer {
             length_ns: draft.length_ns,
             totals: Totals { recorded, lost: lost.clone() },
             last: draft.last,
+            heir: None,
         };
         let subject = SnapshotSubject {
             mesh: self.identity.mesh.clone(),

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::answers::Answers;
 use crate::backoff;
 use crate::config::BusConfig;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Start};
 use crate::error::BusError;
 use crate::event::BusEvents;
 use crate::link::{Link, Signal, Supervisor};
@@ -125,10 +125,16 @@ impl Bus {
 
     /// Reads a lane from sequence number `start_seq` on (0 and 1: from its first message), now
     /// and for ever.
+    ///
+    /// `stream_id` is the [`crate::CursorEvent::Positioned`] one of the stream that the number
+    /// is about: with another in its place, even one that has outgrown the number, the cursor
+    /// says [`crate::CursorEvent::Reset`] and reads from its first message. `None` takes
+    /// whatever stream there is.
     #[must_use]
-    pub fn cursor(&self, lane: Lane, start_seq: u64) -> Cursor {
+    pub fn cursor(&self, lane: Lane, start_seq: u64, stream_id: Option<String>) -> Cursor {
+        let start = Start { seq: start_seq, stream_id };
         let (client, mesh) = (self.client.clone(), self.mesh.clone());
-        Cursor::start(client, mesh, self.link.clone(), self.missing.clone(), lane, start_seq)
+        Cursor::start(client, mesh, self.link.clone(), self.missing.clone(), lane, start)
     }
 
     /// Listens to a subject, without a stream: what is published while nobody listens, or while

@@ -24,6 +24,9 @@ pub enum CursorEvent {
         first_seq: u64,
         /// Number of the newest message.
         last_seq: u64,
+        /// Tells this stream from any other of its name, made before or after: what
+        /// [`crate::Bus::cursor`] takes. Empty where there is no stream.
+        stream_id: String,
     },
     /// The stream is not the one that was read so far: it ends before our position, or was
     /// created anew. Reading goes on at its first message.
@@ -35,6 +38,12 @@ pub enum CursorEvent {
     },
     /// The next message.
     Message(Delivered),
+}
+
+/// Where reading begins; see [`crate::Bus::cursor`].
+pub(crate) struct Start {
+    pub(crate) seq: u64,
+    pub(crate) stream_id: Option<String>,
 }
 
 /// One message of a lane.
@@ -67,10 +76,10 @@ impl Cursor {
         link: watch::Receiver<Link>,
         missing: Arc<Notify>,
         lane: Lane,
-        start_seq: u64,
+        start: Start,
     ) -> Self {
         let (out, events) = mpsc::channel(CURSOR_EVENTS_MAX);
-        let reader = Reader::new(client, mesh, link, missing, lane, start_seq, out);
+        let reader = Reader::new(client, mesh, link, missing, lane, start, out);
         Self { events, _task: Ended(tokio::spawn(reader.run())) }
     }
 

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::{self, ApiError, code};
 use crate::backoff;
-use crate::cursor::{CursorEvent, Delivered};
+use crate::cursor::{CursorEvent, Delivered, Start};
 use crate::event::Delivery;
 use crate::link::Link;
 use crate::pull::{self, Notice, Place};
@@ -78,11 +78,11 @@ impl Reader {
         link: watch::Receiver<Link>,
         missing: Arc<Notify>,
         lane: Lane,
-        start_seq: u64,
+        start: Start,
         out: mpsc::Sender<CursorEvent>,
     ) -> Self {
-        let next_seq = start_seq.max(1);
-        Self { client, mesh, link, missing, lane, next_seq, created: None, out, attempts: 0 }
+        let (next_seq, created) = (start.seq.max(1), start.stream_id);
+        Self { client, mesh, link, missing, lane, next_seq, created, out, attempts: 0 }
     }
 
     /// Runs until the connection is closed or nobody reads any more.
@@ -132,7 +132,8 @@ impl Reader {
 
     async fn read_subject(&mut self) -> Result<std::convert::Infallible, Interruption> {
         let mut subscriber = self.subscribe(lane_filter(&self.mesh, self.lane)).await?;
-        self.tell(CursorEvent::Positioned { first_seq: 0, last_seq: 0 }).await?;
+        let stream_id = String::new();
+        self.tell(CursorEvent::Positioned { first_seq: 0, last_seq: 0, stream_id }).await?;
         loop {
             let message = subscriber.next().await.ok_or(Interruption::Deserted)?;
             let place = Place { stream_seq: 0, consumer_seq: 0, pending: 0 };
@@ -162,8 +163,9 @@ impl Reader {
             self.tell(CursorEvent::Reset { expected_seq, last_seq }).await?;
             self.next_seq = 1;
         }
-        self.created = Some(info.created);
-        self.tell(CursorEvent::Positioned { first_seq, last_seq }).await
+        let stream_id = info.created;
+        self.created = Some(stream_id.clone());
+        self.tell(CursorEvent::Positioned { first_seq, last_seq, stream_id }).await
     }
 
     async fn open(&self, stream: &str) -> Result<Consumer, Interruption> {

@@ -15,6 +15,8 @@ use crate::limits::wire::SAMPLES_MAX;
 /// First four bytes of an uncompressed V2 histogram.
 const COOKIE: u32 = 0x1c84_9313;
 const HEADER_BYTES: usize = 40;
+/// Samples that a stored histogram may hold; what lies above was never measured by anyone.
+pub const STORED_MAX: u64 = 1 << 62;
 
 /// Why V2 bytes were refused.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -45,8 +47,8 @@ pub enum CodecError {
     /// Counts run past the last bucket.
     #[error("counts run past the last bucket")]
     OutOfRange,
-    /// More samples than one snapshot may hold.
-    #[error("more than {SAMPLES_MAX} samples")]
+    /// More samples than there may be in one place.
+    #[error("more samples than there may be")]
     TooMany,
 }
 
@@ -80,6 +82,30 @@ impl Encoder {
     }
 }
 
+/// The V2 bytes of `counts`, the same as an [`Encoder`] gives, without its buffers: for
+/// checkpoints, which write thousands of small histograms. `None` above [`STORED_MAX`] samples
+/// in a bucket.
+#[must_use]
+pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    let mut next = 0;
+    for (index, n) in counts.iter() {
+        match index - next {
+            0 => {}
+            1 => write_zigzag(&mut bytes, 0),
+            zeros => write_zigzag(&mut bytes, -i64::try_from(zeros).ok()?),
+        }
+        write_zigzag(&mut bytes, i64::try_from(n).ok().filter(|_| n <= STORED_MAX)?);
+        next = index + 1;
+    }
+    let payload = u32::try_from(bytes.len() - HEADER_BYTES).ok()?;
+    let words = [COOKIE, payload, 0, u32::from(DIGITS)].map(u32::to_be_bytes);
+    bytes[..16].copy_from_slice(words.as_flattened());
+    let longs = [LOW_NS, MAX_NS, 1.0_f64.to_bits()].map(u64::to_be_bytes);
+    bytes[16..HEADER_BYTES].copy_from_slice(longs.as_flattened());
+    Some(bytes)
+}
+
 /// An empty histogram of the reference library in the mesh's layout.
 #[must_use]
 pub fn reference() -> Reference<u64> {
@@ -94,6 +120,14 @@ pub fn reference() -> Reference<u64> {
 /// On anything but an uncompressed V2 histogram of the mesh's layout that is complete, in
 /// range, and free of trailing bytes.
 pub fn decode(bytes: &[u8]) -> Result<(Counts, u64), CodecError> {
+    decode_up_to(bytes, SAMPLES_MAX)
+}
+
+/// Reads V2 bytes of at most `samples_max` samples: [`decode`] for sums of many snapshots.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_up_to(bytes: &[u8], samples_max: u64) -> Result<(Counts, u64), CodecError> {
     let mut payload = check_header(bytes)?;
     let mut counts = Counts::default();
     let (mut index, mut total) = (0_usize, 0_u64);
@@ -106,7 +140,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Counts, u64), CodecError> {
         if index >= layout::LEN {
             return Err(CodecError::OutOfRange);
         }
-        total = total.checked_add(n).filter(|t| *t <= SAMPLES_MAX).ok_or(CodecError::TooMany)?;
+        total = total.checked_add(n).filter(|t| *t <= samples_max).ok_or(CodecError::TooMany)?;
         counts.add(index, n);
         index += 1;
     }
@@ -162,6 +196,20 @@ fn read_zigzag(bytes: &mut &[u8]) -> Result<i64, CodecError> {
         }
     }
     Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+}
+
+/// Writes what [`read_zigzag`] reads.
+#[expect(clippy::cast_possible_truncation, reason = "taking seven bits at a time is the point")]
+fn write_zigzag(bytes: &mut Vec<u8>, number: i64) {
+    let mut value = (number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned();
+    for _ in 0..8 {
+        if value < 0x80 {
+            break;
+        }
+        bytes.push((value as u8) | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
 }
 
 #[cfg(test)]

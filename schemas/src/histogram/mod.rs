@@ -8,6 +8,7 @@
 pub mod codec;
 mod counts;
 pub mod layout;
+mod stored;
 
 pub use counts::Counts;
 

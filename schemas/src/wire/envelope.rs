@@ -31,6 +31,8 @@ struct Envelope<B> {
     lost: BTreeMap<String, u64>,
     #[serde(default)]
     last: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    heir: Option<u64>,
     body: B,
 }
 
@@ -94,7 +96,7 @@ pub fn encode(snapshot: &Snapshot, encoder: &mut Encoder) -> Vec<u8> {
 }
 
 fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
-    let Header { node, incarnation, seq, start, length_ns, totals, last } = &snapshot.header;
+    let Header { node, incarnation, seq, start, length_ns, totals, last, heir } = &snapshot.header;
     let lost = totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
     rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
@@ -107,6 +109,7 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
         recorded: totals.recorded,
         lost,
         last: *last,
+        heir: heir.map(|heir| heir.0),
         body,
     })
     .expect("a snapshot holds only maps, numbers and text, which MessagePack can express")
@@ -178,7 +181,7 @@ fn open<B: DeserializeOwned>(
 
 /// Reads one value from the front of `bytes`. Nesting is bounded: every level of it, in fields
 /// that are skipped too, takes its part of the stack.
-fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, rmp_serde::decode::Error> {
+pub(super) fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, rmp_serde::decode::Error> {
     let mut reader = rmp_serde::Deserializer::new(bytes);
     reader.set_max_depth(DEPTH_MAX);
     T::deserialize(&mut reader)
@@ -206,6 +209,7 @@ fn check_header<B>(
     }
     let bounds = [
         ("incarnation", envelope.incarnation > 0),
+        ("heir", envelope.heir.is_none_or(|heir| heir > 0 && heir != envelope.incarnation)),
         ("seq", (1..=COUNT_MAX).contains(&envelope.seq)),
         ("start_ns", envelope.start_ns < u64::MAX / 2),
         ("length_ns", (1..=INTERVAL_NS_MAX).contains(&envelope.length_ns)),
@@ -232,6 +236,7 @@ fn check_header<B>(
         length_ns: envelope.length_ns,
         totals,
         last: envelope.last,
+        heir: envelope.heir.map(Incarnation),
     };
     Ok((header, envelope.body))
 }

@@ -6,6 +6,7 @@
 //! checks the size first and every value after, and returns types that cannot be wrong;
 //! nothing here panics, whatever the bytes.
 
+pub mod confirmation;
 mod envelope;
 mod error;
 
@@ -51,10 +52,13 @@ pub struct Header {
     pub totals: Totals,
     /// True on the last message of an orderly end: after it, silence is no fault.
     pub last: bool,
+    /// The incarnation that speaks for this one, which ended without a farewell; `None` when
+    /// it speaks for itself.
+    pub heir: Option<Incarnation>,
 }
 
 /// A node's running ledger within one incarnation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Samples put into snapshots up to and including this one.
     pub recorded: u64,

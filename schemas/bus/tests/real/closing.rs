@@ -35,7 +35,7 @@ async fn closing_loses_nothing_that_was_handed_over() {
     assert!(told.len() <= PUBLISH_QUEUE_MAX);
 
     let reader = Talk::connected(broker.url()).await;
-    let mut cursor = reader.bus.cursor(Lane::Normal, 1);
+    let mut cursor = reader.bus.cursor(Lane::Normal, 1, None);
     let all = expected(1..=PUBLISH_QUEUE_MAX as u64);
     assert_eq!(payloads(&mut cursor, PUBLISH_QUEUE_MAX).await, all);
 }
@@ -107,7 +107,7 @@ async fn closing_does_not_wait_for_an_absent_broker() {
 async fn closing_ends_cursors_and_events() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     talk.publish(Lane::Normal, 1..=1).await;
     assert_eq!(payloads(&mut cursor, 1).await, expected(1..=1));
     talk.bus.close().await;
@@ -120,7 +120,7 @@ async fn dropping_forgets_what_is_queued_and_ends_at_once() {
     let mut broker = Broker::with_streams().await;
     broker.kill();
     let mut talk = Talk::begin(config(broker.url()));
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     fill_queue(&talk);
     drop(talk.bus);
     assert_eq!(soon(talk.events.next()).await, None);

@@ -47,7 +47,7 @@ async fn a_broker_that_stays_stopped_is_given_up_and_found_again() {
 async fn a_restarted_broker_costs_a_cursor_neither_a_gap_nor_a_duplicate() {
     let mut broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     let mut seen = Vec::new();
     for round in 0..3 {
         let (first, last) = (round * 20 + 1, round * 20 + 20);
@@ -71,7 +71,7 @@ async fn a_restarted_broker_costs_a_cursor_neither_a_gap_nor_a_duplicate() {
 async fn a_broker_that_lost_its_store_resets_the_cursor_and_is_read_from_its_start() {
     let mut broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     talk.publish(Lane::Normal, 1..=5).await;
     assert_eq!(payloads(&mut cursor, 5).await, expected(1..=5));
     broker.wipe();
@@ -101,7 +101,7 @@ async fn what_was_queued_when_the_broker_died_is_answered_or_can_be_sent_again()
         assert_eq!(token_of(&outcome), Some(token));
         assert!(matches!(outcome, BusEvent::Acknowledged { .. }), "{outcome:?}");
     }
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     let mut seen = payloads(&mut cursor, 50).await;
     seen.sort();
     let mut all = expected(1..=50);

@@ -8,14 +8,14 @@ use plimsoll_schemas::limits::bus::{HAND_OVER_WAIT, PUBLISH_QUEUE_MAX};
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
-use crate::talk::{Talk, config, expected, message, next, payloads, soon};
+use crate::talk::{Talk, config, expected, extent, message, next, payloads, soon};
 
 #[tokio::test]
 async fn a_broker_that_appears_later_is_connected_to_and_takes_messages() {
     let mut broker = Broker::with_streams().await;
     broker.kill();
     let mut talk = Talk::begin(config(broker.url()));
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     let waited = Stopwatch::start();
     for token in 1..=3 {
         let outcome = talk.outcome(message(Lane::Normal, token)).await;
@@ -44,7 +44,7 @@ async fn a_message_sent_twice_under_one_id_is_kept_once() {
     let outcome = talk.outcome(again).await;
     assert_eq!(outcome, BusEvent::Acknowledged { token: 77, duplicate: true });
     talk.publish(Lane::Normal, 2..=2).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(payloads(&mut cursor, 2).await, expected(1..=2));
 }
 
@@ -95,9 +95,8 @@ async fn without_streams_the_echo_acknowledges_and_the_lane_is_heard_live() {
     let mut talk = Talk::begin(config(broker.url()));
     let connected = talk.until_connected().await;
     assert!(matches!(connected, BusEvent::Connected { delivery: Delivery::Core, .. }));
-    let mut cursor = talk.bus.cursor(Lane::Emergency, 9);
-    let opened = plimsoll_bus::CursorEvent::Positioned { first_seq: 0, last_seq: 0 };
-    assert_eq!(next(&mut cursor).await, opened);
+    let mut cursor = talk.bus.cursor(Lane::Emergency, 9, None);
+    assert_eq!(extent(&next(&mut cursor).await), Some((0, 0)));
     talk.publish(Lane::Emergency, 1..=20).await;
     for token in 1..=20 {
         let plimsoll_bus::CursorEvent::Message(delivered) = next(&mut cursor).await else {

@@ -5,13 +5,13 @@ use plimsoll_schemas::limits::bus::CURSOR_EVENTS_MAX;
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
-use crate::talk::{Talk, expected, message, next, next_message, payloads, text, token_of};
+use crate::talk::{Talk, expected, extent, message, next, next_message, payloads, text, token_of};
 
 #[tokio::test]
 async fn everything_published_is_read_back_in_order() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 0);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 0, None);
     let (mut sent, mut acknowledged) = (0, 0);
     while acknowledged < 1_000 {
         while sent < 1_000 && talk.bus.try_publish(message(Lane::Normal, sent + 1)).is_ok() {
@@ -29,9 +29,9 @@ async fn reading_starts_where_it_is_told_to() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=10).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 7);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 7, None);
     let (first, before) = next_message(&mut cursor).await;
-    assert_eq!(before, [CursorEvent::Positioned { first_seq: 1, last_seq: 10 }]);
+    assert_eq!(before.iter().map(extent).collect::<Vec<_>>(), [Some((1, 10))]);
     assert_eq!((first.stream_seq, first.pending, text(&first)), (7, 3, "payload 7".to_owned()));
     assert_eq!((first.lane, first.subject), (Lane::Normal, message(Lane::Normal, 7).subject));
     assert_eq!(payloads(&mut cursor, 3).await, expected(8..=10));
@@ -42,9 +42,8 @@ async fn a_cursor_at_the_end_waits_for_what_comes_next() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=2).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 3);
-    let opened = CursorEvent::Positioned { first_seq: 1, last_seq: 2 };
-    assert_eq!(next(&mut cursor).await, opened);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 3, None);
+    assert_eq!(extent(&next(&mut cursor).await), Some((1, 2)));
     talk.publish(Lane::Normal, 3..=3).await;
     let (message, before) = next_message(&mut cursor).await;
     assert_eq!((message.stream_seq, before), (3, Vec::new()));
@@ -55,7 +54,7 @@ async fn a_cursor_beyond_the_end_of_its_stream_starts_over_and_says_so() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=2).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 900);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 900, None);
     assert_eq!(next(&mut cursor).await, CursorEvent::Reset { expected_seq: 900, last_seq: 2 });
     assert_eq!(payloads(&mut cursor, 2).await, expected(1..=2));
 }
@@ -67,7 +66,7 @@ async fn lanes_are_read_apart() {
     talk.publish(Lane::Normal, 1..=3).await;
     talk.publish(Lane::Emergency, 4..=5).await;
     for (lane, tokens) in [(Lane::Emergency, 4..=5), (Lane::Normal, 1..=3)] {
-        let mut cursor = talk.bus.cursor(lane, 1);
+        let mut cursor = talk.bus.cursor(lane, 1, None);
         let count = tokens.clone().count();
         assert_eq!(payloads(&mut cursor, count).await, expected(tokens));
     }
@@ -77,7 +76,7 @@ async fn lanes_are_read_apart() {
 async fn a_reader_that_takes_its_time_loses_nothing() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     // Several times of what may wait for the reader, the client and the broker's request.
     let count = 12 * CURSOR_EVENTS_MAX as u64;
     talk.publish(Lane::Normal, 1..=count).await;
@@ -96,7 +95,7 @@ async fn a_message_larger_than_a_whole_request_is_still_read() {
     let outcome = talk.outcome(large.clone()).await;
     assert_eq!(outcome, BusEvent::Acknowledged { token: 2, duplicate: false });
     talk.publish(Lane::Normal, 3..=3).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(text(&next_message(&mut cursor).await.0), "payload 1");
     assert_eq!(next_message(&mut cursor).await.0.payload.len(), large.payload.len());
     assert_eq!(text(&next_message(&mut cursor).await.0), "payload 3");

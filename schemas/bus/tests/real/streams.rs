@@ -5,7 +5,9 @@ use plimsoll_schemas::subject::Lane;
 use serde_json::{Value, json};
 
 use crate::broker::Broker;
-use crate::talk::{SOON, Talk, expected, message, next_message, payloads, soon, text};
+use crate::talk::{
+    SOON, Talk, expected, extent, message, next, next_message, payloads, soon, text,
+};
 
 /// Asks JetStream something as an operator would.
 pub(crate) async fn ask(url: &str, question: &str, body: Value) -> Value {
@@ -74,7 +76,7 @@ async fn a_stream_deleted_under_us_is_created_again() {
     talk.publish(Lane::Normal, 1..=3).await;
     delete_lane(&broker.url()).await;
     poll_until_kept(&mut talk, 4).await;
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(payloads(&mut cursor, 1).await, expected(4..=4));
 }
 
@@ -84,7 +86,7 @@ async fn a_new_stream_that_outgrew_the_old_one_is_still_told_from_it() {
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=100).await;
     // Nobody reads: the cursor waits with a full queue, in the middle of the old stream.
-    let mut cursor = talk.bus.cursor(Lane::Normal, 1);
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(payloads(&mut cursor, 1).await, expected(1..=1));
     delete_lane(&broker.url()).await;
     poll_until_kept(&mut talk, 201).await;
@@ -92,9 +94,30 @@ async fn a_new_stream_that_outgrew_the_old_one_is_still_told_from_it() {
     assert_eq!(payloads(&mut cursor, 99).await, expected(2..=100));
     let (message, before) = next_message(&mut cursor).await;
     let reset = CursorEvent::Reset { expected_seq: 101, last_seq: 200 };
-    let opened = CursorEvent::Positioned { first_seq: 1, last_seq: 200 };
-    assert_eq!((text(&message).as_str(), before), ("payload 201", vec![reset, opened]));
+    assert_eq!((text(&message).as_str(), &before[0], before.len()), ("payload 201", &reset, 2));
+    assert_eq!(extent(&before[1]), Some((1, 200)));
     assert_eq!(payloads(&mut cursor, 199).await, expected(202..=400));
+}
+
+#[tokio::test]
+async fn a_stream_made_anew_between_two_cursors_is_told_from_the_old_one() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    talk.publish(Lane::Normal, 1..=10).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
+    let CursorEvent::Positioned { stream_id, .. } = next(&mut cursor).await else { panic!() };
+    assert_eq!(payloads(&mut cursor, 10).await, expected(1..=10));
+    drop(cursor);
+    talk.publish(Lane::Normal, 11..=11).await;
+    let mut same = talk.bus.cursor(Lane::Normal, 11, Some(stream_id.clone()));
+    assert_eq!(text(&next_message(&mut same).await.0), "payload 11");
+    delete_lane(&broker.url()).await;
+    poll_until_kept(&mut talk, 201).await;
+    talk.publish(Lane::Normal, 202..=230).await;
+    let mut other = talk.bus.cursor(Lane::Normal, 11, Some(stream_id));
+    let (message, before) = next_message(&mut other).await;
+    assert_eq!(before[0], CursorEvent::Reset { expected_seq: 11, last_seq: 30 });
+    assert_eq!((text(&message).as_str(), extent(&before[1])), ("payload 201", Some((1, 30))));
 }
 
 #[tokio::test]

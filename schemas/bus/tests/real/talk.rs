@@ -123,6 +123,14 @@ pub(crate) async fn payloads(cursor: &mut Cursor, count: usize) -> Vec<String> {
     payloads
 }
 
+/// First and last number of the stream that a cursor was positioned in.
+pub(crate) fn extent(event: &CursorEvent) -> Option<(u64, u64)> {
+    match event {
+        CursorEvent::Positioned { first_seq, last_seq, .. } => Some((*first_seq, *last_seq)),
+        CursorEvent::Reset { .. } | CursorEvent::Message(_) => None,
+    }
+}
+
 pub(crate) fn text(message: &Delivered) -> String {
     String::from_utf8(message.payload.to_vec()).unwrap()
 }

@@ -1,0 +1,317 @@
+//! State out as records and in again: nothing that an answer depends on may differ.
+
+use std::ops::Range;
+
+use plimsoll_schemas::hardware::{LOAD1, Reading};
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::wire::{Body, Bus, Hardware, Latency};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::core::Delivered;
+use crate::core::tests::{MS, SECOND, Speaker, core, start};
+use crate::core::view::View;
+
+type Message = (String, Vec<u8>);
+
+/// One thing that happens to an aggregator.
+#[derive(Clone, Debug)]
+enum Step {
+    Message(Message),
+    Tick,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Samples { ms: u64, n: u64 },
+    Numbers(f64),
+    Hardware(f64),
+    Bus(u64),
+    Farewell,
+    Repeat(Index),
+    Garbage,
+    Tick,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        6 => (1..60_u64, 1..200_u64).prop_map(|(ms, n)| Kind::Samples { ms, n }),
+        1 => (-5.0..5.0).prop_map(Kind::Numbers),
+        1 => (0.0..5.0).prop_map(Kind::Hardware),
+        1 => any::<u64>().prop_map(Kind::Bus),
+        1 => Just(Kind::Farewell),
+        1 => any::<Index>().prop_map(Kind::Repeat),
+        1 => Just(Kind::Garbage),
+        4 => Just(Kind::Tick),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec((0..3_usize, kind()), 1..60).prop_map(|kinds| {
+        let mut speakers = ["a", "b", "c"].map(Speaker::new);
+        let (mut now, mut said, mut steps) = (start(), Vec::<Message>::new(), Vec::new());
+        for (speaker, kind) in kinds {
+            let speaker = &mut speakers[speaker];
+            let message = match kind {
+                Kind::Tick => {
+                    now = now.after(SECOND);
+                    steps.push(Step::Tick);
+                    continue;
+                }
+                Kind::Samples { ms, n } => speaker.say(now, ms * MS, n),
+                Kind::Numbers(value) => speaker.message(now, numbers(value), false),
+                Kind::Hardware(value) => {
+                    let readings = vec![Reading::ok(&LOAD1, Labels::default(), value)];
+                    speaker.message(now, Body::Hardware(Hardware { readings }), false)
+                }
+                Kind::Bus(outbox_bytes) => {
+                    let bus = Bus { outbox_bytes, ..Bus::default() };
+                    speaker.message(now, Body::Bus(bus), false)
+                }
+                Kind::Farewell => speaker.farewell(now),
+                Kind::Repeat(_) if said.is_empty() => continue,
+                Kind::Repeat(index) => index.get(&said).clone(),
+                Kind::Garbage => ("weather".to_owned(), vec![0xc1]),
+            };
+            said.push(message.clone());
+            steps.push(Step::Message(message));
+        }
+        steps
+    })
+}
+
+fn numbers(value: f64) -> Body {
+    let series = vec![(Series::plain(Operation::new("epochs").unwrap()), value)];
+    Body::Latency(Latency { counters: series.clone(), gauges: series, ..Latency::default() })
+}
+
+/// A stream that a core reads, and the store beside it.
+struct World {
+    core: Core,
+    now: Now,
+    stored: Option<StoredRecords>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { core: core(), now: start(), stored: None }
+    }
+
+    /// The steps of a range; a step's place is also its number in the stream.
+    fn live(&mut self, steps: &[Step], range: Range<usize>) {
+        for (stream_seq, step) in (1..).zip(steps).skip(range.start).take(range.len()) {
+            match step {
+                Step::Tick => {
+                    self.now = self.now.after(SECOND);
+                    self.core.on_deadline(self.now);
+                }
+                Step::Message((subject, payload)) => {
+                    let (lane, pending) = (Lane::Normal, 0);
+                    let message = Delivered { lane, stream_seq, pending, subject, payload };
+                    // Garbage is counted, which the view tells.
+                    let _read = self.core.on_message(self.now, message);
+                }
+            }
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        let Some(changes) = self.core.take_changes(self.now.wall) else { return };
+        apply(self.stored.get_or_insert_default(), changes.into_records());
+    }
+
+    /// What is not in the store is gone; tells how many steps were in it.
+    fn restart(&mut self) -> usize {
+        let budgets = self.core.budgets.clone();
+        let mesh = self.core.mesh.clone();
+        self.core = match &self.stored {
+            None => Core::new(mesh, budgets, self.now),
+            Some(stored) => {
+                Core::restore(mesh, budgets, self.now, Checkpoint::read(stored).unwrap())
+            }
+        };
+        let read = self.core.position(Lane::Normal).read;
+        self.core.on_positioned(Lane::Emergency, 0, 0, "s1");
+        self.core.on_positioned(Lane::Normal, 0, read, "s1");
+        usize::try_from(read).unwrap()
+    }
+
+    fn view(&self) -> View {
+        self.core.view(self.now.wall, "test")
+    }
+}
+
+/// What the store does with records.
+fn apply(stored: &mut StoredRecords, records: Records) {
+    if records.everything {
+        stored.nodes.clear();
+    }
+    for (name, record) in records.nodes {
+        stored.nodes.retain(|(known, _)| *known != name);
+        stored.nodes.extend(record.map(|record| (name, record)));
+    }
+    stored.nodes.sort();
+    (stored.fleet, stored.rest) = (records.fleet, records.rest);
+}
+
+proptest! {
+    /// The state is a fold: cut anywhere, stored in parts, and taken up again, it is the same.
+    #[test]
+    fn a_restart_at_any_point_changes_no_answer(
+        steps in steps(),
+        checkpoints in prop::collection::vec(any::<Index>(), 0..4),
+        cut in any::<Index>(),
+    ) {
+        let cut = cut.index(steps.len() + 1);
+        let mut places: Vec<usize> = checkpoints.iter().map(|at| at.index(cut + 1)).collect();
+        places.push(cut);
+        places.sort_unstable();
+        let (mut straight, mut cut_off) = (World::new(), World::new());
+        straight.live(&steps, 0..steps.len());
+        let mut done = 0;
+        for place in places {
+            cut_off.live(&steps, done..place);
+            cut_off.checkpoint();
+            done = place;
+        }
+        cut_off.restart();
+        cut_off.live(&steps, cut..steps.len());
+        prop_assert_eq!(format!("{:#?}", straight.view()), format!("{:#?}", cut_off.view()));
+        let alerts = |world: &World| format!("{:?} {:?}", world.core.alerts, world.core.notices);
+        prop_assert_eq!(alerts(&straight), alerts(&cut_off));
+    }
+
+    /// A crash loses what was not stored, and reading on from the position brings it back.
+    #[test]
+    fn no_count_is_lost_or_doubled_by_a_crash(
+        steps in steps(), stored_at in any::<Index>(), crash_at in any::<Index>(),
+    ) {
+        let crash_at = crash_at.index(steps.len() + 1);
+        let stored_at = stored_at.index(crash_at + 1);
+        let mut world = World::new();
+        world.live(&steps, 0..stored_at);
+        world.checkpoint();
+        world.live(&steps, stored_at..crash_at);
+        let position = world.restart();
+        world.live(&steps, position..steps.len());
+        let mut straight = World::new();
+        straight.live(&steps, 0..steps.len());
+        let account = |world: &World| {
+            let view = world.view();
+            let ledgers = view.summary.nodes.iter().map(|row| row.ledger.clone());
+            let totals = view.summary.operations.iter().map(|row| row.total.clone());
+            let numbers = view.nodes.iter().map(|node| format!("{:?}", node.counters));
+            (ledgers.collect::<Vec<_>>(), totals.collect::<Vec<_>>(), numbers.collect::<Vec<_>>())
+        };
+        prop_assert_eq!(account(&straight), account(&world));
+    }
+
+    #[test]
+    fn one_flipped_bit_in_a_record_is_noticed(at in any::<Index>(), bit in 0..8_u32) {
+        let mut world = World::new();
+        let message = Speaker::new("a").say(start(), MS, 9);
+        world.live(&[Step::Message(message)], 0..1);
+        world.checkpoint();
+        let mut stored = world.stored.unwrap();
+        let at = at.index(stored.rest.len());
+        stored.rest[at] ^= 1 << bit;
+        let unusable = Checkpoint::read(&stored).unwrap_err();
+        // The version's own bytes may tell of another version instead.
+        prop_assert!(at < 2 || matches!(unusable, Unusable::Damaged { .. }), "{}", unusable);
+    }
+}
+
+#[test]
+fn records_of_a_later_version_are_told_from_damaged_ones() {
+    let mut world = World::new();
+    world.checkpoint();
+    let mut stored = world.stored.unwrap();
+    stored.rest[1] = 2;
+    assert_eq!(Checkpoint::read(&stored).unwrap_err(), Unusable::Newer(2));
+    stored.rest.truncate(5);
+    let what = "too short".to_owned();
+    let damaged = Unusable::Damaged { record: "rest".to_owned(), what };
+    assert_eq!(Checkpoint::read(&stored).unwrap_err(), damaged);
+}
+
+#[test]
+fn only_what_changed_is_written_and_nothing_when_nothing_did() {
+    let mut world = World::new();
+    let (mut a, mut b) = (Speaker::new("a"), Speaker::new("b"));
+    let messages = [a.say(start(), MS, 1), b.say(start(), MS, 1), b.say(start(), MS, 1)];
+    let steps = messages.map(Step::Message);
+    world.live(&steps, 0..2);
+    let names = |changes: Changes| -> Vec<String> {
+        changes.into_records().nodes.into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(names(world.core.take_changes(start().wall).unwrap()), ["a", "b"]);
+    assert!(world.core.take_changes(start().wall).is_none());
+    world.live(&steps, 2..3);
+    assert_eq!(names(world.core.take_changes(start().wall).unwrap()), ["b"]);
+    world.core.on_changes_lost();
+    let again = world.core.take_changes(start().wall).unwrap();
+    assert!(again.everything);
+    assert_eq!(names(again), ["a", "b"]);
+}
+
+#[test]
+fn a_node_that_was_forgotten_is_forgotten_by_the_store_too() {
+    let mut world = World::new();
+    let mut a = Speaker::new("a");
+    let steps = [a.say(start(), MS, 1), a.farewell(start())].map(Step::Message);
+    world.live(&steps, 0..2);
+    world.checkpoint();
+    world.now = world.now.after(7_200 * SECOND);
+    world.core.on_deadline(world.now);
+    world.checkpoint();
+    assert_eq!(world.stored.as_ref().unwrap().nodes, []);
+    world.restart();
+    assert_eq!(world.view().summary.operations[0].total.count, 1, "the fleet's total remains");
+}
+
+#[test]
+fn positions_come_back_with_the_stream_they_are_about() {
+    let mut world = World::new();
+    let message = Speaker::new("a").say(start(), MS, 1);
+    world.live(&[Step::Tick, Step::Message(message)], 0..2);
+    world.checkpoint();
+    world.restart();
+    let stream_id = Some("s1".to_owned());
+    assert_eq!(world.core.position(Lane::Normal), Position { read: 2, stream_id });
+    // Made anew while nobody read: its numbers begin again, its samples are known.
+    world.core.on_reset(Lane::Normal, 9);
+    world.checkpoint();
+    assert_eq!(world.core.position(Lane::Normal), Position::default());
+}
+
+#[test]
+fn alerts_of_rules_that_are_gone_are_let_go() {
+    let mut world = World::new();
+    let mut slow = Speaker::new("a");
+    for _ in 0..8 {
+        let message = slow.say(world.now, 30 * MS, 60);
+        world.live(&[Step::Message(message), Step::Tick], 0..2);
+    }
+    world.checkpoint();
+    assert!(format!("{:?}", world.core.alerts).contains("Firing"));
+    world.core.budgets.clear();
+    world.restart();
+    assert_eq!(format!("{:?}", world.core.alerts), format!("{:?}", Alerts::default()));
+}
+
+#[test]
+fn an_evaluation_that_only_brings_an_alert_nearer_is_stored_too() {
+    let mut world = World::new();
+    let mut slow = Speaker::new("a");
+    let steps = [slow.say(start(), 30 * MS, 60), slow.say(start(), 30 * MS, 60)];
+    world.live(&steps.map(Step::Message), 0..2);
+    for _ in 0..2 {
+        world.live(&[Step::Tick], 0..1);
+        world.checkpoint();
+    }
+    let before = format!("{:?}", world.core.alerts);
+    assert!(before.contains("state: Pending") && before.contains("streak: 2"), "{before}");
+    world.restart();
+    assert_eq!(format!("{:?}", world.core.alerts), before);
+}

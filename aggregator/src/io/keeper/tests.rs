@@ -1,0 +1,104 @@
+//! The keeper between a core that changes and a disk that does not always take it.
+
+use std::path::PathBuf;
+
+use plimsoll_schemas::budget::effective;
+use tempfile::TempDir;
+
+use super::*;
+use crate::core::tests::{MS, Speaker, deliver, start};
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+fn core() -> Core {
+    Core::new(mesh(), effective(&[]).unwrap(), start())
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.redb");
+    (dir, path)
+}
+
+fn open(path: &Path) -> (Keeper, Option<Checkpoint>) {
+    Keeper::open(Some(path), &mesh(), start().wall).unwrap()
+}
+
+/// Begins a write at `now` and waits for its end.
+async fn keep(keeper: &mut Keeper, core: &mut Core, now: Mono) {
+    keeper.keep(core, (now, start().wall));
+    assert!(keeper.under_way, "nothing was begun");
+    let written = keeper.written().await;
+    keeper.on_written(core, now, written);
+}
+
+#[tokio::test]
+async fn at_most_one_write_a_second_and_none_without_a_change() {
+    let (_dir, path) = place();
+    let ((mut keeper, none), mut core) = (open(&path), core());
+    assert!(none.is_none());
+    let mut speaker = Speaker::new("a");
+    deliver(&mut core, start(), &speaker.say(start(), MS, 9));
+    keep(&mut keeper, &mut core, Mono(0)).await;
+    deliver(&mut core, start(), &speaker.say(start(), MS, 9));
+    keeper.keep(&mut core, (Mono(1), start().wall));
+    assert!(!keeper.under_way, "too early");
+    let later = Mono(0).plus(CHECKPOINT_EVERY * 1_000);
+    keep(&mut keeper, &mut core, later).await;
+    keeper.keep(&mut core, (later.plus(CHECKPOINT_EVERY * 1_000), start().wall));
+    assert!(!keeper.under_way, "nothing has changed");
+    assert_eq!(keeper.figures().written, 2);
+}
+
+#[tokio::test]
+async fn a_write_that_fails_is_counted_and_made_up_for_by_the_next() {
+    let (_dir, path) = place();
+    let (mut keeper, _) = open(&path);
+    let mut core = core();
+    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 9));
+    keep(&mut keeper, &mut core, Mono(0)).await;
+    drop(keeper);
+    // The next store finds its file replaced by something that no file can replace.
+    until_free(&path);
+    let kept = path.with_extension("kept");
+    std::fs::rename(&path, &kept).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let (mut keeper, _) = Keeper::open(None, &mesh(), start().wall).unwrap();
+    keeper.thread = Some(Thread::start(Store::closed(&path)).unwrap());
+    deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 9));
+    keep(&mut keeper, &mut core, Mono(0)).await;
+    assert_eq!((keeper.figures().failures["write"], keeper.figures().written), (1, 0));
+    keeper.keep(&mut core, (Mono(1), start().wall));
+    assert!(!keeper.under_way, "a pause follows a failure");
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&kept, &path).unwrap();
+    keep(&mut keeper, &mut core, Mono(0).plus(CHECKPOINT_RETRY_PAUSE)).await;
+    assert_eq!(keeper.figures().written, 1);
+    drop(keeper);
+    until_free(&path);
+    assert_eq!(open(&path).1.unwrap().nodes(), 2);
+}
+
+#[tokio::test]
+async fn the_last_changes_are_written_on_the_way_out() {
+    let (_dir, path) = place();
+    let ((mut keeper, _), mut core) = (open(&path), core());
+    let mut speaker = Speaker::new("a");
+    deliver(&mut core, start(), &speaker.say(start(), MS, 9));
+    keeper.keep(&mut core, (Mono(0), start().wall));
+    deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 9));
+    keeper.finish(&mut core, (Mono(1), start().wall), Duration::from_secs(20)).await;
+    drop(keeper);
+    until_free(&path);
+    assert_eq!(open(&path).1.unwrap().nodes(), 2);
+}
+
+/// The thread that writes closes its file a moment after its keeper is gone.
+fn until_free(path: &Path) {
+    let deadline = plimsoll_schemas::clock::Deadline::within(Duration::from_secs(20));
+    while Store::open(path, &mesh(), start().wall).is_err() {
+        assert!(deadline.pause(Duration::from_millis(5)), "the store is still in use");
+    }
+}

@@ -1,0 +1,110 @@
+//! A histogram as serde writes it into a checkpoint: the exact figures beside V2 bytes.
+//!
+//! The wire has a form of its own, bounded to what one snapshot may hold; this one holds sums
+//! over any time. Reading checks the figures against the counts, like the wire does.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::codec::{self, STORED_MAX};
+use super::{ExactFigures, Histogram};
+
+#[derive(Default, Serialize, Deserialize)]
+struct Stored {
+    count: u64,
+    sum_high: u64,
+    sum_low: u64,
+    min_ns: u64,
+    max_ns: u64,
+    #[serde(with = "serde_bytes")]
+    hdr: Vec<u8>,
+}
+
+impl Serialize for Histogram {
+    /// Sums above [`STORED_MAX`] can only be forged, and V2 has no form for them: such a
+    /// histogram is stored as an empty one.
+    #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let hdr = codec::encode(&self.counts).filter(|_| (1..=STORED_MAX).contains(&self.count));
+        let stored = hdr.map_or_else(Stored::default, |hdr| Stored {
+            count: self.count,
+            sum_high: (self.sum_ns >> 64) as u64,
+            sum_low: self.sum_ns as u64,
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+            hdr,
+        });
+        stored.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let stored = Stored::deserialize(deserializer)?;
+        if stored.count == 0 && stored.hdr.is_empty() {
+            return Ok(Self::default());
+        }
+        let (counts, total) =
+            codec::decode_up_to(&stored.hdr, STORED_MAX).map_err(D::Error::custom)?;
+        let exact = ExactFigures {
+            count: stored.count,
+            sum_ns: (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low),
+            min_ns: stored.min_ns,
+            max_ns: stored.max_ns,
+        };
+        Self::try_from_parts(exact, counts, total)
+            .map_err(|figure| D::Error::custom(format!("{figure} contradicts the buckets")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn there_and_back(histogram: &Histogram) -> Histogram {
+        let bytes = rmp_serde::to_vec_named(histogram).unwrap();
+        rmp_serde::from_slice(&bytes).unwrap()
+    }
+
+    #[test]
+    fn sums_of_many_snapshots_fit_and_forged_ones_do_no_harm() {
+        let mut large = Histogram::default();
+        large.record_n(7, STORED_MAX);
+        assert_eq!(there_and_back(&large), large);
+        large.record_n(7, 1);
+        assert_eq!(there_and_back(&large), Histogram::default());
+    }
+
+    #[test]
+    fn figures_that_contradict_the_buckets_are_refused() {
+        let mut one = Histogram::default();
+        one.record(5_000);
+        one.count = 2;
+        let bytes = rmp_serde::to_vec_named(&one).unwrap();
+        let error = rmp_serde::from_slice::<Histogram>(&bytes).unwrap_err().to_string();
+        assert!(error.contains("count contradicts"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stored_reads_back(
+            values in prop::collection::vec((0..4_000_000_000_000_u64, 1..1_000_000_u64), 0..60),
+        ) {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|(value, n)| histogram.record_n(*value, *n));
+            prop_assert_eq!(there_and_back(&histogram), histogram);
+        }
+
+        #[test]
+        fn the_quick_writer_gives_the_bytes_of_the_reference_library(
+            values in prop::collection::vec((0..4_000_000_000_000_u64, 1..1_u64 << 56), 1..60),
+        ) {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|(value, n)| histogram.record_n(*value, *n));
+            let reference = codec::Encoder::default().encode(histogram.counts());
+            prop_assert_eq!(codec::encode(histogram.counts()), Some(reference));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What an aggregator tells a node: which of its messages need not be kept any longer.
+//!
+//! One MessagePack map with named fields, like a snapshot, on the node's own subject. It is
+//! said again and again, so that any one may be lost; it is never more than what is stored.
+
+use serde::{Deserialize, Serialize};
+
+use super::{SCHEMA, WireError};
+use crate::ids::{Incarnation, NodeName, Seq};
+use crate::limits::wire::{
+    CONFIRMATION_BYTES_MAX, CONFIRMED_RUNS_MAX, CONFIRMED_SPANS_MAX, COUNT_MAX,
+};
+
+/// What is stored of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirmation {
+    /// The node; equal to the one in the subject.
+    pub node: NodeName,
+    /// True while the aggregator has not yet read all that the streams hold: then what is
+    /// missing here may only be waiting there.
+    pub behind: bool,
+    /// Its latest incarnations, each once.
+    pub runs: Vec<Confirmed>,
+}
+
+/// What is stored of one incarnation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirmed {
+    /// The incarnation.
+    pub incarnation: Incarnation,
+    /// First and last seq of each unbroken run of stored messages, ascending and apart. When
+    /// there are more than `limits::wire::CONFIRMED_SPANS_MAX`, the latest.
+    pub spans: Vec<(Seq, Seq)>,
+}
+
+impl Confirmed {
+    /// Whether the message with this number is stored.
+    #[must_use]
+    pub fn covers(&self, seq: Seq) -> bool {
+        let after = self.spans.partition_point(|(first, _)| *first <= seq);
+        after > 0 && self.spans[after - 1].1 >= seq
+    }
+
+    /// The greatest number stored.
+    #[must_use]
+    pub fn newest(&self) -> Option<Seq> {
+        self.spans.last().map(|(_, last)| *last)
+    }
+
+    /// Whether nothing is known about a number: it lies before a list that may have been cut.
+    #[must_use]
+    pub fn is_silent_about(&self, seq: Seq) -> bool {
+        let cut = self.spans.len() >= CONFIRMED_SPANS_MAX;
+        cut && self.spans.first().is_some_and(|(first, _)| seq < *first)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    schema: u16,
+    node: String,
+    #[serde(default)]
+    behind: bool,
+    runs: Vec<Run>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Run {
+    incarnation: u64,
+    spans: Vec<(u64, u64)>,
+}
+
+/// The bytes of a confirmation.
+#[must_use]
+pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
+    let run = |confirmed: &Confirmed| Run {
+        incarnation: confirmed.incarnation.0,
+        spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
+    };
+    rmp_serde::to_vec_named(&Envelope {
+        schema: SCHEMA,
+        node: confirmation.node.to_string(),
+        behind: confirmation.behind,
+        runs: confirmation.runs.iter().map(run).collect(),
+    })
+    .expect("a confirmation holds only numbers and text, which MessagePack can express")
+}
+
+/// Reads a confirmation that arrived under the subject of `node`.
+///
+/// # Errors
+/// On anything that is not exactly one well-formed confirmation of this node.
+pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> {
+    if bytes.len() > CONFIRMATION_BYTES_MAX {
+        return Err(WireError::TooLarge { bytes: bytes.len(), max: CONFIRMATION_BYTES_MAX });
+    }
+    let mut rest = bytes;
+    let envelope: Envelope =
+        super::envelope::read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
+    if envelope.schema != SCHEMA {
+        return Err(WireError::Schema(envelope.schema));
+    }
+    if !rest.is_empty() {
+        return Err(WireError::Trailing(rest.len()));
+    }
+    if envelope.node != node.as_str() {
+        let subject = node.to_string();
+        return Err(WireError::Node { payload: envelope.node, subject });
+    }
+    let runs = envelope.runs.into_iter().map(check).collect::<Option<Vec<_>>>();
+    let runs = runs.filter(|runs| runs.len() <= CONFIRMED_RUNS_MAX);
+    let runs = runs.ok_or(WireError::Bounds { field: "runs" })?;
+    Ok(Confirmation { node: node.clone(), behind: envelope.behind, runs })
+}
+
+fn check(Run { incarnation, spans }: Run) -> Option<Confirmed> {
+    let forward = spans.iter().all(|(first, last)| (1..=*last).contains(first));
+    let apart = spans.windows(2).all(|pair| pair[0].1 < pair[1].0.saturating_sub(1));
+    let bounded = spans.len() <= CONFIRMED_SPANS_MAX
+        && spans.last().is_none_or(|(_, last)| *last <= COUNT_MAX);
+    if incarnation == 0 || !(forward && apart && bounded) {
+        return None;
+    }
+    let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
+    Some(Confirmed { incarnation: Incarnation(incarnation), spans })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node() -> NodeName {
+        NodeName::new("n1").unwrap()
+    }
+
+    fn confirmation(spans: Vec<(u64, u64)>) -> Confirmation {
+        let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
+        let runs = vec![Confirmed { incarnation: Incarnation(7), spans }];
+        Confirmation { node: node(), behind: true, runs }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_with_the_field_at_fault() {
+        let forged = [
+            vec![(2, 1)],
+            vec![(0, 1)],
+            vec![(1, 2), (3, 4)],
+            vec![(5, 6), (1, 2)],
+            vec![(1, COUNT_MAX + 1)],
+            (0..=CONFIRMED_SPANS_MAX as u64).map(|n| (3 * n + 1, 3 * n + 1)).collect(),
+        ];
+        for spans in forged {
+            let bytes = encode(&confirmation(spans.clone()));
+            let refused = Err(WireError::Bounds { field: "runs" });
+            assert_eq!(decode(&node(), &bytes), refused, "{spans:?}");
+        }
+        let mut many = confirmation(vec![(1, 2)]);
+        many.runs = vec![many.runs[0].clone(); CONFIRMED_RUNS_MAX + 1];
+        let refused = Err(WireError::Bounds { field: "runs" });
+        assert_eq!(decode(&node(), &encode(&many)), refused);
+    }
+
+    #[test]
+    fn a_confirmation_of_another_node_or_version_or_with_more_behind_it_is_refused() {
+        let bytes = encode(&confirmation(vec![(1, 2)]));
+        let other = NodeName::new("n2").unwrap();
+        assert_eq!(decode(&other, &bytes).unwrap_err().reason(), "node");
+        assert_eq!(decode(&node(), &[&bytes[..], &[0]].concat()), Err(WireError::Trailing(1)));
+        let huge = vec![0; CONFIRMATION_BYTES_MAX + 1];
+        assert_eq!(decode(&node(), &huge).unwrap_err().reason(), "too_large");
+    }
+
+    proptest! {
+        #[test]
+        fn reading_undoes_writing_and_spans_mean_their_numbers(
+            numbers in prop::collection::btree_set(1..90_u64, 0..50),
+        ) {
+            let mut spans: Vec<(u64, u64)> = Vec::new();
+            for n in &numbers {
+                match spans.last_mut() {
+                    Some((_, last)) if *last + 1 == *n => *last = *n,
+                    _ => spans.push((*n, *n)),
+                }
+            }
+            let said = confirmation(spans);
+            let read = decode(&node(), &encode(&said)).unwrap();
+            prop_assert_eq!(&read, &said);
+            let covered: BTreeSet<u64> =
+                (1..100).filter(|n| read.runs[0].covers(Seq(*n))).collect();
+            prop_assert_eq!(covered, numbers);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(decode(&node(), &bytes).is_err());
+        }
+    }
+}
