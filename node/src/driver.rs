@@ -59,6 +59,8 @@ struct Driver {
     signals: Signals,
     /// True once a refusal was logged on this connection; the next ones are only counted.
     complained: bool,
+    /// True once a denial was logged on this connection.
+    denial_told: bool,
     departure: Departure,
 }
 
@@ -115,6 +117,7 @@ impl Driver {
             server,
             signals,
             complained: false,
+            denial_told: false,
             departure: Departure::default(),
         })
     }
@@ -227,7 +230,7 @@ impl Driver {
         let signal = match event {
             Some(BusEvent::Connected { delivery, server_version }) => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                self.complained = false;
+                (self.complained, self.denial_told) = (false, false);
                 Signal::Connected
             }
             Some(BusEvent::Disconnected) => {
@@ -246,12 +249,19 @@ impl Driver {
             }
             Some(BusEvent::Acknowledged { token, .. }) => Signal::Acknowledged(Seq(token)),
             Some(BusEvent::Refused { token, reason }) => self.on_refused(Seq(token), &reason),
+            Some(BusEvent::Denied { text }) => return self.on_denied(&text),
             None => {
                 self.events = None;
                 return self.departure.on_cut_off(now.mono);
             }
         };
         self.core.on_signal(now, signal);
+    }
+
+    fn on_denied(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.denial_told, true) {
+            tracing::warn!(text, "broker denies; check its permissions for this user");
+        }
     }
 
     /// What no broker can take is given up; anything else may pass. Only what the broker itself
