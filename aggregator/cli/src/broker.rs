@@ -102,6 +102,14 @@ impl Broker {
         std::fs::remove_dir_all(&store).with_context(|| format!("cannot empty {}", store.display()))
     }
 
+    /// Ends it in order, to be started again: what it has read it still passes on.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn terminate(&mut self) -> Result<()> {
+        self.child.terminate(END_WAIT).await.map(drop)
+    }
+
     /// Gives the running server other settings, without a new start. The server reads them soon
     /// after this returns.
     ///
@@ -109,7 +117,7 @@ impl Broker {
     /// When they cannot be written.
     pub fn reload(&mut self, settings: &str) -> Result<()> {
         settings.clone_into(&mut self.settings);
-        std::fs::write(self.dir.join(CONFIG), settings)?;
+        configure(&self.dir, self.jetstream, settings)?;
         self.child.signal(Signal::SIGHUP);
         Ok(())
     }
@@ -135,15 +143,22 @@ impl Broker {
 }
 
 fn spawn(dir: &Path, port: u16, jetstream: bool, settings: &str) -> Result<Child> {
-    let config = dir.join(CONFIG);
-    std::fs::write(&config, settings)?;
+    let config = configure(dir, jetstream, settings)?;
     let mut command = Command::new(server()?);
-    command.arg("--config").arg(config);
-    command.args(["--addr", "127.0.0.1", "--port", &port.to_string()]);
-    if jetstream {
-        command.arg("--jetstream").arg("--store_dir").arg(dir.join(STORE));
-    }
+    command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--config"]).arg(config);
     Child::start("nats-server", dir, command)
+}
+
+/// JetStream stands in the file: switched on by a flag, it would end with the first reload.
+fn configure(dir: &Path, jetstream: bool, settings: &str) -> Result<PathBuf> {
+    let streams = match jetstream {
+        true => format!("jetstream: {{ store_dir: {:?} }}\n", dir.join(STORE)),
+        false => String::new(),
+    };
+    let config = dir.join(CONFIG);
+    std::fs::write(&config, streams + settings)
+        .with_context(|| format!("cannot write {}", config.display()))?;
+    Ok(config)
 }
 
 /// Debian keeps the server in /usr/sbin, which is not on every user's PATH.
