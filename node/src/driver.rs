@@ -4,21 +4,22 @@
 //! out goes through the same loop, so that signals are heard to the end: the sockets are read
 //! empty, the last interval is sealed, the broker gets what is held, the connection closes.
 
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Outgoing, Refusal};
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Heard, Listener as BusListener, Outgoing, Refusal};
 use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::ids::Seq;
+use plimsoll_schemas::subject::confirm_subject;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::config::Config;
+use crate::core::dead_letters::Unacceptable;
 use crate::core::departure::{Departure, Step, Taken};
-use crate::core::outbox::Publish;
+use crate::core::sealed::{Publish, Ticket};
 use crate::core::{Core, Identity, Signal};
 use crate::io::hardware::Sampler;
 use crate::io::http::{self, Query};
@@ -47,6 +48,8 @@ struct Driver {
     closing: Option<JoinHandle<()>>,
     /// Gone once all was told.
     events: Option<BusEvents>,
+    /// What aggregators say is stored; gone once the connection is.
+    confirmations: Option<BusListener>,
     /// The broker's address as it may be logged.
     url: String,
     absence: Absence,
@@ -97,6 +100,7 @@ impl Driver {
             Bus::connect(bus_config).map_err(|error| wrong(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
         let clock = Clock::start();
+        let confirmations = bus.listen(confirm_subject(&config.mesh, &node));
         let identity = Identity { mesh: config.mesh.clone(), node };
         let core = Core::new(identity, config.bounds(), clock.now());
         Ok(Self {
@@ -106,6 +110,7 @@ impl Driver {
             bus: Some(bus),
             closing: None,
             events: Some(events),
+            confirmations: Some(confirmations),
             url,
             udp,
             unix,
@@ -141,6 +146,7 @@ impl Driver {
             () = closed(&mut self.closing) => self.departure.on_closed(),
             () = tokio::time::sleep(wait) => {}
             event = next_event(&mut self.events) => self.on_bus(event),
+            heard = next_confirmation(&mut self.confirmations) => self.on_confirmation(heard),
             Some(query) = self.queries.recv() => {
                 // The asker may have hung up.
                 let _answered = query.send(self.core.status());
@@ -199,10 +205,11 @@ impl Driver {
             self.core.on_leave(now);
             tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
         }
-        self.departure.on_deadline(now.mono, self.core.is_drained());
+        self.departure.on_deadline(now.mono, self.core.is_drained(now));
         if self.departure.step() == Step::Closing
             && let Some(bus) = self.bus.take()
         {
+            self.confirmations = None;
             self.closing = Some(tokio::spawn(bus.close()));
         }
     }
@@ -244,8 +251,8 @@ impl Driver {
                 }
                 Signal::RoundTrip(span)
             }
-            Some(BusEvent::Acknowledged { token, .. }) => Signal::Acknowledged(Seq(token)),
-            Some(BusEvent::Refused { token, reason }) => self.on_refused(Seq(token), &reason),
+            Some(BusEvent::Acknowledged { token, .. }) => Signal::Acknowledged(Ticket(token)),
+            Some(BusEvent::Refused { token, reason }) => self.on_refused(Ticket(token), &reason),
             None => {
                 self.events = None;
                 return self.departure.on_cut_off(now.mono);
@@ -254,28 +261,41 @@ impl Driver {
         self.core.on_signal(now, signal);
     }
 
+    fn on_confirmation(&mut self, heard: Option<Heard>) {
+        let Some(heard) = heard else { return self.confirmations = None };
+        let Err(reason) = self.core.on_confirmation(self.clock.now(), &heard.payload) else {
+            return;
+        };
+        // Anyone who may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
+        let count: u64 = self.core.status().confirmations.refused.values().sum();
+        if count.is_power_of_two() {
+            tracing::warn!(reason, count, "confirmation not believed; who may publish it?");
+        }
+    }
+
     /// What no broker can take is given up; anything else may pass. Only what the broker itself
     /// said counts against it: a message that never left us says nothing about it.
-    fn on_refused(&mut self, seq: Seq, reason: &Refusal) -> Signal {
+    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> Signal {
         if !std::mem::replace(&mut self.complained, true) {
-            tracing::warn!(%seq, %reason, "broker did not take a message");
+            tracing::warn!(%reason, "broker did not take a message");
         }
         match reason {
-            Refusal::TooLarge | Refusal::Malformed => Signal::Refused(seq),
+            Refusal::TooLarge => Signal::Refused(ticket, Unacceptable::TooLarge),
+            Refusal::Malformed => Signal::Refused(ticket, Unacceptable::Malformed),
             Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
-                Signal::Declined(seq)
+                Signal::Declined(ticket)
             }
-            Refusal::HandOver | Refusal::Closed => Signal::Deferred(seq),
+            Refusal::HandOver | Refusal::Closed => Signal::Deferred(ticket),
         }
     }
 
     fn publish(&mut self, now: Now) {
         let Some(bus) = &self.bus else { return };
-        while let Some(Publish { seq, subject, message_id, payload }) = self.core.next_publish(now)
-        {
-            let outgoing = Outgoing { token: seq.0, subject, message_id, payload };
+        while let Some(publish) = self.core.next_publish(now) {
+            let Publish { ticket, subject, message_id, payload } = publish;
+            let outgoing = Outgoing { token: ticket.0, subject, message_id, payload };
             if let Err(back) = bus.try_publish(outgoing) {
-                return self.core.on_not_taken(now, Seq(back.token));
+                return self.core.on_not_taken(now, Ticket(back.token));
             }
         }
     }
@@ -307,6 +327,14 @@ async fn closed(closing: &mut Option<JoinHandle<()>>) {
 async fn next_event(events: &mut Option<BusEvents>) -> Option<BusEvent> {
     match events {
         Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next confirmation; none comes any more once the connection is closed. Cancel safe.
+async fn next_confirmation(confirmations: &mut Option<BusListener>) -> Option<Heard> {
+    match confirmations {
+        Some(confirmations) => confirmations.next().await,
         None => std::future::pending().await,
     }
 }

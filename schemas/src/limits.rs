@@ -97,6 +97,26 @@ pub mod node {
     pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
     /// Messages sent and not yet acknowledged.
     pub const IN_FLIGHT_MAX: usize = 64;
+    /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
+    /// keeps. At two messages a second, over eight minutes without an aggregator.
+    pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
+    /// Their bytes.
+    pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
+    /// Time for which nothing new is sealed once there are so many; then the oldest are let go.
+    pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
+    /// Time after an acknowledgement from which on an aggregator that does not have the message
+    /// is sent it again; it doubles with every repetition.
+    pub const RESEND_AFTER: Duration = Duration::from_secs(5);
+    /// Longest such time.
+    pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
+    /// Silence of all aggregators after which the newest message is sent again; it doubles.
+    pub const CONFIRMATION_PROBE_AFTER: Duration = Duration::from_secs(60);
+    /// Longest such silence.
+    pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
+    /// Wait of a leaving node for confirmations, once everything is acknowledged.
+    pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+    /// Dead letters that wait to be sent.
+    pub const DEAD_LETTERS_MAX: usize = 16;
     /// Wait for one acknowledgement before the same bytes are sent again.
     pub const ACK_WAIT: Duration = Duration::from_secs(5);
     /// Pause before a message that the broker did not take is sent again.

@@ -141,5 +141,6 @@ pub(super) fn bounds(
         emergency_reserved: emergency.reserved,
         breaker_failures: breaker.failures,
         breaker_open: Duration::from_secs(breaker.open_seconds),
+        ..OutboxBounds::default()
     }
 }

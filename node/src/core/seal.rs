@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use plimsoll_schemas::histogram::codec::Encoder;
-use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
+use plimsoll_schemas::ids::{Incarnation, LossReason, NodeName, Seq};
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT, SERIES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
-use plimsoll_schemas::time::{Now, nanos};
+use plimsoll_schemas::time::{Now, Wall, nanos};
 use plimsoll_schemas::wire::{self, Body, Hardware, Header, Latency, Snapshot, Totals};
 
 use super::draft::{Draft, histogram_bytes, name_bytes};
-use super::outbox::Publish;
+use super::sealed::Sealed;
 use super::{Core, Identity};
 
 /// Samples lost because the outbox was full.
@@ -34,6 +34,16 @@ impl Sealer {
         Self { identity, incarnation, encoder: Encoder::default(), handed_out: 0 }
     }
 
+    /// The run of the node that it seals for.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// The node's name.
+    pub(super) fn node(&self) -> &NodeName {
+        &self.identity.node
+    }
+
     /// The message with number `seq`. The outbox gives out each number once and in order.
     ///
     /// The totals are those of this moment, not of the end of the interval, because the lanes
@@ -48,8 +58,9 @@ impl Sealer {
         lost: &BTreeMap<LossReason, u64>,
         seq: Seq,
         lane: Lane,
+        now: Wall,
         draft: Draft,
-    ) -> Publish {
+    ) -> Sealed {
         self.handed_out = self.handed_out.saturating_add(draft.samples());
         let dropped = lost.get(OUTBOX_FULL).copied().unwrap_or(0);
         let recorded = self.handed_out.saturating_add(dropped);
@@ -69,12 +80,17 @@ impl Sealer {
             node: self.identity.node.clone(),
             kind: draft.body.kind(),
         };
+        let (samples, last) = (draft.samples(), draft.last);
         let snapshot = Snapshot { header, body: draft.body };
-        Publish {
+        Sealed {
+            incarnation: self.incarnation,
             seq,
+            lane,
             subject: subject.to_string(),
-            message_id: format!("{}-{}-{seq}", self.identity.node, self.incarnation),
             payload: Bytes::from(wire::encode(&snapshot, &mut self.encoder)),
+            samples,
+            last,
+            sealed_at: now,
         }
     }
 }

@@ -63,7 +63,7 @@ proptest! {
         let mut core = core(Bounds { outbox, ..Bounds::default() });
         let (mut now, mut acknowledged, mut refused) = (start(), 0, 0);
         let mut messages = BTreeMap::new();
-        let mut sent: Vec<(Seq, u64)> = Vec::new();
+        let mut sent: Vec<(Ticket, u64)> = Vec::new();
         for (step, n) in steps {
             match step {
                 0 => (0..n).for_each(|_| core.on_datagram(b"a:1|ms")),
@@ -73,15 +73,15 @@ proptest! {
                 4 => while let Some(publish) = core.next_publish(now) {
                     let subject = publish.subject.parse().unwrap();
                     let snapshot = wire::decode(&subject, &publish.payload).unwrap();
-                    sent.push((publish.seq, snapshot.body.samples()));
+                    sent.push((publish.ticket, snapshot.body.samples()));
                     let new = || (snapshot.clone(), refused);
-                    let first = messages.entry(publish.seq).or_insert_with(new);
+                    let first = messages.entry(snapshot.header.seq).or_insert_with(new);
                     prop_assert_eq!(&first.0, &snapshot, "what was sent is immutable");
                 },
                 _ => if let Some((seq, samples)) = sent.pop() {
                     if n % 7 == 0 {
                         let before = core.status().bus.refused;
-                        core.on_signal(now, Signal::Refused(seq));
+                        core.on_signal(now, Signal::Refused(seq, Unacceptable::TooLarge));
                         refused += (core.status().bus.refused - before) * samples;
                     } else {
                         let before = core.status().bus.published;
