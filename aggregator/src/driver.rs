@@ -61,6 +61,8 @@ struct Driver {
     delivery: Option<Delivery>,
     /// True while a connected broker does not answer.
     silent: bool,
+    /// True once a denial was logged on this connection.
+    denial_told: bool,
     /// The broker's address without secrets, for the log.
     url: String,
     absence: Absence,
@@ -119,6 +121,7 @@ impl Driver {
             signals,
             delivery: None,
             silent: false,
+            denial_told: false,
             view: None,
             was_ready: false,
             gives_up_at: None,
@@ -182,6 +185,7 @@ impl Driver {
             Some(BusEvent::Connected { delivery, server_version }) => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.delivery, self.silent) = (Some(delivery), false);
+                self.denial_told = false;
             }
             Some(BusEvent::Disconnected) => {
                 tracing::warn!("broker disconnected");
@@ -198,7 +202,14 @@ impl Driver {
             }
             Some(BusEvent::Acknowledged { token, .. }) => self.core.notices().on_delivered(token),
             Some(BusEvent::Refused { token, reason }) => self.on_refused(token, &reason),
+            Some(BusEvent::Denied { text }) => self.on_denied(&text),
             None => self.gives_up_at = Some(Mono(0)),
+        }
+    }
+
+    fn on_denied(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.denial_told, true) {
+            tracing::warn!(text, "broker denies; check its permissions for this user");
         }
     }
 

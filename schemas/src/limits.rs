@@ -191,6 +191,12 @@ pub mod bus {
     pub const STREAM_BYTES_MIN: i64 = 16 * 1024 * 1024;
     /// Bytes at which the stream of notices forgets its oldest.
     pub const ALERT_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+    /// Bytes at which the stream of dead letters forgets its oldest.
+    pub const DEAD_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+    /// Things to be said once, without an acknowledgement, that wait.
+    pub const ASIDES_MAX: usize = 1_024;
+    /// Age at which such a thing is stale and not said any more.
+    pub const ASIDE_AGE_MAX: Duration = Duration::from_secs(1);
     /// Shortest time between two looks at whether the streams still exist.
     pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
     /// Messages asked of the broker at one time; below [`SUBSCRIPTION_MESSAGES_MAX`], so that

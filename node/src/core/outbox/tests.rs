@@ -296,7 +296,9 @@ fn past_the_bound_of_copies_new_messages_wait_and_then_the_oldest_copies_go() {
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(0));
     assert_eq!(sent.len(), 3);
-    sent.iter().for_each(|sent| drop(outbox.on_acknowledged(at(0), sent.ticket)));
+    for publish in &sent {
+        outbox.on_acknowledged(at(0), publish.ticket);
+    }
     assert_eq!((send(&mut outbox, at(1)), outbox.depth()), (None, 2));
     assert_eq!(outbox.next_deadline(), Some(at(10)));
     outbox.on_deadline(at(10));
@@ -401,7 +403,7 @@ fn apply(
             }
         }
         Step::Refuse(seq) => {
-            model.samples -= outbox.on_refused(Ticket(seq)).map_or(0, |sealed| sealed.samples)
+            model.samples -= outbox.on_refused(Ticket(seq)).map_or(0, |sealed| sealed.samples);
         }
         Step::Defer(seq) => outbox.on_deferred(*now, Ticket(seq)),
         Step::Decline(seq) => outbox.on_declined(*now, Ticket(seq)),
