@@ -51,6 +51,8 @@ pub struct OutboxBounds {
     pub breaker_open: Duration,
     /// Copies of acknowledged messages kept for an aggregator's confirmation.
     pub entrusted: EntrustedBounds,
+    /// Age at which a draft is given up; `None` for never.
+    pub ttl: Option<Duration>,
 }
 
 impl Default for OutboxBounds {
@@ -74,6 +76,7 @@ impl Default for OutboxBounds {
                 messages: limits::ENTRUSTED_MESSAGES_MAX,
                 bytes: limits::ENTRUSTED_BYTES_MAX,
             },
+            ttl: None,
         }
     }
 }

@@ -242,6 +242,9 @@ impl Core {
     /// acknowledgements that are overdue.
     pub fn on_deadline(&mut self, now: Now) {
         self.outbox.on_deadline(now.mono);
+        while let Some(expired) = self.outbox.expire(now.mono) {
+            self.lose(seal::EXPIRED, expired.samples());
+        }
         if self.leaving && self.outbox.is_empty() {
             self.emptied.get_or_insert(now.mono);
         }

@@ -25,7 +25,7 @@ use plimsoll_schemas::wire::Bus;
 
 use super::bounds::OutboxBounds;
 use super::breaker::{Breaker, BreakerState};
-use super::draft::Draft;
+use super::draft::{Draft, DraftIds};
 use super::entrusted::Entrusted;
 use super::flight::Flight;
 use super::pressure::{Admission, Pressure};
@@ -36,6 +36,7 @@ use super::tokens::TokenBucket;
 /// The outbox.
 pub struct Outbox {
     bounds: OutboxBounds,
+    draft_ids: DraftIds,
     normal: Queue,
     emergency: Queue,
     /// Waits until nothing else does, so that it has the highest seq.
@@ -66,6 +67,7 @@ impl Outbox {
     #[must_use]
     pub fn new(incarnation: Incarnation, bounds: OutboxBounds) -> Self {
         Self {
+            draft_ids: DraftIds::default(),
             normal: Queue::default(),
             emergency: Queue::default(),
             farewell: None,
@@ -97,8 +99,9 @@ impl Outbox {
     /// # Errors
     /// When there is no room for it; its samples are the caller's to account for. The farewell
     /// carries none and always has a place.
-    pub fn try_push(&mut self, now: Mono, draft: Draft) -> Result<(), Box<Draft>> {
+    pub fn try_push(&mut self, now: Mono, mut draft: Draft) -> Result<(), Box<Draft>> {
         self.account.attempted += 1;
+        draft.id = self.draft_ids.give();
         let admission = self.pressure.admit(now, self.depth());
         let calm = admission == Admission::Normal;
         let lane = if calm { Lane::Normal } else { Lane::Emergency };
@@ -136,7 +139,8 @@ impl Outbox {
     fn coalesce(&mut self) {
         let bounds = (self.bounds.coalesce_messages, self.bounds.coalesce_bytes);
         while self.depth() > bounds.0 || self.bytes() > bounds.1 {
-            if !(self.normal.coalesce() || self.emergency.coalesce()) {
+            let ids = &mut self.draft_ids;
+            if !(self.normal.coalesce(ids) || self.emergency.coalesce(ids)) {
                 break;
             }
             self.account.coalesced += 1;
@@ -210,6 +214,22 @@ impl Outbox {
         self.breaker.on_deadline(now);
     }
 
+    /// Gives up the next draft that is too old, if any may grow too old.
+    pub fn expire(&mut self, now: Mono) -> Option<Draft> {
+        let ttl = self.bounds.ttl?;
+        let queues = [&mut self.normal, &mut self.emergency];
+        let expired = queues.into_iter().find_map(|queue| queue.pop_older(now, ttl))?;
+        self.account.dropped += 1;
+        self.pressure.on_depth(self.depth());
+        Some(expired)
+    }
+
+    fn expires_at(&self) -> Option<Mono> {
+        let ttl = self.bounds.ttl?;
+        let fronts = [self.normal.front(), self.emergency.front()];
+        fronts.into_iter().flatten().map(|draft| draft.latest.plus(ttl)).min()
+    }
+
     /// When something changes without an event from outside.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
@@ -217,6 +237,7 @@ impl Outbox {
             self.flight.next_deadline(),
             self.entrusted.next_deadline(),
             self.room_at,
+            self.expires_at(),
             self.resume_at,
             self.token_at,
             self.breaker.next_deadline(),

@@ -20,6 +20,9 @@ pub(super) const OUTBOX_FULL: &str = "outbox_full";
 /// Samples lost because the broker would not take their message.
 pub(super) const REFUSED: &str = "refused";
 
+/// Samples of messages that were never sent and grew too old.
+pub(super) const EXPIRED: &str = "expired";
+
 /// Makes messages of drafts.
 pub(super) struct Sealer {
     identity: Identity,
@@ -62,8 +65,9 @@ impl Sealer {
         draft: Draft,
     ) -> Sealed {
         self.handed_out = self.handed_out.saturating_add(draft.samples());
-        let dropped = lost.get(OUTBOX_FULL).copied().unwrap_or(0);
-        let recorded = self.handed_out.saturating_add(dropped);
+        let given_up = [OUTBOX_FULL, EXPIRED].into_iter().filter_map(|reason| lost.get(reason));
+        let given_up: u64 = given_up.sum();
+        let recorded = self.handed_out.saturating_add(given_up);
         let header = Header {
             node: self.identity.node.clone(),
             incarnation: self.incarnation,

@@ -141,7 +141,9 @@ proptest! {
                     }
                 }
                 _ => {
-                    entrusted.overdue(now).into_iter().for_each(|t| assert!(entrusted.on_answered(t)));
+                    for ticket in entrusted.overdue(now) {
+                        prop_assert!(entrusted.on_answered(ticket));
+                    }
                     entrusted.on_deadline(now);
                     prop_assert!(entrusted.next_deadline().is_none_or(|next| next > now));
                 }
