@@ -12,6 +12,7 @@ pub mod dogstatsd;
 pub mod draft;
 pub mod flight;
 pub mod interval;
+pub mod journal;
 mod labels;
 pub mod outbox;
 mod places;
