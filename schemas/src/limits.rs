@@ -150,6 +150,20 @@ pub mod node {
     pub const INTERFACES_MAX: usize = 64;
     /// Components whose temperature is read.
     pub const COMPONENTS_MAX: usize = 64;
+    /// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
+    /// anew once more of it is outdated than not.
+    pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
+    /// Drafts in a spool, and sealed messages; twice what an outbox holds by default.
+    pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
+    /// Incarnations in a spool of which something is still held; older ones are forgotten.
+    pub const SPOOL_RUNS_MAX: usize = 64;
+    /// Outdated bytes in a spool's file that are not worth writing it anew.
+    pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
+    /// Age of what a starting node finds in its spool above which it is given up, counted: the
+    /// streams forget at the same age.
+    pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+    /// Pause after a write to the spool failed, before all of it is written anew.
+    pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
 }
 
 /// What the connection to the broker may hold.

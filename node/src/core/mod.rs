@@ -14,6 +14,7 @@ pub mod draft;
 pub mod entrusted;
 pub mod flight;
 pub mod interval;
+pub mod journal;
 mod labels;
 pub mod outbox;
 mod places;
