@@ -115,6 +115,8 @@ pub mod node {
     pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
     /// Wait of a leaving node for confirmations, once everything is acknowledged.
     pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+    /// Time between two notes of how much the open interval has counted.
+    pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
     /// Dead letters that wait to be sent.
     pub const DEAD_LETTERS_MAX: usize = 16;
     /// Wait for one acknowledgement before the same bytes are sent again.
