@@ -6,6 +6,7 @@ use plimsoll_schemas::limits::node as limits;
 use serde::Deserialize;
 
 use crate::core::bounds::OutboxBounds;
+use crate::core::entrusted::EntrustedBounds;
 use crate::core::pressure::Marks;
 
 /// The `[outbox]` section.
@@ -28,6 +29,13 @@ pub struct OutboxSettings {
     pub coalesce_messages: usize,
     /// Bytes held above which neighbours are merged.
     pub coalesce_bytes: usize,
+    /// Copies of acknowledged messages kept until an aggregator confirms them.
+    pub entrusted_messages: usize,
+    /// Their bytes.
+    pub entrusted_bytes: usize,
+    /// Age in seconds at which a message that was never sent is given up, counted as `expired`;
+    /// 0 for never.
+    pub ttl_seconds: u64,
 }
 
 /// The `[emergency]` section.
@@ -63,6 +71,9 @@ impl Default for OutboxSettings {
             conservative_seconds: limits::CONSERVATIVE_MAX.as_secs(),
             coalesce_messages: limits::COALESCE_MESSAGES,
             coalesce_bytes: limits::COALESCE_BYTES,
+            entrusted_messages: limits::ENTRUSTED_MESSAGES_MAX,
+            entrusted_bytes: limits::ENTRUSTED_BYTES_MAX,
+            ttl_seconds: 0,
         }
     }
 }
@@ -88,7 +99,7 @@ pub(super) fn checks(
     outbox: &OutboxSettings,
     emergency: &EmergencySettings,
     breaker: &BreakerSettings,
-) -> [(&'static str, bool); 8] {
+) -> [(&'static str, bool); 9] {
     let seconds = 1..=3_600;
     [
         (
@@ -108,6 +119,10 @@ pub(super) fn checks(
             seconds.contains(&outbox.conservative_seconds),
         ),
         ("outbox.coalesce_messages must be at least 1", outbox.coalesce_messages >= 1),
+        (
+            "outbox.entrusted_messages and outbox.entrusted_bytes must be at least 1",
+            outbox.entrusted_messages >= 1 && outbox.entrusted_bytes >= 1,
+        ),
         (
             "emergency.per_minute must be at least 1, and emergency.burst above emergency.reserved",
             emergency.per_minute >= 1 && emergency.burst > emergency.reserved,
@@ -141,5 +156,10 @@ pub(super) fn bounds(
         emergency_reserved: emergency.reserved,
         breaker_failures: breaker.failures,
         breaker_open: Duration::from_secs(breaker.open_seconds),
+        entrusted: EntrustedBounds {
+            messages: outbox.entrusted_messages,
+            bytes: outbox.entrusted_bytes,
+        },
+        ttl: (outbox.ttl_seconds > 0).then(|| Duration::from_secs(outbox.ttl_seconds)),
     }
 }

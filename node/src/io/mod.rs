@@ -2,4 +2,5 @@
 
 pub mod hardware;
 pub mod http;
+pub mod link;
 pub mod listen;
