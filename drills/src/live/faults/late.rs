@@ -16,7 +16,17 @@ use crate::live::report::Report;
 const BUDGET: &str = "epoch_hook";
 /// Of 200 in ten seconds at 20 epochs a second.
 const SAMPLES_MIN: u64 = 100;
-const SETTINGS: &str = "[[budget]]\nname = \"epoch_hook\"\nwindow = \"10s\"\nmin_samples = 100\n";
+/// How long publishing takes is no matter here, and varies with what else the machine does.
+const SETTINGS: &str = r#"
+[[budget]]
+name = "epoch_hook"
+window = "10s"
+min_samples = 100
+
+[[budget]]
+name = "publish"
+enabled = false
+"#;
 /// The station whose job is slowed down.
 const TARGET: usize = 1;
 /// One and a half windows.
