@@ -3,3 +3,4 @@
 pub mod hardware;
 pub mod http;
 pub mod listen;
+pub mod spool;
