@@ -117,6 +117,8 @@ pub mod node {
     pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
     /// Time between two notes of how much the open interval has counted.
     pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+    /// Wait on the way out for what is written into the spool last.
+    pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
     /// Dead letters that wait to be sent.
     pub const DEAD_LETTERS_MAX: usize = 16;
     /// Wait for one acknowledgement before the same bytes are sent again.
