@@ -5,10 +5,12 @@
 //! Every label value is escaped, since operation names and labels come from outside.
 
 mod families;
+mod own;
 
 use std::fmt::Write;
 
 pub use families::fleet;
+pub use own::own;
 
 /// Text under construction.
 #[derive(Default)]

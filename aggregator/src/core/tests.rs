@@ -33,13 +33,18 @@ pub(crate) fn core() -> Core {
 /// A node as the aggregator sees it: one latency message of `n` samples for each call.
 pub(crate) struct Speaker {
     node: &'static str,
+    incarnation: u64,
     seq: u64,
     recorded: u64,
 }
 
 impl Speaker {
     pub(crate) fn new(node: &'static str) -> Self {
-        Self { node, seq: 0, recorded: 0 }
+        Self { node, incarnation: 1, seq: 0, recorded: 0 }
+    }
+
+    pub(crate) fn of(self, incarnation: u64) -> Self {
+        Self { incarnation, ..self }
     }
 
     pub(crate) fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
@@ -79,7 +84,7 @@ impl Speaker {
         self.seq += 1;
         let header = Header {
             node: NodeName::new(self.node).unwrap(),
-            incarnation: Incarnation(1),
+            incarnation: Incarnation(self.incarnation),
             seq: Seq(self.seq),
             start: now.wall,
             length_ns: 1_000_000_000,
@@ -95,8 +100,8 @@ impl Speaker {
 pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
     let lane = Lane::Normal;
     // What cannot be read has been counted, which the tests look at.
-    let _read =
-        core.on_message(now, Delivered { lane, stream_seq: 1, pending: 0, subject, payload });
+    let _read = core
+        .on_message(now, Delivered { lane, stream_seq: 1, pending: 0, at: None, subject, payload });
 }
 
 fn fleet_row(core: &Core, now: Now) -> plimsoll_schemas::summary::OperationRow {
@@ -207,8 +212,14 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
         assert!(!core.is_ready());
         let (subject, payload) = node.say(then, MS, 5);
         let lane = Lane::Normal;
-        let message =
-            Delivered { lane, stream_seq, pending: 0, subject: &subject, payload: &payload };
+        let message = Delivered {
+            lane,
+            stream_seq,
+            pending: 0,
+            at: None,
+            subject: &subject,
+            payload: &payload,
+        };
         assert_eq!(core.on_message(start(), message), Ok(()));
     }
     assert!(core.is_ready());

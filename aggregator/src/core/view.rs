@@ -16,8 +16,10 @@ use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::Bus;
 
 use super::checkpoint::CheckpointFigures;
+use super::confirm::ConfirmationFigures;
 use super::node::Node;
 use super::notices::NoticeCounts;
+use super::progress::Recoveries;
 use super::window::Windows;
 use super::{Core, Counts};
 
@@ -36,8 +38,12 @@ pub struct View {
     pub notices: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
+    /// How long backlogs lasted, by lane.
+    pub recoveries: Vec<(Lane, Recoveries)>,
     /// What became of checkpoints.
     pub checkpoints: CheckpointFigures,
+    /// What became of confirmations.
+    pub confirmations: ConfirmationFigures,
 }
 
 /// What Prometheus is told about one node beside its latencies.
@@ -87,7 +93,9 @@ impl Core {
             counts: self.counts.clone(),
             notices: self.notices.counts(),
             pending: self.pending(),
+            recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),
+            confirmations: ConfirmationFigures::default(),
         }
     }
 
