@@ -158,6 +158,7 @@ impl Driver {
         self.send_notices(now);
         self.tell_readiness();
         self.tell_absence(now.mono);
+        self.tell_conflict(now.mono);
         !self.is_done(now)
     }
 
@@ -247,6 +248,9 @@ impl Driver {
         // The asker may have hung up.
         match query {
             Query::View(answer) => drop(answer.send(self.fresh_view())),
+            Query::Ledger(answer) => {
+                drop(answer.send(Box::new(self.core.statement(self.clock.now().wall))));
+            }
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker(),
                 past_is_read: self.core.is_ready(),

@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Window;
 use crate::ids::{MeshName, NodeName, Operation, RuleName};
 
+/// The rule that watches nodes' accounts; there is no budget behind it.
+pub const LEDGER_GAP: &str = "ledger_gap";
+/// What that rule watches.
+pub const LEDGER: &str = "ledger";
+
 /// Whom an alert, a window or a quantile is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -40,6 +40,7 @@ impl Core {
             self.forget_nodes(now.wall);
             self.expire_windows(now.wall);
             self.evaluate(now.wall, Duration::ZERO);
+            self.judge_gaps(now.wall);
         }
     }
 
@@ -59,6 +60,7 @@ impl Core {
         for name in gone {
             self.nodes.remove(&name);
             self.alerts.forget(&name);
+            self.gaps.remove(&name);
             self.unsaved.touch_node(&name);
         }
     }

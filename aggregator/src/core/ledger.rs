@@ -28,6 +28,15 @@ pub enum Decision {
     Forgotten,
 }
 
+/// Samples that are missing below the newest message of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// How many.
+    pub samples: u64,
+    /// Where the oldest one begins: an incarnation, and its first number that is missing.
+    pub hole: (Incarnation, u64),
+}
+
 /// The account of one node over all its incarnations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
@@ -38,6 +47,9 @@ pub struct Account {
     /// Sum of the incarnations that are no longer told apart.
     past: Ledger,
     past_incarnations: BTreeSet<Incarnation>,
+    /// Messages that had been merged before.
+    #[serde(default)]
+    duplicates: u64,
     /// Messages that two nodes of one name must have sent.
     #[serde(default)]
     conflicts: u64,
@@ -58,7 +70,8 @@ impl Account {
             Run::new(*begun)
         });
         if !run.seqs.insert(header.seq.0) {
-            run.duplicates = run.duplicates.saturating_add(1);
+            run.duplicates += 1;
+            self.duplicates += 1;
             return Decision::Duplicate;
         }
         run.book(header, samples);
@@ -129,6 +142,26 @@ impl Account {
     #[must_use]
     pub fn holes(&self) -> u64 {
         self.runs.values().map(|run| run.seqs.holes()).fold(0, u64::saturating_add)
+    }
+
+    /// Messages that had been merged before.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// What is missing between messages that have come. What a node recorded before the first
+    /// one heard is unseen, and what its last one left open is held: neither is a gap.
+    #[must_use]
+    pub fn gap(&self) -> Option<Gap> {
+        let mut gap: Option<Gap> = None;
+        for (incarnation, run) in self.runs.iter().filter(|(_, run)| run.missing() > 0) {
+            let Some((first, _)) = run.seqs.gaps().next() else { continue };
+            let samples = gap.map_or(0, |gap| gap.samples).saturating_add(run.missing());
+            let hole = gap.map_or((*incarnation, first), |gap| gap.hole);
+            gap = Some(Gap { samples, hole });
+        }
+        gap
     }
 
     /// Messages of a run that went on although a later one had begun.

@@ -8,7 +8,9 @@
 pub mod alert;
 pub mod checkpoint;
 pub mod confirm;
+mod conflicts;
 mod evaluate;
+mod gaps;
 pub mod judge;
 pub mod ledger;
 pub mod node;
@@ -17,6 +19,7 @@ mod past;
 pub mod progress;
 mod run;
 pub mod seqs;
+pub mod statement;
 pub mod view;
 pub mod window;
 
@@ -36,6 +39,8 @@ use serde::{Deserialize, Serialize};
 
 use alert::Alerts;
 use checkpoint::Unsaved;
+use conflicts::Conflicts;
+use gaps::Watched;
 use ledger::Decision;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
@@ -110,6 +115,9 @@ pub struct Core {
     evaluates_at: Mono,
     /// When budgets were last judged.
     judged_at: Option<Wall>,
+    /// What is missing from nodes' accounts, and for how long.
+    gaps: BTreeMap<NodeName, Watched>,
+    conflicts: Conflicts,
     /// What is being caught up with after a restart.
     past: Option<Past>,
     unsaved: Unsaved,
@@ -132,6 +140,8 @@ impl Core {
             ready: false,
             evaluates_at: now.mono.plus(EVALUATE_EVERY),
             judged_at: None,
+            gaps: BTreeMap::new(),
+            conflicts: Conflicts::default(),
             past: None,
             unsaved: Unsaved::default(),
             budgets,
@@ -204,7 +214,12 @@ impl Core {
             return self.count_over_cap("node", 1);
         };
         let node = Arc::make_mut(node);
-        let order = match node.account.book(&header, body.samples()) {
+        let conflicts = node.account.conflicts();
+        let decision = node.account.book(&header, body.samples());
+        if node.account.conflicts() > conflicts {
+            self.conflicts.notice(&header.node);
+        }
+        let order = match decision {
             Decision::Merge(order) => order,
             Decision::Duplicate => {
                 // Who sends again has not heard that it need not.

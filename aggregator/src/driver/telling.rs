@@ -63,6 +63,15 @@ impl Driver {
         }
     }
 
+    pub(super) fn tell_conflict(&mut self, now: Mono) {
+        if let Some(node) = self.core.next_conflict(now) {
+            tracing::warn!(
+                %node,
+                "two nodes with one name both send; give one of them another `name` in its settings"
+            );
+        }
+    }
+
     pub(super) fn tell_readiness(&mut self) {
         if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
             // Whoever was told of readiness must not be shown a part of the past.

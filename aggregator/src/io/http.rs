@@ -1,4 +1,5 @@
-//! The aggregator's HTTP pages: Prometheus metrics, the JSON summary, liveness, readiness.
+//! The aggregator's HTTP pages: Prometheus metrics, the JSON summary and ledger, liveness,
+//! readiness.
 //!
 //! The driver owns the state; a request asks it for a view and formats that here.
 
@@ -11,6 +12,7 @@ use axum::{Json, Router};
 use plimsoll_process::http::{ending, metrics, probe};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
+use plimsoll_schemas::summary::LedgerPage;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::view::View;
@@ -20,6 +22,8 @@ use crate::exposition::{fleet, own};
 pub enum Query {
     /// Everything that is known.
     View(oneshot::Sender<Arc<View>>),
+    /// Every account in full.
+    Ledger(oneshot::Sender<Box<LedgerPage>>),
     /// Whether that is the whole truth.
     Readiness(oneshot::Sender<Readiness>),
 }
@@ -48,6 +52,7 @@ pub fn routes(budgets: &[Budget]) -> (Router, mpsc::Receiver<Query>) {
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))
         .route("/metrics/summary", get(show_summary))
+        .route("/api/v1/ledger", get(show_ledger))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
         .with_state(Asker { ask, budgets: budgets.into() });
@@ -57,6 +62,7 @@ pub fn routes(budgets: &[Budget]) -> (Router, mpsc::Receiver<Query>) {
 const INDEX: &str = "plimsoll-aggregator
 /metrics           Prometheus text
 /metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
+/api/v1/ledger     JSON: every account in full, by node and incarnation, with what is missing
 /healthz           alive
 /readyz            connected, and the stream's past has been read
 ";
@@ -75,6 +81,10 @@ impl Asker {
 
 async fn show_summary(State(asker): State<Asker>) -> Response {
     asker.view().await.map_or_else(ending, |view| Json(&view.summary).into_response())
+}
+
+async fn show_ledger(State(asker): State<Asker>) -> Response {
+    asker.ask(Query::Ledger).await.map_or_else(ending, |page| Json(page).into_response())
 }
 
 async fn show_readiness(State(asker): State<Asker>) -> Response {
