@@ -1,5 +1,7 @@
 //! The core as its driver uses it: messages in any order, hostile ones among them, alerts out.
 
+mod strange;
+
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
