@@ -25,6 +25,8 @@ pub struct SpoolFigures {
     pub crashed: u64,
     /// Samples of which a damaged file does not tell whether they were sent.
     pub uncertain: u64,
+    /// Why a file was set aside at the start, if one was.
+    pub set_aside: Option<&'static str>,
 }
 
 /// A spool's state.
@@ -59,6 +61,11 @@ impl Core {
         if let Some(recovered) = recovered {
             self.take_over(now, recovered);
         }
+    }
+
+    /// A file that could not be used, or not all of it, has been kept under another name.
+    pub fn on_spool_set_aside(&mut self, reason: &'static str) {
+        self.custody.figures.set_aside = Some(reason);
     }
 
     fn take_over(&mut self, now: Now, mut recovered: Recovered) {

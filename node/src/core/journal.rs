@@ -15,6 +15,7 @@ mod record;
 pub mod recovered;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, Seq};
@@ -200,6 +201,15 @@ impl Journal {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.filed.as_ref().map_or(0, |filed| filed.bytes)
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { identity, filed, running, .. } = self;
+        let mut text = f.debug_struct("Journal");
+        text.field("node", &identity.node).field("filed", filed).field("running", running);
+        text.finish_non_exhaustive()
     }
 }
 

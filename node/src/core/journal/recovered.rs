@@ -45,6 +45,18 @@ pub enum Unusable {
     Damaged(String),
 }
 
+impl Unusable {
+    /// The reason as a label.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Newer(_) => "newer_version",
+            Self::Other { .. } => "other_node",
+            Self::Damaged(_) => "damaged",
+        }
+    }
+}
+
 /// What was held when the last whole batch was written.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
