@@ -233,7 +233,9 @@ fn notice(key: &AlertKey, state: AlertState, samples_min: u64, within: Duration)
 
 /// Judges a notice by its own evidence.
 fn heard(Arrival { at, notice }: &Arrival, samples_min: u64) -> Look {
-    let evidence = &notice.evidence;
+    let Some(evidence) = notice.evidence.latency() else {
+        return Look { at: Some(*at), ..Look::new(false, "no evidence of a latency") };
+    };
     let over = evidence.lower_seconds > evidence.limit_seconds;
     let supported = over == (notice.state == AlertState::Firing);
     let met = supported && evidence.samples >= samples_min;
@@ -282,27 +284,28 @@ fn judge_ledger(drill: &mut Drill, raw: &Raw, summary: &Summary) -> Vec<Comparis
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{Evidence, Notice};
+    use plimsoll_schemas::alert::{Evidence, LatencyEvidence, Notice};
     use plimsoll_schemas::budget::Window;
 
     use super::*;
     use crate::live::notices::built_in_alert;
 
     fn arrival(state: AlertState, lower_seconds: f64, samples: u64) -> Arrival {
-        let evidence = Evidence {
+        let evidence = Evidence::Latency(LatencyEvidence {
             quantile: 0.99,
             value_seconds: 0.03,
             lower_seconds,
             limit_seconds: 0.018,
             window: Window::TenSeconds,
             samples,
-        };
+        });
         let notice = Notice {
             mesh: MeshName::new("drill").unwrap(),
             key: built_in_alert("epoch_hook", Scope::Fleet),
             from: AlertState::Pending,
             state,
             at_seconds: 1.0,
+            late_seconds: 0.0,
             evidence,
         };
         Arrival { at: Duration::from_secs(7), notice }
