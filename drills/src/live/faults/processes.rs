@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use plimsoll_cli::child::until;
 use plimsoll_cli::stack::StackOptions;
+use plimsoll_schemas::clock::Stopwatch;
 
+use super::account::Terms;
 use super::rig::{Merged, Rig, options};
 use crate::live::expectation::Drill;
 use crate::live::report::Report;
@@ -17,48 +19,57 @@ use crate::live::tally::metric;
 const TARGET: usize = 1;
 const DEAD: Duration = Duration::from_secs(4);
 const READ_WAIT: Duration = Duration::from_secs(10);
-/// What a node counts under this reason was in an interval that had not been sealed.
-const CRASH: &str = "crash";
+/// What a node counts under this reason was in an interval that had not been closed.
+const CRASH: &[&str] = &["crash"];
+/// A node notes every 100 ms how much is in its open interval. What came after the last note,
+/// or lay in its socket, nobody can name: at 100 samples a second, with as much time again for
+/// the disk and this machine.
+const UNNOTED_MAX: u64 = 20;
+/// Longer than the time between two notes.
+const QUIET: Duration = Duration::from_millis(300);
 
 fn with_spools(dir: &Path) -> StackOptions {
     StackOptions { spools: Some(dir.join("spools")), ..options(dir) }
 }
 
-/// While the broker is away, so that the node dies with messages that it alone has.
+/// While the broker is away, so that the node dies with messages that it alone has, and in the
+/// middle of its job's work.
 pub(super) async fn node_killed(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, with_spools(dir)).await?;
     let disturbed = kill_node(&mut rig).await;
-    Ok(rig.settle(disturbed, &[CRASH]).await)
+    Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: UNNOTED_MAX }).await)
 }
 
 async fn kill_node(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
     rig.mesh.stack.broker().kill();
     rig.pass("the broker is dead", DEAD).await;
-    hush(rig).await?;
     rig.mesh.stack.kill_node(TARGET);
-    rig.mesh.stack.stations()[TARGET].resume_job();
     rig.pass("a node is dead too", DEAD).await;
     rig.mesh.stack.launch_node(TARGET)?;
     rig.mesh.stack.broker().restart().await?;
     recover(rig, &base).await
 }
 
-/// What lies in a dead process's socket no ledger can know of, so the job pauses until its
-/// node has read all of it.
+/// What lies in a dead process's socket no ledger can know of, nor what came after its last note.
+/// So the job pauses until its node has read all and noted it.
 async fn hush(rig: &Rig) -> Result<()> {
     let station = &rig.mesh.stack.stations()[TARGET];
     station.pause_job();
-    let before = Cell::new(-1.0);
-    let read = until("the node has read what its job sent", READ_WAIT, async || {
+    let before = Cell::new((-1.0, Stopwatch::start()));
+    let noted = until("the node has noted what its job sent", READ_WAIT, async || {
         let now = metric(&station.api, "plimsoll_agent_samples_total").await.ok()?;
-        (before.replace(now) >= now).then_some(())
+        let (seen, since) = before.get();
+        if now > seen {
+            before.set((now, Stopwatch::start()));
+        }
+        (now <= seen && since.elapsed() >= QUIET).then_some(())
     });
-    let read = read.await;
-    if read.is_err() {
+    let noted = noted.await;
+    if noted.is_err() {
         station.resume_job();
     }
-    read
+    noted
 }
 
 async fn recover(rig: &mut Rig, base: &Merged) -> Result<()> {
@@ -72,7 +83,7 @@ async fn recover(rig: &mut Rig, base: &Merged) -> Result<()> {
 pub(super) async fn aggregator_killed(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)).await?;
     let disturbed = kill_aggregator(&mut rig).await;
-    Ok(rig.settle(disturbed, &[]).await)
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 async fn kill_aggregator(rig: &mut Rig) -> Result<()> {
@@ -87,7 +98,7 @@ async fn kill_aggregator(rig: &mut Rig) -> Result<()> {
 pub(super) async fn all_killed(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, with_spools(dir)).await?;
     let disturbed = kill_all(&mut rig).await;
-    Ok(rig.settle(disturbed, &[CRASH]).await)
+    Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)
 }
 
 async fn kill_all(rig: &mut Rig) -> Result<()> {
