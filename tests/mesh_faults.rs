@@ -76,6 +76,11 @@ async fn broker_aggregator_and_node_killed_at_once_cost_the_last_interval() {
 }
 
 #[tokio::test]
+async fn a_broker_that_loses_its_store_in_that_costs_no_more() {
+    survives("all-wiped", &["crash"], 0).await;
+}
+
+#[tokio::test]
 async fn a_full_disk_under_the_spool_costs_no_sample() {
     survives("disk-full", &[], 0).await;
 }

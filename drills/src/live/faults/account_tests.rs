@@ -1,3 +1,5 @@
+//! Accounts of made-up summaries: each kind of fault is seen as what it is, and nothing else.
+
 use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, Quantiles};
 
 use super::*;

@@ -52,6 +52,8 @@ pub enum Scenario {
     AggregatorKilled,
     /// Broker, aggregator and a node are killed at once and started again
     AllKilled,
+    /// The same, and the broker loses its store
+    AllWiped,
     /// The disk under a node's spool is full
     DiskFull,
     /// A breach begins and ends while the aggregator is away
@@ -70,6 +72,7 @@ impl Scenario {
             Self::NodeKilled => "node-killed",
             Self::AggregatorKilled => "aggregator-killed",
             Self::AllKilled => "all-killed",
+            Self::AllWiped => "all-wiped",
             Self::DiskFull => "disk-full",
             Self::LateBreach => "late-breach",
         }
@@ -84,7 +87,8 @@ impl Scenario {
             Self::BrokerAbsent => absent::absent(drill, dir).await,
             Self::NodeKilled => processes::node_killed(drill, dir).await,
             Self::AggregatorKilled => processes::aggregator_killed(drill, dir).await,
-            Self::AllKilled => processes::all_killed(drill, dir).await,
+            Self::AllKilled => processes::all_killed(drill, dir, false).await,
+            Self::AllWiped => processes::all_killed(drill, dir, true).await,
             Self::DiskFull => disk::full(drill, dir).await,
             Self::LateBreach => late::breach(drill, dir).await,
         }

@@ -94,19 +94,28 @@ async fn kill_aggregator(rig: &mut Rig) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// A power cut: the broker's store, the aggregator's state and the node's spool are what is left.
-pub(super) async fn all_killed(drill: Drill, dir: &Path) -> Result<Report> {
+/// A power cut: the broker's store, the aggregator's state and the node's spool are what is left;
+/// with `wipe` the first of them is not.
+pub(super) async fn all_killed(drill: Drill, dir: &Path, wipe: bool) -> Result<Report> {
     let mut rig = Rig::start(drill, with_spools(dir)).await?;
-    let disturbed = kill_all(&mut rig).await;
+    let disturbed = kill_all(&mut rig, wipe).await;
     Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)
 }
 
-async fn kill_all(rig: &mut Rig) -> Result<()> {
+async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
     let base = rig.merged().await?;
+    if wipe {
+        // So that there is something that the broker alone has read.
+        rig.mesh.stack.kill_aggregator();
+        rig.pass("the aggregator is dead", DEAD).await;
+    }
     hush(rig).await?;
     rig.mesh.stack.broker().kill();
     rig.mesh.stack.kill_node(TARGET);
     rig.mesh.stack.kill_aggregator();
+    if wipe {
+        rig.mesh.stack.broker().wipe()?;
+    }
     rig.mesh.stack.stations()[TARGET].resume_job();
     rig.pass("broker, aggregator and a node are dead", DEAD).await;
     rig.mesh.stack.launch_aggregator()?;

@@ -83,7 +83,7 @@ impl Rig {
         let expectation = Expectation::new(
             "recovers",
             format!(
-                "every node ready, at most {DEPTH_CALM_MAX} messages held, none missing in between, \
+                "every node ready, at most {DEPTH_CALM_MAX} messages held, none missing between, \
                  {FLOW} more samples merged, within {}",
                 words(RECOVER_WAIT)
             ),
