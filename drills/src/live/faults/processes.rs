@@ -20,7 +20,7 @@ const TARGET: usize = 1;
 const DEAD: Duration = Duration::from_secs(4);
 const READ_WAIT: Duration = Duration::from_secs(10);
 /// What a node counts under this reason was in an interval that had not been closed.
-const CRASH: &[&str] = &["crash"];
+pub(super) const CRASH: &[&str] = &["crash"];
 /// A node notes every 100 ms how much is in its open interval. What came after the last note,
 /// or lay in its socket, nobody can name: at 100 samples a second, with as much time again for
 /// the disk and this machine.
@@ -53,8 +53,8 @@ async fn kill_node(rig: &mut Rig) -> Result<()> {
 
 /// What lies in a dead process's socket no ledger can know of, nor what came after its last note.
 /// So the job pauses until its node has read all and noted it.
-async fn hush(rig: &Rig) -> Result<()> {
-    let station = &rig.mesh.stack.stations()[TARGET];
+pub(super) async fn hush(rig: &Rig, place: usize) -> Result<()> {
+    let station = &rig.mesh.stack.stations()[place];
     station.pause_job();
     let before = Cell::new((-1.0, Stopwatch::start()));
     let noted = until("the node has noted what its job sent", READ_WAIT, async || {
@@ -109,7 +109,7 @@ async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
         rig.mesh.stack.kill_aggregator();
         rig.pass("the aggregator is dead", DEAD).await;
     }
-    hush(rig).await?;
+    hush(rig, TARGET).await?;
     rig.mesh.stack.broker().kill();
     rig.mesh.stack.kill_node(TARGET);
     rig.mesh.stack.kill_aggregator();
