@@ -148,3 +148,21 @@ async fn a_refused_permission_is_told_of_and_what_it_concerns_is_kept() {
     stack.broker().reload(ALLOWING).unwrap();
     recovers_and_is_exact(stack).await;
 }
+
+/// The same user, whose nodes may not hear what is stored.
+const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
+    subscribe: { deny: \"plimsoll.v1.local.confirm.>\" } } } ] }
+no_auth_user: mesh
+";
+
+#[tokio::test]
+async fn nodes_that_may_not_hear_confirmations_say_so_and_deliver_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker_settings = DEAFENING.to_owned();
+    let stack = started(StackOptions { broker_settings, ..StackOptions::new(dir.path()) }).await;
+    for station in stack.stations() {
+        let words = ["broker denies", "Subscription", "plimsoll.v1.local.confirm."];
+        poll_said(&station.name, || station.node_log(), &words).await;
+    }
+    recovers_and_is_exact(stack).await;
+}
