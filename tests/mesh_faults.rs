@@ -81,6 +81,11 @@ async fn a_broker_that_loses_its_store_in_that_costs_no_more() {
 }
 
 #[tokio::test]
+async fn what_is_sent_again_after_no_confirmation_was_heard_is_merged_once() {
+    survives("deaf", &["crash"], 0).await;
+}
+
+#[tokio::test]
 async fn faults_in_a_row_without_time_to_recover_cost_no_more_than_each_alone() {
     survives("storm", &["crash"], 0).await;
 }

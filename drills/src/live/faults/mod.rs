@@ -58,6 +58,8 @@ pub enum Scenario {
     AllKilled,
     /// The same, and the broker loses its store
     AllWiped,
+    /// No confirmation is heard, and all that was merged comes once more
+    Deaf,
     /// The disk under a node's spool is full
     DiskFull,
     /// A breach begins and ends while the aggregator is away
@@ -79,6 +81,7 @@ impl Scenario {
             Self::AggregatorKilled => "aggregator-killed",
             Self::AllKilled => "all-killed",
             Self::AllWiped => "all-wiped",
+            Self::Deaf => "deaf",
             Self::DiskFull => "disk-full",
             Self::LateBreach => "late-breach",
             Self::Storm => "storm",
@@ -96,6 +99,7 @@ impl Scenario {
             Self::AggregatorKilled => processes::aggregator_killed(drill, dir).await,
             Self::AllKilled => processes::all_killed(drill, dir, false).await,
             Self::AllWiped => processes::all_killed(drill, dir, true).await,
+            Self::Deaf => processes::deaf(drill, dir).await,
             Self::DiskFull => disk::full(drill, dir).await,
             Self::LateBreach => late::breach(drill, dir).await,
             Self::Storm => storm::storm(drill, dir, seed).await,

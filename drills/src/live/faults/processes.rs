@@ -11,7 +11,7 @@ use plimsoll_schemas::clock::Stopwatch;
 
 use super::account::Terms;
 use super::rig::{Merged, Rig, options};
-use crate::live::expectation::Drill;
+use crate::live::expectation::{Drill, Expectation, Look};
 use crate::live::report::Report;
 use crate::live::tally::metric;
 
@@ -25,6 +25,12 @@ pub(super) const CRASH: &[&str] = &["crash"];
 /// or lay in its socket, nobody can name: at 100 samples a second, with as much time again for
 /// the disk and this machine.
 const UNNOTED_MAX: u64 = 20;
+/// Anonymous clients are this user, who may not hear what is stored.
+const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
+    subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
+no_auth_user: mesh
+";
+const DUPLICATES: &str = "plimsoll_duplicate_snapshots_total";
 /// Longer than the time between two notes.
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -122,4 +128,36 @@ async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
     rig.mesh.stack.launch_node(TARGET)?;
     rig.mesh.stack.broker().restart().await?;
     recover(rig, &base).await
+}
+
+/// A node that hears no confirmation keeps everything, and sends it once more after its crash to
+/// a broker that has forgotten what it knew.
+pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
+    let broker_settings = DEAFENING.to_owned();
+    let options = StackOptions { broker_settings, nodes: 2, ..with_spools(dir) };
+    let mut rig = Rig::start(drill, options).await?;
+    let disturbed = repeat(&mut rig).await;
+    Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)
+}
+
+async fn repeat(rig: &mut Rig) -> Result<()> {
+    let base = rig.merged().await?;
+    let before = metric(rig.mesh.stack.api(), DUPLICATES).await?;
+    rig.pass("nothing is confirmed", DEAD).await;
+    hush(rig, TARGET).await?;
+    rig.mesh.stack.kill_node(TARGET);
+    rig.mesh.stack.stations()[TARGET].resume_job();
+    rig.pass("a node is dead", DEAD).await;
+    rig.mesh.stack.broker().wipe()?;
+    rig.mesh.stack.broker().restart().await?;
+    rig.mesh.stack.launch_node(TARGET)?;
+    recover(rig, &base).await?;
+    let since = rig.drill.elapsed();
+    let more = metric(rig.mesh.stack.api(), DUPLICATES).await? - before;
+    let expectation = Expectation::new(
+        "what comes again is recognised",
+        "the aggregator counts at least 5 messages that it had merged before",
+    );
+    rig.drill.judge(expectation, since, Look::new(more >= 5.0, format!("{more} messages")));
+    Ok(())
 }
