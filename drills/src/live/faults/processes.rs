@@ -47,11 +47,11 @@ pub(super) async fn node_killed(drill: Drill, dir: &Path) -> Result<Report> {
 }
 
 async fn kill_node(rig: &mut Rig) -> Result<()> {
-    let base = rig.merged().await?;
     rig.mesh.stack.broker().kill();
     rig.pass("the broker is dead", DEAD).await;
     rig.mesh.stack.kill_node(TARGET);
     rig.pass("a node is dead too", DEAD).await;
+    let base = rig.merged().await?;
     rig.mesh.stack.launch_node(TARGET)?;
     rig.mesh.stack.broker().restart().await?;
     recover(rig, &base).await
@@ -141,13 +141,13 @@ pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
 }
 
 async fn repeat(rig: &mut Rig) -> Result<()> {
-    let base = rig.merged().await?;
     let before = metric(rig.mesh.stack.api(), DUPLICATES).await?;
     rig.pass("nothing is confirmed", DEAD).await;
     hush(rig, TARGET).await?;
     rig.mesh.stack.kill_node(TARGET);
     rig.mesh.stack.stations()[TARGET].resume_job();
     rig.pass("a node is dead", DEAD).await;
+    let base = rig.merged().await?;
     rig.mesh.stack.broker().wipe()?;
     rig.mesh.stack.broker().restart().await?;
     rig.mesh.stack.launch_node(TARGET)?;
