@@ -21,6 +21,8 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
     };
     let node = NodeRow {
         node: "a".to_owned(),
+        gap_samples: 0,
+        rerouted: 0,
         presence: Presence::Left,
         last_heard_seconds: 0.0,
         ledger,
