@@ -84,13 +84,18 @@ async fn what_was_written_is_read_back_by_the_next_process() {
 
 #[tokio::test]
 async fn one_batch_at_a_time_and_no_answer_without_one() {
-    let (dir, _) = place();
+    let (dir, path) = place();
     let Opened { mut spool, mut journal, recovered, .. } = open(dir.path());
     assert!(recovered.is_none());
     let nothing = tokio::time::timeout(Duration::from_millis(10), spool.written()).await;
     assert!(nothing.is_err());
     let (first, second) = (batch(&mut journal, 1), batch(&mut journal, 2));
     spool.write(first.clone()).unwrap();
+    let deadline = plimsoll_schemas::clock::Deadline::within(WAIT);
+    while !path.exists() {
+        assert!(deadline.pause(Duration::from_millis(1)), "nothing is written");
+    }
+    // It is on the disk, but nobody has heard of it yet.
     assert_eq!(spool.write(second.clone()), Err(second));
     assert_eq!(spool.written().await.unwrap().bytes, first.bytes.len());
     assert!(!spool.is_busy());

@@ -126,6 +126,29 @@ fn an_unreadable_entry_costs_itself_alone() {
 }
 
 #[test]
+fn entries_that_contradict_their_bytes_are_not_believed() {
+    let original = example().sealed[0].clone();
+    let other_mesh = original.subject.replace(".m.", ".other.");
+    let other_node = original.subject.replace(".n.", ".other.");
+    let forged = [
+        (Sealed { samples: 1_000, ..original.clone() }, "contradict it"),
+        (Sealed { seq: Seq(7), ..original.clone() }, "contradict it"),
+        (Sealed { incarnation: Incarnation(8), ..original.clone() }, "contradict it"),
+        (Sealed { subject: other_mesh, ..original.clone() }, "a foreign subject"),
+        (Sealed { subject: other_node, ..original.clone() }, "a foreign subject"),
+        (Sealed { subject: "x".to_owned(), ..original }, "subject is not"),
+    ];
+    for (sealed, why) in forged {
+        let mut world = World::new();
+        world.sealed = vec![sealed.clone()];
+        world.write();
+        let read = world.read();
+        assert_eq!((read.sealed, read.uncertain_samples), (vec![], sealed.samples));
+        assert!(read.damaged.as_ref().unwrap().contains(why), "{:?}", read.damaged);
+    }
+}
+
+#[test]
 fn after_another_start_of_the_machine_a_file_that_was_not_synced_is_doubted() {
     let held = |world: &World| Found::from(&world.read());
     let mut world = World::new();
