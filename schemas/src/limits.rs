@@ -97,6 +97,30 @@ pub mod node {
     pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
     /// Messages sent and not yet acknowledged.
     pub const IN_FLIGHT_MAX: usize = 64;
+    /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
+    /// keeps. At two messages a second, over eight minutes without an aggregator.
+    pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
+    /// Their bytes.
+    pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
+    /// Time for which nothing new is sealed once there are so many; then the oldest are let go.
+    pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
+    /// Time after an acknowledgement from which on an aggregator that does not have the message
+    /// is sent it again; it doubles with every repetition.
+    pub const RESEND_AFTER: Duration = Duration::from_secs(5);
+    /// Longest such time.
+    pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
+    /// Silence of all aggregators after which the newest message is sent again; it doubles.
+    pub const CONFIRMATION_PROBE_AFTER: Duration = Duration::from_secs(60);
+    /// Longest such silence.
+    pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
+    /// Wait of a leaving node for confirmations, once everything is acknowledged.
+    pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+    /// Time between two notes of how much the open interval has counted.
+    pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+    /// Wait on the way out for what is written into the spool last.
+    pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
+    /// Dead letters that wait to be sent.
+    pub const DEAD_LETTERS_MAX: usize = 16;
     /// Wait for one acknowledgement before the same bytes are sent again.
     pub const ACK_WAIT: Duration = Duration::from_secs(5);
     /// Pause before a message that the broker did not take is sent again.
@@ -185,6 +209,12 @@ pub mod bus {
     pub const STREAM_BYTES_MIN: i64 = 16 * 1024 * 1024;
     /// Bytes at which the stream of notices forgets its oldest.
     pub const ALERT_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+    /// Bytes at which the stream of dead letters forgets its oldest.
+    pub const DEAD_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+    /// Things to be said once, without an acknowledgement, that wait.
+    pub const ASIDES_MAX: usize = 1_024;
+    /// Age at which such a thing is stale and not said any more.
+    pub const ASIDE_AGE_MAX: Duration = Duration::from_secs(1);
     /// Shortest time between two looks at whether the streams still exist.
     pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
     /// Messages asked of the broker at one time; below [`SUBSCRIPTION_MESSAGES_MAX`], so that
@@ -250,6 +280,18 @@ pub mod aggregator {
     pub const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_secs(5);
     /// Bytes of the store that may be cached in memory.
     pub const STORE_CACHE_BYTES: usize = 8 * 1024 * 1024;
+    /// Evaluations of one span that is caught up with after a restart; a longer span is judged
+    /// in longer steps.
+    pub const CATCH_UP_STEPS_MAX: u32 = 600;
+    /// Messages pending in a lane at which a backlog begins; it ends when none is.
+    pub const BACKLOG_MESSAGES: u64 = 100;
+    /// How long samples may be missing below a node's newest message, while nothing waits to be
+    /// read, before that is an alert: longer than it takes a node to send again what was lost.
+    pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
+    /// Time between two warnings that two nodes have one name.
+    pub const NAME_CONFLICT_TOLD_EVERY: Duration = Duration::from_secs(60);
+    /// Holes of one incarnation that the ledger's page lists.
+    pub const LEDGER_HOLES_MAX: usize = 64;
     /// How far ahead of the aggregator's clock a snapshot may begin.
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
 }

@@ -17,43 +17,16 @@ pub mod recovered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use bytes::Bytes;
 use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::node::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES};
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Totals;
 
 use super::Identity;
-use super::draft::Draft;
+use super::draft::{Draft, DraftId};
+use super::sealed::Sealed;
 use record::{BatchRecord, DraftRecord, RunRecord, SealedRecord};
-
-/// Names what a draft holds: one that took in another gets a new name. From 1, none used twice
-/// within an incarnation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DraftId(pub u64);
-
-/// A sealed message: it may have been sent, and never changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
-    /// The incarnation it is of.
-    pub incarnation: Incarnation,
-    /// Its number.
-    pub seq: Seq,
-    /// The lane that its subject names.
-    pub lane: Lane,
-    /// Where it goes.
-    pub subject: String,
-    /// The encoded snapshot.
-    pub payload: Bytes,
-    /// Samples that it carries.
-    pub samples: u64,
-    /// True for an incarnation's last message.
-    pub last: bool,
-    /// When it was sealed.
-    pub sealed_at: Wall,
-}
 
 /// Where an incarnation's account stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +62,7 @@ pub struct Held<'a> {
     /// What is sealed and not yet released.
     pub sealed: Vec<&'a Sealed>,
     /// The own account, and that of each former incarnation of which a message is held.
-    pub runs: &'a [RunAccount],
+    pub runs: Vec<RunAccount>,
 }
 
 /// Bytes for the file.
@@ -204,7 +177,7 @@ impl Journal {
             && batch.sealed.is_empty()
             && batch.runs.is_empty());
         let bytes = frame::frame(&batch);
-        filed.runs = held.runs.to_vec();
+        filed.runs.clone_from(&held.runs);
         (bytes, sync)
     }
 
@@ -237,12 +210,6 @@ impl fmt::Debug for Journal {
         let mut text = f.debug_struct("Journal");
         text.field("node", &identity.node).field("filed", filed).field("running", running);
         text.finish_non_exhaustive()
-    }
-}
-
-impl Sealed {
-    fn key(&self) -> (Incarnation, Seq) {
-        (self.incarnation, self.seq)
     }
 }
 

@@ -11,8 +11,8 @@ use futures_util::FutureExt;
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::bus::{
-    CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY, PUBLISH_QUEUE_MAX,
-    REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX,
+    ASIDES_MAX, CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY,
+    PUBLISH_QUEUE_MAX, REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX,
 };
 use plimsoll_schemas::subject::Lane;
 use tokio::sync::{Notify, mpsc, watch};
@@ -20,12 +20,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::answers::Answers;
+use crate::aside::{Aside, Teller, Waiting};
 use crate::backoff;
 use crate::config::BusConfig;
 use crate::cursor::{Cursor, Start};
 use crate::error::BusError;
-use crate::event::BusEvents;
-use crate::link::{Link, Signal, Supervisor};
+use crate::event::{BusEvent, BusEvents};
+use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::publish::{Outgoing, Writer};
 use crate::pulse::Pulse;
@@ -40,6 +41,8 @@ pub struct Bus {
     link: watch::Receiver<Link>,
     missing: Arc<Notify>,
     queue: mpsc::Sender<Outgoing>,
+    asides: mpsc::Sender<Waiting>,
+    clock: Clock,
     task: Ended,
     retired: Retired,
 }
@@ -58,12 +61,14 @@ impl Bus {
         let retired = Retired::default();
         let (signal_out, signal) = watch::channel(Signal::default());
         let options = config.identification(&addresses)?;
-        let options = options_of(options, &config, &retired, signal_out);
+        let (events, events_out) = mpsc::channel(EVENTS_MAX);
+        let told = Told { signal: signal_out, events: events.downgrade() };
+        let options = options_of(options, &config, &retired, told);
         let client = options.connect(addresses).now_or_never();
         let client = client
             .unwrap_or_else(|| Err(async_nats::ConnectErrorKind::TimedOut.into()))
             .map_err(|error| BusError::Client(error.to_string()))?;
-        Ok(Self::start(client, config.mesh, signal, retired))
+        Ok((Self::start(client, config.mesh, signal, retired, events), BusEvents(events_out)))
     }
 
     fn start(
@@ -71,9 +76,10 @@ impl Bus {
         mesh: MeshName,
         signal: watch::Receiver<Signal>,
         retired: Retired,
-    ) -> (Self, BusEvents) {
-        let (events, events_out) = mpsc::channel(EVENTS_MAX);
+        events: mpsc::Sender<BusEvent>,
+    ) -> Self {
         let (queue, queued) = mpsc::channel(PUBLISH_QUEUE_MAX);
+        let (asides, waiting) = mpsc::channel(ASIDES_MAX);
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
         let (inbox, clock) = (client.new_inbox(), Clock::start());
@@ -109,9 +115,17 @@ impl Bus {
             window: Window::default(),
             patience: HAND_OVER_WAIT,
         };
-        let running = run(supervisor, answers, writer, client.clone(), signal);
+        let teller = Teller {
+            client: client.clone(),
+            queue: waiting,
+            link: link.clone(),
+            signal: signal.clone(),
+            clock,
+        };
+        let going_out = (writer, teller);
+        let running = run(supervisor, answers, going_out, client.clone(), signal);
         let task = Ended(tokio::spawn(running));
-        (Self { client, mesh, link, missing, queue, task, retired }, BusEvents(events_out))
+        Self { client, mesh, link, missing, queue, asides, clock, task, retired }
     }
 
     /// Hands a message over without waiting. The answer is an event that names its token; no
@@ -121,6 +135,16 @@ impl Bus {
     /// Gives the message back when `limits::bus::PUBLISH_QUEUE_MAX` others wait.
     pub fn try_publish(&self, message: Outgoing) -> Result<(), Outgoing> {
         self.queue.try_send(message).map_err(mpsc::error::TrySendError::into_inner)
+    }
+
+    /// Says something once, without waiting: no acknowledgement comes, and what cannot be said
+    /// within `limits::bus::ASIDE_AGE_MAX`, because there is no connection, say, never is.
+    ///
+    /// # Errors
+    /// Gives it back when `limits::bus::ASIDES_MAX` others wait.
+    pub fn tell(&self, aside: Aside) -> Result<(), Aside> {
+        let waiting = Waiting { aside, since: self.clock.now().mono };
+        self.asides.try_send(waiting).map_err(|error| error.into_inner().aside)
     }
 
     /// Reads a lane from sequence number `start_seq` on (0 and 1: from its first message), now
@@ -148,8 +172,8 @@ impl Bus {
     /// and closes the connection. Takes at most twice `limits::bus::CLOSE_WAIT`; a broker that
     /// is absent is not waited for. Events can be read to their end afterwards.
     pub async fn close(self) {
-        let Self { client, queue, task: mut ended, retired, .. } = self;
-        drop((queue, client));
+        let Self { client, queue, asides, task: mut ended, retired, .. } = self;
+        drop((queue, asides, client));
         if timeout(CLOSE_WAIT * 2, &mut ended.0).await.is_err() {
             tracing::warn!("broker connection not closed in time");
         }
@@ -161,7 +185,7 @@ fn options_of(
     options: ConnectOptions,
     config: &BusConfig,
     retired: &Retired,
-    signal: watch::Sender<Signal>,
+    told: Told,
 ) -> ConnectOptions {
     let retired = retired.0.clone();
     options
@@ -178,16 +202,33 @@ fn options_of(
             false => backoff::pause(u32::try_from(attempts).unwrap_or(u32::MAX)),
         })
         .event_callback(move |event| {
-            signal.send_modify(|signal| signal.on_event(&event));
+            told.on_event(&event);
             ready(())
         })
+}
+
+/// Where the client's own events go.
+struct Told {
+    signal: watch::Sender<Signal>,
+    /// Weak, because a client that never had a connection outlives its owner for ever.
+    events: mpsc::WeakSender<BusEvent>,
+}
+
+impl Told {
+    fn on_event(&self, event: &async_nats::Event) {
+        self.signal.send_modify(|signal| signal.on_event(event));
+        if let Some((denied, events)) = link::denied(event).zip(self.events.upgrade()) {
+            // Full: as many denials are waiting to be heard.
+            let _ = events.try_send(denied);
+        }
+    }
 }
 
 /// Everything that one connection does, as one task. Ends when the writer does.
 async fn run(
     supervisor: Supervisor,
     answers: Answers,
-    writer: Writer,
+    (mut writer, teller): (Writer, Teller),
     client: Client,
     mut signal: watch::Receiver<Signal>,
 ) {
@@ -199,8 +240,12 @@ async fn run(
             return;
         }
     };
+    let going_out = async {
+        tokio::join!(writer.run(), teller.run());
+        writer.take_leave().await;
+    };
     tokio::select! {
-        () = writer.run() => {}
+        () = going_out => {}
         () = supervisor.run() => {}
         () = answers.run(subscriber) => {}
     }

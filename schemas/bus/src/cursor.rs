@@ -8,6 +8,7 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::bus::CURSOR_EVENTS_MAX;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Wall;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::connection::Ended;
@@ -57,6 +58,8 @@ pub struct Delivered {
     pub subject: String,
     /// The bytes.
     pub payload: Bytes,
+    /// When the broker stored it, by the broker's clock; `None` where there is no stream.
+    pub at: Option<Wall>,
     /// How many messages stood behind it in the stream when it was sent.
     pub pending: u64,
 }

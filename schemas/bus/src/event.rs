@@ -57,6 +57,13 @@ pub enum BusEvent {
         /// Why not.
         reason: Refusal,
     },
+    /// The broker does not let this user publish or subscribe as it just tried to. A denied
+    /// message has no other answer. While events wait for their owner, some of these are left
+    /// out.
+    Denied {
+        /// The broker's own words, with the subject at fault in them.
+        text: String,
+    },
 }
 
 /// Where a connection's events come out.

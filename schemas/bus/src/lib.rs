@@ -11,13 +11,15 @@
 //!
 //! This crate keeps no outbox, opens no circuit and decides nothing about samples. Read
 //! `connection.rs` first, then `link.rs` for what follows a connect, `publish.rs` and
-//! `answers.rs` for a message's way, `cursor.rs` for the way back.
+//! `answers.rs` for a message's way, `cursor.rs` for the way back, `aside.rs` for what is said
+//! once and may be lost.
 //!
 //! The client logs every connection event at `INFO`: filter with `async_nats=warn`.
 
 mod acknowledgement;
 mod answers;
 mod api;
+mod aside;
 mod backoff;
 mod config;
 mod connection;
@@ -33,6 +35,7 @@ mod reader;
 mod streams;
 mod window;
 
+pub use aside::Aside;
 pub use config::{BusConfig, Credentials};
 pub use connection::Bus;
 pub use cursor::{Cursor, CursorEvent, Delivered};

@@ -15,6 +15,9 @@ use crate::backoff;
 use crate::event::{BusEvent, Delivery};
 use crate::streams;
 
+/// How the broker begins to say so, in lower case.
+const DENIAL: &str = "permissions violation";
+
 /// What the client's own events add up to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signal {
@@ -44,6 +47,14 @@ impl Signal {
             _ => {}
         }
     }
+}
+
+/// What one of the client's events says that we may not do, other than to ask JetStream, which
+/// we do without.
+pub(crate) fn denied(event: &Event) -> Option<BusEvent> {
+    let Event::ServerError(ServerError::Other(text)) = event else { return None };
+    let denied = text.to_lowercase().starts_with(DENIAL) && !text.contains(api::PREFIX);
+    denied.then(|| BusEvent::Denied { text: text.clone() })
 }
 
 /// Whether messages may flow, and how.

@@ -52,9 +52,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Runs until the queue is closed and everything in it was handed over or refused, then
-    /// until the broker is known to have read it all.
-    pub(crate) async fn run(mut self) {
+    /// Runs until the queue is closed and everything in it was handed over or refused.
+    pub(crate) async fn run(&mut self) {
         while let Some(message) = self.queue.recv().await {
             let token = message.token;
             let handed_over = timeout(self.patience, self.hand_over(message)).await;
@@ -63,8 +62,13 @@ impl Writer {
                 let _ = self.events.send(BusEvent::Refused { token, reason }).await;
             }
         }
+    }
+
+    /// Waits until the broker is known to have read all that was sent; an absent one is not
+    /// waited for.
+    pub(crate) async fn take_leave(&self) {
         if self.link.borrow().delivery.is_some() {
-            let _ = timeout(CLOSE_WAIT, self.take_leave()).await;
+            let _ = timeout(CLOSE_WAIT, self.say_farewell()).await;
         }
     }
 
@@ -110,7 +114,7 @@ impl Writer {
         link.ok().and_then(|link| link.delivery).ok_or(Refusal::Closed)
     }
 
-    async fn take_leave(&self) {
+    async fn say_farewell(&self) {
         let farewell = format!("{}.{FAREWELL}", self.inbox);
         if self.client.publish(farewell, Bytes::new()).await.is_ok() {
             self.farewell.notified().await;

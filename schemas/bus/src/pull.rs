@@ -4,7 +4,7 @@
 use plimsoll_schemas::limits::bus::{
     PULL_BYTES_MAX, PULL_EXPIRES, PULL_HEARTBEAT, PULL_MESSAGES_MAX,
 };
-use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::time::{Wall, nanos};
 use serde_json::{Value, json};
 
 /// Where a message stands, as its reply subject has it.
@@ -14,6 +14,8 @@ pub(crate) struct Place {
     pub(crate) stream_seq: u64,
     /// Its number among the messages of this consumer; counts from 1 without a gap.
     pub(crate) consumer_seq: u64,
+    /// When the broker stored it; `None` for a time that is none, which costs no message.
+    pub(crate) stored: Option<Wall>,
     /// Messages behind it.
     pub(crate) pending: u64,
 }
@@ -30,7 +32,12 @@ impl Place {
             _ => return None,
         };
         let number = |index: usize| numbers.get(index)?.parse::<u64>().ok();
-        Some(Self { stream_seq: number(0)?, consumer_seq: number(1)?, pending: number(3)? })
+        Some(Self {
+            stream_seq: number(0)?,
+            consumer_seq: number(1)?,
+            stored: number(2).filter(|nanos| *nanos > 0).map(Wall),
+            pending: number(3)?,
+        })
     }
 }
 
@@ -84,10 +91,13 @@ mod tests {
 
     #[test]
     fn both_forms_of_a_reply_subject_are_read() {
-        let place = Some(Place { stream_seq: 42, consumer_seq: 7, pending: 3 });
+        let stored = Some(Wall(1_700_000_000));
+        let place = Some(Place { stream_seq: 42, consumer_seq: 7, stored, pending: 3 });
         assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.1700000000.3"), place);
         assert_eq!(Place::parse("$JS.ACK.hub.acc.S.c.1.42.7.1700000000.3"), place);
         assert_eq!(Place::parse("$JS.ACK._.acc.S.c.1.42.7.1700000000.3.random"), place);
+        let timeless = Some(Place { stream_seq: 42, consumer_seq: 7, stored: None, pending: 3 });
+        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.-5.3"), timeless);
         assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.1700000000"), None);
         assert_eq!(Place::parse("$JS.ACK.S.c.1.42.x.1700000000.3"), None);
         assert_eq!(Place::parse("_INBOX.x"), None);
@@ -116,9 +126,10 @@ mod tests {
         }
 
         #[test]
-        fn numbers_come_out_as_they_went_in(seq: u64, consumer: u64, pending: u64) {
-            let reply = format!("$JS.ACK.S.c.1.{seq}.{consumer}.0.{pending}");
-            let place = Place { stream_seq: seq, consumer_seq: consumer, pending };
+        fn numbers_come_out_as_they_went_in(seq: u64, consumer: u64, at: u64, pending: u64) {
+            let reply = format!("$JS.ACK.S.c.1.{seq}.{consumer}.{at}.{pending}");
+            let stored = (at > 0).then_some(Wall(at));
+            let place = Place { stream_seq: seq, consumer_seq: consumer, stored, pending };
             prop_assert_eq!(Place::parse(&reply), Some(place));
         }
     }

@@ -136,7 +136,7 @@ impl Reader {
         self.tell(CursorEvent::Positioned { first_seq: 0, last_seq: 0, stream_id }).await?;
         loop {
             let message = subscriber.next().await.ok_or(Interruption::Deserted)?;
-            let place = Place { stream_seq: 0, consumer_seq: 0, pending: 0 };
+            let place = Place { stream_seq: 0, consumer_seq: 0, stored: None, pending: 0 };
             self.tell(self.delivered(message, place)).await?;
         }
     }
@@ -256,6 +256,7 @@ impl Reader {
             stream_seq: place.stream_seq,
             subject: message.subject.to_string(),
             payload: message.payload,
+            at: place.stored,
             pending: place.pending,
         })
     }

@@ -4,9 +4,12 @@
 use async_nats::Client;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::bus::{
-    ALERT_STREAM_BYTES_MAX, DUPLICATE_WINDOW, STREAM_AGE_MAX, STREAM_BYTES_MAX, STREAM_BYTES_MIN,
+    ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, STREAM_AGE_MAX,
+    STREAM_BYTES_MAX, STREAM_BYTES_MIN,
 };
-use plimsoll_schemas::subject::{Lane, alert_filter, alert_stream, lane_filter, lane_stream};
+use plimsoll_schemas::subject::{
+    Lane, alert_filter, alert_stream, dead_filter, dead_stream, lane_filter, lane_stream,
+};
 use plimsoll_schemas::time::nanos;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,7 +46,8 @@ pub(crate) async fn ensure(client: &Client, mesh: &MeshName) -> Result<(), ApiEr
     let lanes =
         Lane::ALL.map(|lane| (lane_stream(mesh, lane), lane_filter(mesh, lane), STREAM_BYTES_MAX));
     let alerts = (alert_stream(mesh), alert_filter(mesh), ALERT_STREAM_BYTES_MAX);
-    for (stream, filter, bytes_max) in lanes.into_iter().chain([alerts]) {
+    let dead = (dead_stream(mesh), dead_filter(mesh), DEAD_STREAM_BYTES_MAX);
+    for (stream, filter, bytes_max) in lanes.into_iter().chain([alerts, dead]) {
         ensure_one(client, &stream, &filter, bytes_max).await?;
     }
     Ok(())

@@ -30,7 +30,7 @@ fn account(intervals: u64) -> RunAccount {
 
 fn batch(journal: &mut Journal, intervals: u64) -> Batch {
     let runs = [account(intervals)];
-    journal.next(&Held { runs: &runs, ..Held::default() }).unwrap()
+    journal.next(&Held { runs: runs.to_vec(), ..Held::default() }).unwrap()
 }
 
 fn open(dir: &Path) -> Opened {

@@ -1,6 +1,7 @@
 //! What a cursor delivers while nothing goes wrong.
 
 use plimsoll_bus::{BusEvent, CursorEvent};
+use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::limits::bus::CURSOR_EVENTS_MAX;
 use plimsoll_schemas::subject::Lane;
 
@@ -35,6 +36,35 @@ async fn reading_starts_where_it_is_told_to() {
     assert_eq!((first.stream_seq, first.pending, text(&first)), (7, 3, "payload 7".to_owned()));
     assert_eq!((first.lane, first.subject), (Lane::Normal, message(Lane::Normal, 7).subject));
     assert_eq!(payloads(&mut cursor, 3).await, expected(8..=10));
+}
+
+#[tokio::test]
+async fn a_message_comes_with_the_time_at_which_the_broker_stored_it() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let clock = Clock::start();
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
+    for token in 1..=3 {
+        let before = clock.now().wall;
+        talk.publish(Lane::Normal, token..=token).await;
+        let after = clock.now().wall;
+        let at = next_message(&mut cursor).await.0.at.unwrap();
+        assert!(before <= at && at <= after, "{before} {at} {after}");
+    }
+    drop(cursor);
+    let mut again = talk.bus.cursor(Lane::Normal, 1, None);
+    let read_at = clock.now().wall;
+    assert!(next_message(&mut again).await.0.at.unwrap() < read_at, "not when it was sent on");
+}
+
+#[tokio::test]
+async fn a_message_that_no_stream_keeps_has_no_time() {
+    let broker = Broker::without_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 0, None);
+    assert_eq!(extent(&next(&mut cursor).await), Some((0, 0)));
+    talk.publish(Lane::Normal, 1..=1).await;
+    assert_eq!(next_message(&mut cursor).await.0.at, None);
 }
 
 #[tokio::test]

@@ -45,6 +45,7 @@ async fn missing_streams_are_created_with_bounds() {
         ("PLIMSOLL_m_normal", "plimsoll.v1.m.normal.>", 1 << 30),
         ("PLIMSOLL_m_emergency", "plimsoll.v1.m.emergency.>", 1 << 30),
         ("PLIMSOLL_m_alert", "plimsoll.v1.m.alert.*", 64 << 20),
+        ("PLIMSOLL_m_dead", "plimsoll.v1.m.dead.*", 64 << 20),
     ] {
         let info = ask(&broker.url(), &format!("STREAM.INFO.{stream}"), Value::Null).await;
         let config = &info["config"];

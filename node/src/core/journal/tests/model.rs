@@ -1,10 +1,11 @@
 //! A naive node: it holds things, and remembers what it held after each batch.
 
+use bytes::Bytes;
 use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, LossReason, MeshName, NodeName, Operation, Series};
 use plimsoll_schemas::subject::SnapshotSubject;
-use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency, Snapshot};
 use proptest::prelude::*;
 
@@ -154,7 +155,7 @@ impl World {
 
     pub(super) fn batch(&mut self) -> Option<Batch> {
         let drafts = self.drafts.iter().map(|(id, (lane, draft))| (*id, *lane, draft)).collect();
-        let held = Held { drafts, sealed: self.sealed.iter().collect(), runs: &self.runs };
+        let held = Held { drafts, sealed: self.sealed.iter().collect(), runs: self.runs.clone() };
         self.journal.next(&held)
     }
 

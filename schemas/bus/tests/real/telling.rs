@@ -1,0 +1,189 @@
+//! What is said once: heard by whoever listens, and by nobody later.
+
+use std::time::Duration;
+
+use async_nats::Subscriber;
+use futures_util::StreamExt;
+use plimsoll_bus::{Aside, BusEvent};
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::limits::bus::{ASIDE_AGE_MAX, ASIDES_MAX};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::broker::Broker;
+use crate::streams::ask;
+use crate::talk::{SOON, Talk, config, soon};
+
+const SUBJECT: &str = "plimsoll.v1.m.confirm.n1";
+
+fn aside(subject: &str, word: &str) -> Aside {
+    let headers = vec![("Plimsoll-Why", word.to_owned()), ("Plimsoll-Seq", "7".to_owned())];
+    Aside { subject: subject.to_owned(), headers, payload: word.to_owned().into() }
+}
+
+/// Somebody else's ears; listening by the time this returns.
+async fn ears(url: &str, subject: &str) -> Subscriber {
+    let client = soon(poll_connect(url)).await;
+    let subscriber = client.subscribe(subject.to_owned()).await.unwrap();
+    let answers = client.subscribe("here").await.unwrap();
+    client.publish("here", "".into()).await.unwrap();
+    soon(answers.into_future()).await.0.expect("the broker has read both subscriptions");
+    subscriber
+}
+
+/// A broker that was only just started is tried again, sooner than a bus tries it.
+async fn poll_connect(url: &str) -> async_nats::Client {
+    loop {
+        match async_nats::connect(url).await {
+            Ok(client) => return client,
+            Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+        }
+    }
+}
+
+async fn word(ears: &mut Subscriber) -> String {
+    let message = soon(ears.next()).await.expect("the subscription goes on");
+    String::from_utf8(message.payload.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_told_message_arrives_with_its_headers() {
+    for broker in [Broker::with_streams().await, Broker::without_streams().await] {
+        let talk = Talk::connected(broker.url()).await;
+        let mut ears = ears(&broker.url(), SUBJECT).await;
+        talk.bus.tell(aside(SUBJECT, "hello")).unwrap();
+        let message = soon(ears.next()).await.unwrap();
+        let headers = message.headers.unwrap();
+        let header = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
+        assert_eq!(header("Plimsoll-Why").as_deref(), Some("hello"));
+        assert_eq!(header("Plimsoll-Seq").as_deref(), Some("7"));
+        assert_eq!((&message.payload[..], message.reply), (&b"hello"[..], None));
+    }
+}
+
+#[tokio::test]
+async fn a_burst_as_large_as_the_queue_is_heard_whole_and_in_order() {
+    let broker = Broker::with_streams().await;
+    let talk = Talk::connected(broker.url()).await;
+    let mut ears = ears(&broker.url(), SUBJECT).await;
+    let words: Vec<String> = (0..ASIDES_MAX).map(|number| number.to_string()).collect();
+    for word in &words {
+        talk.bus.tell(aside(SUBJECT, word)).unwrap();
+    }
+    for expected in &words {
+        assert_eq!(word(&mut ears).await, *expected);
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_before_closing_is_still_said() {
+    let broker = Broker::with_streams().await;
+    let talk = Talk::connected(broker.url()).await;
+    let mut ears = ears(&broker.url(), SUBJECT).await;
+    talk.bus.tell(aside(SUBJECT, "goodbye")).unwrap();
+    soon(talk.bus.close()).await;
+    assert_eq!(word(&mut ears).await, "goodbye");
+}
+
+/// Tells the same over and over, none of it at any cost; says how often.
+async fn poll_telling(talk: &Talk, word: &str, span: Duration) -> usize {
+    let (telling, mut told) = (Stopwatch::start(), 0);
+    while telling.elapsed() < span {
+        for _ in 0..100 {
+            let before = Stopwatch::start();
+            assert_eq!(talk.bus.tell(aside(SUBJECT, word)), Ok(()));
+            assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+            told += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    told
+}
+
+#[tokio::test]
+async fn telling_an_absent_broker_neither_waits_nor_fails_nor_is_made_up_for() {
+    let mut broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    broker.kill();
+    talk.until(|event| *event == BusEvent::Disconnected).await;
+    // Longer than anything may wait, and many times as much as the queue can hold.
+    let told = poll_telling(&talk, "stale", ASIDE_AGE_MAX * 2).await;
+    assert!(told > 2 * ASIDES_MAX, "{told}");
+
+    broker.restart();
+    let mut ears = ears(&broker.url(), SUBJECT).await;
+    talk.until_connected().await;
+    talk.bus.tell(aside(SUBJECT, "fresh")).unwrap();
+    assert_eq!(word(&mut ears).await, "fresh");
+    let later = timeout(ASIDE_AGE_MAX, ears.next()).await;
+    assert!(later.is_err(), "{later:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_said_harms_nothing_that_can() {
+    let broker = Broker::start("jetstream: { store_dir: $STORE }, max_payload: 1KB").await;
+    let talk = Talk::connected(broker.url()).await;
+    let mut ears = ears(&broker.url(), SUBJECT).await;
+    talk.bus.tell(aside("", "nowhere")).unwrap();
+    talk.bus.tell(aside("two words", "nowhere")).unwrap();
+    talk.bus.tell(aside(SUBJECT, "a\r\nb")).unwrap();
+    let large = Aside { payload: vec![7; 2_048].into(), ..aside(SUBJECT, "large") };
+    talk.bus.tell(large).unwrap();
+    talk.bus.tell(aside(SUBJECT, "small")).unwrap();
+    assert_eq!(word(&mut ears).await, "small");
+}
+
+async fn poll_until_kept(url: &str, stream: &str) {
+    while ask(url, stream, Value::Null).await["state"]["messages"] != json!(1) {
+        tokio::time::sleep(SOON / 200).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_keeps_what_is_told_to_the_dead_letters() {
+    let broker = Broker::with_streams().await;
+    let talk = Talk::connected(broker.url()).await;
+    let stream = "STREAM.INFO.PLIMSOLL_m_dead";
+    let info = ask(&broker.url(), stream, Value::Null).await;
+    assert_eq!(info["config"]["subjects"], json!(["plimsoll.v1.m.dead.*"]));
+    assert_eq!(info["config"]["max_bytes"], json!(64 << 20));
+    assert_eq!(info["config"]["storage"], json!("file"));
+
+    talk.bus.tell(aside("plimsoll.v1.m.dead.n1", "too large")).unwrap();
+    soon(poll_until_kept(&broker.url(), stream)).await;
+    let last = json!({ "last_by_subj": "plimsoll.v1.m.dead.n1" });
+    let letter = ask(&broker.url(), "STREAM.MSG.GET.PLIMSOLL_m_dead", last).await;
+    // "too large", as JSON carries bytes.
+    assert_eq!(letter["message"]["data"], json!("dG9vIGxhcmdl"));
+    assert!(letter["message"]["hdrs"].is_string(), "{letter}");
+}
+
+#[tokio::test]
+async fn a_refused_permission_is_heard_with_the_subject_that_it_is_about() {
+    let broker = Broker::start(
+        "jetstream: { store_dir: $STORE }, authorization: { users: [
+            { user: n1, password: b, permissions: {
+                publish: { deny: [\"plimsoll.v1.m.normal.>\", \"plimsoll.v1.m.confirm.>\"] },
+                subscribe: { deny: \"plimsoll.v1.m.secret\" } } } ] }",
+    )
+    .await;
+    let mut talk = Talk::begin(config(format!("nats://n1:b@127.0.0.1:{}", broker.port())));
+    talk.until_connected().await;
+    talk.bus.tell(aside(SUBJECT, "hello")).unwrap();
+    let _listener = talk.bus.listen("plimsoll.v1.m.secret".to_owned());
+    let message = crate::talk::message(plimsoll_schemas::subject::Lane::Normal, 1);
+    talk.bus.try_publish(message).unwrap();
+    let mut denied = Vec::new();
+    for _ in 0..3 {
+        denied.push(talk.until(|event| matches!(event, BusEvent::Denied { .. })).await);
+    }
+    for subject in [SUBJECT, "plimsoll.v1.m.secret", "plimsoll.v1.m.normal.n1.latency"] {
+        let quoted = format!("{subject:?}");
+        let about = |event: &BusEvent| {
+            let BusEvent::Denied { text } = event else { return false };
+            text.contains(&quoted)
+        };
+        let count = denied.iter().filter(|event| about(event)).count();
+        assert_eq!(count, 1, "{subject}: {denied:?}");
+    }
+}
