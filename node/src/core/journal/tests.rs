@@ -21,6 +21,27 @@ fn nothing_is_written_while_nothing_changes() {
 }
 
 #[test]
+fn what_stands_in_another_order_is_the_same() {
+    let mut world = World::new();
+    (1..4).for_each(|n| world.step(&Op::Draft(0, vec![n])));
+    (0..2).for_each(|_| world.step(&Op::Seal(0)));
+    let bytes = world.journal.bytes();
+    world.sealed.reverse();
+    assert_eq!((world.batch(), world.journal.bytes()), (None, bytes));
+    world.step(&Op::Release(0));
+    assert_eq!(Found::of(&world.file), world.held());
+}
+
+#[test]
+fn of_nothing_the_file_says_nothing() {
+    let mut world = World::new();
+    world.runs.clear();
+    let batch = world.batch().unwrap();
+    assert_eq!((batch.replaces, &batch.bytes), (true, &world.head()));
+    assert_eq!(Found::of(&batch.bytes), Found::default());
+}
+
+#[test]
 fn the_first_batch_is_the_whole_file_and_so_is_the_one_after_a_failure() {
     let mut world = World::new();
     world.change(&Op::Draft(0, vec![1_000]));

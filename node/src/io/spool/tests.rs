@@ -235,6 +235,17 @@ async fn after_a_batch_found_no_room_there_is_no_file_until_all_is_written_anew(
     assert_eq!(intervals(&open(dir.path())), Some(5));
 }
 
+#[test]
+fn a_thread_that_panics_leaves_no_file() {
+    let (dir, path) = place();
+    let file::Opened { mut file, .. } =
+        SpoolFile::open(dir.path(), &identity(), true, now()).unwrap();
+    file.write(&batch(&mut Journal::new(identity(), None), 1)).unwrap();
+    assert!(path.exists());
+    let panicked = std::thread::spawn(move || panic!("with {file:?} in its hands")).join();
+    assert_eq!((panicked.is_err(), path.exists()), (true, false));
+}
+
 /// A file system of 64 KiB; `None` where this process may not mount one.
 struct SmallDisk(TempDir);
 
