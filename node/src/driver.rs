@@ -4,25 +4,28 @@
 //! out goes through the same loop, so that signals are heard to the end: the sockets are read
 //! empty, the last interval is sealed, the broker gets what is held, the connection closes.
 
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Outgoing, Refusal};
+use plimsoll_bus::{BusEvent, Refusal};
 use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, yield_now};
+use tokio::task::yield_now;
 
 use crate::config::Config;
+use crate::core::dead_letters::Unacceptable;
 use crate::core::departure::{Departure, Step, Taken};
-use crate::core::outbox::Publish;
+use crate::core::sealed::Ticket;
 use crate::core::{Core, Identity, Signal};
 use crate::io::hardware::Sampler;
 use crate::io::http::{self, Query};
+use crate::io::keeper::Keeper;
+use crate::io::link::{Link, LinkEvent};
 use crate::io::listen::Listener;
+use crate::io::spool::Written;
 
 /// Why a node did not run.
 #[derive(Debug)]
@@ -42,11 +45,8 @@ impl StartError {
 struct Driver {
     clock: Clock,
     core: Core,
-    /// Gone once it is closing.
-    bus: Option<Bus>,
-    closing: Option<JoinHandle<()>>,
-    /// Gone once all was told.
-    events: Option<BusEvents>,
+    link: Link,
+    keeper: Keeper,
     /// The broker's address as it may be logged.
     url: String,
     absence: Absence,
@@ -73,6 +73,7 @@ pub async fn run(config: &Config) -> Result<Exit, StartError> {
     let mut driver = Driver::start(config).await?;
     driver.announce();
     while driver.turn().await {}
+    driver.keeper.finish(&mut driver.core, driver.clock).await;
     Ok(driver.finish())
 }
 
@@ -95,19 +96,20 @@ impl Driver {
             }
             None => None,
         };
-        let (bus, events) =
-            Bus::connect(bus_config).map_err(|error| wrong(format!("bus: {error}")))?;
+        let link = Link::open(bus_config, &config.mesh, &node)
+            .map_err(|error| wrong(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
         let clock = Clock::start();
         let identity = Identity { mesh: config.mesh.clone(), node };
-        let core = Core::new(identity, config.bounds(), clock.now());
+        let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
+        let keeper = Keeper::open(&config.spool, &identity, &mut core, clock.now())
+            .map_err(|error| wrong(error.to_string()))?;
         Ok(Self {
             absence: Absence::since(clock.now().mono),
             clock,
             core,
-            bus: Some(bus),
-            closing: None,
-            events: Some(events),
+            link,
+            keeper,
             url,
             udp,
             unix,
@@ -141,9 +143,9 @@ impl Driver {
         tokio::select! {
             biased;
             asked = self.signals.next() => self.on_asked(asked),
-            () = closed(&mut self.closing) => self.departure.on_closed(),
             () = tokio::time::sleep(wait) => {}
-            event = next_event(&mut self.events) => self.on_bus(event),
+            event = self.link.next() => self.on_link(event),
+            written = self.keeper.written() => self.on_written(written),
             Some(query) = self.queries.recv() => {
                 // The asker may have hung up.
                 let _answered = query.send(self.core.status());
@@ -162,6 +164,7 @@ impl Driver {
         self.depart(now);
         self.core.on_deadline(now);
         self.publish(now);
+        self.keeper.keep(&mut self.core, now);
         self.tell_absence(now.mono);
         self.departure.step() != Step::Ended
     }
@@ -202,11 +205,9 @@ impl Driver {
             self.core.on_leave(now);
             tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
         }
-        self.departure.on_deadline(now.mono, self.core.is_drained());
-        if self.departure.step() == Step::Closing
-            && let Some(bus) = self.bus.take()
-        {
-            self.closing = Some(tokio::spawn(bus.close()));
+        self.departure.on_deadline(now.mono, self.core.is_drained(now));
+        if self.departure.step() == Step::Closing {
+            self.link.close();
         }
     }
 
@@ -225,37 +226,57 @@ impl Driver {
         }
     }
 
-    fn on_bus(&mut self, event: Option<BusEvent>) {
+    fn on_link(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Bus(event) => self.on_bus(event),
+            LinkEvent::Confirmation(payload) => self.on_confirmation(&payload),
+            LinkEvent::CutOff => self.departure.on_cut_off(self.clock.now().mono),
+            LinkEvent::Closed => self.departure.on_closed(),
+        }
+    }
+
+    fn on_bus(&mut self, event: BusEvent) {
         let now = self.clock.now();
         let signal = match event {
-            Some(BusEvent::Connected { delivery, server_version }) => {
+            BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.complained, self.denial_told) = (false, false);
                 Signal::Connected
             }
-            Some(BusEvent::Disconnected) => {
+            BusEvent::Disconnected => {
                 tracing::warn!("broker disconnected; messages wait");
                 Signal::Disconnected
             }
-            Some(BusEvent::Stalled) => {
+            BusEvent::Stalled => {
                 tracing::warn!("broker is silent; messages wait");
                 Signal::Stalled
             }
-            Some(BusEvent::RoundTrip(span)) => {
+            BusEvent::RoundTrip(span) => {
                 if self.core.is_stalled() {
                     tracing::info!("broker answers again");
                 }
                 Signal::RoundTrip(span)
             }
-            Some(BusEvent::Acknowledged { token, .. }) => Signal::Acknowledged(Seq(token)),
-            Some(BusEvent::Refused { token, reason }) => self.on_refused(Seq(token), &reason),
-            Some(BusEvent::Denied { text }) => return self.on_denied(&text),
-            None => {
-                self.events = None;
-                return self.departure.on_cut_off(now.mono);
-            }
+            BusEvent::Acknowledged { token, .. } => Signal::Acknowledged(Ticket(token)),
+            BusEvent::Refused { token, reason } => self.on_refused(Ticket(token), &reason),
+            BusEvent::Denied { text } => return self.on_denied(&text),
         };
         self.core.on_signal(now, signal);
+    }
+
+    fn on_written(&mut self, written: Option<Written>) {
+        self.keeper.on_written(&mut self.core, self.clock.now(), written);
+    }
+
+    fn on_confirmation(&mut self, payload: &[u8]) {
+        let Err(reason) = self.core.on_confirmation(self.clock.now(), payload) else {
+            return;
+        };
+        // Anyone who may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
+        let count: u64 = self.core.status().confirmations.refused.values().sum();
+        if count.is_power_of_two() {
+            tracing::warn!(reason, count, "confirmation not believed; who may publish it?");
+        }
     }
 
     fn on_denied(&mut self, text: &str) {
@@ -266,27 +287,31 @@ impl Driver {
 
     /// What no broker can take is given up; anything else may pass. Only what the broker itself
     /// said counts against it: a message that never left us says nothing about it.
-    fn on_refused(&mut self, seq: Seq, reason: &Refusal) -> Signal {
+    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> Signal {
         if !std::mem::replace(&mut self.complained, true) {
-            tracing::warn!(%seq, %reason, "broker did not take a message");
+            tracing::warn!(%reason, "broker did not take a message");
         }
         match reason {
-            Refusal::TooLarge | Refusal::Malformed => Signal::Refused(seq),
+            Refusal::TooLarge => Signal::Refused(ticket, Unacceptable::TooLarge),
+            Refusal::Malformed => Signal::Refused(ticket, Unacceptable::Malformed),
             Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
-                Signal::Declined(seq)
+                Signal::Declined(ticket)
             }
-            Refusal::HandOver | Refusal::Closed => Signal::Deferred(seq),
+            Refusal::HandOver | Refusal::Closed => Signal::Deferred(ticket),
         }
     }
 
     fn publish(&mut self, now: Now) {
-        let Some(bus) = &self.bus else { return };
-        while let Some(Publish { seq, subject, message_id, payload }) = self.core.next_publish(now)
-        {
-            let outgoing = Outgoing { token: seq.0, subject, message_id, payload };
-            if let Err(back) = bus.try_publish(outgoing) {
-                return self.core.on_not_taken(now, Seq(back.token));
+        if !self.link.is_open() {
+            return;
+        }
+        while let Some(publish) = self.core.next_publish(now) {
+            if let Err(ticket) = self.link.try_publish(publish) {
+                return self.core.on_not_taken(now, ticket);
             }
+        }
+        while let Some(letter) = self.core.next_dead_letter() {
+            self.link.leave(letter);
         }
     }
 
@@ -299,24 +324,17 @@ impl Driver {
             return Exit::Success;
         }
         let (messages, samples) = (status.bus.outbox_messages, status.held_samples);
+        if status.spool.durable && self.core.is_leaving() {
+            tracing::warn!(
+                recorded,
+                lost,
+                messages,
+                samples,
+                "node ended; the spool keeps the rest"
+            );
+            return Exit::Success;
+        }
         tracing::error!(recorded, lost, messages, samples, "node ended while holding messages");
         Exit::Undrained
-    }
-}
-
-/// Waits for the connection to have closed. Cancel safe.
-async fn closed(closing: &mut Option<JoinHandle<()>>) {
-    match closing {
-        // That it ended is all that matters.
-        Some(closing) => drop(closing.await),
-        None => std::future::pending().await,
-    }
-}
-
-/// The connection's next event; none comes any more once it told of its end. Cancel safe.
-async fn next_event(events: &mut Option<BusEvents>) -> Option<BusEvent> {
-    match events {
-        Some(events) => events.next().await,
-        None => std::future::pending().await,
     }
 }

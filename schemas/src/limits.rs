@@ -97,6 +97,30 @@ pub mod node {
     pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
     /// Messages sent and not yet acknowledged.
     pub const IN_FLIGHT_MAX: usize = 64;
+    /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
+    /// keeps. At two messages a second, over eight minutes without an aggregator.
+    pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
+    /// Their bytes.
+    pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
+    /// Time for which nothing new is sealed once there are so many; then the oldest are let go.
+    pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
+    /// Time after an acknowledgement from which on an aggregator that does not have the message
+    /// is sent it again; it doubles with every repetition.
+    pub const RESEND_AFTER: Duration = Duration::from_secs(5);
+    /// Longest such time.
+    pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
+    /// Silence of all aggregators after which the newest message is sent again; it doubles.
+    pub const CONFIRMATION_PROBE_AFTER: Duration = Duration::from_secs(60);
+    /// Longest such silence.
+    pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
+    /// Wait of a leaving node for confirmations, once everything is acknowledged.
+    pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+    /// Time between two notes of how much the open interval has counted.
+    pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+    /// Wait on the way out for what is written into the spool last.
+    pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
+    /// Dead letters that wait to be sent.
+    pub const DEAD_LETTERS_MAX: usize = 16;
     /// Wait for one acknowledgement before the same bytes are sent again.
     pub const ACK_WAIT: Duration = Duration::from_secs(5);
     /// Pause before a message that the broker did not take is sent again.
@@ -130,6 +154,20 @@ pub mod node {
     pub const INTERFACES_MAX: usize = 64;
     /// Components whose temperature is read.
     pub const COMPONENTS_MAX: usize = 64;
+    /// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
+    /// anew once more of it is outdated than not.
+    pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
+    /// Drafts in a spool, and sealed messages; twice what an outbox holds by default.
+    pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
+    /// Incarnations in a spool of which something is still held; older ones are forgotten.
+    pub const SPOOL_RUNS_MAX: usize = 64;
+    /// Outdated bytes in a spool's file that are not worth writing it anew.
+    pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
+    /// Age of what a starting node finds in its spool above which it is given up, counted: the
+    /// streams forget at the same age.
+    pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+    /// Pause after a write to the spool failed, before all of it is written anew.
+    pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
 }
 
 /// What the connection to the broker may hold.

@@ -1,11 +1,13 @@
 //! What a node may be told about the way of its messages to the broker.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_schemas::limits::node as limits;
 use serde::Deserialize;
 
 use crate::core::bounds::OutboxBounds;
+use crate::core::entrusted::EntrustedBounds;
 use crate::core::pressure::Marks;
 
 /// The `[outbox]` section.
@@ -28,6 +30,13 @@ pub struct OutboxSettings {
     pub coalesce_messages: usize,
     /// Bytes held above which neighbours are merged.
     pub coalesce_bytes: usize,
+    /// Copies of acknowledged messages kept until an aggregator confirms them.
+    pub entrusted_messages: usize,
+    /// Their bytes.
+    pub entrusted_bytes: usize,
+    /// Age in seconds at which a message that was never sent is given up, counted as `expired`;
+    /// 0 for never.
+    pub ttl_seconds: u64,
 }
 
 /// The `[emergency]` section.
@@ -53,6 +62,24 @@ pub struct BreakerSettings {
     pub open_seconds: u64,
 }
 
+/// The `[spool]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SpoolSettings {
+    /// Directory of the spool, made if need be; none by default, which keeps everything in
+    /// memory alone.
+    pub path: Option<PathBuf>,
+    /// Whether each write waits for the disk: then it survives a power cut too, else the end of
+    /// the process only. Costs one sync an interval, on a thread of its own; messages wait for it.
+    pub sync: bool,
+}
+
+impl Default for SpoolSettings {
+    fn default() -> Self {
+        Self { path: None, sync: true }
+    }
+}
+
 impl Default for OutboxSettings {
     fn default() -> Self {
         Self {
@@ -63,6 +90,9 @@ impl Default for OutboxSettings {
             conservative_seconds: limits::CONSERVATIVE_MAX.as_secs(),
             coalesce_messages: limits::COALESCE_MESSAGES,
             coalesce_bytes: limits::COALESCE_BYTES,
+            entrusted_messages: limits::ENTRUSTED_MESSAGES_MAX,
+            entrusted_bytes: limits::ENTRUSTED_BYTES_MAX,
+            ttl_seconds: 0,
         }
     }
 }
@@ -88,7 +118,7 @@ pub(super) fn checks(
     outbox: &OutboxSettings,
     emergency: &EmergencySettings,
     breaker: &BreakerSettings,
-) -> [(&'static str, bool); 8] {
+) -> [(&'static str, bool); 9] {
     let seconds = 1..=3_600;
     [
         (
@@ -108,6 +138,10 @@ pub(super) fn checks(
             seconds.contains(&outbox.conservative_seconds),
         ),
         ("outbox.coalesce_messages must be at least 1", outbox.coalesce_messages >= 1),
+        (
+            "outbox.entrusted_messages and outbox.entrusted_bytes must be at least 1",
+            outbox.entrusted_messages >= 1 && outbox.entrusted_bytes >= 1,
+        ),
         (
             "emergency.per_minute must be at least 1, and emergency.burst above emergency.reserved",
             emergency.per_minute >= 1 && emergency.burst > emergency.reserved,
@@ -141,5 +175,10 @@ pub(super) fn bounds(
         emergency_reserved: emergency.reserved,
         breaker_failures: breaker.failures,
         breaker_open: Duration::from_secs(breaker.open_seconds),
+        entrusted: EntrustedBounds {
+            messages: outbox.entrusted_messages,
+            bytes: outbox.entrusted_bytes,
+        },
+        ttl: (outbox.ttl_seconds > 0).then(|| Duration::from_secs(outbox.ttl_seconds)),
     }
 }

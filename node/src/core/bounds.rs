@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::limits::node as limits;
 
+use super::entrusted::EntrustedBounds;
 use super::pressure::Marks;
 
 /// The bounds of a core.
@@ -48,6 +49,10 @@ pub struct OutboxBounds {
     pub breaker_failures: u32,
     /// How long it stays open.
     pub breaker_open: Duration,
+    /// Copies of acknowledged messages kept for an aggregator's confirmation.
+    pub entrusted: EntrustedBounds,
+    /// Age at which a draft is given up; `None` for never.
+    pub ttl: Option<Duration>,
 }
 
 impl Default for OutboxBounds {
@@ -67,6 +72,11 @@ impl Default for OutboxBounds {
             emergency_reserved: limits::EMERGENCY_RESERVED,
             breaker_failures: limits::BREAKER_FAILURES,
             breaker_open: limits::BREAKER_OPEN,
+            entrusted: EntrustedBounds {
+                messages: limits::ENTRUSTED_MESSAGES_MAX,
+                bytes: limits::ENTRUSTED_BYTES_MAX,
+            },
+            ttl: None,
         }
     }
 }

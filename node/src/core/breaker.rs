@@ -11,8 +11,9 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::time::Mono;
+
+use super::sealed::Ticket;
 
 /// Where the breaker stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl BreakerState {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Closed { failures: u32 },
-    HalfOpen { probe: Option<Seq> },
+    HalfOpen { probe: Option<Ticket> },
     Open { until: Mono },
 }
 
@@ -66,18 +67,18 @@ impl Breaker {
     }
 
     /// A message is on its way; half-open, it is the probe.
-    pub fn on_sent(&mut self, seq: Seq) {
+    pub fn on_sent(&mut self, ticket: Ticket) {
         if let State::HalfOpen { probe: probe @ None } = &mut self.state {
-            *probe = Some(seq);
+            *probe = Some(ticket);
         }
     }
 
     /// The broker has acknowledged a message. Half-open, only the probe proves anything: an
     /// older message may have been taken before the trouble began.
-    pub fn on_success(&mut self, seq: Seq) {
+    pub fn on_success(&mut self, ticket: Ticket) {
         match self.state {
             State::Closed { .. } => self.state = State::Closed { failures: 0 },
-            State::HalfOpen { probe } if probe == Some(seq) => {
+            State::HalfOpen { probe } if probe == Some(ticket) => {
                 self.state = State::Closed { failures: 0 };
             }
             State::HalfOpen { .. } | State::Open { .. } => {}
@@ -85,21 +86,21 @@ impl Breaker {
     }
 
     /// The broker did not acknowledge a message in time, or refused it.
-    pub fn on_failure(&mut self, now: Mono, seq: Seq) {
+    pub fn on_failure(&mut self, now: Mono, ticket: Ticket) {
         let open = State::Open { until: now.plus(self.open_for) };
         match &mut self.state {
             State::Closed { failures } if *failures + 1 < self.failures_max => *failures += 1,
             State::Closed { .. } => self.state = open,
-            State::HalfOpen { probe } if *probe == Some(seq) => self.state = open,
+            State::HalfOpen { probe } if *probe == Some(ticket) => self.state = open,
             State::HalfOpen { .. } | State::Open { .. } => {}
         }
     }
 
     /// A message that was sent has come back without an answer from the broker: another one may
     /// be the probe.
-    pub fn on_released(&mut self, seq: Seq) {
+    pub fn on_released(&mut self, ticket: Ticket) {
         if let State::HalfOpen { probe } = &mut self.state {
-            probe.take_if(|probe| *probe == seq);
+            probe.take_if(|probe| *probe == ticket);
         }
     }
 
@@ -164,11 +165,11 @@ mod tests {
 
     fn apply(breaker: &mut Breaker, now: &mut Mono, event: Event) {
         match event {
-            Sent(seq) if breaker.lets_pass() => breaker.on_sent(Seq(seq)),
+            Sent(seq) if breaker.lets_pass() => breaker.on_sent(Ticket(seq)),
             Sent(_) => {}
-            Success(seq) => breaker.on_success(Seq(seq)),
-            Failure(seq) => breaker.on_failure(*now, Seq(seq)),
-            Released(seq) => breaker.on_released(Seq(seq)),
+            Success(seq) => breaker.on_success(Ticket(seq)),
+            Failure(seq) => breaker.on_failure(*now, Ticket(seq)),
+            Released(seq) => breaker.on_released(Ticket(seq)),
             Connected => breaker.on_connected(),
             Pass(seconds) => {
                 *now = now.plus(Duration::from_secs(seconds));
@@ -232,8 +233,8 @@ mod tests {
             prop_assert_ne!(breaker.state(), BreakerState::Open);
             breaker.on_connected();
             prop_assert!(breaker.lets_pass());
-            breaker.on_sent(Seq(77));
-            breaker.on_success(Seq(77));
+            breaker.on_sent(Ticket(77));
+            breaker.on_success(Ticket(77));
             prop_assert_eq!(breaker.state(), BreakerState::Closed);
         }
 
@@ -242,7 +243,7 @@ mod tests {
             let mut breaker = after(&[Failure(1), Failure(1), Failure(1), Connected]);
             let passed = seqs.iter().filter(|seq| {
                 let passes = breaker.lets_pass();
-                breaker.on_sent(Seq(**seq));
+                breaker.on_sent(Ticket(**seq));
                 passes
             });
             prop_assert_eq!(passed.count(), 1);

@@ -18,6 +18,22 @@ const SERIES_BYTES: usize = 256;
 /// An upper bound of the bytes of a header and a bus body, whose reasons are all our own.
 const HEADER_BYTES: usize = 1_024;
 
+/// Names the content of a draft; one that has taken in another has a new name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DraftId(pub u64);
+
+/// Gives each name once.
+#[derive(Debug, Default)]
+pub struct DraftIds(u64);
+
+impl DraftIds {
+    /// A name that was never given before.
+    pub fn give(&mut self) -> DraftId {
+        self.0 += 1;
+        DraftId(self.0)
+    }
+}
+
 /// One message before it is sent.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -31,6 +47,10 @@ pub struct Draft {
     pub last: bool,
     /// When its oldest part came to be.
     pub enqueued: Mono,
+    /// When its newest part did.
+    pub latest: Mono,
+    /// Its name, once it is in the outbox.
+    pub id: DraftId,
     size: Size,
 }
 
@@ -48,7 +68,16 @@ impl Draft {
     #[must_use]
     pub fn new(body: Body, start: Wall, length_ns: u64, enqueued: Mono) -> Self {
         let size = Size::of(&body);
-        Self { body, start, length_ns: length_ns.max(1), last: false, enqueued, size }
+        Self {
+            body,
+            start,
+            length_ns: length_ns.max(1),
+            last: false,
+            enqueued,
+            latest: enqueued,
+            id: DraftId::default(),
+            size,
+        }
     }
 
     /// The same message, marked as the node's last.
@@ -86,7 +115,7 @@ impl Draft {
     /// # Errors
     /// Gives `newer` back when it does not fit; then no larger one will either.
     pub fn try_join(&mut self, newer: Self) -> Result<(), Box<Self>> {
-        let (start, length_ns) = self.span(&newer);
+        let ((start, length_ns), latest) = (self.span(&newer), newer.latest);
         let both = self.size.plus(newer.size);
         if length_ns > INTERVAL_NS_MAX || both.samples > SAMPLES_MAX {
             return Err(Box::new(newer));
@@ -107,6 +136,7 @@ impl Draft {
             *ours = joined;
         }
         self.size = Size::of(&self.body);
+        self.latest = self.latest.max(latest);
         (self.start, self.length_ns) = (start, length_ns);
         Ok(())
     }

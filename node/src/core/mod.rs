@@ -7,34 +7,46 @@
 
 pub mod bounds;
 pub mod breaker;
+mod custody;
+pub mod dead_letters;
 pub mod departure;
 pub mod dogstatsd;
 pub mod draft;
+pub mod entrusted;
 pub mod flight;
 pub mod interval;
+pub mod journal;
 mod labels;
 pub mod outbox;
 mod places;
 pub mod pressure;
 pub mod queue;
 mod seal;
+pub mod sealed;
+mod status;
 pub mod tokens;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::limits::node as limits;
 use plimsoll_schemas::time::{Mono, Now, nanos};
-use plimsoll_schemas::wire::{Bus, Totals};
+use plimsoll_schemas::wire::{Bus, Totals, confirmation};
 
 use bounds::Bounds;
-use breaker::BreakerState;
+use custody::Custody;
+pub use custody::SpoolFigures;
+use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use dogstatsd::Reject;
 use interval::Interval;
-use outbox::{Outbox, Publish};
+use outbox::{Forged, Outbox};
 use seal::Sealer;
+use sealed::{Publish, Ticket};
+pub use status::{Confirmations, Intake, Status};
+
+/// A confirmation of what was never sent, as a label.
+const FORGED: &str = "forged";
 
 /// What a core must know to begin.
 #[derive(Clone, Debug)]
@@ -57,32 +69,13 @@ pub enum Signal {
     /// The broker answered a probe after this long.
     RoundTrip(Duration),
     /// The broker has this message.
-    Acknowledged(Seq),
+    Acknowledged(Ticket),
     /// This message did not get as far as the broker; it may later.
-    Deferred(Seq),
+    Deferred(Ticket),
     /// The broker did not take this message now; it may later.
-    Declined(Seq),
+    Declined(Ticket),
     /// The broker will never take this message.
-    Refused(Seq),
-}
-
-/// Counts that only ever grow, for the node's own metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Intake {
-    /// Datagrams read.
-    pub datagrams: u64,
-    /// Values taken (a packed line holds several).
-    pub values: u64,
-    /// Latency samples taken: values times what each stands for.
-    pub samples: u64,
-    /// Latencies above one hour, recorded as one hour.
-    pub clamped: u64,
-    /// Values folded into the series `other`.
-    pub overflowed: u64,
-    /// Lines refused, by reason.
-    pub rejected: BTreeMap<Reject, u64>,
-    /// Reads of a socket that failed.
-    pub read_errors: u64,
+    Refused(Ticket, Unacceptable),
 }
 
 /// A node's whole state.
@@ -94,6 +87,13 @@ pub struct Core {
     interval_ends: Mono,
     hardware: Vec<Reading>,
     outbox: Outbox,
+    dead_letters: DeadLetters,
+    confirmations: Confirmations,
+    custody: Custody,
+    /// Intervals closed so far.
+    intervals: u64,
+    /// Samples that came in before the open interval.
+    samples_closed: u64,
     totals: Totals,
     connections: u64,
     /// True while there is a connection on which the broker is silent.
@@ -101,26 +101,35 @@ pub struct Core {
     round_trip: Option<Duration>,
     publish: Operation,
     leaving: bool,
+    /// When a leaving node had nothing left that was not acknowledged.
+    emptied: Option<Mono>,
 }
 
 impl Core {
     /// A node at the start of a new incarnation.
     #[must_use]
     pub fn new(identity: Identity, bounds: Bounds, now: Now) -> Self {
+        let incarnation = Incarnation(now.wall.0.max(1));
         Self {
-            sealer: Sealer::new(identity, Incarnation(now.wall.0.max(1))),
+            sealer: Sealer::new(identity, incarnation),
             length: bounds.interval,
             intake: Intake::default(),
             interval: Interval::new(now, bounds.series_max),
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
-            outbox: Outbox::new(bounds.outbox),
+            outbox: Outbox::new(incarnation, bounds.outbox),
+            dead_letters: DeadLetters::default(),
+            confirmations: Confirmations::default(),
+            custody: Custody::default(),
+            intervals: 0,
+            samples_closed: 0,
             totals: Totals::default(),
             connections: 0,
             stalled: false,
             round_trip: None,
             publish: Operation::new("publish").expect("a constant name of plain letters"),
             leaving: false,
+            emptied: None,
         }
     }
 
@@ -178,14 +187,10 @@ impl Core {
                 self.outbox.on_disconnected();
             }
             Signal::RoundTrip(span) => self.on_round_trip(span),
-            Signal::Acknowledged(seq) => self.on_acknowledged(now, seq),
-            Signal::Deferred(seq) => self.outbox.on_deferred(now.mono, seq),
-            Signal::Declined(seq) => self.outbox.on_declined(now.mono, seq),
-            Signal::Refused(seq) => {
-                if let Some(samples) = self.outbox.on_refused(seq) {
-                    self.lose(seal::REFUSED, samples);
-                }
-            }
+            Signal::Acknowledged(ticket) => self.on_acknowledged(now, ticket),
+            Signal::Deferred(ticket) => self.outbox.on_deferred(now.mono, ticket),
+            Signal::Declined(ticket) => self.outbox.on_declined(now.mono, ticket),
+            Signal::Refused(ticket, reason) => self.on_refused(ticket, reason),
         }
     }
 
@@ -201,8 +206,8 @@ impl Core {
 
     /// The way from outbox to acknowledgement is itself a budgeted operation. Once the node is
     /// leaving there is no later snapshot that could carry it, so it is no sample any more.
-    fn on_acknowledged(&mut self, now: Now, seq: Seq) {
-        let Some(enqueued) = self.outbox.on_acknowledged(seq) else { return };
+    fn on_acknowledged(&mut self, now: Now, ticket: Ticket) {
+        let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
         if self.leaving {
             return;
         }
@@ -214,10 +219,47 @@ impl Core {
         }
     }
 
+    /// A message of a former incarnation is not among the samples of this one.
+    fn on_refused(&mut self, ticket: Ticket, reason: Unacceptable) {
+        let Some(sealed) = self.outbox.on_refused(ticket) else { return };
+        if sealed.incarnation == self.sealer.incarnation() {
+            self.lose(seal::REFUSED, sealed.samples);
+        }
+        self.dead_letters.push(DeadLetter { sealed, reason });
+    }
+
+    /// Hears what an aggregator says is stored. What cannot be true is counted, and nothing of
+    /// it believed.
+    ///
+    /// # Errors
+    /// Says why, as a label.
+    pub fn on_confirmation(&mut self, now: Now, payload: &[u8]) -> Result<(), &'static str> {
+        let read = confirmation::decode(self.sealer.node(), payload);
+        let heard = read.map_err(|error| error.reason()).and_then(|confirmation| {
+            self.outbox.on_confirmation(now.mono, &confirmation).map_err(|Forged| FORGED)
+        });
+        match heard {
+            Ok(()) => self.confirmations.heard += 1,
+            Err(reason) => *self.confirmations.refused.entry(reason).or_default() += 1,
+        }
+        heard
+    }
+
+    /// The next message that can never be accepted, to be left where someone may look at it.
+    pub fn next_dead_letter(&mut self) -> Option<DeadLetter> {
+        self.dead_letters.pop()
+    }
+
     /// Lets time pass: closes the interval when it is over, gives up waiting for
     /// acknowledgements that are overdue.
     pub fn on_deadline(&mut self, now: Now) {
         self.outbox.on_deadline(now.mono);
+        while let Some(expired) = self.outbox.expire(now.mono) {
+            self.lose(seal::EXPIRED, expired.samples());
+        }
+        if self.leaving && self.outbox.is_empty() {
+            self.emptied.get_or_insert(now.mono);
+        }
         if now.mono >= self.interval_ends && !self.leaving {
             self.seal(now, false);
             let next = self.interval_ends.plus(self.length);
@@ -240,25 +282,36 @@ impl Core {
     #[must_use]
     pub fn next_deadline(&self) -> Mono {
         let interval = if self.leaving { Mono(u64::MAX) } else { self.interval_ends };
-        self.outbox.next_deadline().map_or(interval, |outbox| outbox.min(interval))
+        let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
+        let emptied = emptied.filter(|_| !self.is_confirmed());
+        let outbox = self.outbox.next_deadline();
+        let spool = self.custody.next_deadline();
+        outbox.into_iter().chain(emptied).chain(spool).fold(interval, Mono::min)
     }
 
     /// The next message to hand to the broker, if one may be sent now.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
         let Self { outbox, sealer, totals, .. } = self;
-        let seal = |seq, lane, draft| sealer.seal(&totals.lost, seq, lane, draft);
+        let seal = |seq, lane, draft| sealer.seal(&totals.lost, seq, lane, now.wall, draft);
         outbox.next_publish(now.mono, seal)
     }
 
     /// Takes back a message that could not even be handed over.
-    pub fn on_not_taken(&mut self, now: Now, seq: Seq) {
-        self.outbox.on_not_taken(now.mono, seq);
+    pub fn on_not_taken(&mut self, now: Now, ticket: Ticket) {
+        self.outbox.on_not_taken(now.mono, ticket);
     }
 
-    /// True when every message has been acknowledged.
+    /// True when a leaving node has nothing more to wait for: every message is acknowledged, and
+    /// confirmed too if there is anybody who confirms and does so soon.
     #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.outbox.is_empty()
+    pub fn is_drained(&self, now: Now) -> bool {
+        let waited = |emptied| now.mono.since(emptied) >= limits::LEAVE_CONFIRM_WAIT;
+        self.outbox.is_empty() && (self.is_confirmed() || self.emptied.is_some_and(waited))
+    }
+
+    fn is_confirmed(&self) -> bool {
+        let entrusted = self.outbox.entrusted();
+        entrusted.messages() == 0 || !entrusted.is_heard()
     }
 
     /// True once the last interval was sealed.
@@ -286,6 +339,10 @@ impl Core {
             intake: self.intake.clone(),
             totals: self.totals.clone(),
             held_samples: self.outbox.samples(),
+            entrusted_samples: self.outbox.entrusted().samples(),
+            entrusted_bytes: self.outbox.entrusted().bytes(),
+            confirmations: self.confirmations.clone(),
+            spool: self.custody.figures.clone(),
             in_flight: self.outbox.in_flight(),
             series: self.interval.len(),
             connected: self.outbox.is_connected(),
@@ -306,33 +363,6 @@ impl Core {
             ..self.outbox.account()
         }
     }
-}
-
-/// A node's figures at one moment.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// What came in.
-    pub intake: Intake,
-    /// What was sealed into snapshots, and of that lost.
-    pub totals: Totals,
-    /// Samples in the outbox.
-    pub held_samples: u64,
-    /// Messages sent and not yet acknowledged.
-    pub in_flight: usize,
-    /// Series in the open interval.
-    pub series: usize,
-    /// Whether messages can be sent.
-    pub connected: bool,
-    /// Where the breaker stands.
-    pub breaker: BreakerState,
-    /// True while new messages go by the emergency lane.
-    pub rerouting: bool,
-    /// True while new messages are dropped.
-    pub dropping: bool,
-    /// True while only the emergency lane is sent.
-    pub conservative: bool,
-    /// Messages, as the node tells the aggregator.
-    pub bus: Bus,
 }
 
 #[cfg(test)]

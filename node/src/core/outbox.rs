@@ -1,49 +1,60 @@
-//! Messages that the broker has not acknowledged yet: bounded, in order, nothing forgotten.
+//! Messages on their way to the broker: bounded, in order, nothing forgotten.
 //!
-//! A message begins as a draft. It gets its seq and its bytes when it is first handed out, and
-//! keeps both: whatever is sent again is the same message. It leaves by an acknowledgement or by
-//! being refused for good. Under pressure drafts are merged ([`queue`](super::queue)), then new
-//! ones go by the emergency lane, and only then are dropped ([`pressure`](super::pressure)).
-//! What is inside is never pushed out, because it may already be at the broker.
+//! A message begins as a draft. When it may be sent it is sealed: it gets its seq and its bytes,
+//! and keeps both. With a spool it then waits until it is in there; the broker acknowledges it,
+//! or refuses it for good; an acknowledged one is kept ([`entrusted`](super::entrusted)) until an
+//! aggregator confirms that it is stored. Under pressure drafts are merged
+//! ([`queue`](super::queue)), then new ones go by the emergency lane, and only then are dropped
+//! ([`pressure`](super::pressure)). What is sealed is never pushed out, because it may already
+//! be at the broker.
 //!
-//! Messages: `attempted = published + dropped + refused + coalesced + held`, at every moment.
+//! Messages: `attempted = published + dropped + refused + coalesced + held` and
+//! `published = confirmed + released + entrusted`, at every moment.
 
-use plimsoll_schemas::ids::Seq;
-use plimsoll_schemas::limits::node::{IN_FLIGHT_MAX, RETRY_PAUSE};
+mod answers;
+mod sending;
+
+pub use answers::Forged;
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::Bus;
 
 use super::bounds::OutboxBounds;
 use super::breaker::{Breaker, BreakerState};
-use super::draft::Draft;
-pub use super::flight::Publish;
-use super::flight::{Flight, Sent};
+use super::draft::{Draft, DraftId, DraftIds};
+use super::entrusted::Entrusted;
+use super::flight::Flight;
 use super::pressure::{Admission, Pressure};
 use super::queue::Queue;
+pub use super::sealed::{Publish, Sealed, Ticket};
 use super::tokens::TokenBucket;
-
-/// What may be sent next.
-#[derive(Clone, Copy)]
-enum Pick {
-    Again(Seq),
-    Draft,
-    Farewell,
-}
 
 /// The outbox.
 pub struct Outbox {
     bounds: OutboxBounds,
+    draft_ids: DraftIds,
     normal: Queue,
     emergency: Queue,
     /// Waits until nothing else does, so that it has the highest seq.
     farewell: Option<(Lane, Draft)>,
     flight: Flight,
+    entrusted: Entrusted,
+    /// The greatest number sent, of each incarnation that is still held.
+    newest_sent: BTreeMap<Incarnation, Seq>,
     next_seq: Seq,
+    /// Whether a sealed message must be in a spool before it may be sent.
+    spooled: bool,
+    leaving: bool,
     pressure: Pressure,
     tokens: TokenBucket,
     /// When the emergency lane has a token again, while it has none.
     token_at: Option<Mono>,
+    /// When a copy may be let go that is in the way of a draft.
+    room_at: Option<Mono>,
     breaker: Breaker,
     connected: bool,
     resume_at: Option<Mono>,
@@ -52,15 +63,20 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty outbox that waits for its first connection.
+    /// An empty outbox of this run of the node, which waits for its first connection.
     #[must_use]
-    pub fn new(bounds: OutboxBounds) -> Self {
+    pub fn new(incarnation: Incarnation, bounds: OutboxBounds) -> Self {
         Self {
+            draft_ids: DraftIds::default(),
             normal: Queue::default(),
             emergency: Queue::default(),
             farewell: None,
             flight: Flight::default(),
+            entrusted: Entrusted::new(bounds.entrusted),
+            newest_sent: BTreeMap::from([(incarnation, Seq(0))]),
             next_seq: Seq(1),
+            spooled: false,
+            leaving: false,
             pressure: Pressure::new(bounds.marks),
             tokens: TokenBucket::new(
                 bounds.emergency_per_minute,
@@ -68,6 +84,7 @@ impl Outbox {
                 bounds.emergency_reserved,
             ),
             token_at: None,
+            room_at: None,
             breaker: Breaker::new(bounds.breaker_failures, bounds.breaker_open),
             connected: false,
             resume_at: None,
@@ -82,8 +99,9 @@ impl Outbox {
     /// # Errors
     /// When there is no room for it; its samples are the caller's to account for. The farewell
     /// carries none and always has a place.
-    pub fn try_push(&mut self, now: Mono, draft: Draft) -> Result<(), Box<Draft>> {
+    pub fn try_push(&mut self, now: Mono, mut draft: Draft) -> Result<(), Box<Draft>> {
         self.account.attempted += 1;
+        draft.id = self.draft_ids.give();
         let admission = self.pressure.admit(now, self.depth());
         let calm = admission == Admission::Normal;
         let lane = if calm { Lane::Normal } else { Lane::Emergency };
@@ -121,94 +139,13 @@ impl Outbox {
     fn coalesce(&mut self) {
         let bounds = (self.bounds.coalesce_messages, self.bounds.coalesce_bytes);
         while self.depth() > bounds.0 || self.bytes() > bounds.1 {
-            if !(self.normal.coalesce() || self.emergency.coalesce()) {
+            let ids = &mut self.draft_ids;
+            if !(self.normal.coalesce(ids) || self.emergency.coalesce(ids)) {
                 break;
             }
             self.account.coalesced += 1;
         }
         self.pressure.on_depth(self.depth());
-    }
-
-    /// The next message, now in flight; `None` while there is no connection, a pause is running,
-    /// the breaker is not closed, or enough is in flight. The emergency lane goes first, as far
-    /// as its tokens reach; what was sent before goes before what was not. A draft is made a
-    /// message by `seal`.
-    pub fn next_publish(
-        &mut self,
-        now: Mono,
-        seal: impl FnOnce(Seq, Lane, Draft) -> Publish,
-    ) -> Option<Publish> {
-        let full = self.flight.in_flight() >= IN_FLIGHT_MAX;
-        let paused = self.resume_at.is_some_and(|resume_at| now < resume_at);
-        if !self.connected || paused || full || !self.breaker.lets_pass() {
-            return None;
-        }
-        let (lane, pick) = self.pick(now)?;
-        let publish = match pick {
-            Pick::Again(seq) => {
-                let (publish, was_before) = self.flight.send_again(now, seq)?;
-                self.account.retried += u64::from(was_before);
-                publish
-            }
-            Pick::Draft => {
-                let draft = self.queue(lane).pop()?;
-                self.send_first(now, lane, draft, seal)
-            }
-            Pick::Farewell => {
-                let (lane, draft) = self.farewell.take()?;
-                self.send_first(now, lane, draft, seal)
-            }
-        };
-        self.breaker.on_sent(publish.seq);
-        Some(publish)
-    }
-
-    fn pick(&mut self, now: Mono) -> Option<(Lane, Pick)> {
-        if let Some((pick, critical)) = self.candidate(Lane::Emergency) {
-            match self.tokens.try_take(now, critical) {
-                Ok(()) => return Some((Lane::Emergency, pick)),
-                Err(at) => self.token_at = Some(at),
-            }
-            let first_time = matches!(pick, Pick::Draft) && self.emergency.limit_front();
-            self.account.rate_limited += u64::from(first_time);
-        }
-        if self.pressure.is_conservative() {
-            return None;
-        }
-        self.candidate(Lane::Normal).map(|(pick, _)| (Lane::Normal, pick))
-    }
-
-    /// What one lane would send next, and whether it is critical.
-    fn candidate(&self, lane: Lane) -> Option<(Pick, bool)> {
-        let queue = match lane {
-            Lane::Normal => &self.normal,
-            Lane::Emergency => &self.emergency,
-        };
-        if let Some(seq) = self.flight.waiting(lane) {
-            return Some((Pick::Again(seq), false));
-        }
-        if let Some(draft) = queue.front() {
-            return Some((Pick::Draft, draft.is_critical()));
-        }
-        let alone = self.normal.messages() + self.emergency.messages() == 0;
-        let farewell = self.farewell.as_ref().filter(|(wanted, _)| alone && *wanted == lane);
-        farewell.map(|(_, draft)| (Pick::Farewell, draft.is_critical()))
-    }
-
-    fn send_first(
-        &mut self,
-        now: Mono,
-        lane: Lane,
-        draft: Draft,
-        seal: impl FnOnce(Seq, Lane, Draft) -> Publish,
-    ) -> Publish {
-        let (samples, enqueued) = (draft.samples(), draft.enqueued);
-        let publish = seal(self.next_seq, lane, draft);
-        self.next_seq = Seq(self.next_seq.0 + 1);
-        self.account.rerouted += u64::from(lane == Lane::Emergency);
-        let sent = Sent::new(publish.clone(), lane, samples, enqueued);
-        self.flight.send_first(now, sent);
-        publish
     }
 
     fn queue(&mut self, lane: Lane) -> &mut Queue {
@@ -218,59 +155,6 @@ impl Outbox {
         }
     }
 
-    /// The message could not be handed over: it waits again, as if never sent.
-    pub fn on_not_taken(&mut self, now: Mono, seq: Seq) {
-        self.account.retried -= u64::from(self.flight.take_back(seq));
-        self.release(seq);
-        self.resume_at = Some(now.plus(RETRY_PAUSE / 10));
-    }
-
-    /// The message did not reach the broker now: it waits again, and everything pauses.
-    pub fn on_deferred(&mut self, now: Mono, seq: Seq) {
-        self.release(seq);
-        self.resume_at = Some(now.plus(RETRY_PAUSE));
-    }
-
-    /// The broker did not take it now, which is a failure of the broker's.
-    pub fn on_declined(&mut self, now: Mono, seq: Seq) {
-        self.fail(now, seq);
-        self.resume_at = Some(now.plus(RETRY_PAUSE));
-    }
-
-    fn release(&mut self, seq: Seq) {
-        if self.flight.release(seq) {
-            self.breaker.on_released(seq);
-        }
-    }
-
-    fn fail(&mut self, now: Mono, seq: Seq) {
-        if self.flight.fail(seq, now.plus(self.bounds.breaker_open)) {
-            self.breaker.on_failure(now, seq);
-        }
-    }
-
-    /// The broker has it; tells when it was enqueued. `None` when that was known already.
-    pub fn on_acknowledged(&mut self, seq: Seq) -> Option<Mono> {
-        let sent = self.remove(seq)?;
-        self.breaker.on_success(seq);
-        self.account.published += 1;
-        Some(sent.enqueued)
-    }
-
-    /// The broker will never take it, for what it is; returns the samples that are lost with it.
-    pub fn on_refused(&mut self, seq: Seq) -> Option<u64> {
-        let sent = self.remove(seq)?;
-        self.breaker.on_released(seq);
-        self.account.refused += 1;
-        Some(sent.samples)
-    }
-
-    fn remove(&mut self, seq: Seq) -> Option<Sent> {
-        let sent = self.flight.remove(seq)?;
-        self.pressure.on_depth(self.depth());
-        Some(sent)
-    }
-
     /// Sending may begin. What was in flight on an earlier connection is sent again: the broker
     /// and the aggregator both recognise a repetition.
     pub fn on_connected(&mut self) {
@@ -278,6 +162,7 @@ impl Outbox {
         self.resume_at = None;
         self.breaker.on_connected();
         self.flight.on_connected();
+        self.entrusted.on_connected();
     }
 
     /// Sending must pause.
@@ -285,9 +170,80 @@ impl Outbox {
         self.connected = false;
     }
 
+    /// Gives the run another name, before anything of it was sealed.
+    pub fn rename(&mut self, incarnation: Incarnation) {
+        self.newest_sent = BTreeMap::from([(incarnation, Seq(0))]);
+    }
+
+    /// Hears how far a former incarnation has come.
+    pub fn know(&mut self, incarnation: Incarnation, newest: Seq) {
+        self.newest_sent.insert(incarnation, newest);
+    }
+
+    /// Takes over a message of a former incarnation, which may have been sent before.
+    pub fn adopt(&mut self, now: Mono, sealed: Sealed) {
+        self.account.attempted += 1;
+        self.flight.adopt(sealed, now);
+        self.depth_max = self.depth_max.max(self.depth());
+    }
+
+    /// Takes a message that was sealed on behalf of a former incarnation.
+    pub fn seal_for(&mut self, now: Mono, sealed: Sealed) {
+        self.account.attempted += 1;
+        self.flight.seal(sealed, now, self.spooled);
+    }
+
+    /// All drafts, with the lanes they are to go by.
+    pub fn drafts(&self) -> impl Iterator<Item = (DraftId, Lane, &Draft)> {
+        let normal = self.normal.iter().map(|draft| (Lane::Normal, draft));
+        let emergency = self.emergency.iter().map(|draft| (Lane::Emergency, draft));
+        let farewell = self.farewell.iter().map(|(lane, draft)| (*lane, draft));
+        let drafts = normal.chain(emergency).chain(farewell);
+        drafts.map(|(lane, draft)| (draft.id, lane, draft))
+    }
+
+    /// All messages that are sealed and not confirmed.
+    pub fn sealed(&self) -> impl Iterator<Item = &Sealed> {
+        self.flight.iter().map(|(_, sent)| &sent.sealed).chain(self.entrusted.iter())
+    }
+
+    /// The greatest number sealed in this run.
+    #[must_use]
+    pub fn newest_sealed(&self) -> Seq {
+        Seq(self.next_seq.0 - 1)
+    }
+
+    /// Whether a farewell no longer waits to be sealed.
+    #[must_use]
+    pub fn is_farewell_sealed(&self) -> bool {
+        self.farewell.is_none()
+    }
+
+    /// Whether a sealed message must be in a spool before it may be sent.
+    pub fn set_spooled(&mut self, spooled: bool) {
+        self.spooled = spooled;
+    }
+
+    /// All that is sealed so far is being written to the spool.
+    pub fn on_spooling(&mut self) {
+        self.flight.on_spooling();
+    }
+
+    /// That is safe now, and may be sent.
+    pub fn on_spooled(&mut self) {
+        self.flight.on_spooled();
+    }
+
+    /// There is no spool that a message could wait for, until it is written anew.
+    pub fn on_spool_failed(&mut self) {
+        self.spooled = false;
+        self.flight.on_spool_failed();
+    }
+
     /// The node is leaving. Drafts that wait for a token of the emergency lane go by the normal
     /// one after all: there is no later time at which they could.
     pub fn on_leave(&mut self) {
+        self.leaving = true;
         self.pressure.on_leave();
         self.normal.prepend(&mut self.emergency);
     }
@@ -295,14 +251,32 @@ impl Outbox {
     /// Whoever was not acknowledged in time waits again. Without a connection that is no
     /// failure: there was nobody who could have answered.
     pub fn on_deadline(&mut self, now: Mono) {
-        for seq in self.flight.overdue(now) {
-            if self.connected { self.fail(now, seq) } else { self.release(seq) }
+        for ticket in [self.flight.overdue(now), self.entrusted.overdue(now)].concat() {
+            if self.connected { self.fail(now, ticket) } else { self.release(ticket) }
         }
         self.flight.wake(now);
+        self.entrusted.on_deadline(now);
         self.resume_at.take_if(|resume_at| now >= *resume_at);
         self.token_at.take_if(|token_at| now >= *token_at);
+        self.room_at.take_if(|room_at| now >= *room_at);
         self.pressure.on_deadline(now);
         self.breaker.on_deadline(now);
+    }
+
+    /// Gives up the next draft that is too old, if any may grow too old.
+    pub fn expire(&mut self, now: Mono) -> Option<Draft> {
+        let ttl = self.bounds.ttl?;
+        let queues = [&mut self.normal, &mut self.emergency];
+        let expired = queues.into_iter().find_map(|queue| queue.pop_older(now, ttl))?;
+        self.account.dropped += 1;
+        self.pressure.on_depth(self.depth());
+        Some(expired)
+    }
+
+    fn expires_at(&self) -> Option<Mono> {
+        let ttl = self.bounds.ttl?;
+        let fronts = [self.normal.front(), self.emergency.front()];
+        fronts.into_iter().flatten().map(|draft| draft.latest.plus(ttl)).min()
     }
 
     /// When something changes without an event from outside.
@@ -310,6 +284,9 @@ impl Outbox {
     pub fn next_deadline(&self) -> Option<Mono> {
         let pauses = [
             self.flight.next_deadline(),
+            self.entrusted.next_deadline(),
+            self.room_at,
+            self.expires_at(),
             self.resume_at,
             self.token_at,
             self.breaker.next_deadline(),
@@ -326,6 +303,7 @@ impl Outbox {
             outbox_messages_max: self.depth_max as u64,
             outbox_bytes: self.bytes() as u64,
             breaker_state: Some(self.breaker.state().as_number()),
+            entrusted: self.entrusted.messages() as u64,
             ..self.account.clone()
         }
     }
@@ -356,7 +334,13 @@ impl Outbox {
     /// Messages in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.flight.in_flight()
+        self.flight.in_flight() + self.entrusted.in_flight()
+    }
+
+    /// What is acknowledged and not confirmed.
+    #[must_use]
+    pub fn entrusted(&self) -> &Entrusted {
+        &self.entrusted
     }
 
     /// True when every message has been acknowledged or refused.

@@ -4,10 +4,12 @@
 //! merge with a message that may have arrived would count its samples twice.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::Body;
 
-use super::draft::Draft;
+use super::draft::{Draft, DraftIds};
 
 /// The drafts of one lane.
 #[derive(Default)]
@@ -62,6 +64,17 @@ impl Queue {
         (!self.drafts.is_empty()).then(|| self.remove(0))
     }
 
+    /// Takes out the oldest draft if nothing in it is newer than `age`.
+    pub fn pop_older(&mut self, now: Mono, age: Duration) -> Option<Draft> {
+        let is_old = now.since(self.front()?.latest) >= age;
+        is_old.then(|| self.remove(0))
+    }
+
+    /// All drafts, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Draft> {
+        self.drafts.iter().map(|entry| &entry.draft)
+    }
+
     /// Puts all drafts of `other` before those that are here.
     pub fn prepend(&mut self, other: &mut Self) {
         self.bytes += std::mem::take(&mut other.bytes);
@@ -79,13 +92,13 @@ impl Queue {
     /// Makes one message of two: lets go the oldest state message that a newer one supersedes,
     /// or else merges the two neighbours that together cover the least time, so that what is
     /// known of when stays as even as it can. False when nothing more can be done.
-    pub fn coalesce(&mut self) -> bool {
+    pub fn coalesce(&mut self, ids: &mut DraftIds) -> bool {
         match self.superseded() {
             Some((older, newer)) => {
-                self.supersede(older, newer);
+                self.supersede((older, newer), ids);
                 true
             }
-            None => self.join_shortest(),
+            None => self.join_shortest(ids),
         }
     }
 
@@ -99,6 +112,7 @@ impl Queue {
         let Some(entry) = newest else { return Err(Box::new(draft)) };
         let mut joined = entry.draft.clone();
         joined.try_join(draft.clone())?;
+        joined.id = draft.id;
         if self.bytes - entry.draft.bytes() + joined.bytes() > bytes_max {
             return Err(Box::new(draft));
         }
@@ -125,15 +139,16 @@ impl Queue {
 
     /// The greatest depth of both is kept: it is the one figure of a bus message that the
     /// next does not repeat.
-    fn supersede(&mut self, older: usize, newer: usize) {
+    fn supersede(&mut self, (older, newer): (usize, usize), ids: &mut DraftIds) {
         let older_body = self.remove(older).body;
-        let newer_body = &mut self.drafts[newer - 1].draft.body;
-        if let (Body::Bus(older), Body::Bus(newer)) = (older_body, newer_body) {
-            newer.outbox_messages_max = newer.outbox_messages_max.max(older.outbox_messages_max);
+        let newer = &mut self.drafts[newer - 1].draft;
+        if let (Body::Bus(older), Body::Bus(body)) = (older_body, &mut newer.body) {
+            body.outbox_messages_max = body.outbox_messages_max.max(older.outbox_messages_max);
+            newer.id = ids.give();
         }
     }
 
-    fn join_shortest(&mut self) -> bool {
+    fn join_shortest(&mut self, ids: &mut DraftIds) -> bool {
         while let Some((older, newer)) = self.shortest_pair() {
             let (is_full, draft) = (self.drafts[newer].is_full, self.remove(newer));
             let entry = &mut self.drafts[older];
@@ -142,7 +157,10 @@ impl Queue {
             entry.is_full = outcome.is_err() || is_full;
             self.bytes = self.bytes - bytes + entry.draft.bytes();
             self.samples = self.samples - samples + entry.draft.samples();
-            let Err(draft) = outcome else { return true };
+            let Err(draft) = outcome else {
+                entry.draft.id = ids.give();
+                return true;
+            };
             self.add(&draft);
             self.drafts.insert(newer, Entry { draft: *draft, is_full, was_limited: false });
         }

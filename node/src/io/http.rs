@@ -12,7 +12,7 @@ use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::time::seconds;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::Status;
+use crate::core::{SpoolFigures, Status};
 
 /// A question to the driver: where to put the answer.
 pub type Query = oneshot::Sender<Status>;
@@ -49,9 +49,17 @@ async fn show_metrics(State(ask): State<mpsc::Sender<Query>>) -> Response {
     status(&ask).await.map_or_else(ending, |status| metrics(page(&status)))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 fn page(status: &Status) -> String {
     let page = Page::default();
+    add_intake(&page, status);
+    add_outbox(&page, status);
+    add_spool(&page, &status.spool);
+    add_outcomes(&page, status);
+    page.render()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_intake(page: &Page, status: &Status) {
     let (intake, bus) = (&status.intake, &status.bus);
     let counters = [
         ("plimsoll_agent_datagrams_total", "Datagrams read", intake.datagrams),
@@ -66,11 +74,27 @@ fn page(status: &Status) -> String {
     for (name, help, value) in counters {
         page.counter(name, help, value as f64);
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_outbox(page: &Page, status: &Status) {
+    let bus = &status.bus;
     let gauges = [
         ("plimsoll_agent_series", "Series in the open interval", status.series as u64),
         ("plimsoll_agent_outbox_messages", "Messages not acknowledged", bus.outbox_messages),
         ("plimsoll_agent_outbox_bytes", "Bytes not acknowledged", bus.outbox_bytes),
         ("plimsoll_agent_held_samples", "Samples not acknowledged", status.held_samples),
+        ("plimsoll_agent_entrusted_messages", "Messages not confirmed", bus.entrusted),
+        (
+            "plimsoll_agent_entrusted_bytes",
+            "Bytes of messages not confirmed",
+            status.entrusted_bytes as u64,
+        ),
+        (
+            "plimsoll_agent_entrusted_samples",
+            "Samples in messages not confirmed",
+            status.entrusted_samples,
+        ),
         ("plimsoll_agent_in_flight_messages", "Messages in flight", status.in_flight as u64),
         ("plimsoll_agent_connected", "1 while messages can be sent", status.connected.into()),
         (
@@ -97,6 +121,45 @@ fn page(status: &Status) -> String {
         let help = "Latest round trip to the broker";
         page.gauge("plimsoll_agent_broker_round_trip_seconds", help, seconds(round_trip));
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_spool(page: &Page, spool: &SpoolFigures) {
+    let gauges = [
+        ("plimsoll_agent_spool_bytes", "Bytes of the spool", spool.bytes as u64),
+        (
+            "plimsoll_agent_spool_durable",
+            "1 while what is held would outlive the process",
+            spool.durable.into(),
+        ),
+        (
+            "plimsoll_agent_spool_recovered_samples",
+            "Samples taken over from former incarnations",
+            spool.recovered,
+        ),
+        (
+            "plimsoll_agent_spool_crashed_samples",
+            "Samples lost with the interval that was open when the last incarnation ended",
+            spool.crashed,
+        ),
+        (
+            "plimsoll_agent_spool_uncertain_samples",
+            "Samples of which a damaged spool does not tell whether they were sent",
+            spool.uncertain,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        page.gauge(name, help, value as f64);
+    }
+    let aside = spool.set_aside.iter().map(|reason| (*reason, 1));
+    let help = "Spools set aside, by reason";
+    by(page, "plimsoll_agent_spool_set_aside_total", help, &["reason"], aside);
+    let help = "Writes into the spool that failed";
+    page.counter("plimsoll_agent_spool_failures_total", help, spool.failures as f64);
+}
+
+fn add_outcomes(page: &Page, status: &Status) {
+    let bus = &status.bus;
     let outcomes = [
         ("attempted", bus.attempted),
         ("published", bus.published),
@@ -106,16 +169,23 @@ fn page(status: &Status) -> String {
         ("retried", bus.retried),
         ("coalesced", bus.coalesced),
         ("rate_limited", bus.rate_limited),
+        ("confirmed", bus.confirmed),
+        ("released", bus.released),
+        ("resent", bus.resent),
     ];
     let help = "Messages by what became of them";
-    by(&page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);
+    by(page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);
+    let (heard, refused) = (status.confirmations.heard, &status.confirmations.refused);
+    let outcomes = refused.iter().map(|(reason, n)| (*reason, *n));
+    let outcomes = std::iter::once(("believed", heard)).chain(outcomes);
+    let help = "Confirmations heard, by what became of them";
+    by(page, "plimsoll_agent_confirmations_total", help, &["outcome"], outcomes);
     let rejected = bus.rejected.iter().map(|(reason, n)| (reason.as_str(), *n));
     let help = "Lines refused, by reason";
-    by(&page, "plimsoll_agent_rejected_lines_total", help, &["reason"], rejected);
+    by(page, "plimsoll_agent_rejected_lines_total", help, &["reason"], rejected);
     let lost = status.totals.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
     let help = "Samples given up, by reason";
-    by(&page, "plimsoll_agent_lost_samples_total", help, &["reason"], lost);
-    page.render()
+    by(page, "plimsoll_agent_lost_samples_total", help, &["reason"], lost);
 }
 
 /// Adds a family of counters told apart by one label.

@@ -162,6 +162,19 @@ pub struct Bus {
     /// Messages that had to wait for a token of the emergency lane.
     #[serde(skip_serializing_if = "is_zero")]
     pub rate_limited: u64,
+    /// Published messages that an aggregator has confirmed as stored:
+    /// `published = confirmed + released + entrusted`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub confirmed: u64,
+    /// Published messages whose copy was let go without a confirmation.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub released: u64,
+    /// Published messages of which a copy is kept until they are confirmed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub entrusted: u64,
+    /// Times that a published message was sent again because no aggregator had it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub resent: u64,
     /// 0 closed, 1 half-open, 2 open; absent when the node has no breaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker_state: Option<u8>,

@@ -1,16 +1,16 @@
-//! The outbox rule by rule, and under random schedules of everything that can happen to it.
+//! The outbox rule by rule.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Operation, Series};
-use plimsoll_schemas::limits::node::{ACK_WAIT, ATTEMPTS_IN_A_ROW_MAX, BREAKER_OPEN};
+use plimsoll_schemas::ids::{NodeName, Operation, Series};
+use plimsoll_schemas::limits::node::{ACK_WAIT, ATTEMPTS_IN_A_ROW_MAX, BREAKER_OPEN, RETRY_PAUSE};
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
 use plimsoll_schemas::wire::{Body, Hardware, Latency};
-use proptest::prelude::*;
 
+use super::super::entrusted::EntrustedBounds;
 use super::super::pressure::Marks;
 use super::*;
 
@@ -40,17 +40,21 @@ fn state(hardware: bool) -> Draft {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape of the outbox's argument")]
-fn seal(seq: Seq, lane: Lane, draft: Draft) -> Publish {
-    Publish {
+fn seal(seq: Seq, lane: Lane, draft: Draft) -> Sealed {
+    Sealed {
+        incarnation: Incarnation(1),
         seq,
+        lane,
         subject: format!("{}-{}", lane.as_str(), draft.last),
-        message_id: seq.to_string(),
         payload: Bytes::from(draft.samples().to_string()),
+        samples: draft.samples(),
+        last: draft.last,
+        sealed_at: Wall(1),
     }
 }
 
 fn filled(bounds: OutboxBounds, messages: u64) -> Outbox {
-    let mut outbox = Outbox::new(bounds);
+    let mut outbox = Outbox::new(Incarnation(1), bounds);
     for _ in 0..messages {
         outbox.try_push(Mono(0), latency(5)).unwrap();
     }
@@ -69,6 +73,12 @@ fn subjects(messages: &[Publish]) -> Vec<&str> {
     messages.iter().map(|publish| publish.subject.as_str()).collect()
 }
 
+fn confirm(first: u64, last: u64) -> Confirmation {
+    let runs =
+        vec![Confirmed { incarnation: Incarnation(1), spans: vec![(Seq(first), Seq(last))] }];
+    Confirmation { node: NodeName::new("n").unwrap(), behind: false, runs }
+}
+
 fn at(seconds: u64) -> Mono {
     Mono(0).plus(Duration::from_secs(seconds))
 }
@@ -78,7 +88,7 @@ fn nothing_is_sent_without_a_connection() {
     let mut outbox = filled(bounds(), 1);
     assert_eq!(send(&mut outbox, Mono(9)), None);
     outbox.on_connected();
-    assert_eq!(send(&mut outbox, Mono(9)).map(|publish| publish.seq), Some(Seq(1)));
+    assert_eq!(send(&mut outbox, Mono(9)).map(|publish| publish.ticket), Some(Ticket(1)));
     assert_eq!(send(&mut outbox, Mono(9)), None);
 }
 
@@ -87,8 +97,8 @@ fn a_message_stays_until_acknowledged_and_tells_when_it_came() {
     let mut outbox = filled(bounds(), 2);
     outbox.on_connected();
     send(&mut outbox, Mono(9));
-    assert_eq!(outbox.on_acknowledged(Seq(1)), Some(Mono(7)));
-    assert_eq!(outbox.on_acknowledged(Seq(1)), None);
+    assert_eq!(outbox.on_acknowledged(Mono(9), Ticket(1)), Some(Mono(7)));
+    assert_eq!(outbox.on_acknowledged(Mono(9), Ticket(1)), None);
     assert_eq!((outbox.samples(), outbox.account().published), (5, 1));
 }
 
@@ -111,18 +121,18 @@ fn a_deep_outbox_drops_what_is_new_until_it_is_shallow_and_pushes_nothing_out() 
     outbox.on_connected();
     outbox.on_deadline(at(60));
     for publish in send_all(&mut outbox, at(60)).iter().take(24) {
-        outbox.on_acknowledged(publish.seq);
+        outbox.on_acknowledged(at(60), publish.ticket);
     }
     assert_eq!(outbox.depth(), 6);
     assert!(outbox.try_push(at(60), latency(9)).is_err(), "still above the mark");
-    outbox.on_acknowledged(Seq(25));
+    outbox.on_acknowledged(at(60), Ticket(25));
     assert!(outbox.try_push(at(60), latency(9)).is_ok());
 }
 
 #[test]
 fn without_room_in_bytes_a_draft_is_merged_if_it_can_and_dropped_if_not() {
     let bytes = latency(5).bytes();
-    let mut outbox = Outbox::new(OutboxBounds { bytes_max: bytes * 2, ..bounds() });
+    let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { bytes_max: bytes * 2, ..bounds() });
     (0..3).for_each(|_| outbox.try_push(Mono(0), latency(5)).unwrap());
     let account = outbox.account();
     assert_eq!((account.outbox_messages, account.coalesced, outbox.samples()), (2, 1, 15));
@@ -138,7 +148,7 @@ fn from_the_reroute_mark_on_new_messages_go_by_the_emergency_lane_and_first() {
     let sent = send_all(&mut outbox, at(60));
     assert_eq!(subjects(&sent[..3]), ["emergency-false", "emergency-false", "normal-false"]);
     assert_eq!(outbox.account().rerouted, 2);
-    assert_eq!(sent.iter().map(|sent| sent.seq.0).collect::<Vec<_>>(), Vec::from_iter(1..=22));
+    assert_eq!(sent.iter().map(|sent| sent.ticket.0).collect::<Vec<_>>(), Vec::from_iter(1..=22));
 }
 
 #[test]
@@ -148,7 +158,7 @@ fn conservative_mode_sends_the_emergency_lane_alone_and_ends() {
     let sent = send_all(&mut outbox, at(1));
     assert_eq!(subjects(&sent), ["emergency-false"; 2]);
     for publish in sent {
-        outbox.on_acknowledged(publish.seq);
+        outbox.on_acknowledged(at(1), publish.ticket);
     }
     let end = at(60);
     assert_eq!(outbox.pressure().next_deadline(), Some(end));
@@ -178,19 +188,19 @@ fn the_farewell_goes_last_and_may_take_a_reserved_token() {
     let sent = send_all(&mut outbox, Mono(0));
     assert_eq!(subjects(&sent)[..23], ["normal-false"; 23]);
     assert_eq!(subjects(&sent)[23..], ["emergency-true"]);
-    assert_eq!(sent[23].seq, Seq(26));
+    assert_eq!(sent[23].ticket, Ticket(26));
 }
 
 #[test]
 fn above_the_coalesce_mark_drafts_are_merged_and_sent_messages_are_not() {
-    let mut outbox = Outbox::new(OutboxBounds { coalesce_messages: 3, ..bounds() });
+    let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { coalesce_messages: 3, ..bounds() });
     outbox.on_connected();
     (0..3).for_each(|_| outbox.try_push(Mono(0), latency(5)).unwrap());
     let first = send(&mut outbox, Mono(0));
     outbox.try_push(Mono(0), latency(5)).unwrap();
     let account = outbox.account();
     assert_eq!((account.outbox_messages, account.coalesced, outbox.samples()), (3, 1, 20));
-    outbox.on_deferred(Mono(0), Seq(1));
+    outbox.on_deferred(Mono(0), Ticket(1));
     assert_eq!(send(&mut outbox, at(1)), first, "what was sent is what is sent again");
     let payloads = send_all(&mut outbox, at(1));
     assert_eq!(payloads.iter().map(|p| &p.payload[..]).collect::<Vec<_>>(), [&b"10"[..], b"5"]);
@@ -202,18 +212,18 @@ fn a_declined_message_is_sent_again_after_a_pause_and_rests_after_five_attempts(
     outbox.on_connected();
     let mut now = Mono(0);
     for _ in 0..ATTEMPTS_IN_A_ROW_MAX {
-        assert_eq!(send(&mut outbox, now).map(|publish| publish.seq), Some(Seq(1)));
-        outbox.on_declined(now, Seq(1));
+        assert_eq!(send(&mut outbox, now).map(|publish| publish.ticket), Some(Ticket(1)));
+        outbox.on_declined(now, Ticket(1));
         assert_eq!(send(&mut outbox, now), None, "a pause runs");
         now = now.plus(RETRY_PAUSE);
         outbox.on_deadline(now);
     }
-    assert_eq!(send(&mut outbox, now).map(|publish| publish.seq), Some(Seq(2)));
-    outbox.on_acknowledged(Seq(2));
+    assert_eq!(send(&mut outbox, now).map(|publish| publish.ticket), Some(Ticket(2)));
+    outbox.on_acknowledged(now, Ticket(2));
     assert_eq!(send(&mut outbox, now), None);
     now = now.plus(BREAKER_OPEN);
     outbox.on_deadline(now);
-    assert_eq!(send(&mut outbox, now).map(|publish| publish.seq), Some(Seq(1)));
+    assert_eq!(send(&mut outbox, now).map(|publish| publish.ticket), Some(Ticket(1)));
 }
 
 #[test]
@@ -221,7 +231,7 @@ fn only_failures_of_the_broker_open_the_breaker() {
     let mut outbox = filled(bounds(), 6);
     outbox.on_connected();
     for now in 1..9 {
-        let seq = send(&mut outbox, at(now)).unwrap().seq;
+        let seq = send(&mut outbox, at(now)).unwrap().ticket;
         outbox.on_not_taken(at(now), seq);
         outbox.on_deadline(at(now + 1));
     }
@@ -237,7 +247,7 @@ fn only_failures_of_the_broker_open_the_breaker() {
     outbox.on_deadline(at(52));
     let probe = send_all(&mut outbox, at(52));
     assert_eq!(probe.len(), 1, "exactly one probe");
-    outbox.on_acknowledged(probe[0].seq);
+    outbox.on_acknowledged(at(52), probe[0].ticket);
     assert_eq!(send_all(&mut outbox, at(52)).len(), 6);
 }
 
@@ -245,156 +255,67 @@ fn only_failures_of_the_broker_open_the_breaker() {
 fn a_refused_message_gives_back_the_samples_lost_with_it() {
     let mut outbox = filled(bounds(), 1);
     outbox.on_connected();
-    assert_eq!(outbox.on_refused(Seq(1)), None, "a draft has no seq that could be refused");
+    assert_eq!(outbox.on_refused(Ticket(1)), None, "a draft has no seq that could be refused");
     send(&mut outbox, Mono(0));
-    assert_eq!(outbox.on_refused(Seq(1)), Some(5));
+    assert_eq!(outbox.on_refused(Ticket(1)).map(|sealed| sealed.samples), Some(5));
     assert_eq!((outbox.is_empty(), outbox.account().refused), (true, 1));
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Push(u8, u64),
-    Send,
-    Acknowledge(u64),
-    Defer(u64),
-    Decline(u64),
-    NotTaken(u64),
-    Refuse(u64),
-    Connect,
-    Disconnect,
-    Leave,
-    Pass(u64),
+#[test]
+fn a_confirmation_takes_the_place_of_an_acknowledgement_that_was_lost() {
+    let mut outbox = filled(bounds(), 3);
+    outbox.on_connected();
+    send_all(&mut outbox, Mono(9));
+    outbox.on_acknowledged(Mono(9), Ticket(1));
+    assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 2)), Ok(()));
+    let account = outbox.account();
+    assert_eq!((account.published, account.confirmed, account.entrusted), (2, 2, 0));
+    assert_eq!((outbox.depth(), outbox.on_acknowledged(Mono(9), Ticket(2))), (1, None));
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let seq = || 1..60_u64;
-    let step = prop_oneof![
-        12 => (0..4_u8, 0..9_u64).prop_map(|(kind, samples)| Step::Push(kind, samples)),
-        6 => Just(Step::Send),
-        4 => seq().prop_map(Step::Acknowledge),
-        1 => seq().prop_map(Step::Defer),
-        1 => seq().prop_map(Step::Decline),
-        1 => seq().prop_map(Step::NotTaken),
-        1 => seq().prop_map(Step::Refuse),
-        2 => Just(Step::Connect),
-        1 => Just(Step::Disconnect),
-        1 => Just(Step::Leave),
-        2 => (0..40_u64).prop_map(Step::Pass),
-    ];
-    prop::collection::vec(step, 0..300)
+#[test]
+fn a_confirmation_of_what_was_never_sent_is_not_believed() {
+    let mut outbox = filled(bounds(), 3);
+    outbox.on_connected();
+    send(&mut outbox, Mono(9));
+    outbox.on_acknowledged(Mono(9), Ticket(1));
+    assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 2)), Err(Forged));
+    assert_eq!(outbox.entrusted().messages(), 1);
+    assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 1)), Ok(()));
+    assert_eq!(outbox.entrusted().messages(), 0);
 }
 
-/// What the broker and the jobs would say.
-#[derive(Default)]
-struct Model {
-    sent: BTreeMap<Seq, Publish>,
-    samples: u64,
-}
-
-impl Model {
-    fn on_sent(&mut self, publish: &Publish) -> Result<(), TestCaseError> {
-        let newest = self.sent.last_key_value().map_or(0, |(seq, _)| seq.0);
-        let first = self.sent.entry(publish.seq).or_insert_with(|| publish.clone()).clone();
-        prop_assert_eq!(&first, publish, "sent bytes changed");
-        prop_assert!(publish.seq.0 <= newest + 1, "a hole below {}", publish.seq);
-        Ok(())
+#[test]
+fn past_the_bound_of_copies_new_messages_wait_and_then_the_oldest_copies_go() {
+    let entrusted = EntrustedBounds { messages: 3, bytes: 1 << 20 };
+    let mut outbox = filled(OutboxBounds { entrusted, ..bounds() }, 5);
+    outbox.on_connected();
+    let sent = send_all(&mut outbox, at(0));
+    assert_eq!(sent.len(), 3);
+    for publish in &sent {
+        outbox.on_acknowledged(at(0), publish.ticket);
     }
-
-    fn carried(&self, seq: u64) -> u64 {
-        let payload = &self.sent[&Seq(seq)].payload;
-        std::str::from_utf8(payload).unwrap().parse().unwrap()
-    }
+    assert_eq!((send(&mut outbox, at(1)), outbox.depth()), (None, 2));
+    assert_eq!(outbox.next_deadline(), Some(at(10)));
+    outbox.on_deadline(at(10));
+    assert_eq!(send_all(&mut outbox, at(10)).len(), 2);
+    let account = outbox.account();
+    assert_eq!((account.released, account.entrusted, account.published), (2, 1, 3));
 }
 
-fn apply(
-    step: &Step,
-    now: &mut Mono,
-    outbox: &mut Outbox,
-    model: &mut Model,
-) -> Result<(), TestCaseError> {
-    match *step {
-        Step::Push(kind, samples) => {
-            let draft = if kind < 2 { latency(samples) } else { state(kind == 2) };
-            let samples = draft.samples();
-            model.samples += if outbox.try_push(*now, draft).is_ok() { samples } else { 0 };
-        }
-        Step::Send => {
-            for publish in send_all(outbox, *now) {
-                model.on_sent(&publish)?;
-            }
-        }
-        Step::Acknowledge(seq) => {
-            if outbox.on_acknowledged(Seq(seq)).is_some() {
-                model.samples -= model.carried(seq);
-            }
-        }
-        Step::Refuse(seq) => model.samples -= outbox.on_refused(Seq(seq)).unwrap_or(0),
-        Step::Defer(seq) => outbox.on_deferred(*now, Seq(seq)),
-        Step::Decline(seq) => outbox.on_declined(*now, Seq(seq)),
-        Step::NotTaken(seq) => outbox.on_not_taken(*now, Seq(seq)),
-        Step::Connect => outbox.on_connected(),
-        Step::Disconnect => outbox.on_disconnected(),
-        Step::Leave => outbox.on_leave(),
-        Step::Pass(seconds) => {
-            *now = now.plus(Duration::from_secs(seconds));
-            outbox.on_deadline(*now);
-            prop_assert!(outbox.next_deadline().is_none_or(|next| next > *now), "busy loop");
-        }
-    }
-    Ok(())
+#[test]
+fn with_a_spool_a_message_sets_out_only_once_it_is_in_there() {
+    let mut outbox = filled(bounds(), 2);
+    outbox.set_spooled(true);
+    outbox.on_connected();
+    assert_eq!((send(&mut outbox, at(0)), outbox.flight.messages()), (None, 2));
+    outbox.on_spooling();
+    outbox.try_push(at(0), latency(5)).unwrap();
+    assert_eq!(send(&mut outbox, at(0)), None);
+    outbox.on_spooled();
+    assert_eq!(send_all(&mut outbox, at(0)).len(), 2, "the third came after the batch");
+    outbox.on_spool_failed();
+    assert_eq!(send_all(&mut outbox, at(0)).len(), 1, "there is nothing to wait for any more");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
-    #[test]
-    fn messages_balance_whatever_happens(
-        steps in steps(), coalesce_messages in 3..40_usize, bytes in 3_000..60_000_usize,
-    ) {
-        let bounds = OutboxBounds {
-            coalesce_messages,
-            coalesce_bytes: bytes / 2,
-            bytes_max: bytes,
-            emergency_burst: 4,
-            emergency_reserved: 1,
-            ..bounds()
-        };
-        let (mut outbox, mut model) = (Outbox::new(bounds), Model::default());
-        let mut now = Mono(0);
-        for step in steps {
-            apply(&step, &mut now, &mut outbox, &mut model)?;
-            let account = outbox.account();
-            prop_assert_eq!(
-                account.attempted,
-                account.published + account.dropped + account.refused + account.coalesced
-                    + account.outbox_messages
-            );
-            prop_assert_eq!(outbox.samples(), model.samples, "after {:?}", step);
-            prop_assert!(outbox.depth() <= 30 && outbox.in_flight() <= IN_FLIGHT_MAX);
-            prop_assert!(account.outbox_bytes <= bytes as u64);
-        }
-    }
-
-    /// Whatever happened, a broker that takes everything gets everything.
-    #[test]
-    fn everything_held_leaves_once_the_broker_is_well(steps in steps()) {
-        let (mut outbox, mut model) = (Outbox::new(bounds()), Model::default());
-        let mut now = Mono(0);
-        for step in steps {
-            apply(&step, &mut now, &mut outbox, &mut model)?;
-        }
-        outbox.on_connected();
-        for _ in 0..1_000 {
-            while let Some(publish) = send(&mut outbox, now) {
-                model.on_sent(&publish)?;
-                outbox.on_acknowledged(publish.seq);
-            }
-            let Some(next) = outbox.next_deadline() else { break };
-            now = now.max(next);
-            outbox.on_deadline(now);
-        }
-        prop_assert_eq!((outbox.depth(), outbox.samples()), (0, 0));
-        let newest = model.sent.last_key_value().map_or(0, |(seq, _)| seq.0);
-        prop_assert_eq!(model.sent.len() as u64, newest, "no seq is left out");
-    }
-}
+mod properties;

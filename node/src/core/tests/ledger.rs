@@ -1,5 +1,7 @@
 //! The node's side of the ledger: no sample and no message is ever without a place.
 
+use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
+
 use super::*;
 
 /// Merged or not, in one lane or two: an aggregator that has merged the first k messages holds
@@ -63,7 +65,7 @@ proptest! {
         let mut core = core(Bounds { outbox, ..Bounds::default() });
         let (mut now, mut acknowledged, mut refused) = (start(), 0, 0);
         let mut messages = BTreeMap::new();
-        let mut sent: Vec<(Seq, u64)> = Vec::new();
+        let mut sent: Vec<(Ticket, u64)> = Vec::new();
         for (step, n) in steps {
             match step {
                 0 => (0..n).for_each(|_| core.on_datagram(b"a:1|ms")),
@@ -73,15 +75,15 @@ proptest! {
                 4 => while let Some(publish) = core.next_publish(now) {
                     let subject = publish.subject.parse().unwrap();
                     let snapshot = wire::decode(&subject, &publish.payload).unwrap();
-                    sent.push((publish.seq, snapshot.body.samples()));
+                    sent.push((publish.ticket, snapshot.body.samples()));
                     let new = || (snapshot.clone(), refused);
-                    let first = messages.entry(publish.seq).or_insert_with(new);
+                    let first = messages.entry(snapshot.header.seq).or_insert_with(new);
                     prop_assert_eq!(&first.0, &snapshot, "what was sent is immutable");
                 },
                 _ => if let Some((seq, samples)) = sent.pop() {
                     if n % 7 == 0 {
                         let before = core.status().bus.refused;
-                        core.on_signal(now, Signal::Refused(seq));
+                        core.on_signal(now, Signal::Refused(seq, Unacceptable::TooLarge));
                         refused += (core.status().bus.refused - before) * samples;
                     } else {
                         let before = core.status().bus.published;
@@ -97,5 +99,76 @@ proptest! {
             );
         }
         assert_totals(&messages)?;
+    }
+}
+
+#[test]
+fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was_is_not() {
+    let outbox = OutboxBounds { ttl: Some(5 * SECOND), ..OutboxBounds::default() };
+    let mut core = core(Bounds { outbox, ..Bounds::default() });
+    core.on_signal(start(), Signal::Connected);
+    core.on_datagram(b"a:1:2|ms");
+    core.on_deadline(start().after(SECOND));
+    assert_eq!(core.next_publish(start().after(SECOND)).map(|sent| sent.ticket), Some(Ticket(1)));
+    core.on_signal(start().after(SECOND), Signal::Disconnected);
+    core.on_datagram(b"a:1:2:3|ms");
+    core.on_deadline(start().after(2 * SECOND));
+    assert_eq!((core.status().held_samples, core.status().bus.outbox_messages), (5, 4));
+    core.on_deadline(start().after(7 * SECOND));
+    let expired = LossReason::new(seal::EXPIRED).unwrap();
+    assert_eq!(core.status().totals.lost, BTreeMap::from([(expired, 3)]));
+    assert_eq!(core.status().held_samples, 2);
+    let now = start().after(8 * SECOND);
+    core.on_signal(now, Signal::Connected);
+    let snapshots = deliver(&mut core, now);
+    assert_eq!(samples(&snapshots), 2);
+    let newest = &snapshots.last().unwrap().header.totals;
+    assert_eq!((newest.recorded, newest.lost_sum()), (5, 3));
+}
+
+#[test]
+fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    deliver(&mut core, now);
+    let incarnation = Incarnation(start().wall.0);
+    let confirm = |last| {
+        let runs = vec![Confirmed { incarnation, spans: vec![(Seq(1), Seq(last))] }];
+        let node = NodeName::new("n").unwrap();
+        confirmation::encode(&Confirmation { node, behind: false, runs })
+    };
+    assert_eq!(core.on_confirmation(now, &confirm(2)), Err("forged"));
+    assert_eq!(core.on_confirmation(now, b"nonsense"), Err("shape"));
+    assert_eq!(core.status().bus.entrusted, 1);
+    assert_eq!(core.on_confirmation(now, &confirm(1)), Ok(()));
+    let status = core.status();
+    assert_eq!((status.bus.entrusted, status.bus.confirmed), (0, 1));
+    assert_eq!(status.confirmations.heard, 1);
+    assert_eq!(status.confirmations.refused, BTreeMap::from([("forged", 1), ("shape", 1)]));
+}
+
+#[test]
+fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long() {
+    for (confirmed_before, waits) in [(false, false), (true, true)] {
+        let mut core = core(Bounds::default());
+        core.on_signal(start(), Signal::Connected);
+        let now = start().after(SECOND);
+        core.on_deadline(now);
+        deliver(&mut core, now);
+        if confirmed_before {
+            let node = NodeName::new("n").unwrap();
+            let nothing = Confirmation { node, behind: true, runs: Vec::new() };
+            core.on_confirmation(now, &confirmation::encode(&nothing)).unwrap();
+        }
+        core.on_leave(now);
+        deliver(&mut core, now);
+        core.on_deadline(now);
+        assert_eq!(core.is_drained(now), !waits);
+        let later = now.after(limits::LEAVE_CONFIRM_WAIT);
+        assert!(core.next_deadline() <= later.mono || !waits);
+        core.on_deadline(later);
+        assert!(core.is_drained(later));
     }
 }

@@ -1,0 +1,156 @@
+//! Copies rule by rule, and against a naive model under random schedules.
+
+use bytes::Bytes;
+use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
+use plimsoll_schemas::time::Wall;
+use proptest::prelude::*;
+
+use super::*;
+
+const BOUNDS: EntrustedBounds = EntrustedBounds { messages: 8, bytes: 1_000 };
+
+fn sealed(seq: u64) -> Sealed {
+    Sealed {
+        incarnation: Incarnation(1),
+        seq: Seq(seq),
+        lane: Lane::Normal,
+        subject: "plimsoll.v1.m.normal.n.latency".to_owned(),
+        payload: Bytes::from_static(&[7; 10]),
+        samples: seq,
+        last: false,
+        sealed_at: Wall(1),
+    }
+}
+
+fn at(seconds: u64) -> Mono {
+    Mono(0).plus(Duration::from_secs(seconds))
+}
+
+fn keeping(seqs: std::ops::RangeInclusive<u64>) -> Entrusted {
+    let mut entrusted = Entrusted::new(BOUNDS);
+    seqs.for_each(|seq| entrusted.keep(at(0), Ticket(seq), sealed(seq)));
+    entrusted
+}
+
+fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
+    let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
+    let runs = vec![Confirmed { incarnation: Incarnation(1), spans }];
+    Confirmation { node: NodeName::new("n").unwrap(), behind, runs }
+}
+
+fn resent(entrusted: &mut Entrusted, now: Mono) -> Vec<(u64, String)> {
+    let mut sent = Vec::new();
+    while let Some(ticket) = entrusted.waiting(Lane::Normal) {
+        sent.push((ticket.0, entrusted.send(now, ticket).unwrap().message_id));
+    }
+    sent
+}
+
+#[test]
+fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
+    let mut entrusted = keeping(1..=5);
+    assert_eq!(entrusted.on_confirmation(at(4), &confirm(false, &[(1, 1), (3, 3)])), 2);
+    assert_eq!(resent(&mut entrusted, at(4)), [], "it may still be on its way to the aggregator");
+    entrusted.on_confirmation(at(5), &confirm(false, &[(1, 1), (3, 3)]));
+    let ids = [(2, "n-1-2-r1".to_owned()), (4, "n-1-4-r1".into()), (5, "n-1-5-r1".into())];
+    assert_eq!(resent(&mut entrusted, at(5)), ids);
+    assert_eq!((entrusted.messages(), entrusted.samples(), entrusted.bytes()), (3, 11, 30));
+}
+
+#[test]
+fn an_aggregator_that_is_behind_is_sent_nothing_again() {
+    let mut entrusted = keeping(1..=5);
+    assert_eq!(entrusted.on_confirmation(at(60), &confirm(true, &[(1, 3)])), 3);
+    assert_eq!(resent(&mut entrusted, at(60)), []);
+}
+
+#[test]
+fn repetitions_come_at_growing_distances() {
+    let mut entrusted = keeping(1..=1);
+    let nothing = confirm(false, &[]);
+    let mut times = Vec::new();
+    for second in 0..400 {
+        entrusted.on_confirmation(at(second), &nothing);
+        if !resent(&mut entrusted, at(second)).is_empty() {
+            times.push(second);
+            assert!(entrusted.on_answered(Ticket(1)));
+        }
+    }
+    assert_eq!(times, [5, 15, 35, 75, 155, 315]);
+}
+
+#[test]
+fn when_nobody_confirms_anything_the_newest_copy_goes_again_now_and_then() {
+    let mut entrusted = keeping(1..=3);
+    let mut times = Vec::new();
+    for second in 0..600 {
+        entrusted.on_deadline(at(second));
+        for (ticket, _) in resent(&mut entrusted, at(second)) {
+            times.push((second, ticket));
+            entrusted.on_answered(Ticket(ticket));
+        }
+    }
+    assert_eq!(times, [(60, 3), (180, 3), (420, 3)]);
+}
+
+#[test]
+fn at_the_bound_the_oldest_copy_is_let_go_once_its_time_is_over() {
+    let mut entrusted = keeping(1..=7);
+    assert!(!entrusted.is_full((0, 0)) && entrusted.is_full((1, 0)) && entrusted.is_full((0, 930)));
+    assert_eq!(entrusted.let_go(at(9)), None);
+    assert_eq!(entrusted.patience_ends(), Some(at(10)));
+    assert_eq!(entrusted.let_go(at(10)).map(|sealed| sealed.seq), Some(Seq(1)));
+    assert_eq!(entrusted.messages(), 6);
+}
+
+#[test]
+fn numbers_before_a_list_that_may_be_cut_are_not_taken_for_missing() {
+    let mut entrusted = keeping(1..=3);
+    let spans: Vec<(u64, u64)> = (2..66).map(|n| (n * 2, n * 2)).collect();
+    entrusted.on_confirmation(at(60), &confirm(false, &spans));
+    assert_eq!(resent(&mut entrusted, at(60)), []);
+    entrusted.on_confirmation(at(60), &confirm(false, &spans[1..]));
+    assert_eq!(resent(&mut entrusted, at(60)).len(), 3);
+}
+
+proptest! {
+    /// What leaves was stored or let go by the bound; the sums stay right.
+    #[test]
+    fn a_copy_leaves_only_when_it_is_stored(
+        steps in prop::collection::vec((0..4_u8, 1..40_u64, 0..9_u64), 1..80),
+    ) {
+        let (mut entrusted, mut model) = (Entrusted::new(BOUNDS), BTreeMap::new());
+        let (mut next, mut now) = (1, at(0));
+        for (step, n, span) in steps {
+            now = now.plus(Duration::from_secs(1));
+            match step {
+                0 => {
+                    entrusted.keep(now, Ticket(next), sealed(next));
+                    model.insert(next, sealed(next).samples);
+                    next += 1;
+                }
+                1 => {
+                    let before = model.len();
+                    model.retain(|seq, _| !(n..=n + span).contains(seq));
+                    let gone = entrusted.on_confirmation(now, &confirm(false, &[(n, n + span)]));
+                    prop_assert_eq!(gone, (before - model.len()) as u64);
+                }
+                2 => {
+                    for (ticket, _) in resent(&mut entrusted, now) {
+                        prop_assert!(model.contains_key(&ticket));
+                    }
+                }
+                _ => {
+                    for ticket in entrusted.overdue(now) {
+                        prop_assert!(entrusted.on_answered(ticket));
+                    }
+                    entrusted.on_deadline(now);
+                    prop_assert!(entrusted.next_deadline().is_none_or(|next| next > now));
+                }
+            }
+            prop_assert_eq!(entrusted.messages(), model.len());
+            prop_assert_eq!(entrusted.samples(), model.values().sum::<u64>());
+            prop_assert_eq!(entrusted.bytes(), 10 * model.len());
+        }
+    }
+}
