@@ -48,8 +48,6 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
             ledger: Ledger { recorded, merged: recorded, ..Ledger::default() },
             outbox_messages: 0,
             outbox_messages_max: 0,
-            gap_samples: 0,
-            rerouted: 0,
             dropped: 0,
         });
     }

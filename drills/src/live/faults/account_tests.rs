@@ -32,8 +32,6 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         ledger,
         outbox_messages: 0,
         outbox_messages_max: 0,
-        gap_samples: 0,
-        rerouted: 0,
         dropped: 0,
     };
     let summary = Summary {
