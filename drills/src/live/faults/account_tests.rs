@@ -25,13 +25,13 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
     };
     let node = NodeRow {
         node: "a".to_owned(),
+        gap_samples: 0,
+        rerouted: 0,
         presence: Presence::Left,
         last_heard_seconds: 0.0,
         ledger,
         outbox_messages: 0,
         outbox_messages_max: 0,
-        gap_samples: 0,
-        rerouted: 0,
         dropped: 0,
     };
     let summary = Summary {
