@@ -22,9 +22,9 @@ const READ_WAIT: Duration = Duration::from_secs(10);
 /// What a node counts under this reason was in an interval that had not been closed.
 pub(super) const CRASH: &[&str] = &["crash"];
 /// A node notes every 100 ms how much is in its open interval. What came after the last note,
-/// or lay in its socket, nobody can name: at 100 samples a second, with as much time again for
-/// the disk and this machine.
-const UNNOTED_MAX: u64 = 20;
+/// or lay in its socket, nobody can name: never more than the interval has, 100 samples at 50
+/// epochs a second, however slow the disk is.
+const UNNOTED_MAX: u64 = 100;
 /// Anonymous clients are this user, who may not hear what is stored.
 const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
     subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
@@ -32,7 +32,7 @@ no_auth_user: mesh
 ";
 const DUPLICATES: &str = "plimsoll_duplicate_snapshots_total";
 /// Longer than the time between two notes.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_millis(500);
 
 fn with_spools(dir: &Path) -> StackOptions {
     StackOptions { spools: Some(dir.join("spools")), ..options(dir) }
