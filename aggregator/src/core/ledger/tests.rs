@@ -210,6 +210,21 @@ fn what_is_confirmed_is_of_the_latest_runs_and_of_their_latest_numbers() {
     assert!(confirmed.iter().all(|run| run.spans == spans), "{confirmed:?}");
 }
 
+#[test]
+fn an_account_stored_before_there_were_heirs_is_still_read() {
+    let mut account = Account::default();
+    account.book(&header(1, 1, 10, 0), 10);
+    account.book(&header(1, 3, 40, 0), 10);
+    let mut stored = serde_json::to_value(&account).unwrap();
+    let whole = stored.as_object_mut().unwrap();
+    assert!(["duplicates", "conflicts"].iter().all(|new| whole.remove(*new).is_some()));
+    let run = whole["runs"]["1"].as_object_mut().unwrap();
+    let new = ["heir", "duplicates", "began", "overlaps"];
+    assert!(new.iter().all(|new| run.remove(*new).is_some()));
+    let read: Account = serde_json::from_value(stored).unwrap();
+    assert_eq!((read.ledger(), read.gap()), (account.ledger(), account.gap()));
+}
+
 proptest! {
     /// Invariants 1, 2 and 3: whatever arrives, in any order and any number of times, the
     /// account balances and ends where the node's own totals are.
