@@ -1,0 +1,161 @@
+//! The naive oracle: every sample by name, every message by its bytes, every loss by its reason.
+//!
+//! A sample of a node is one bucket of the histogram layout, used once: what the aggregator
+//! merged can be held against what was recorded as sets, without trusting anyone's arithmetic.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use plimsoll_schemas::histogram::layout;
+use plimsoll_schemas::subject::SnapshotSubject;
+use plimsoll_schemas::wire::{self, Body};
+
+use super::reader::{Merged, REPORTED};
+
+/// An incarnation and a number within it.
+pub type Name = (u64, u64);
+
+/// What a message was when it was first handed over.
+#[derive(Clone, Debug)]
+pub struct Booked {
+    /// Its bytes, for ever.
+    pub payload: Bytes,
+    /// The samples of jobs in it.
+    pub samples: Vec<usize>,
+    /// How many samples of other operations.
+    pub others: u64,
+    /// Whether it is a farewell.
+    pub is_last: bool,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default)]
+pub struct NodeBook {
+    /// Samples recorded are those from bucket 1 to here.
+    pub recorded: usize,
+    /// Messages ever handed over.
+    pub messages: BTreeMap<Name, Booked>,
+    /// Samples that no one is to blame for: they were in an interval that never ended.
+    pub unsealed: BTreeSet<usize>,
+    /// Samples that a node held when it ended, or that a broker lost; allowed to be missing
+    /// while nobody keeps them until they are confirmed.
+    pub unprotected: BTreeSet<usize>,
+    /// Samples of any operation in all incarnations that have ended.
+    pub taken: u64,
+    /// Of those, given up by the node under a name.
+    pub lost: u64,
+    /// Of those, in intervals that never ended.
+    pub unsealed_count: u64,
+    /// Of those, held when the node ended.
+    pub left_behind: u64,
+}
+
+/// What the final comparison found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// Samples recorded.
+    pub recorded: u64,
+    /// Of those, merged.
+    pub merged: u64,
+    /// Of those, missing.
+    pub missing: u64,
+}
+
+impl NodeBook {
+    /// A sample that there has not been yet, as a line of a job.
+    pub fn next_line(&mut self) -> Option<(usize, String)> {
+        let bucket = self.recorded + 1;
+        if bucket >= layout::LEN {
+            return None;
+        }
+        self.recorded = bucket;
+        let middle = u64::midpoint(layout::lowest(bucket), layout::highest(bucket));
+        let line = format!("{REPORTED}:{}.{:06}|ms", middle / 1_000_000, middle % 1_000_000);
+        Some((bucket, line))
+    }
+
+    /// Takes note of a message that is handed over; tells its name and whether it is new.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its name had other bytes before.
+    pub fn note(&mut self, subject: &str, payload: &Bytes) -> Result<(Name, bool), String> {
+        let parsed: SnapshotSubject =
+            subject.parse().map_err(|error| format!("subject {subject}: {error}"))?;
+        let snapshot = wire::decode(&parsed, payload)
+            .map_err(|error| format!("a node sends what nobody can read: {error}"))?;
+        let name = (snapshot.header.incarnation.0, snapshot.header.seq.0);
+        if let Some(before) = self.messages.get(&name) {
+            return if before.payload == payload {
+                Ok((name, false))
+            } else {
+                Err(format!("message {name:?} has other bytes than when it was first sent"))
+            };
+        }
+        let (samples, others) = contents(&snapshot.body);
+        let is_last = snapshot.header.last;
+        let booked = Booked { payload: payload.clone(), samples, others, is_last };
+        self.messages.insert(name, booked);
+        Ok((name, true))
+    }
+
+    /// A message is gone where nobody could be asked for it.
+    pub fn unprotect(&mut self, name: Name) {
+        if let Some(booked) = self.messages.get(&name) {
+            self.unprotected.extend(booked.samples.iter().copied());
+        }
+    }
+
+    /// No sample is there twice, none that was never recorded.
+    ///
+    /// # Errors
+    /// Names the sample.
+    pub fn check_merged(&self, merged: &Merged) -> Result<(), String> {
+        for (bucket, count) in &merged.reported {
+            if *count > 1 {
+                return Err(format!("sample {bucket} was merged {count} times"));
+            }
+            if *bucket == 0 || *bucket > self.recorded {
+                return Err(format!("sample {bucket} was merged and never recorded"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds what was merged against what was recorded, once everything has come to rest.
+    ///
+    /// # Errors
+    /// Names a sample that is missing without a reason.
+    pub fn compare(&self, merged: &Merged) -> Result<Sets, String> {
+        self.check_merged(merged)?;
+        let present: BTreeSet<usize> = merged.reported.iter().map(|(bucket, _)| *bucket).collect();
+        let missing: Vec<usize> =
+            (1..=self.recorded).filter(|bucket| !present.contains(bucket)).collect();
+        let blamed = |bucket: &&usize| {
+            !self.unsealed.contains(bucket) && !self.unprotected.contains(bucket)
+        };
+        let unexplained: Vec<&usize> = missing.iter().filter(blamed).collect();
+        if unexplained.len() as u64 > self.lost {
+            let sample = unexplained[0];
+            return Err(format!(
+                "{} samples are missing and {} were given up under a name; the first is {sample}",
+                unexplained.len(),
+                self.lost,
+            ));
+        }
+        let (recorded, missing) = (self.recorded as u64, missing.len() as u64);
+        Ok(Sets { recorded, merged: recorded - missing, missing })
+    }
+}
+
+fn contents(body: &Body) -> (Vec<usize>, u64) {
+    let Body::Latency(latency) = body else { return (Vec::new(), 0) };
+    let (mut samples, mut others) = (Vec::new(), 0);
+    for (series, histogram) in &latency.histograms {
+        if series.operation.as_str() == REPORTED {
+            samples.extend(histogram.counts().iter().map(|(bucket, _)| bucket));
+        } else {
+            others += histogram.count();
+        }
+    }
+    (samples, others)
+}

@@ -1,0 +1,142 @@
+//! Liveness: once all faults are over everything comes to rest, and the aggregator equals the
+//! naive oracle.
+
+use super::{Time, Who, World};
+use crate::sim::agenda::SECOND;
+use crate::sim::book::{NodeBook, Sets};
+use crate::sim::reader::Merged;
+
+/// Time in which a healed mesh must come to rest.
+const REST_WITHIN: Time = 30 * 60 * SECOND;
+/// Time between two looks at whether it has.
+const LOOK_EVERY: Time = 20 * SECOND;
+
+impl World {
+    /// Heals, waits, lets the nodes end in good order, and compares.
+    pub(super) fn end(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.heal();
+        self.rest(false);
+        for number in 0..self.nodes.len() {
+            if self.broken.is_none() {
+                // Long enough not to begin again.
+                self.ask_node(number, 100 * REST_WITHIN);
+            }
+        }
+        self.rest(true);
+        self.run_until(self.now() + 10 * SECOND);
+        if self.broken.is_none() {
+            self.compare();
+        }
+    }
+
+    fn rest(&mut self, all_gone: bool) {
+        let until = self.now() + REST_WITHIN;
+        while self.broken.is_none() && !self.is_at_rest(all_gone) {
+            if self.now() >= until {
+                let words = self.unrest();
+                return self.break_with("a healed mesh comes to rest", || words);
+            }
+            self.run_until(self.now() + LOOK_EVERY);
+        }
+    }
+
+    fn is_at_rest(&self, all_gone: bool) -> bool {
+        let nodes_rest = self.nodes.iter().all(|node| match (&node.core, &node.figures) {
+            (Some(_), Some(figures)) => !all_gone && figures.status.held_samples == 0,
+            (Some(_), None) => false,
+            (None, _) => true,
+        });
+        nodes_rest && self.reader.core.is_some() && self.reads_all()
+    }
+
+    fn reads_all(&self) -> bool {
+        plimsoll_schemas::subject::Lane::ALL.into_iter().all(|lane| {
+            let (stream, read) = (self.broker.stream(lane), self.reader_position(lane));
+            read == (stream.last, Some(stream.id)) || (stream.last == 0 && read.0 == 0)
+        })
+    }
+
+    fn reader_position(&self, lane: plimsoll_schemas::subject::Lane) -> (u64, Option<u64>) {
+        self.reader.core.as_ref().map_or((0, None), |core| core.position(lane))
+    }
+
+    fn unrest(&self) -> String {
+        let node = |node: &super::nodes::NodeProcess| {
+            let figures = node.figures.as_ref();
+            let told = figures.map(|f| (f.status.connected, f.status.breaker, &f.status.bus));
+            format!("{}: {told:?}", node.name)
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(node).collect();
+        let lanes = plimsoll_schemas::subject::Lane::ALL.map(|lane| {
+            let stream = self.broker.stream(lane);
+            format!("{lane:?} {}/{} {:?}", stream.id, stream.last, self.reader_position(lane))
+        });
+        format!("{} {}", nodes.join("; "), lanes.join("; "))
+    }
+
+    fn compare(&mut self) {
+        let now = self.clock(Who::Aggregator);
+        let Some(core) = &self.reader.core else { return };
+        let (ledgers, duplicates, late) = core.ledgers(now.wall);
+        self.reached.reach_n("repetition refused by the ledger", duplicates);
+        self.reached.reach_n("late sample", late);
+        self.store_all();
+        let merged = match self.reader.store.merged() {
+            Ok(merged) => merged,
+            Err(what) => return self.break_with("a checkpoint can be read", || what),
+        };
+        let none = Merged::default();
+        for number in 0..self.nodes.len() {
+            let name = self.nodes[number].name.to_string();
+            let merged = merged.get(&name).unwrap_or(&none);
+            let compared = self.books[number].compare(merged);
+            let sets = match compared {
+                Ok(sets) => sets,
+                Err(what) => {
+                    return self
+                        .break_with("merged = recorded - lost", || format!("{name}: {what}"));
+                }
+            };
+            self.add_sets(sets);
+            let sum = merged.others + merged.reported.iter().map(|(_, n)| n).sum::<u64>();
+            if let Err(what) = balance(&self.books[number], sum, ledgers.get(&name)) {
+                return self.break_with("the ledger is exact", || format!("{name}: {what}"));
+            }
+        }
+    }
+
+    fn add_sets(&mut self, sets: Sets) {
+        self.sets.recorded += sets.recorded;
+        self.sets.merged += sets.merged;
+        self.sets.missing += sets.missing;
+    }
+}
+
+/// The aggregator's own account, against what was merged and what the book knows.
+fn balance(
+    book: &NodeBook,
+    merged: u64,
+    ledger: Option<&plimsoll_schemas::summary::Ledger>,
+) -> Result<(), String> {
+    let Some(ledger) = ledger else {
+        return if book.taken == 0 { Ok(()) } else { Err("the node was never heard".to_owned()) };
+    };
+    let lost: u64 = ledger.lost.values().sum();
+    let known = ledger.merged + ledger.held + ledger.unaccounted + ledger.unseen + lost;
+    if ledger.merged != merged {
+        return Err(format!("{} booked and {merged} merged", ledger.merged));
+    }
+    if ledger.recorded != known {
+        return Err(format!("recorded {} of which known {known}: {ledger:?}", ledger.recorded));
+    }
+    if ledger.held != 0 {
+        return Err(format!("{} are held and nobody holds them: {ledger:?}", ledger.held));
+    }
+    if merged + book.lost > book.taken {
+        return Err(format!("{merged} merged and {} lost of {}", book.lost, book.taken));
+    }
+    Ok(())
+}
