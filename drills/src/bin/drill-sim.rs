@@ -16,6 +16,9 @@ const EXAMPLES: &str = "Examples:
   drill-sim --seed 4711 --trace           one run, step by step, in words
   drill-sim --seeds 1000 --json           a report for scripts";
 
+/// Lines of a failure's tale that are shown unasked.
+const TALE_MAX: usize = 60;
+
 /// Runs the real cores through fault schedules in virtual time and holds them to the ledger
 #[derive(Debug, Parser)]
 #[command(name = "drill-sim", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
@@ -106,7 +109,8 @@ fn conclude(campaign: &Campaign, findings: &Findings, json: bool) -> Exit {
         println!("{told}");
     }
     if let Some(Failure { tale, .. }) = &findings.failure {
-        eprintln!("what happens in the shortest schedule:\n{}", tale.join("\n"));
+        let first = tale.len().saturating_sub(TALE_MAX);
+        eprintln!("how the shortest schedule ends:\n{}", tale[first..].join("\n"));
     }
     if report.passed { Exit::Success } else { Exit::Missed }
 }

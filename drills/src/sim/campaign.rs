@@ -118,7 +118,9 @@ impl Campaign {
     fn explain(&self, seed: u64, broken: Broken) -> Failure {
         let plan = Plan::draw(seed, self.steps);
         let breaks = |plan: &Plan| {
-            run(plan, false).broken.is_some_and(|found| found.invariant == broken.invariant)
+            let outcome = run(plan, false);
+            let same = outcome.broken.is_some_and(|found| found.invariant == broken.invariant);
+            (same, outcome.events.max(1_000))
         };
         let shortest = shrink(&plan, breaks);
         let tale = run(&shortest, true).tale;
