@@ -31,6 +31,7 @@ const EXAMPLES: &str = "Examples:
   PLIMSOLL_AGGREGATOR_HTTP__ADDRESS=0.0.0.0:9900 plimsoll-aggregator
   plimsoll-aggregator --print-config > aggregator.toml    # every key, its default and meaning
   curl -s 127.0.0.1:9900/metrics/summary | jq '.budgets'
+  curl -s 127.0.0.1:9900/api/v1/ledger | jq '.nodes[] | {node, ledger}'
 
 Settings: flags win over PLIMSOLL_AGGREGATOR_* variables, those over the file.
 A budget in the file:

@@ -3,27 +3,28 @@
 //! Each turn waits for one event, lets the core decide, and carries out what it asks. The
 //! emergency lane is read before the normal one, which still has its turn.
 
+mod telling;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Outgoing, Refusal};
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Refusal};
 use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
-use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::subject::{Lane, alert_subject};
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::core::checkpoint::Position;
-use crate::core::notices::Due;
 use crate::core::view::View;
 use crate::core::{Core, Delivered};
+use crate::io::confirmations::Confirmations;
 use crate::io::http::{self, Query, Readiness};
 use crate::io::keeper::{Keeper, Written};
 use crate::io::lanes::Lanes;
@@ -38,6 +39,9 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Wait on the way out for the last checkpoint.
 const CHECKPOINT_WAIT: Duration = Duration::from_secs(3);
 
+/// Pause before a connection that was full is offered confirmations again.
+const CONFIRM_PAUSE: Duration = Duration::from_millis(10);
+
 /// Why an aggregator did not run.
 #[derive(Debug)]
 pub struct StartError {
@@ -48,9 +52,11 @@ pub struct StartError {
 }
 
 struct Driver {
+    mesh: MeshName,
     clock: Clock,
     core: Core,
     keeper: Keeper,
+    confirmations: Confirmations,
     bus: Bus,
     events: BusEvents,
     lanes: Lanes,
@@ -110,8 +116,10 @@ impl Driver {
         Ok(Self {
             url,
             absence: Absence::since(clock.now().mono),
+            mesh: config.mesh.clone(),
             clock,
             keeper,
+            confirmations: Confirmations::default(),
             lanes: Lanes::open(|lane| cursor(&bus, &core, lane)),
             core,
             bus,
@@ -131,6 +139,8 @@ impl Driver {
     /// One event and what follows from it; false when there is nothing left to do.
     async fn turn(&mut self) -> bool {
         let wait = self.next_deadline().since(self.clock.now().mono);
+        // While the past is caught up with, both lanes are read at the same pace.
+        let lags = self.core.lags();
         // In this order, so that a flood of messages delays neither clock nor questions.
         tokio::select! {
             biased;
@@ -139,14 +149,16 @@ impl Driver {
             event = self.events.next() => self.on_bus(event),
             written = self.keeper.written() => self.on_written(written),
             Some(query) = self.queries.recv() => self.on_query(query),
-            Some((lane, event)) = self.lanes.next() => self.on_cursor(lane, event),
+            Some((lane, event)) = self.lanes.next(lags) => self.on_cursor(lane, event),
         }
         let now = self.clock.now();
         self.core.on_deadline(now);
         self.keeper.keep(&mut self.core, (now.mono, now.wall));
+        self.confirm();
         self.send_notices(now);
         self.tell_readiness();
         self.tell_absence(now.mono);
+        self.tell_conflict(now.mono);
         !self.is_done(now)
     }
 
@@ -158,10 +170,14 @@ impl Driver {
     async fn keep_the_last(&mut self) {
         let now = self.clock.now();
         self.keeper.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
+        self.confirm();
     }
 
     fn next_deadline(&self) -> Mono {
-        let deadline = self.core.next_deadline();
+        let mut deadline = self.core.next_deadline();
+        if !self.confirmations.is_empty() {
+            deadline = deadline.min(self.clock.now().mono.plus(CONFIRM_PAUSE));
+        }
         self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
     }
 
@@ -232,6 +248,9 @@ impl Driver {
         // The asker may have hung up.
         match query {
             Query::View(answer) => drop(answer.send(self.fresh_view())),
+            Query::Ledger(answer) => {
+                drop(answer.send(Box::new(self.core.statement(self.clock.now().wall))));
+            }
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker(),
                 past_is_read: self.core.is_ready(),
@@ -246,6 +265,7 @@ impl Driver {
         let (made, view) = fresh.unwrap_or_else(|| {
             let mut view = self.core.view(now.wall, self.broker());
             view.checkpoints = self.keeper.figures().clone();
+            view.confirmations = self.confirmations.figures();
             let view = Arc::new(view);
             // From when it was finished: a view that takes long serves all who wait for it.
             (self.clock.now().mono, view)
@@ -271,6 +291,7 @@ impl Driver {
     fn on_message(&mut self, message: &plimsoll_bus::Delivered) {
         let delivered = Delivered {
             lane: message.lane,
+            at: message.at,
             stream_seq: message.stream_seq,
             pending: message.pending,
             subject: &message.subject,
@@ -281,54 +302,6 @@ impl Driver {
         if unreadable.count.is_power_of_two() {
             let (subject, count) = (&message.subject, unreadable.count);
             tracing::warn!(subject, count, why = unreadable.text, "message cannot be read");
-        }
-    }
-
-    fn send_notices(&mut self, now: Now) {
-        while let Some(Due { token, notice, again }) = self.core.notices().next_due(now.mono) {
-            if !again {
-                log(&notice);
-            }
-            let Ok(payload) = serde_json::to_vec(&notice) else {
-                self.core.notices().on_refused(token);
-                continue;
-            };
-            let key = &notice.key;
-            let message_id = format!("{}-{}-{}-{}", key.rule, key.scope, notice.at_seconds, token)
-                .replace(' ', "-");
-            let outgoing = Outgoing {
-                token,
-                subject: alert_subject(&notice.mesh, &key.rule),
-                message_id,
-                payload: Bytes::from(payload),
-            };
-            if self.bus.try_publish(outgoing).is_err() {
-                // It is due again when its acknowledgement is overdue.
-                return;
-            }
-        }
-    }
-
-    fn tell_absence(&mut self, now: Mono) {
-        match self.delivery {
-            Some(_) if !self.silent => self.absence.on_present(),
-            _ => self.absence.on_absent(now),
-        }
-        if let Some(away) = self.absence.on_deadline(now) {
-            let (url, away_s) = (&self.url, away.as_secs());
-            tracing::warn!(
-                url,
-                away_s,
-                "broker is away; check bus.url, its credentials, and the broker"
-            );
-        }
-    }
-
-    fn tell_readiness(&mut self) {
-        if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
-            // Whoever was told of readiness must not be shown a part of the past.
-            self.view = None;
-            tracing::info!("the stream's past has been read");
         }
     }
 }
@@ -350,19 +323,4 @@ fn cursor(bus: &Bus, core: &Core, lane: Lane) -> Cursor {
     let Position { read, stream_id } = core.position(lane);
     let next = if stream_id.is_some() { read.saturating_add(1) } else { 1 };
     bus.cursor(lane, next, stream_id)
-}
-
-fn log(notice: &Notice) {
-    let Notice { key, from, state, evidence, .. } = notice;
-    tracing::warn!(
-        rule = %key.rule,
-        scope = %key.scope,
-        operation = %key.operation,
-        from = from.as_str(),
-        to = state.as_str(),
-        value_seconds = evidence.value_seconds,
-        limit_seconds = evidence.limit_seconds,
-        samples = evidence.samples,
-        "alert changed"
-    );
 }

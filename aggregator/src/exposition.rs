@@ -4,11 +4,14 @@
 //! Families come one after another, each with its help and type, as the format demands.
 //! Every label value is escaped, since operation names and labels come from outside.
 
+mod accounts;
 mod families;
+mod own;
 
 use std::fmt::Write;
 
 pub use families::fleet;
+pub use own::own;
 
 /// Text under construction.
 #[derive(Default)]
@@ -78,6 +81,11 @@ impl Exposition {
     pub fn finish(self) -> String {
         self.text
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn float(n: u64) -> f64 {
+    n as f64
 }
 
 fn escape_into(text: &mut String, value: &str) {

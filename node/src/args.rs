@@ -28,6 +28,9 @@ pub struct Args {
     /// Unix datagram socket for DogStatsD [default: none]
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Directory in which what is held outlives a restart [default: none, memory only]
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
     /// Address of /metrics, /healthz and /readyz, "" for none [default: 127.0.0.1:9901]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
@@ -37,6 +40,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll-node --name gpu7 --nats nats://broker:4222
   plimsoll-node --config /etc/plimsoll/node.toml --check-config
   plimsoll-node --unix /run/plimsoll/node.sock --udp '' --set interval.length_ms=500
+  plimsoll-node --spool /var/lib/plimsoll                 # nothing held is lost by a crash
   PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
   plimsoll-node --print-config > node.toml                # every key, its default and meaning
   echo 'epoch_hook:12.5|ms' > /dev/udp/127.0.0.1/8125     # one sample, from bash
@@ -46,7 +50,7 @@ Settings: flags win over PLIMSOLL_NODE_* variables, those over the file.";
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 6] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 7] {
         let unix = self.unix.as_ref().map(|path| path.display().to_string());
         [
             ("name", self.name.clone()),
@@ -54,6 +58,7 @@ impl Args {
             ("bus.url", self.nats.clone()),
             ("listen.udp", self.udp.clone()),
             ("listen.unix", unix),
+            ("spool.path", self.spool.as_ref().map(|path| path.display().to_string())),
             ("http.address", self.http.clone()),
         ]
     }

@@ -15,7 +15,7 @@ use crate::io::hardware::HardwareConfig;
 
 mod delivery;
 
-pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings};
+pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../node.toml");
@@ -42,6 +42,8 @@ pub struct Config {
     pub emergency: EmergencySettings,
     /// When sending stops for a while.
     pub breaker: BreakerSettings,
+    /// Where what is held outlives the process.
+    pub spool: SpoolSettings,
     /// Which sensors are read.
     pub hardware: HardwareConfig,
     /// How it logs.
@@ -92,6 +94,7 @@ impl Default for Config {
             outbox: OutboxSettings::default(),
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
+            spool: SpoolSettings::default(),
             hardware: HardwareConfig::default(),
             log: LogSettings::default(),
         }

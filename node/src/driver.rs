@@ -22,8 +22,10 @@ use crate::core::sealed::Ticket;
 use crate::core::{Core, Identity, Signal};
 use crate::io::hardware::Sampler;
 use crate::io::http::{self, Query};
+use crate::io::keeper::Keeper;
 use crate::io::link::{Link, LinkEvent};
 use crate::io::listen::Listener;
+use crate::io::spool::Written;
 
 /// Why a node did not run.
 #[derive(Debug)]
@@ -44,6 +46,7 @@ struct Driver {
     clock: Clock,
     core: Core,
     link: Link,
+    keeper: Keeper,
     /// The broker's address as it may be logged.
     url: String,
     absence: Absence,
@@ -70,6 +73,7 @@ pub async fn run(config: &Config) -> Result<Exit, StartError> {
     let mut driver = Driver::start(config).await?;
     driver.announce();
     while driver.turn().await {}
+    driver.keeper.finish(&mut driver.core, driver.clock).await;
     Ok(driver.finish())
 }
 
@@ -97,12 +101,15 @@ impl Driver {
         let (sampler, readings) = Sampler::start(&config.hardware);
         let clock = Clock::start();
         let identity = Identity { mesh: config.mesh.clone(), node };
-        let core = Core::new(identity, config.bounds(), clock.now());
+        let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
+        let keeper = Keeper::open(&config.spool, &identity, &mut core, clock.now())
+            .map_err(|error| wrong(error.to_string()))?;
         Ok(Self {
             absence: Absence::since(clock.now().mono),
             clock,
             core,
             link,
+            keeper,
             url,
             udp,
             unix,
@@ -138,6 +145,7 @@ impl Driver {
             asked = self.signals.next() => self.on_asked(asked),
             () = tokio::time::sleep(wait) => {}
             event = self.link.next() => self.on_link(event),
+            written = self.keeper.written() => self.on_written(written),
             Some(query) = self.queries.recv() => {
                 // The asker may have hung up.
                 let _answered = query.send(self.core.status());
@@ -156,6 +164,7 @@ impl Driver {
         self.depart(now);
         self.core.on_deadline(now);
         self.publish(now);
+        self.keeper.keep(&mut self.core, now);
         self.tell_absence(now.mono);
         self.departure.step() != Step::Ended
     }
@@ -255,6 +264,10 @@ impl Driver {
         self.core.on_signal(now, signal);
     }
 
+    fn on_written(&mut self, written: Option<Written>) {
+        self.keeper.on_written(&mut self.core, self.clock.now(), written);
+    }
+
     fn on_confirmation(&mut self, payload: &[u8]) {
         let Err(reason) = self.core.on_confirmation(self.clock.now(), payload) else {
             return;
@@ -311,6 +324,16 @@ impl Driver {
             return Exit::Success;
         }
         let (messages, samples) = (status.bus.outbox_messages, status.held_samples);
+        if status.spool.durable && self.core.is_leaving() {
+            tracing::warn!(
+                recorded,
+                lost,
+                messages,
+                samples,
+                "node ended; the spool keeps the rest"
+            );
+            return Exit::Success;
+        }
         tracing::error!(recorded, lost, messages, samples, "node ended while holding messages");
         Exit::Undrained
     }

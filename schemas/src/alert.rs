@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Window;
 use crate::ids::{MeshName, NodeName, Operation, RuleName};
 
+/// The rule that watches nodes' accounts; there is no budget behind it.
+pub const LEDGER_GAP: &str = "ledger_gap";
+/// What that rule watches.
+pub const LEDGER: &str = "ledger";
+
 /// Whom an alert, a window or a quantile is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -121,13 +126,44 @@ pub struct Notice {
     pub state: AlertState,
     /// When it changed, in seconds since 1970.
     pub at_seconds: f64,
+    /// How long after the fact that was found out: more than 0 when no aggregator ran then.
+    #[serde(default)]
+    pub late_seconds: f64,
     /// The evidence.
     pub evidence: Evidence,
 }
 
-/// The figures that moved an alert.
+/// The figures that moved an alert; which ones depends on what its rule watches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+#[serde(untagged)]
+pub enum Evidence {
+    /// A budget.
+    Latency(LatencyEvidence),
+    /// A node's account.
+    Gap(GapEvidence),
+}
+
+impl Evidence {
+    /// What was judged, when it was a budget.
+    #[must_use]
+    pub fn latency(&self) -> Option<&LatencyEvidence> {
+        match self {
+            Self::Latency(latency) => Some(latency),
+            Self::Gap(_) => None,
+        }
+    }
+}
+
+/// Samples that are missing below a node's newest message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GapEvidence {
+    /// How many; 0 once none is missing any more.
+    pub gap_samples: u64,
+}
+
+/// A quantile and its limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyEvidence {
     /// The quantile that was judged.
     pub quantile: f64,
     /// Its value over the window.
@@ -146,9 +182,8 @@ pub struct Evidence {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_notice_reads_back_from_its_json() {
-        let notice = Notice {
+    fn notice(evidence: Evidence) -> Notice {
+        Notice {
             mesh: MeshName::new("m").unwrap(),
             key: AlertKey {
                 rule: RuleName::new("epoch_hook").unwrap(),
@@ -158,17 +193,38 @@ mod tests {
             from: AlertState::Pending,
             state: AlertState::Firing,
             at_seconds: 1.5,
-            evidence: Evidence {
-                quantile: 0.99,
-                value_seconds: 0.03,
-                lower_seconds: 0.029,
-                limit_seconds: 0.018,
-                window: Window::TenSeconds,
-                samples: 200,
-            },
-        };
-        let text = serde_json::to_string(&notice).unwrap();
-        assert!(text.contains(r#""scope":{"node":"n1"}"#), "{text}");
-        assert_eq!(serde_json::from_str::<Notice>(&text).unwrap(), notice);
+            late_seconds: 0.0,
+            evidence,
+        }
+    }
+
+    fn latency() -> Evidence {
+        Evidence::Latency(LatencyEvidence {
+            quantile: 0.99,
+            value_seconds: 0.03,
+            lower_seconds: 0.029,
+            limit_seconds: 0.018,
+            window: Window::TenSeconds,
+            samples: 200,
+        })
+    }
+
+    #[test]
+    fn a_notice_reads_back_from_its_json() {
+        let gap = Evidence::Gap(GapEvidence { gap_samples: 7 });
+        for notice in [notice(latency()), notice(gap)] {
+            let text = serde_json::to_string(&notice).unwrap();
+            assert!(text.contains(r#""scope":{"node":"n1"}"#), "{text}");
+            assert_eq!(serde_json::from_str::<Notice>(&text).unwrap(), notice);
+        }
+    }
+
+    #[test]
+    fn a_notice_from_before_lateness_was_told_is_read_as_one_in_time() {
+        let old = r#"{"mesh":"m","rule":"epoch_hook","scope":{"node":"n1"},
+            "operation":"epoch_hook","from":"pending","state":"firing","at_seconds":1.5,
+            "evidence":{"quantile":0.99,"value_seconds":0.03,"lower_seconds":0.029,
+            "limit_seconds":0.018,"window":"10s","samples":200}}"#;
+        assert_eq!(serde_json::from_str::<Notice>(old).unwrap(), notice(latency()));
     }
 }

@@ -115,6 +115,10 @@ pub mod node {
     pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
     /// Wait of a leaving node for confirmations, once everything is acknowledged.
     pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+    /// Time between two notes of how much the open interval has counted.
+    pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+    /// Wait on the way out for what is written into the spool last.
+    pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
     /// Dead letters that wait to be sent.
     pub const DEAD_LETTERS_MAX: usize = 16;
     /// Wait for one acknowledgement before the same bytes are sent again.
@@ -150,6 +154,20 @@ pub mod node {
     pub const INTERFACES_MAX: usize = 64;
     /// Components whose temperature is read.
     pub const COMPONENTS_MAX: usize = 64;
+    /// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
+    /// anew once more of it is outdated than not.
+    pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
+    /// Drafts in a spool, and sealed messages; twice what an outbox holds by default.
+    pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
+    /// Incarnations in a spool of which something is still held; older ones are forgotten.
+    pub const SPOOL_RUNS_MAX: usize = 64;
+    /// Outdated bytes in a spool's file that are not worth writing it anew.
+    pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
+    /// Age of what a starting node finds in its spool above which it is given up, counted: the
+    /// streams forget at the same age.
+    pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+    /// Pause after a write to the spool failed, before all of it is written anew.
+    pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
 }
 
 /// What the connection to the broker may hold.
@@ -262,6 +280,18 @@ pub mod aggregator {
     pub const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_secs(5);
     /// Bytes of the store that may be cached in memory.
     pub const STORE_CACHE_BYTES: usize = 8 * 1024 * 1024;
+    /// Evaluations of one span that is caught up with after a restart; a longer span is judged
+    /// in longer steps.
+    pub const CATCH_UP_STEPS_MAX: u32 = 600;
+    /// Messages pending in a lane at which a backlog begins; it ends when none is.
+    pub const BACKLOG_MESSAGES: u64 = 100;
+    /// How long samples may be missing below a node's newest message, while nothing waits to be
+    /// read, before that is an alert: longer than it takes a node to send again what was lost.
+    pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
+    /// Time between two warnings that two nodes have one name.
+    pub const NAME_CONFLICT_TOLD_EVERY: Duration = Duration::from_secs(60);
+    /// Holes of one incarnation that the ledger's page lists.
+    pub const LEDGER_HOLES_MAX: usize = 64;
     /// How far ahead of the aggregator's clock a snapshot may begin.
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
 }

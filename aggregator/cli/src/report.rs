@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::alert::{Notice, Scope};
 use plimsoll_schemas::summary::{BudgetRow, Ledger, Quantiles, Summary};
 use serde::Serialize;
 
@@ -18,6 +18,8 @@ pub struct Report {
     pub nodes: BTreeMap<String, NodeReport>,
     /// Every budget as last judged.
     pub budgets: Vec<BudgetRow>,
+    /// Changes of alerts that were told long after the fact, since no aggregator ran then.
+    pub late: Vec<Notice>,
     /// All nodes' ledgers added up.
     pub ledger: Ledger,
     /// True when every recorded sample is merged or lost for a stated reason, and the jobs' own
@@ -61,7 +63,9 @@ impl Report {
             nodes.entry(row.node.clone()).or_default().ledger = row.ledger.clone();
         }
         let accounted = ledger.is_settled() && nodes.values().all(NodeReport::agrees_with_raw);
-        Self { seconds, fleet, nodes, budgets: summary.budgets.clone(), ledger, accounted }
+        let late = summary.changes.iter().filter(|notice| notice.late_seconds >= 1.0);
+        let (late, budgets) = (late.cloned().collect(), summary.budgets.clone());
+        Self { seconds, fleet, nodes, budgets, late, ledger, accounted }
     }
 
     /// The report for people.
@@ -79,6 +83,10 @@ impl Report {
                  unaccounted {unaccounted} + unseen {unseen}; its job sent {raw}, the node \
                  itself measured the rest"
             );
+        }
+        for Notice { key, state, late_seconds, .. } in &self.late {
+            let state = state.as_str();
+            let _written = writeln!(text, "{key} {state}, told {late_seconds:.0} s late");
         }
         let verdict = if self.accounted {
             "every sample is accounted for"
@@ -119,6 +127,8 @@ mod tests {
                 ledger,
                 outbox_messages: 0,
                 outbox_messages_max: 0,
+                gap_samples: 0,
+                rerouted: 0,
                 dropped: 0,
             }],
             operations: vec![OperationRow {
@@ -134,6 +144,23 @@ mod tests {
 
     fn raw(n: u64) -> BTreeMap<String, BTreeMap<String, u64>> {
         BTreeMap::from([("a".to_owned(), BTreeMap::from([("op".to_owned(), n)]))])
+    }
+
+    #[test]
+    fn what_was_told_late_is_in_the_report_with_how_late() {
+        let notice = |late_seconds| {
+            let text = format!(
+                r#"{{"mesh":"m","rule":"r","scope":"fleet","operation":"o","from":"pending",
+                    "state":"firing","at_seconds":1.0,"late_seconds":{late_seconds},
+                    "evidence":{{"gap_samples":1}}}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let changes = vec![notice(0.0), notice(72.4)];
+        let report = Report::new(1.0, &Summary { changes, ..summary(10) }, raw(10));
+        let told: Vec<String> = report.words().lines().map(str::to_owned).collect();
+        assert_eq!(told[1..told.len() - 1], ["r (fleet, o) firing, told 72 s late"]);
+        assert_eq!(report.late.len(), 1);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! A summary as a table for a terminal: budgets with their headroom, then nodes.
+//! A summary as a table for a terminal: budgets with their headroom, nodes, and the ledger.
 
 use std::fmt::Write;
 
-use plimsoll_schemas::alert::{AlertState, Scope};
+use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::summary::{BudgetRow, OperationRow, Summary, Verdict};
+use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Summary, Verdict};
 
 /// The table's window: long enough for a quantile, short enough to see change.
 const SHOWN: Window = Window::TenSeconds;
@@ -21,28 +21,56 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
             .budgets
             .iter()
             .find(|budget| budget.operation == row.operation && budget.scope == row.scope);
-        operation_line(&mut text, row, budget, rate(summary, before, row));
+        operation_line(&mut text, row, budget, &summary.changes, rate(summary, before, row));
     }
     // Writing to a string cannot fail.
     let _written = writeln!(
         text,
-        "\n{:<14} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7}",
-        "NODE", "STATE", "OUTBOX", "DROPS", "RECORDED", "MERGED", "HELD"
+        "\n{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>7}",
+        "NODE", "STATE", "OUTBOX", "REROUTE", "DROPS", "RECORDED", "MERGED", "HELD", "GAP"
     );
     for node in &summary.nodes {
         let _written = writeln!(
             text,
-            "{:<14} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7}",
+            "{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>7}",
             node.node,
             node.presence.as_str(),
             node.outbox_messages_max,
+            node.rerouted,
             node.dropped,
             node.ledger.recorded,
             node.ledger.merged,
-            node.ledger.held.saturating_add(node.ledger.unaccounted)
+            node.ledger.held.saturating_add(node.ledger.unaccounted),
+            node.gap_samples
         );
     }
-    text
+    text + &ledger_line(summary)
+}
+
+/// The account of all nodes together, in one line.
+fn ledger_line(summary: &Summary) -> String {
+    let mut sum = Ledger::default();
+    summary.nodes.iter().for_each(|node| sum.add(&node.ledger));
+    let Ledger { recorded, merged, held, unaccounted, unseen, lost } = &sum;
+    let lost_sum: u64 = lost.values().sum();
+    let mut line = format!(
+        "\nledger: recorded {recorded} = merged {merged} + held {held} + lost {lost_sum} + \
+         unaccounted {unaccounted} + unseen {unseen}"
+    );
+    if !lost.is_empty() {
+        let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
+        let _written = write!(line, "; lost: {}", reasons.join(", "));
+    }
+    line + "\n"
+}
+
+/// How late the latest change of this alert was told, when it was late.
+fn late(changes: &[Notice], budget: &BudgetRow) -> Option<f64> {
+    let about = |notice: &&Notice| {
+        notice.key.rule.as_str() == budget.budget && notice.key.scope == budget.scope
+    };
+    let latest = changes.iter().rev().find(about)?;
+    Some(latest.late_seconds).filter(|late| *late >= 1.0)
 }
 
 /// Samples a second; `None` as long as there is nothing to compare with.
@@ -61,6 +89,7 @@ fn operation_line(
     text: &mut String,
     row: &OperationRow,
     budget: Option<&BudgetRow>,
+    changes: &[Notice],
     rate: Option<f64>,
 ) {
     let Some(shown) = row.windows.get(&SHOWN).map(|window| &window.quantiles) else { return };
@@ -68,7 +97,10 @@ fn operation_line(
         Scope::Fleet => "fleet",
         Scope::Node(node) => node.as_str(),
     };
-    let (limit, headroom, state) = budget.map_or_else(Default::default, budget_cells);
+    let (limit, headroom, mut state) = budget.map_or_else(Default::default, budget_cells);
+    if let Some(seconds) = budget.and_then(|budget| late(changes, budget)) {
+        let _written = write!(state, ", {seconds:.0} s late");
+    }
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let _written = writeln!(
         text,
@@ -84,7 +116,7 @@ fn operation_line(
     );
 }
 
-fn budget_cells(budget: &BudgetRow) -> (String, String, &'static str) {
+fn budget_cells(budget: &BudgetRow) -> (String, String, String) {
     let percent = budget.quantile * 100.0;
     let limit = format!("p{percent:.0} <= {}", milliseconds(Some(budget.limit_ns)));
     let headroom = budget.value_ns.map_or_else(
@@ -98,7 +130,7 @@ fn budget_cells(budget: &BudgetRow) -> (String, String, &'static str) {
         (_, Verdict::Breach) => "breach",
         (_, Verdict::Within) => "within",
     };
-    (limit, headroom, state)
+    (limit, headroom, state.to_owned())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are below an hour")]
@@ -112,11 +144,14 @@ fn milliseconds(ns: Option<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use plimsoll_schemas::summary::{NodeRow, Presence, Quantiles, WindowRow};
+
     use super::*;
 
-    #[test]
-    fn columns_are_named_in_the_words_of_the_project() {
-        let nothing = Summary {
+    fn summary() -> Summary {
+        Summary {
             mesh: "m".into(),
             version: "0".into(),
             at_seconds: 0.0,
@@ -126,10 +161,78 @@ mod tests {
             operations: Vec::new(),
             budgets: Vec::new(),
             changes: Vec::new(),
-        };
-        let table = table(&nothing, None);
-        let heading = table.lines().last().unwrap();
+        }
+    }
+
+    #[test]
+    fn columns_are_named_in_the_words_of_the_project() {
+        let table = table(&summary(), None);
+        let heading = table.lines().find(|line| line.starts_with("NODE")).unwrap();
         let names: Vec<&str> = heading.split_whitespace().collect();
-        assert_eq!(names, ["NODE", "STATE", "OUTBOX", "DROPS", "RECORDED", "MERGED", "HELD"]);
+        let outbox = ["OUTBOX", "REROUTE", "DROPS"];
+        let ledger = ["RECORDED", "MERGED", "HELD", "GAP"];
+        assert_eq!(names, [&["NODE", "STATE"][..], &outbox, &ledger].concat());
+    }
+
+    #[test]
+    fn the_ledger_is_one_line_that_adds_up() {
+        let lost = BTreeMap::from([("crash".to_owned(), 3), ("refused".to_owned(), 1)]);
+        let ledger = Ledger { recorded: 30, merged: 20, held: 6, lost, ..Ledger::default() };
+        let node = NodeRow {
+            node: "a".into(),
+            presence: Presence::Heard,
+            last_heard_seconds: 0.0,
+            ledger,
+            gap_samples: 5,
+            outbox_messages: 0,
+            outbox_messages_max: 1,
+            rerouted: 2,
+            dropped: 3,
+        };
+        let table = table(&Summary { nodes: vec![node], ..summary() }, None);
+        let cells: Vec<&str> = table.lines().rev().nth(2).unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["a", "heard", "1", "2", "3", "30", "20", "6", "5"]);
+        assert_eq!(
+            table.lines().last().unwrap(),
+            "ledger: recorded 30 = merged 20 + held 6 + lost 4 + unaccounted 0 + unseen 0; \
+             lost: crash 3, refused 1"
+        );
+    }
+
+    #[test]
+    fn an_alert_that_was_told_late_says_so() {
+        let notice = r#"{"mesh":"m","rule":"epoch_hook","scope":"fleet","operation":"epoch_hook",
+            "from":"pending","state":"firing","at_seconds":1.0,"late_seconds":340.2,
+            "evidence":{"gap_samples":1}}"#;
+        let budget = BudgetRow {
+            budget: "epoch_hook".into(),
+            operation: "epoch_hook".into(),
+            scope: Scope::Fleet,
+            quantile: 0.99,
+            limit_ns: 18_000_000,
+            window: SHOWN,
+            samples: 100,
+            value_ns: None,
+            lower_ns: None,
+            verdict: Verdict::Breach,
+            alert: AlertState::Firing,
+        };
+        let row = OperationRow {
+            scope: Scope::Fleet,
+            operation: "epoch_hook".into(),
+            total: Quantiles::default(),
+            windows: BTreeMap::from([(
+                SHOWN,
+                WindowRow { quantiles: Quantiles::default(), nodes: 1, nodes_expected: 1 },
+            )]),
+        };
+        let late = Summary {
+            operations: vec![row],
+            budgets: vec![budget],
+            changes: vec![serde_json::from_str(notice).unwrap()],
+            ..summary()
+        };
+        let table = table(&late, None);
+        assert!(table.lines().nth(1).unwrap().ends_with("FIRING, 340 s late"), "{table}");
     }
 }

@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -91,9 +91,13 @@ impl Alerts {
         self.entries.retain(|key, _| key.scope.node() != node.as_str());
     }
 
-    /// Lets go of all alerts of rules that are no longer among `budgets`.
+    /// Lets go of all alerts of rules that are no longer among `budgets`; the ledger's own rule
+    /// is no budget and always there.
     pub fn keep(&mut self, budgets: &[Budget]) {
-        self.entries.retain(|key, _| budgets.iter().any(|budget| budget.name == key.rule));
+        let known = |rule: &RuleName| {
+            rule.as_str() == LEDGER_GAP || budgets.iter().any(|budget| budget.name == *rule)
+        };
+        self.entries.retain(|key, _| known(&key.rule));
     }
 }
 
@@ -126,7 +130,7 @@ mod tests {
     use AlertState::{Firing, Inactive, Pending, Resolved};
     use Verdict::{Breach, Insufficient, Within};
     use plimsoll_schemas::alert::Scope;
-    use plimsoll_schemas::ids::{Operation, RuleName};
+    use plimsoll_schemas::ids::Operation;
     use proptest::prelude::*;
 
     use super::*;

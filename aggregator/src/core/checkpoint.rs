@@ -25,7 +25,9 @@ use thiserror::Error;
 use super::alert::Alerts;
 use super::node::{Node, Operations};
 use super::notices::{NoticeCounts, Notices};
-use super::{Core, Counts, Progress};
+use super::past::Past;
+use super::progress::Progress;
+use super::{Core, Counts};
 
 /// Version of the records; another one is not read.
 const VERSION: u16 = 1;
@@ -72,6 +74,7 @@ impl Unsaved {
 #[derive(Clone, Debug)]
 pub struct Changes {
     everything: bool,
+    behind: bool,
     nodes: Vec<(NodeName, Option<Arc<Node>>)>,
     fleet: Arc<Operations>,
     rest: Rest,
@@ -82,6 +85,9 @@ pub struct Changes {
 struct Rest {
     mesh: MeshName,
     at: Wall,
+    /// Up to when budgets had been judged; earlier than `at` while catching up.
+    #[serde(default)]
+    judged_at: Option<Wall>,
     lanes: BTreeMap<Lane, Position>,
     alerts: Alerts,
     changes: Vec<Notice>,
@@ -168,6 +174,16 @@ impl Changes {
         self.rest.at
     }
 
+    /// Whether unread messages may have waited in a stream when they were taken.
+    pub(super) fn behind(&self) -> bool {
+        self.behind
+    }
+
+    /// The nodes that have changed; `None` for one that is gone.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (&NodeName, Option<&Node>)> {
+        self.nodes.iter().map(|(name, node)| (name, node.as_deref()))
+    }
+
     /// The records to write. Takes a while for many nodes: not for the driver's thread.
     #[must_use]
     pub fn into_records(self) -> Records {
@@ -244,13 +260,15 @@ impl Core {
         core.nodes = nodes;
         core.fleet = Arc::new(fleet);
         for (lane, Position { read, stream_id }) in rest.lanes {
-            core.lanes.insert(lane, Progress { read, stream_id, ..Progress::default() });
+            core.lanes.insert(lane, Progress::restored(read, stream_id));
         }
         core.alerts = rest.alerts;
         core.alerts.keep(&core.budgets);
         core.changes = rest.changes;
         core.notices = rest.notices;
         core.counts = rest.counts;
+        core.judged_at = rest.judged_at;
+        core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         let (nodes, notices) = (BTreeSet::new(), core.notices.counts());
         core.unsaved = Unsaved { everything: false, nodes, rest: false, notices };
         core
@@ -285,11 +303,13 @@ impl Core {
         };
         Some(Changes {
             everything: unsaved.everything,
+            behind: self.is_behind(),
             nodes: names.into_iter().map(shared).collect(),
             fleet: Arc::clone(&self.fleet),
             rest: Rest {
                 mesh: self.mesh.clone(),
                 at: now,
+                judged_at: self.judged_at,
                 lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
                 alerts: self.alerts.clone(),
                 changes: self.changes.clone(),
@@ -336,4 +356,4 @@ fn unpack<T: DeserializeOwned>(record: &str, bytes: &[u8]) -> Result<T, Unusable
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,13 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::limits::aggregator::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
+use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::summary::Ledger;
-use plimsoll_schemas::wire::{Header, Totals};
+use plimsoll_schemas::wire::Header;
+use plimsoll_schemas::wire::confirmation::Confirmed;
 use serde::{Deserialize, Serialize};
 
-use super::seqs::Seqs;
+use super::run::Run;
 
 /// What to do with a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,15 @@ pub enum Decision {
     Forgotten,
 }
 
+/// Samples that are missing below the newest message of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// How many.
+    pub samples: u64,
+    /// Where the oldest one begins: an incarnation, and its first number that is missing.
+    pub hole: (Incarnation, u64),
+}
+
 /// The account of one node over all its incarnations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
@@ -36,65 +47,16 @@ pub struct Account {
     /// Sum of the incarnations that are no longer told apart.
     past: Ledger,
     past_incarnations: BTreeSet<Incarnation>,
+    /// Messages that had been merged before.
+    #[serde(default)]
+    duplicates: u64,
+    /// Messages that two nodes of one name must have sent.
+    #[serde(default)]
+    conflicts: u64,
 }
 
-/// One incarnation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Run {
-    order: u64,
-    seqs: Seqs,
-    newest: Seq,
-    totals: Totals,
-    oldest: Seq,
-    /// Samples recorded, and not lost, before the oldest snapshot heard.
-    unseen: u64,
-    merged: u64,
-    said_farewell: bool,
-}
-
-impl Run {
-    fn new(order: u64) -> Self {
-        Self {
-            order,
-            seqs: Seqs::default(),
-            newest: Seq(0),
-            totals: Totals::default(),
-            oldest: Seq(u64::MAX),
-            unseen: 0,
-            merged: 0,
-            said_farewell: false,
-        }
-    }
-
-    fn book(&mut self, header: &Header, samples: u64) {
-        self.merged = self.merged.saturating_add(samples);
-        self.said_farewell |= header.last;
-        if header.seq > self.newest {
-            self.newest = header.seq;
-            self.totals = header.totals.clone();
-        }
-        if header.seq < self.oldest {
-            self.oldest = header.seq;
-            let gone = samples.saturating_add(header.totals.lost_sum());
-            self.unseen = header.totals.recorded.saturating_sub(gone);
-        }
-    }
-
-    fn ledger(&self, ended: bool) -> Ledger {
-        let known = [self.merged, self.totals.lost_sum(), self.unseen];
-        let known = known.into_iter().fold(0, u64::saturating_add);
-        let missing = self.totals.recorded.saturating_sub(known);
-        let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
-        Ledger {
-            recorded: self.totals.recorded,
-            merged: self.merged,
-            held: if ended { 0 } else { missing },
-            unaccounted: if ended { missing } else { 0 },
-            unseen: self.unseen,
-            lost: lost.collect(),
-        }
-    }
-}
+/// Messages of a run about a time after a later one had begun that mean nothing yet.
+const OVERLAPS_BORNE: u64 = 3;
 
 impl Account {
     /// Decides about a snapshot that carries `samples`, and books it when it is new.
@@ -108,12 +70,46 @@ impl Account {
             Run::new(*begun)
         });
         if !run.seqs.insert(header.seq.0) {
+            run.duplicates += 1;
+            self.duplicates += 1;
             return Decision::Duplicate;
         }
         run.book(header, samples);
         let order = run.order;
+        if header.heir.is_some() {
+            self.put_heirs_last(header.incarnation);
+        }
+        self.notice_overlap(header);
         self.fold_the_oldest();
         Decision::Merge(order)
+    }
+
+    /// An heir is later than the run it speaks for, whichever was heard first.
+    fn put_heirs_last(&mut self, mut incarnation: Incarnation) {
+        // As many steps as there are runs: forged heirs may form a ring.
+        for _ in 0..self.runs.len() {
+            let Some(run) = self.runs.get(&incarnation) else { return };
+            let (order, Some(heir)) = (run.order, run.heir) else { return };
+            let Some(later) = self.runs.get_mut(&heir).filter(|heir| heir.order < order) else {
+                return;
+            };
+            self.begun += 1;
+            later.order = self.begun;
+            incarnation = heir;
+        }
+    }
+
+    /// Two nodes of one name look like a run that goes on although a later one has begun. What
+    /// an heir sends of a crashed run looks like it too, save that it is about earlier times.
+    fn notice_overlap(&mut self, header: &Header) {
+        let newest = self.newest().map(|run| (run.order, run.began));
+        let Some((order, Some(began))) = newest else { return };
+        let Some(run) = self.runs.get_mut(&header.incarnation) else { return };
+        if run.order < order && run.heir.is_none() && header.start > began {
+            run.overlaps = run.overlaps.saturating_add(1);
+            // The first few may be of a crash with a clock set back a little.
+            self.conflicts += u64::from(run.overlaps > OVERLAPS_BORNE);
+        }
     }
 
     fn fold_the_oldest(&mut self) {
@@ -131,8 +127,9 @@ impl Account {
         }
     }
 
+    /// The latest run that nobody has spoken the last word for.
     fn newest(&self) -> Option<&Run> {
-        self.runs.values().max_by_key(|run| run.order)
+        self.runs.values().filter(|run| run.heir.is_none()).max_by_key(|run| run.order)
     }
 
     /// True when the newest incarnation has said farewell.
@@ -147,136 +144,65 @@ impl Account {
         self.runs.values().map(|run| run.seqs.holes()).fold(0, u64::saturating_add)
     }
 
+    /// Messages that had been merged before.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// What is missing between messages that have come. What a node recorded before the first
+    /// one heard is unseen, and what its last one left open is held: neither is a gap.
+    #[must_use]
+    pub fn gap(&self) -> Option<Gap> {
+        let mut gap: Option<Gap> = None;
+        for (incarnation, run) in self.runs.iter().filter(|(_, run)| run.missing() > 0) {
+            let Some((first, _)) = run.seqs.gaps().next() else { continue };
+            let samples = gap.map_or(0, |gap| gap.samples).saturating_add(run.missing());
+            let hole = gap.map_or((*incarnation, first), |gap| gap.hole);
+            gap = Some(Gap { samples, hole });
+        }
+        gap
+    }
+
+    /// Messages of a run that went on although a later one had begun.
+    #[must_use]
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts
+    }
+
     /// The account. An incarnation has ended when it said farewell or a newer one has begun.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();
-        for run in self.runs.values() {
-            ledger.add(&run.ledger(run.said_farewell || run.order != self.begun));
+        for (_, run, ended) in self.runs() {
+            ledger.add(&run.ledger(ended));
         }
         ledger
+    }
+
+    /// All incarnations told apart, and whether each has ended; in order of their names.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
+        let newest = self.newest().map(|run| run.order);
+        self.runs.iter().map(move |(incarnation, run)| {
+            (*incarnation, run, run.said_farewell || Some(run.order) != newest)
+        })
+    }
+
+    /// The sum of the incarnations that are no longer told apart.
+    #[must_use]
+    pub(super) fn past(&self) -> &Ledger {
+        &self.past
+    }
+
+    /// What the node may be told of its latest incarnations, the latest first.
+    #[must_use]
+    pub fn confirmed(&self) -> Vec<Confirmed> {
+        let mut runs: Vec<_> = self.runs.iter().collect();
+        runs.sort_unstable_by_key(|(_, run)| std::cmp::Reverse(run.order));
+        let latest = runs.into_iter().take(CONFIRMED_RUNS_MAX);
+        latest.map(|(incarnation, run)| run.confirmed(*incarnation)).collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_schemas::ids::{LossReason, NodeName};
-    use plimsoll_schemas::time::Wall;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn header(incarnation: u64, seq: u64, recorded: u64, lost: u64) -> Header {
-        let reason = LossReason::new("outbox_full").unwrap();
-        Header {
-            node: NodeName::new("n").unwrap(),
-            incarnation: Incarnation(incarnation),
-            seq: Seq(seq),
-            start: Wall(0),
-            length_ns: 1,
-            totals: Totals { recorded, lost: BTreeMap::from([(reason, lost)]) },
-            last: false,
-            heir: None,
-        }
-    }
-
-    #[test]
-    fn a_repeated_snapshot_is_merged_once() {
-        let mut account = Account::default();
-        assert_eq!(account.book(&header(1, 1, 10, 0), 10), Decision::Merge(1));
-        assert_eq!(account.book(&header(1, 1, 10, 0), 10), Decision::Duplicate);
-        assert_eq!(account.ledger().merged, 10);
-    }
-
-    #[test]
-    fn a_gap_is_known_in_samples_and_closes_when_it_is_filled() {
-        let mut account = Account::default();
-        account.book(&header(1, 1, 10, 0), 10);
-        account.book(&header(1, 3, 35, 0), 5);
-        assert_eq!((account.ledger().held, account.holes()), (20, 1));
-        account.book(&header(1, 2, 30, 0), 20);
-        assert!(account.ledger().is_settled());
-        assert_eq!((account.ledger().merged, account.holes()), (35, 0));
-    }
-
-    #[test]
-    fn what_a_node_gave_up_is_lost_by_name_and_not_held() {
-        let mut account = Account::default();
-        account.book(&header(1, 1, 30, 20), 10);
-        let ledger = account.ledger();
-        assert_eq!(ledger.lost, BTreeMap::from([("outbox_full".to_owned(), 20)]));
-        assert!(ledger.is_settled());
-    }
-
-    #[test]
-    fn what_an_ended_incarnation_still_owes_is_unaccounted() {
-        let mut account = Account::default();
-        account.book(&header(1, 1, 10, 0), 10);
-        account.book(&header(1, 3, 40, 0), 10);
-        assert_eq!(account.ledger().held, 20);
-        account.book(&header(2, 1, 5, 0), 5);
-        let ledger = account.ledger();
-        assert_eq!((ledger.held, ledger.unaccounted), (0, 20));
-        account.book(&header(1, 2, 30, 0), 20);
-        assert!(account.ledger().is_settled(), "late is not lost");
-    }
-
-    #[test]
-    fn what_was_recorded_before_the_oldest_snapshot_heard_is_unseen_until_it_comes() {
-        let mut account = Account::default();
-        account.book(&header(1, 5, 100, 10), 20);
-        let ledger = account.ledger();
-        assert_eq!((ledger.unseen, ledger.held), (70, 0));
-        account.book(&header(1, 4, 80, 10), 30);
-        let ledger = account.ledger();
-        assert_eq!((ledger.unseen, ledger.held, ledger.merged), (40, 0, 50));
-    }
-
-    #[test]
-    fn a_clock_set_back_does_not_make_the_new_incarnation_the_old_one() {
-        let mut account = Account::default();
-        let farewell = Header { last: true, ..header(9, 1, 10, 0) };
-        account.book(&farewell, 10);
-        assert!(account.has_left());
-        assert_eq!(account.book(&header(3, 1, 5, 0), 5), Decision::Merge(2));
-        assert!(!account.has_left());
-    }
-
-    #[test]
-    fn incarnations_are_bounded_and_their_sums_remain() {
-        let mut account = Account::default();
-        for incarnation in 1..=INCARNATIONS_MAX as u64 + 5 {
-            account.book(&header(incarnation, 1, 10, 0), 10);
-        }
-        assert_eq!(account.runs.len(), INCARNATIONS_MAX);
-        assert_eq!(account.ledger().recorded, 10 * (INCARNATIONS_MAX as u64 + 5));
-        assert_eq!(account.book(&header(5, 1, 10, 0), 10), Decision::Forgotten);
-        assert!(account.ledger().is_settled());
-    }
-
-    proptest! {
-        /// Invariants 1, 2 and 3: whatever arrives, in any order and any number of times, the
-        /// account balances and ends where the node's own totals are.
-        #[test]
-        fn any_order_with_repetitions_gives_the_same_account(
-            samples in prop::collection::vec(0..50_u64, 1..40),
-            order in prop::collection::vec(any::<prop::sample::Index>(), 0..120),
-        ) {
-            let mut running = 0;
-            let headers: Vec<(Header, u64)> = samples.iter().zip(1..).map(|(n, seq)| {
-                running += n;
-                (header(1, seq, running, 0), *n)
-            }).collect();
-            let mut account = Account::default();
-            for index in &order {
-                let (header, n) = index.get(&headers);
-                account.book(header, *n);
-                let ledger = account.ledger();
-                prop_assert_eq!(ledger.recorded, ledger.merged + ledger.held + ledger.unseen);
-            }
-            headers.iter().for_each(|(header, n)| { account.book(header, *n); });
-            let ledger = account.ledger();
-            prop_assert_eq!((ledger.merged, ledger.is_settled()), (running, true));
-        }
-    }
-}
+mod tests;

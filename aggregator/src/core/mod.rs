@@ -7,11 +7,19 @@
 
 pub mod alert;
 pub mod checkpoint;
+pub mod confirm;
+mod conflicts;
+mod evaluate;
+mod gaps;
 pub mod judge;
 pub mod ledger;
 pub mod node;
 pub mod notices;
+mod past;
+pub mod progress;
+mod run;
 pub mod seqs;
+pub mod statement;
 pub mod view;
 pub mod window;
 
@@ -20,23 +28,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, Evidence, Notice, Scope};
+use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation, Series};
-use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODES_MAX};
+use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
-use plimsoll_schemas::summary::Verdict;
-use plimsoll_schemas::time::{Mono, Now, Wall, seconds};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{self, Body, Header, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use alert::{Alerts, Patience};
+use alert::Alerts;
 use checkpoint::Unsaved;
-use judge::{Judgement, judge};
+use conflicts::Conflicts;
+use gaps::Watched;
 use ledger::Decision;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
-use window::{Timeliness, Windows, place};
+use past::Past;
+use progress::{Progress, Recoveries};
+use window::{Timeliness, Times, place};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
 pub type Word = Cow<'static, str>;
@@ -69,6 +79,8 @@ pub struct Delivered<'a> {
     pub stream_seq: u64,
     /// Messages behind it.
     pub pending: u64,
+    /// When the broker stored it; `None` without a stream.
+    pub at: Option<Wall>,
     /// The subject it was published under.
     pub subject: &'a str,
     /// Its bytes.
@@ -86,17 +98,6 @@ pub struct Unreadable {
     pub count: u64,
 }
 
-/// How far one lane has been read.
-#[derive(Clone, Debug, Default)]
-struct Progress {
-    /// The stream that the numbers are about; `None` while there has been none.
-    stream_id: Option<String>,
-    /// The stream's last message when reading began; `None` before that.
-    goal: Option<u64>,
-    read: u64,
-    pending: u64,
-}
-
 /// An aggregator's whole state.
 pub struct Core {
     mesh: MeshName,
@@ -112,6 +113,13 @@ pub struct Core {
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
     evaluates_at: Mono,
+    /// When budgets were last judged.
+    judged_at: Option<Wall>,
+    /// What is missing from nodes' accounts, and for how long.
+    gaps: BTreeMap<NodeName, Watched>,
+    conflicts: Conflicts,
+    /// What is being caught up with after a restart.
+    past: Option<Past>,
     unsaved: Unsaved,
 }
 
@@ -131,6 +139,10 @@ impl Core {
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
             evaluates_at: now.mono.plus(EVALUATE_EVERY),
+            judged_at: None,
+            gaps: BTreeMap::new(),
+            conflicts: Conflicts::default(),
+            past: None,
             unsaved: Unsaved::default(),
             budgets,
         }
@@ -152,7 +164,7 @@ impl Core {
 
     /// The lane's stream was made anew: positions begin again, merged samples stay merged.
     pub fn on_reset(&mut self, lane: Lane, last_seq: u64) {
-        self.lanes.insert(lane, Progress { goal: Some(last_seq), ..Progress::default() });
+        self.lanes.entry(lane).or_default().reset(last_seq);
         self.unsaved.touch();
         self.update_readiness();
     }
@@ -162,11 +174,15 @@ impl Core {
     /// # Errors
     /// When it cannot be read; it has been counted.
     pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), Unreadable> {
+        if self.ready {
+            self.end_past(now);
+        }
+        self.on_stored_at(now, message.lane, message.at);
         let progress = self.lanes.entry(message.lane).or_default();
-        progress.read = progress.read.max(message.stream_seq);
-        progress.pending = message.pending;
+        progress.on_read(now.mono, message.stream_seq, message.pending);
         self.unsaved.touch();
-        let read = read(message).map(|snapshot| self.on_snapshot(now, snapshot));
+        let moment = self.moment(now.wall, message.at);
+        let read = read(message).map(|snapshot| self.on_snapshot(moment, snapshot));
         self.update_readiness();
         read.map_err(|unreadable| {
             let count = self.counts.undecodable.entry(unreadable.reason.into()).or_default();
@@ -176,27 +192,44 @@ impl Core {
     }
 
     fn update_readiness(&mut self) {
-        let caught_up = |lane: &Progress| lane.goal.is_some_and(|goal| lane.read >= goal);
-        self.ready = self.ready || self.lanes.values().all(caught_up);
+        self.ready = self.ready || self.lanes.values().all(Progress::has_read_the_past);
     }
 
-    fn on_snapshot(&mut self, now: Now, Snapshot { header, body }: Snapshot) {
+    /// The moments from which a message is looked at.
+    fn moment(&self, now: Wall, at: Option<Wall>) -> Moment {
+        let stored = at.map_or(now, |at| at.min(now));
+        match &self.past {
+            Some(past) => Moment { shown: past.judged(), now: stored, heard: Some(stored) },
+            None if self.ready => Moment { shown: now, now, heard: Some(now) },
+            // While the past is read again, a node was heard when it spoke, not now.
+            None => Moment { shown: now, now, heard: at.and(Some(stored)) },
+        }
+    }
+
+    fn on_snapshot(&mut self, moment: Moment, Snapshot { header, body }: Snapshot) {
         // An interval's samples count from the moment at which all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
-        let (taken, timeliness) = place(now.wall, ended);
-        // While the past is read again, a node was heard when it spoke, not now.
-        let heard = if self.ready { now.wall } else { taken };
+        let (taken, timeliness) = place(moment.now, ended);
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             return self.count_over_cap("node", 1);
         };
         let node = Arc::make_mut(node);
-        let order = match node.account.book(&header, body.samples()) {
+        let conflicts = node.account.conflicts();
+        let decision = node.account.book(&header, body.samples());
+        if node.account.conflicts() > conflicts {
+            self.conflicts.notice(&header.node);
+        }
+        let order = match decision {
             Decision::Merge(order) => order,
-            Decision::Duplicate => return self.counts.duplicates += 1,
+            Decision::Duplicate => {
+                // Who sends again has not heard that it need not.
+                self.unsaved.touch_node(&header.node);
+                return self.counts.duplicates += 1;
+            }
             Decision::Forgotten => return self.counts.forgotten += 1,
         };
         self.unsaved.touch_node(&header.node);
-        node.last_heard = node.last_heard.max(heard);
+        node.last_heard = node.last_heard.max(moment.heard.unwrap_or(taken));
         *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
         match timeliness {
             Timeliness::InTime => {}
@@ -207,18 +240,23 @@ impl Core {
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
         match body {
-            Body::Latency(latency) => self.on_latency((now.wall, taken), &header, &latency),
+            Body::Latency(latency) => {
+                let times = Times { shown: moment.shown, now: moment.now, taken };
+                self.on_latency(times, &header, &latency);
+            }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((order, header.seq), hardware);
                 self.count_over_cap("unknown_sensor", unknown);
             }
+            // What an heir says of a crashed run is no news of the way to the broker.
+            Body::Bus(_) if header.heir.is_some() => {}
             Body::Bus(bus) => {
                 node.bus.offer((order, header.seq), bus);
             }
         }
     }
 
-    fn on_latency(&mut self, times: (Wall, Wall), header: &Header, latency: &Latency) {
+    fn on_latency(&mut self, times: Times, header: &Header, latency: &Latency) {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
         let numbers = node.take_numbers(&latency.counters, &latency.gauges);
@@ -239,88 +277,6 @@ impl Core {
         }
     }
 
-    /// Lets time pass: once a second windows move on and every budget is judged.
-    pub fn on_deadline(&mut self, now: Now) {
-        if now.mono < self.evaluates_at {
-            return;
-        }
-        self.evaluates_at = now.mono.plus(EVALUATE_EVERY);
-        // The past is read as it was: a node long gone may still have messages to come.
-        if self.ready {
-            self.expire(now.wall);
-            self.evaluate(now);
-        }
-    }
-
-    /// When [`Self::on_deadline`] next has something to do.
-    #[must_use]
-    pub fn next_deadline(&self) -> Mono {
-        self.evaluates_at
-    }
-
-    fn expire(&mut self, now: Wall) {
-        let gone: Vec<NodeName> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| node.may_be_forgotten(now))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in gone {
-            self.nodes.remove(&name);
-            self.alerts.forget(&name);
-            self.unsaved.touch_node(&name);
-        }
-        Arc::make_mut(&mut self.fleet).expire(now);
-        self.nodes.values_mut().for_each(|node| Arc::make_mut(node).operations.expire(now));
-    }
-
-    fn evaluate(&mut self, now: Now) {
-        for (budget, scope, judgement) in self.judgements(now.wall) {
-            let key =
-                AlertKey { rule: budget.name.clone(), scope, operation: budget.operation.clone() };
-            let patience =
-                Patience { fire_after: budget.fire_after, clear_after: budget.clear_after };
-            let moved = self.alerts.on_verdict(now.wall, &key, judgement.verdict, patience);
-            if judgement.verdict != Verdict::Insufficient {
-                self.unsaved.touch();
-            }
-            let Some(change) = moved else { continue };
-            let notice = Notice {
-                mesh: self.mesh.clone(),
-                key,
-                from: change.from,
-                state: change.to,
-                at_seconds: seconds(now.wall.0),
-                evidence: evidence(&budget, &judgement),
-            };
-            if self.changes.len() >= ALERT_HISTORY_MAX {
-                self.changes.remove(0);
-            }
-            self.changes.push(notice.clone());
-            self.notices.push(notice);
-        }
-    }
-
-    /// Every budget in every scope that has ever had a sample of its operation.
-    fn judgements(&self, now: Wall) -> Vec<(Budget, Scope, Judgement)> {
-        let mut judged = Vec::new();
-        for budget in &self.budgets {
-            let mut weigh = |scope: Scope, windows: &Windows| {
-                let judgement = judge(budget, &windows.merged(now, budget.window));
-                judged.push((budget.clone(), scope, judgement));
-            };
-            if let Some(windows) = self.fleet.get(&budget.operation) {
-                weigh(Scope::Fleet, windows);
-            }
-            for (name, node) in &self.nodes {
-                if let Some(windows) = node.operations.get(&budget.operation) {
-                    weigh(Scope::Node(name.clone()), windows);
-                }
-            }
-        }
-        judged
-    }
-
     /// Notices on their way to the bus.
     pub fn notices(&mut self) -> &mut Notices {
         &mut self.notices
@@ -330,6 +286,12 @@ impl Core {
     #[must_use]
     pub fn pending(&self) -> Vec<(Lane, u64)> {
         self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect()
+    }
+
+    /// How long backlogs lasted, by lane.
+    #[must_use]
+    pub fn recoveries(&self) -> Vec<(Lane, Recoveries)> {
+        self.lanes.iter().map(|(lane, progress)| (*lane, progress.recoveries())).collect()
     }
 
     /// True once everything that the stream held at the start has been read.
@@ -349,15 +311,15 @@ fn read(message: Delivered<'_>) -> Result<Snapshot, Unreadable> {
         .map_err(|error| refuse(error.reason(), error.to_string()))
 }
 
-fn evidence(budget: &Budget, judgement: &Judgement) -> Evidence {
-    Evidence {
-        quantile: budget.quantile,
-        value_seconds: seconds(judgement.value.map_or(0, |value| value.value_ns)),
-        lower_seconds: seconds(judgement.lower_ns.unwrap_or(0)),
-        limit_seconds: seconds(budget.limit_ns),
-        window: budget.window,
-        samples: judgement.samples,
-    }
+/// From where a message is looked at.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// Windows that end then, or later, are still to be judged.
+    shown: Wall,
+    /// When it arrived.
+    now: Wall,
+    /// When the node was thereby heard; `None` for when it spoke.
+    heard: Option<Wall>,
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use plimsoll_schemas::wire::{Bus, Hardware};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Account;
-use super::window::Windows;
+use super::window::{Times, Windows};
 
 /// The operation that takes what the bound leaves no room for.
 pub const OVERFLOW: &str = "other";
@@ -71,17 +71,16 @@ impl Operations {
         &mut self,
         operation: &Operation,
         judged: bool,
-        times: (Wall, Wall),
+        times: Times,
         samples: &Histogram,
     ) -> u64 {
         let room = judged || self.0.len() < OPERATIONS_MAX || self.0.contains_key(operation);
-        let (now, taken) = times;
         if room {
-            self.0.entry(operation.clone()).or_default().add(now, taken, samples);
+            self.0.entry(operation.clone()).or_default().add(times, samples);
             return 0;
         }
         let other = Operation::new(OVERFLOW).expect("a constant name of plain letters");
-        self.0.entry(other).or_default().add(now, taken, samples);
+        self.0.entry(other).or_default().add(times, samples);
         samples.count()
     }
 
@@ -211,7 +210,7 @@ mod tests {
         let mut operations = Operations::default();
         let mut one = Histogram::default();
         one.record(5);
-        let times = (Wall(9), Wall(9));
+        let times = Times { shown: Wall(9), now: Wall(9), taken: Wall(9) };
         let mut folded = 0;
         for number in 0..OPERATIONS_MAX + 7 {
             let name = Operation::new(format!("o{number}")).unwrap();

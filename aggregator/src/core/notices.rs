@@ -91,8 +91,7 @@ impl Notices {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Scope};
-    use plimsoll_schemas::budget::Window;
+    use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, GapEvidence, Scope};
     use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
 
     use super::*;
@@ -108,14 +107,8 @@ mod tests {
             from: AlertState::Pending,
             state: AlertState::Firing,
             at_seconds,
-            evidence: Evidence {
-                quantile: 0.99,
-                value_seconds: 0.03,
-                lower_seconds: 0.02,
-                limit_seconds: 0.018,
-                window: Window::TenSeconds,
-                samples: 200,
-            },
+            late_seconds: 0.0,
+            evidence: Evidence::Gap(GapEvidence { gap_samples: 7 }),
         }
     }
 

@@ -44,6 +44,26 @@ impl Seqs {
         }
     }
 
+    /// All spans, first to last number, ascending.
+    pub fn spans(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.spans.iter().map(|(first, last)| (*first, *last))
+    }
+
+    /// The latest spans, at most `max`, ascending.
+    #[must_use]
+    pub fn latest(&self, max: usize) -> Vec<(u64, u64)> {
+        let mut latest: Vec<_> = self.spans().rev().take(max).collect();
+        latest.reverse();
+        latest
+    }
+
+    /// The numbers missing between two spans, first to last of each hole, ascending. What lies
+    /// before the first span may never have been meant for us and is no hole.
+    pub fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let later = self.spans().skip(1);
+        self.spans().zip(later).map(|((_, last), (next, _))| (last + 1, next - 1))
+    }
+
     /// Numbers missing below the highest one.
     #[must_use]
     pub fn holes(&self) -> u64 {
@@ -91,6 +111,9 @@ mod tests {
             }
             let highest = model.last().copied().unwrap_or(0);
             prop_assert_eq!(seqs.holes(), highest - model.len() as u64);
+            let inner: u64 = seqs.gaps().map(|(first, last)| last - first + 1).sum();
+            let below_the_first = model.first().map_or(0, |first| first - 1);
+            prop_assert_eq!(inner + below_the_first, seqs.holes());
         }
     }
 

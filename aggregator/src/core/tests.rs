@@ -1,10 +1,12 @@
 //! The core as its driver uses it: messages in any order, hostile ones among them, alerts out.
 
+mod strange;
+
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::codec::Encoder;
-use plimsoll_schemas::ids::{Incarnation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, LossReason, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Totals};
 use proptest::prelude::*;
@@ -33,13 +35,24 @@ pub(crate) fn core() -> Core {
 /// A node as the aggregator sees it: one latency message of `n` samples for each call.
 pub(crate) struct Speaker {
     node: &'static str,
+    incarnation: u64,
     seq: u64,
     recorded: u64,
+    lost: u64,
 }
 
 impl Speaker {
     pub(crate) fn new(node: &'static str) -> Self {
-        Self { node, seq: 0, recorded: 0 }
+        Self { node, incarnation: 1, seq: 0, recorded: 0, lost: 0 }
+    }
+
+    pub(crate) fn of(self, incarnation: u64) -> Self {
+        Self { incarnation, ..self }
+    }
+
+    /// Gives up samples that were recorded.
+    pub(crate) fn lose(&mut self, n: u64) {
+        self.lost += n;
     }
 
     pub(crate) fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
@@ -75,18 +88,33 @@ impl Speaker {
         self.message(now, Body::Bus(Bus::default()), true)
     }
 
+    /// The last word for this run, by the one that comes after it.
+    pub(crate) fn testament(&mut self, now: Now, heir: u64) -> (String, Vec<u8>) {
+        let header = Header { heir: Some(Incarnation(heir)), ..self.header(now, true) };
+        self.encode(header, Body::Bus(Bus::default()))
+    }
+
     pub(crate) fn message(&mut self, now: Now, body: Body, last: bool) -> (String, Vec<u8>) {
+        let header = self.header(now, last);
+        self.encode(header, body)
+    }
+
+    fn header(&mut self, now: Now, last: bool) -> Header {
         self.seq += 1;
-        let header = Header {
+        let lost = (self.lost > 0).then(|| (LossReason::new("released").unwrap(), self.lost));
+        Header {
             node: NodeName::new(self.node).unwrap(),
-            incarnation: Incarnation(1),
+            incarnation: Incarnation(self.incarnation),
             seq: Seq(self.seq),
             start: now.wall,
             length_ns: 1_000_000_000,
-            totals: Totals { recorded: self.recorded, lost: BTreeMap::new() },
+            totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
             last,
             heir: None,
-        };
+        }
+    }
+
+    fn encode(&self, header: Header, body: Body) -> (String, Vec<u8>) {
         let subject = format!("plimsoll.v1.m.normal.{}.{}", self.node, body.kind().as_str());
         (subject, wire::encode(&Snapshot { header, body }, &mut Encoder::default()))
     }
@@ -95,8 +123,8 @@ impl Speaker {
 pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
     let lane = Lane::Normal;
     // What cannot be read has been counted, which the tests look at.
-    let _read =
-        core.on_message(now, Delivered { lane, stream_seq: 1, pending: 0, subject, payload });
+    let _read = core
+        .on_message(now, Delivered { lane, stream_seq: 1, pending: 0, at: None, subject, payload });
 }
 
 fn fleet_row(core: &Core, now: Now) -> plimsoll_schemas::summary::OperationRow {
@@ -207,8 +235,14 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
         assert!(!core.is_ready());
         let (subject, payload) = node.say(then, MS, 5);
         let lane = Lane::Normal;
-        let message =
-            Delivered { lane, stream_seq, pending: 0, subject: &subject, payload: &payload };
+        let message = Delivered {
+            lane,
+            stream_seq,
+            pending: 0,
+            at: None,
+            subject: &subject,
+            payload: &payload,
+        };
         assert_eq!(core.on_message(start(), message), Ok(()));
     }
     assert!(core.is_ready());

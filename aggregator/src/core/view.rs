@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Operation, Series};
+use plimsoll_schemas::ids::{NodeName, Operation, Series};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{
     BudgetRow, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
@@ -16,8 +16,10 @@ use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::Bus;
 
 use super::checkpoint::CheckpointFigures;
+use super::confirm::ConfirmationFigures;
 use super::node::Node;
 use super::notices::NoticeCounts;
+use super::progress::Recoveries;
 use super::window::Windows;
 use super::{Core, Counts};
 
@@ -36,8 +38,12 @@ pub struct View {
     pub notices: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
+    /// How long backlogs lasted, by lane.
+    pub recoveries: Vec<(Lane, Recoveries)>,
     /// What became of checkpoints.
     pub checkpoints: CheckpointFigures,
+    /// What became of confirmations.
+    pub confirmations: ConfirmationFigures,
 }
 
 /// What Prometheus is told about one node beside its latencies.
@@ -55,6 +61,10 @@ pub struct NodeView {
     pub bus: Bus,
     /// Sequence numbers missing below the highest one heard.
     pub holes: u64,
+    /// Messages that two nodes of its name must have sent.
+    pub name_conflicts: u64,
+    /// Where the alert about gaps in its account stands.
+    pub gap_alert: AlertState,
 }
 
 impl Core {
@@ -72,22 +82,50 @@ impl Core {
                 nodes: self
                     .nodes
                     .iter()
-                    .map(|(name, node)| node_row(now, name.as_str(), node))
+                    .map(|(name, node)| self.node_row(now, name, node))
                     .collect(),
                 operations,
                 budgets: self.budget_rows(now),
                 changes: self.changes.clone(),
             },
-            nodes: self
-                .nodes
-                .iter()
-                .map(|(name, node)| node_view(now, name.as_str(), node))
-                .collect(),
+            nodes: self.nodes.iter().map(|(name, node)| self.node_view(now, name, node)).collect(),
             sums_ns,
             counts: self.counts.clone(),
             notices: self.notices.counts(),
             pending: self.pending(),
+            recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),
+            confirmations: ConfirmationFigures::default(),
+        }
+    }
+
+    fn node_row(&self, now: Wall, name: &NodeName, node: &Node) -> NodeRow {
+        NodeRow {
+            node: name.to_string(),
+            presence: node.presence(now),
+            last_heard_seconds: seconds(node.last_heard.0),
+            ledger: node.account.ledger(),
+            gap_samples: self.gap(name).0,
+            outbox_messages: node.bus.value.outbox_messages,
+            outbox_messages_max: node.bus.value.outbox_messages_max,
+            rerouted: node.bus.value.rerouted,
+            dropped: node.bus.value.dropped,
+        }
+    }
+
+    /// What a node last measured is shown only while it speaks: afterwards it is not so any
+    /// more.
+    fn node_view(&self, now: Wall, name: &NodeName, node: &Node) -> NodeView {
+        let speaks = node.presence(now) == Presence::Heard;
+        NodeView {
+            node: name.to_string(),
+            counters: node.counters.clone(),
+            gauges: if speaks { node.gauges.clone() } else { BTreeMap::new() },
+            readings: if speaks { node.readings.value.clone() } else { Vec::new() },
+            bus: node.bus.value.clone(),
+            holes: node.account.holes(),
+            name_conflicts: node.account.conflicts(),
+            gap_alert: self.gap(name).1,
         }
     }
 
@@ -139,31 +177,6 @@ impl Core {
                 }
             })
             .collect()
-    }
-}
-
-fn node_row(now: Wall, name: &str, node: &Node) -> NodeRow {
-    NodeRow {
-        node: name.to_owned(),
-        presence: node.presence(now),
-        last_heard_seconds: seconds(node.last_heard.0),
-        ledger: node.account.ledger(),
-        outbox_messages: node.bus.value.outbox_messages,
-        outbox_messages_max: node.bus.value.outbox_messages_max,
-        dropped: node.bus.value.dropped,
-    }
-}
-
-/// What a node last measured is shown only while it speaks: afterwards it is not so any more.
-fn node_view(now: Wall, name: &str, node: &Node) -> NodeView {
-    let speaks = node.presence(now) == Presence::Heard;
-    NodeView {
-        node: name.to_owned(),
-        counters: node.counters.clone(),
-        gauges: if speaks { node.gauges.clone() } else { BTreeMap::new() },
-        readings: if speaks { node.readings.value.clone() } else { Vec::new() },
-        bus: node.bus.value.clone(),
-        holes: node.account.holes(),
     }
 }
 

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::limits::aggregator::CLOCK_AHEAD_MAX;
+use plimsoll_schemas::limits::aggregator::{CATCH_UP_STEPS_MAX, CLOCK_AHEAD_MAX};
 use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
 /// Slots of one ring: a window moves on in tenths of its span.
 const SLOTS: u32 = 10;
+/// Slots of one ring while the past is caught up with, and one lane may be ahead of the other.
+const RING_SLOTS_MAX: usize = CATCH_UP_STEPS_MAX as usize + SLOTS as usize + 1;
 
 /// Everything known about one operation in one scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +43,18 @@ pub enum Timeliness {
     Ahead,
 }
 
+/// When samples were taken, and from where they are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Windows that end before this are never shown again; the present, or, while the past is
+    /// caught up with, what has been judged of it.
+    pub shown: Wall,
+    /// When the samples arrived.
+    pub now: Wall,
+    /// When they were taken, no later than `now`.
+    pub taken: Wall,
+}
+
 /// Judges a snapshot's time, and gives the time under which it is booked.
 #[must_use]
 pub fn place(now: Wall, taken: Wall) -> (Wall, Timeliness) {
@@ -59,13 +73,16 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// Adds the samples taken at `taken`; a window that they are too old for stays as it is.
-    pub fn add(&mut self, now: Wall, taken: Wall, samples: &Histogram) {
+    /// Adds samples; a window that they are too old for stays as it is.
+    pub fn add(&mut self, times: Times, samples: &Histogram) {
         self.total.merge(samples);
         for ring in &mut self.rings {
-            ring.expire(now);
-            if ring.covers(now, ring.slot(taken)) {
-                ring.slots.entry(ring.slot(taken)).or_default().merge(samples);
+            ring.expire(times.shown);
+            let slot = ring.slot(times.taken);
+            let wanted = slot + u64::from(SLOTS) >= ring.slot(times.shown);
+            let room = ring.slots.len() < RING_SLOTS_MAX || ring.slots.contains_key(&slot);
+            if wanted && slot <= ring.slot(times.now) && room {
+                ring.slots.entry(slot).or_default().merge(samples);
             }
         }
     }
@@ -139,10 +156,28 @@ mod tests {
         histogram
     }
 
+    fn times(now: Wall, taken: Wall) -> Times {
+        Times { shown: now, now, taken }
+    }
+
+    #[test]
+    fn what_arrives_ahead_of_what_is_shown_waits_for_its_time_in_bounded_room() {
+        let mut windows = Windows::default();
+        let at = |seconds: u64| Wall(START + seconds * SECOND);
+        for seconds in 0..5_000 {
+            let times = Times { shown: at(0), now: at(seconds), taken: at(seconds) };
+            windows.add(times, &one(5));
+        }
+        let count = |seconds| windows.merged(at(seconds), Window::TenSeconds).count();
+        assert_eq!((count(0), count(10), count(300)), (1, 11, 11));
+        assert!(windows.rings.iter().all(|ring| ring.slots.len() <= RING_SLOTS_MAX));
+        assert_eq!(windows.total().count(), 5_000);
+    }
+
     #[test]
     fn a_sample_leaves_each_window_in_its_time_and_the_total_never() {
         let mut windows = Windows::default();
-        windows.add(Wall(START), Wall(START), &one(5));
+        windows.add(times(Wall(START), Wall(START)), &one(5));
         for (seconds, expected) in [(0, [1, 1, 1]), (10, [1, 1, 1]), (11, [0, 1, 1])] {
             let now = Wall(START + seconds * SECOND);
             let counts = Window::ALL.map(|window| windows.merged(now, window).count());
@@ -160,7 +195,7 @@ mod tests {
     fn a_late_sample_does_not_reopen_a_window_and_still_counts() {
         let mut windows = Windows::default();
         let now = Wall(START + 100 * SECOND);
-        windows.add(now, Wall(START), &one(5));
+        windows.add(times(now, Wall(START)), &one(5));
         assert_eq!(windows.merged(now, Window::OneMinute).count(), 0);
         assert_eq!(windows.merged(now, Window::FiveMinutes).count(), 1);
         assert_eq!(windows.total().count(), 1);
@@ -189,7 +224,7 @@ mod tests {
             let pivot = usize::try_from(seed % 61).unwrap().min(samples.len());
             samples.rotate_left(pivot);
             for (second, value) in &samples {
-                windows.add(now, Wall(START + second * SECOND), &one(*value));
+                windows.add(times(now, Wall(START + second * SECOND)), &one(*value));
             }
             for window in Window::ALL {
                 let slot = nanos(window.span()) / 10;

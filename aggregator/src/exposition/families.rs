@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::alert::{AlertState, Scope};
+use plimsoll_schemas::alert::{AlertState, LEDGER, LEDGER_GAP, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::hardware::{CATALOGUE, SensorState};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Presence, Quantiles};
+use plimsoll_schemas::summary::{BudgetRow, OperationRow, Presence, Quantiles};
 use plimsoll_schemas::time::seconds;
-use plimsoll_schemas::wire::Bus;
 
 use super::FamilyType::{Counter, Gauge};
-use super::{Exposition, label_key};
+use super::accounts::{delivery, ledger, nodes};
+use super::{Exposition, float, label_key};
 use crate::core::view::View;
 
 /// All fleet metrics. Until the past has been read only the constant ones: a counter that
@@ -30,11 +30,6 @@ pub fn fleet(view: &View, budgets: &[Budget]) -> String {
         hardware(&mut exposition, view);
     }
     exposition.finish()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn float(n: u64) -> f64 {
-    n as f64
 }
 
 fn constants(exposition: &mut Exposition, view: &View, budgets: &[Budget]) {
@@ -149,94 +144,17 @@ fn judgements(exposition: &mut Exposition, view: &View) {
     bound("plimsoll_budget_value_seconds", help, |row| row.value_ns);
     let help = "Lower confidence bound of that quantile; a breach has it above the limit";
     bound("plimsoll_budget_lower_bound_seconds", help, |row| row.lower_ns);
-    let firing = rows("rule")
-        .map(|(labels, row)| (labels, f64::from(u8::from(row.alert == AlertState::Firing))));
+    let firing = rows("rule").map(|(labels, row)| (labels, row.alert));
+    let gaps = view.nodes.iter().filter(|node| node.gap_alert != AlertState::Inactive);
+    let gaps = gaps.map(|node| {
+        let scope = [("scope", "node"), ("node", node.node.as_str()), ("operation", LEDGER)];
+        let labels = [("rule", LEDGER_GAP)].into_iter().chain(scope).collect();
+        (labels, node.gap_alert)
+    });
+    let firing = firing.chain(gaps);
+    let firing =
+        firing.map(|(labels, state)| (labels, f64::from(u8::from(state == AlertState::Firing))));
     exposition.family("plimsoll_alert_firing", Gauge, "1 while the alert fires", firing);
-}
-
-fn ledger(exposition: &mut Exposition, view: &View) {
-    let mut family = |name, family_type, help, of: fn(&Ledger) -> u64| {
-        let rows = view.summary.nodes.iter();
-        let rows = rows.map(|row| (vec![("node", row.node.as_str())], float(of(&row.ledger))));
-        exposition.family(name, family_type, help, rows);
-    };
-    let help = "Samples that the node put into snapshots";
-    family("plimsoll_samples_recorded_total", Counter, help, |ledger| ledger.recorded);
-    let help = "Samples merged here";
-    family("plimsoll_samples_merged_total", Counter, help, |ledger| ledger.merged);
-    let help = "Samples in snapshots that are still to come";
-    family("plimsoll_samples_held", Gauge, help, |ledger| ledger.held);
-    let help = "Samples missing from an incarnation that has ended";
-    family("plimsoll_samples_unaccounted", Gauge, help, |ledger| ledger.unaccounted);
-    let holes =
-        view.nodes.iter().map(|node| (vec![("node", node.node.as_str())], float(node.holes)));
-    let help = "Sequence numbers missing below the highest one heard";
-    exposition.family("plimsoll_sequence_holes", Gauge, help, holes);
-    let lost = view.summary.nodes.iter().flat_map(|row| {
-        row.ledger.lost.iter().map(|(reason, n)| {
-            (vec![("node", row.node.as_str()), ("reason", reason.as_str())], float(*n))
-        })
-    });
-    let help = "Samples that the node gave up, by reason";
-    exposition.family("plimsoll_samples_lost_total", Counter, help, lost);
-}
-
-fn nodes(exposition: &mut Exposition, view: &View) {
-    let rows = || view.summary.nodes.iter().map(|row| (vec![("node", row.node.as_str())], row));
-    let silent =
-        rows().map(|(labels, row)| (labels, f64::from(u8::from(row.presence == Presence::Silent))));
-    let help = "1 while the node should speak and does not";
-    exposition.family("plimsoll_node_silent", Gauge, help, silent);
-    let heard = rows().map(|(labels, row)| (labels, row.last_heard_seconds));
-    let help = "When the node was last heard";
-    exposition.family("plimsoll_node_last_heard_timestamp_seconds", Gauge, help, heard);
-}
-
-fn delivery(exposition: &mut Exposition, view: &View) {
-    let rows = || view.nodes.iter().map(|node| (vec![("node", node.node.as_str())], &node.bus));
-    let mut gauge = |name: &str, help: &str, of: fn(&Bus) -> u64| {
-        exposition.family(name, Gauge, help, rows().map(|(labels, bus)| (labels, float(of(bus)))));
-    };
-    gauge("plimsoll_node_outbox_messages", "Messages in the node's outbox", |bus| {
-        bus.outbox_messages
-    });
-    gauge("plimsoll_node_outbox_messages_max", "The most there were in its last interval", |bus| {
-        bus.outbox_messages_max
-    });
-    gauge("plimsoll_node_outbox_bytes", "Bytes in the node's outbox", |bus| bus.outbox_bytes);
-    let outcomes = rows().flat_map(|(labels, bus)| {
-        [
-            ("attempted", bus.attempted),
-            ("published", bus.published),
-            ("rerouted", bus.rerouted),
-            ("dropped", bus.dropped),
-            ("refused", bus.refused),
-            ("retried", bus.retried),
-            ("coalesced", bus.coalesced),
-            ("rate_limited", bus.rate_limited),
-        ]
-        .map(|(outcome, n)| {
-            let mut labels = labels.clone();
-            labels.push(("outcome", outcome));
-            (labels, float(n))
-        })
-    });
-    let help = "The node's messages by what became of them";
-    exposition.family("plimsoll_publish_total", Counter, help, outcomes);
-    let breakers =
-        rows().filter_map(|(labels, bus)| Some((labels, float(bus.breaker_state?.into()))));
-    let help = "The node's breaker: 0 closed, 1 half-open, 2 open";
-    exposition.family("plimsoll_node_breaker_state", Gauge, help, breakers);
-    let trips = rows().filter_map(|(labels, bus)| Some((labels, seconds(bus.round_trip_ns?))));
-    let help = "The node's latest round trip to the broker";
-    exposition.family("plimsoll_node_round_trip_seconds", Gauge, help, trips);
-    let rejected = view.nodes.iter().flat_map(|node| {
-        node.bus.rejected.iter().map(|(reason, n)| {
-            (vec![("node", node.node.as_str()), ("reason", reason.as_str())], float(*n))
-        })
-    });
-    let help = "Lines that the node refused, by reason";
-    exposition.family("plimsoll_node_rejected_lines_total", Counter, help, rejected);
 }
 
 fn job_numbers(exposition: &mut Exposition, view: &View) {

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use super::store::{Opened, SetAside, Store, StoreError};
 use crate::core::Core;
 use crate::core::checkpoint::{Changes, Checkpoint, CheckpointFigures};
+use crate::core::confirm::Told;
 
 /// What came of one write.
 #[derive(Debug)]
@@ -28,8 +29,8 @@ pub struct Written {
     bytes: u64,
     /// How long it took.
     took: Duration,
-    /// Why it failed, if it did.
-    failure: Option<String>,
+    /// What nodes may be told now, or why it failed.
+    outcome: Result<Vec<Told>, String>,
 }
 
 /// The driver's end of the thread that writes.
@@ -39,6 +40,8 @@ pub struct Keeper {
     thread: Option<Thread>,
     under_way: bool,
     next_at: Mono,
+    /// What nodes may be told by now and have not been.
+    confirmed: Vec<Told>,
     figures: CheckpointFigures,
 }
 
@@ -64,6 +67,7 @@ impl Keeper {
             thread: None,
             under_way: false,
             next_at: Mono(0),
+            confirmed: Vec::new(),
             figures: CheckpointFigures::default(),
         };
         let Some(path) = path else {
@@ -90,9 +94,21 @@ impl Keeper {
 
     /// Begins to write what has changed, unless it is too early.
     pub fn keep(&mut self, core: &mut Core, now: (Mono, Wall)) {
-        if now.0 >= self.next_at {
-            self.keep_now(core, now.1);
+        if now.0 < self.next_at {
+            return;
         }
+        if self.figures.kept {
+            return self.keep_now(core, now.1);
+        }
+        // Memory is all there is, and what it holds is as good as stored.
+        let changes = core.take_changes(now.1);
+        self.confirmed = changes.map(|changes| changes.confirmations()).unwrap_or_default();
+        self.next_at = now.0.plus(CHECKPOINT_EVERY);
+    }
+
+    /// What nodes may be told now; each confirmation once.
+    pub fn take_confirmations(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.confirmed)
     }
 
     fn keep_now(&mut self, core: &mut Core, now: Wall) {
@@ -115,14 +131,15 @@ impl Keeper {
     /// Hears what came of a write; `None` when its thread is gone.
     pub fn on_written(&mut self, core: &mut Core, now: Mono, written: Option<Written>) {
         self.under_way = false;
-        let Some(Written { at, bytes, took, failure }) = written else {
+        let Some(Written { at, bytes, took, outcome }) = written else {
             tracing::error!("the thread that writes checkpoints is gone; none are written now");
             self.count_failure("write");
             self.thread = None;
             return;
         };
-        match failure {
-            None => {
+        match outcome {
+            Ok(confirmed) => {
+                self.confirmed = confirmed;
                 self.figures.at = Some(at);
                 self.figures.bytes = bytes;
                 self.figures.written += 1;
@@ -130,7 +147,7 @@ impl Keeper {
                 let rest = CHECKPOINT_EVERY.max(took * CHECKPOINT_REST_FACTOR);
                 self.next_at = now.plus(rest.saturating_sub(took));
             }
-            Some(error) => {
+            Err(error) => {
                 core.on_changes_lost();
                 tracing::error!(error, "checkpoint not written; the one before it still holds");
                 self.count_failure("write");
@@ -182,10 +199,14 @@ fn write_all(mut store: Store, to_write: &Receiver<Changes>, told: &mpsc::Sender
     while let Ok(changes) = to_write.recv() {
         let watch = Stopwatch::start();
         let at = changes.at();
+        let confirmations = changes.confirmations();
         let records = changes.into_records();
-        let failure = store.write(&records).err().map(|error| error.to_string());
         let bytes = records.bytes() as u64;
-        if told.blocking_send(Written { at, bytes, took: watch.elapsed(), failure }).is_err() {
+        let outcome = match store.write(&records) {
+            Ok(()) => Ok(confirmations),
+            Err(error) => Err(error.to_string()),
+        };
+        if told.blocking_send(Written { at, bytes, took: watch.elapsed(), outcome }).is_err() {
             return;
         }
     }

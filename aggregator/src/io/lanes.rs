@@ -50,9 +50,10 @@ impl Lanes {
         }
     }
 
-    /// What comes next in either lane; `None` once both are closed. Cancel safe.
-    pub async fn next(&mut self) -> Option<(Lane, CursorEvent)> {
-        let first = self.turns.first();
+    /// What comes next in either lane, of `preferred` if there is anything; `None` once both are
+    /// closed. Cancel safe.
+    pub async fn next(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
+        let first = preferred.unwrap_or_else(|| self.turns.first());
         let mut emergency = pin!(self.emergency.next());
         let mut normal = pin!(self.normal.next());
         let order = if first == Lane::Normal {

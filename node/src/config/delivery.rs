@@ -1,5 +1,6 @@
 //! What a node may be told about the way of its messages to the broker.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_schemas::limits::node as limits;
@@ -59,6 +60,24 @@ pub struct BreakerSettings {
     pub failures: u32,
     /// Seconds, from 1 to 3600, until one message tries again.
     pub open_seconds: u64,
+}
+
+/// The `[spool]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SpoolSettings {
+    /// Directory of the spool, made if need be; none by default, which keeps everything in
+    /// memory alone.
+    pub path: Option<PathBuf>,
+    /// Whether each write waits for the disk: then it survives a power cut too, else the end of
+    /// the process only. Costs one sync an interval, on a thread of its own; messages wait for it.
+    pub sync: bool,
+}
+
+impl Default for SpoolSettings {
+    fn default() -> Self {
+        Self { path: None, sync: true }
+    }
 }
 
 impl Default for OutboxSettings {

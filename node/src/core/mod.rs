@@ -7,6 +7,7 @@
 
 pub mod bounds;
 pub mod breaker;
+mod custody;
 pub mod dead_letters;
 pub mod departure;
 pub mod dogstatsd;
@@ -14,6 +15,7 @@ pub mod draft;
 pub mod entrusted;
 pub mod flight;
 pub mod interval;
+pub mod journal;
 mod labels;
 pub mod outbox;
 mod places;
@@ -33,6 +35,8 @@ use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::wire::{Bus, Totals, confirmation};
 
 use bounds::Bounds;
+use custody::Custody;
+pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use dogstatsd::Reject;
 use interval::Interval;
@@ -85,6 +89,11 @@ pub struct Core {
     outbox: Outbox,
     dead_letters: DeadLetters,
     confirmations: Confirmations,
+    custody: Custody,
+    /// Intervals closed so far.
+    intervals: u64,
+    /// Samples that came in before the open interval.
+    samples_closed: u64,
     totals: Totals,
     connections: u64,
     /// True while there is a connection on which the broker is silent.
@@ -111,6 +120,9 @@ impl Core {
             outbox: Outbox::new(incarnation, bounds.outbox),
             dead_letters: DeadLetters::default(),
             confirmations: Confirmations::default(),
+            custody: Custody::default(),
+            intervals: 0,
+            samples_closed: 0,
             totals: Totals::default(),
             connections: 0,
             stalled: false,
@@ -273,7 +285,8 @@ impl Core {
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
         let emptied = emptied.filter(|_| !self.is_confirmed());
         let outbox = self.outbox.next_deadline();
-        outbox.into_iter().chain(emptied).fold(interval, Mono::min)
+        let spool = self.custody.next_deadline();
+        outbox.into_iter().chain(emptied).chain(spool).fold(interval, Mono::min)
     }
 
     /// The next message to hand to the broker, if one may be sent now.
@@ -329,6 +342,7 @@ impl Core {
             entrusted_samples: self.outbox.entrusted().samples(),
             entrusted_bytes: self.outbox.entrusted().bytes(),
             confirmations: self.confirmations.clone(),
+            spool: self.custody.figures.clone(),
             in_flight: self.outbox.in_flight(),
             series: self.interval.len(),
             connected: self.outbox.is_connected(),

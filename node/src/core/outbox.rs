@@ -25,7 +25,7 @@ use plimsoll_schemas::wire::Bus;
 
 use super::bounds::OutboxBounds;
 use super::breaker::{Breaker, BreakerState};
-use super::draft::{Draft, DraftIds};
+use super::draft::{Draft, DraftId, DraftIds};
 use super::entrusted::Entrusted;
 use super::flight::Flight;
 use super::pressure::{Admission, Pressure};
@@ -168,6 +168,55 @@ impl Outbox {
     /// Sending must pause.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
+    }
+
+    /// Gives the run another name, before anything of it was sealed.
+    pub fn rename(&mut self, incarnation: Incarnation) {
+        self.newest_sent = BTreeMap::from([(incarnation, Seq(0))]);
+    }
+
+    /// Hears how far a former incarnation has come.
+    pub fn know(&mut self, incarnation: Incarnation, newest: Seq) {
+        self.newest_sent.insert(incarnation, newest);
+    }
+
+    /// Takes over a message of a former incarnation, which may have been sent before.
+    pub fn adopt(&mut self, now: Mono, sealed: Sealed) {
+        self.account.attempted += 1;
+        self.flight.adopt(sealed, now);
+        self.depth_max = self.depth_max.max(self.depth());
+    }
+
+    /// Takes a message that was sealed on behalf of a former incarnation.
+    pub fn seal_for(&mut self, now: Mono, sealed: Sealed) {
+        self.account.attempted += 1;
+        self.flight.seal(sealed, now, self.spooled);
+    }
+
+    /// All drafts, with the lanes they are to go by.
+    pub fn drafts(&self) -> impl Iterator<Item = (DraftId, Lane, &Draft)> {
+        let normal = self.normal.iter().map(|draft| (Lane::Normal, draft));
+        let emergency = self.emergency.iter().map(|draft| (Lane::Emergency, draft));
+        let farewell = self.farewell.iter().map(|(lane, draft)| (*lane, draft));
+        let drafts = normal.chain(emergency).chain(farewell);
+        drafts.map(|(lane, draft)| (draft.id, lane, draft))
+    }
+
+    /// All messages that are sealed and not confirmed.
+    pub fn sealed(&self) -> impl Iterator<Item = &Sealed> {
+        self.flight.iter().map(|(_, sent)| &sent.sealed).chain(self.entrusted.iter())
+    }
+
+    /// The greatest number sealed in this run.
+    #[must_use]
+    pub fn newest_sealed(&self) -> Seq {
+        Seq(self.next_seq.0 - 1)
+    }
+
+    /// Whether a farewell no longer waits to be sealed.
+    #[must_use]
+    pub fn is_farewell_sealed(&self) -> bool {
+        self.farewell.is_none()
     }
 
     /// Whether a sealed message must be in a spool before it may be sent.

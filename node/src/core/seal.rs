@@ -12,6 +12,7 @@ use plimsoll_schemas::time::{Now, Wall, nanos};
 use plimsoll_schemas::wire::{self, Body, Hardware, Header, Latency, Snapshot, Totals};
 
 use super::draft::{Draft, histogram_bytes, name_bytes};
+use super::journal::RunAccount;
 use super::sealed::Sealed;
 use super::{Core, Identity};
 
@@ -47,6 +48,55 @@ impl Sealer {
         &self.identity.node
     }
 
+    /// Gives the run another name, before anything of it was sealed.
+    pub(super) fn rename(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
+    }
+
+    /// Recorded and lost, as the next message states them.
+    pub(super) fn totals(&self, lost: &BTreeMap<LossReason, u64>) -> Totals {
+        let given_up = [OUTBOX_FULL, EXPIRED].into_iter().filter_map(|reason| lost.get(reason));
+        let given_up: u64 = given_up.sum();
+        Totals { recorded: self.handed_out.saturating_add(given_up), lost: lost.clone() }
+    }
+
+    /// The last word of a former incarnation that ended without one: nothing of it is still to
+    /// come but what was sealed before.
+    pub(super) fn testament(&mut self, now: Wall, run: &RunAccount) -> Sealed {
+        let header = Header {
+            node: self.identity.node.clone(),
+            incarnation: run.incarnation,
+            seq: Seq(run.newest.0 + 1),
+            start: now,
+            length_ns: 1,
+            totals: run.totals.clone(),
+            last: true,
+            heir: Some(self.incarnation),
+        };
+        let body = Body::Bus(wire::Bus::default());
+        self.encode(Lane::Normal, now, &Snapshot { header, body })
+    }
+
+    fn encode(&mut self, lane: Lane, now: Wall, snapshot: &Snapshot) -> Sealed {
+        let Header { incarnation, seq, last, .. } = snapshot.header;
+        let subject = SnapshotSubject {
+            mesh: self.identity.mesh.clone(),
+            lane,
+            node: self.identity.node.clone(),
+            kind: snapshot.body.kind(),
+        };
+        Sealed {
+            incarnation,
+            seq,
+            lane,
+            subject: subject.to_string(),
+            payload: Bytes::from(wire::encode(snapshot, &mut self.encoder)),
+            samples: snapshot.body.samples(),
+            last,
+            sealed_at: now,
+        }
+    }
+
     /// The message with number `seq`. The outbox gives out each number once and in order.
     ///
     /// The totals are those of this moment, not of the end of the interval, because the lanes
@@ -65,37 +115,18 @@ impl Sealer {
         draft: Draft,
     ) -> Sealed {
         self.handed_out = self.handed_out.saturating_add(draft.samples());
-        let given_up = [OUTBOX_FULL, EXPIRED].into_iter().filter_map(|reason| lost.get(reason));
-        let given_up: u64 = given_up.sum();
-        let recorded = self.handed_out.saturating_add(given_up);
+        let totals = self.totals(lost);
         let header = Header {
             node: self.identity.node.clone(),
             incarnation: self.incarnation,
             seq,
             start: draft.start,
             length_ns: draft.length_ns,
-            totals: Totals { recorded, lost: lost.clone() },
+            totals,
             last: draft.last,
             heir: None,
         };
-        let subject = SnapshotSubject {
-            mesh: self.identity.mesh.clone(),
-            lane,
-            node: self.identity.node.clone(),
-            kind: draft.body.kind(),
-        };
-        let (samples, last) = (draft.samples(), draft.last);
-        let snapshot = Snapshot { header, body: draft.body };
-        Sealed {
-            incarnation: self.incarnation,
-            seq,
-            lane,
-            subject: subject.to_string(),
-            payload: Bytes::from(wire::encode(&snapshot, &mut self.encoder)),
-            samples,
-            last,
-            sealed_at: now,
-        }
+        self.encode(lane, now, &Snapshot { header, body: draft.body })
     }
 }
 
@@ -115,13 +146,18 @@ impl Core {
         let bus = self.bus_account();
         self.outbox.reset_depth_max();
         self.enqueue(now, started, Body::Bus(bus), last);
+        self.intervals += 1;
+        self.samples_closed = self.intake.samples;
     }
 
     /// The samples of a draft for which there is no room are recorded and lost at once.
     fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
         let length_ns = nanos(now.mono.since(started.mono)).min(INTERVAL_NS_MAX);
         let draft = Draft::new(body, started.wall, length_ns, now.mono);
-        let draft = if last { draft.farewell() } else { draft };
+        self.enqueue_draft(now, if last { draft.farewell() } else { draft });
+    }
+
+    pub(super) fn enqueue_draft(&mut self, now: Now, draft: Draft) {
         self.totals.recorded = self.totals.recorded.saturating_add(draft.samples());
         if let Err(dropped) = self.outbox.try_push(now.mono, draft) {
             self.lose(OUTBOX_FULL, dropped.samples());

@@ -46,6 +46,12 @@ pub struct Publish {
 }
 
 impl Sealed {
+    /// What tells it from every other message of this node.
+    #[must_use]
+    pub fn key(&self) -> (Incarnation, Seq) {
+        (self.incarnation, self.seq)
+    }
+
     /// The message as it is handed to the broker. `resends` counts how often it was sent again
     /// *after* the broker had acknowledged it: a broker that lost a message may still remember
     /// its id, and would take the same one for a repetition.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::wire::{Bus, Totals};
 
 use super::breaker::BreakerState;
+use super::custody::SpoolFigures;
 use super::dogstatsd::Reject;
 
 /// Counts that only ever grow, for the node's own metrics.
@@ -50,6 +51,8 @@ pub struct Status {
     pub entrusted_bytes: usize,
     /// What aggregators said.
     pub confirmations: Confirmations,
+    /// What became of the spool; nothing without one.
+    pub spool: SpoolFigures,
     /// Messages sent and not yet acknowledged.
     pub in_flight: usize,
     /// Series in the open interval.

@@ -12,7 +12,7 @@ use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::time::seconds;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::Status;
+use crate::core::{SpoolFigures, Status};
 
 /// A question to the driver: where to put the answer.
 pub type Query = oneshot::Sender<Status>;
@@ -53,6 +53,7 @@ fn page(status: &Status) -> String {
     let page = Page::default();
     add_intake(&page, status);
     add_outbox(&page, status);
+    add_spool(&page, &status.spool);
     add_outcomes(&page, status);
     page.render()
 }
@@ -120,6 +121,41 @@ fn add_outbox(page: &Page, status: &Status) {
         let help = "Latest round trip to the broker";
         page.gauge("plimsoll_agent_broker_round_trip_seconds", help, seconds(round_trip));
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_spool(page: &Page, spool: &SpoolFigures) {
+    let gauges = [
+        ("plimsoll_agent_spool_bytes", "Bytes of the spool", spool.bytes as u64),
+        (
+            "plimsoll_agent_spool_durable",
+            "1 while what is held would outlive the process",
+            spool.durable.into(),
+        ),
+        (
+            "plimsoll_agent_spool_recovered_samples",
+            "Samples taken over from former incarnations",
+            spool.recovered,
+        ),
+        (
+            "plimsoll_agent_spool_crashed_samples",
+            "Samples lost with the interval that was open when the last incarnation ended",
+            spool.crashed,
+        ),
+        (
+            "plimsoll_agent_spool_uncertain_samples",
+            "Samples of which a damaged spool does not tell whether they were sent",
+            spool.uncertain,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        page.gauge(name, help, value as f64);
+    }
+    let aside = spool.set_aside.iter().map(|reason| (*reason, 1));
+    let help = "Spools set aside, by reason";
+    by(page, "plimsoll_agent_spool_set_aside_total", help, &["reason"], aside);
+    let help = "Writes into the spool that failed";
+    page.counter("plimsoll_agent_spool_failures_total", help, spool.failures as f64);
 }
 
 fn add_outcomes(page: &Page, status: &Status) {

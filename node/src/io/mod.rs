@@ -2,5 +2,7 @@
 
 pub mod hardware;
 pub mod http;
+pub mod keeper;
 pub mod link;
 pub mod listen;
+pub mod spool;

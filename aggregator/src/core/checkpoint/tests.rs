@@ -107,8 +107,8 @@ impl World {
                     self.core.on_deadline(self.now);
                 }
                 Step::Message((subject, payload)) => {
-                    let (lane, pending) = (Lane::Normal, 0);
-                    let message = Delivered { lane, stream_seq, pending, subject, payload };
+                    let (lane, pending, at) = (Lane::Normal, 0, Some(self.now.wall));
+                    let message = Delivered { lane, stream_seq, pending, at, subject, payload };
                     // Garbage is counted, which the view tells.
                     let _read = self.core.on_message(self.now, message);
                 }
@@ -143,7 +143,7 @@ impl World {
 }
 
 /// What the store does with records.
-fn apply(stored: &mut StoredRecords, records: Records) {
+pub(crate) fn apply(stored: &mut StoredRecords, records: Records) {
     if records.everything {
         stored.nodes.clear();
     }

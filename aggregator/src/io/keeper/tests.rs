@@ -34,6 +34,38 @@ async fn keep(keeper: &mut Keeper, core: &mut Core, now: Mono) {
     keeper.on_written(core, now, written);
 }
 
+/// The nodes that may be told something now.
+fn confirmed(keeper: &mut Keeper) -> Vec<String> {
+    keeper.take_confirmations().into_iter().map(|(node, _)| node.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_node_is_told_only_after_the_write_and_only_once() {
+    let (_dir, path) = place();
+    let ((mut keeper, _), mut core) = (open(&path), core());
+    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 9));
+    keeper.keep(&mut core, (Mono(0), start().wall));
+    assert_eq!(confirmed(&mut keeper), [""; 0], "the write is under way");
+    let written = keeper.written().await;
+    keeper.on_written(&mut core, Mono(0), written);
+    assert_eq!(confirmed(&mut keeper), ["a"]);
+    assert_eq!(confirmed(&mut keeper), [""; 0]);
+}
+
+#[test]
+fn without_a_store_nodes_are_told_of_what_is_in_memory_once_a_second() {
+    let (mut keeper, _) = Keeper::open(None, &mesh(), start().wall).unwrap();
+    let mut core = core();
+    let mut told = Vec::new();
+    for tenth in 0..30 {
+        deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 9));
+        let now = Mono(0).plus(Duration::from_millis(100 * tenth));
+        keeper.keep(&mut core, (now, start().wall));
+        told.extend(confirmed(&mut keeper));
+    }
+    assert_eq!(told, ["a"; 3]);
+}
+
 #[tokio::test]
 async fn at_most_one_write_a_second_and_none_without_a_change() {
     let (_dir, path) = place();
@@ -67,15 +99,18 @@ async fn a_write_that_fails_is_counted_and_made_up_for_by_the_next() {
     std::fs::create_dir(&path).unwrap();
     let (mut keeper, _) = Keeper::open(None, &mesh(), start().wall).unwrap();
     keeper.thread = Some(Thread::start(Store::closed(&path)).unwrap());
+    keeper.figures.kept = true;
     deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 9));
     keep(&mut keeper, &mut core, Mono(0)).await;
     assert_eq!((keeper.figures().failures["write"], keeper.figures().written), (1, 0));
+    assert_eq!(confirmed(&mut keeper), [""; 0], "what is not stored is not confirmed");
     keeper.keep(&mut core, (Mono(1), start().wall));
     assert!(!keeper.under_way, "a pause follows a failure");
     std::fs::remove_dir(&path).unwrap();
     std::fs::rename(&kept, &path).unwrap();
     keep(&mut keeper, &mut core, Mono(0).plus(CHECKPOINT_RETRY_PAUSE)).await;
     assert_eq!(keeper.figures().written, 1);
+    assert_eq!(confirmed(&mut keeper), ["a", "b"]);
     drop(keeper);
     until_free(&path);
     assert_eq!(open(&path).1.unwrap().nodes(), 2);

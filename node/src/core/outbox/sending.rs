@@ -56,8 +56,9 @@ impl Outbox {
     fn send(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
         let (sent, publish, was_before) = self.flight.send(now, ticket)?;
         self.account.retried += u64::from(was_before);
-        let newest = self.newest_sent.entry(sent.sealed.incarnation).or_default();
-        *newest = sent.sealed.seq.max(*newest);
+        if let Some(newest) = self.newest_sent.get_mut(&sent.sealed.incarnation) {
+            *newest = sent.sealed.seq.max(*newest);
+        }
         self.breaker.on_sent(ticket);
         Some(publish)
     }

@@ -1,18 +1,14 @@
-//! The outbox rule by rule, and under random schedules of everything that can happen to it.
+//! The outbox rule by rule.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{NodeName, Operation, Series};
-use plimsoll_schemas::limits::node::{
-    ACK_WAIT, ATTEMPTS_IN_A_ROW_MAX, BREAKER_OPEN, IN_FLIGHT_MAX, RETRY_PAUSE,
-};
+use plimsoll_schemas::limits::node::{ACK_WAIT, ATTEMPTS_IN_A_ROW_MAX, BREAKER_OPEN, RETRY_PAUSE};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
 use plimsoll_schemas::wire::{Body, Hardware, Latency};
-use proptest::prelude::*;
 
 use super::super::entrusted::EntrustedBounds;
 use super::super::pressure::Marks;
@@ -322,168 +318,4 @@ fn with_a_spool_a_message_sets_out_only_once_it_is_in_there() {
     assert_eq!(send_all(&mut outbox, at(0)).len(), 1, "there is nothing to wait for any more");
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Push(u8, u64),
-    Send,
-    Acknowledge(u64),
-    Defer(u64),
-    Decline(u64),
-    NotTaken(u64),
-    Refuse(u64),
-    Confirm(u64, u64),
-    Connect,
-    Disconnect,
-    Leave,
-    Pass(u64),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let seq = || 1..60_u64;
-    let step = prop_oneof![
-        12 => (0..4_u8, 0..9_u64).prop_map(|(kind, samples)| Step::Push(kind, samples)),
-        6 => Just(Step::Send),
-        4 => seq().prop_map(Step::Acknowledge),
-        1 => seq().prop_map(Step::Defer),
-        1 => seq().prop_map(Step::Decline),
-        1 => seq().prop_map(Step::NotTaken),
-        1 => seq().prop_map(Step::Refuse),
-        2 => (seq(), 0..20_u64).prop_map(|(first, more)| Step::Confirm(first, first + more)),
-        2 => Just(Step::Connect),
-        1 => Just(Step::Disconnect),
-        1 => Just(Step::Leave),
-        2 => (0..40_u64).prop_map(Step::Pass),
-    ];
-    prop::collection::vec(step, 0..300)
-}
-
-/// What the broker and the jobs would say.
-#[derive(Default)]
-struct Model {
-    sent: BTreeMap<Ticket, Publish>,
-    samples: u64,
-}
-
-impl Model {
-    fn on_sent(&mut self, publish: &Publish) -> Result<(), TestCaseError> {
-        let newest = self.sent.last_key_value().map_or(0, |(seq, _)| seq.0);
-        let first = self.sent.entry(publish.ticket).or_insert_with(|| publish.clone()).clone();
-        let content = |sent: &Publish| (sent.subject.clone(), sent.payload.clone());
-        prop_assert_eq!(content(&first), content(publish), "sent bytes changed");
-        prop_assert!(publish.ticket.0 <= newest + 1, "a hole below {}", publish.ticket.0);
-        Ok(())
-    }
-
-    fn carried(&self, seq: u64) -> u64 {
-        let payload = &self.sent[&Ticket(seq)].payload;
-        std::str::from_utf8(payload).unwrap().parse().unwrap()
-    }
-}
-
-fn apply(
-    step: &Step,
-    now: &mut Mono,
-    outbox: &mut Outbox,
-    model: &mut Model,
-) -> Result<(), TestCaseError> {
-    match *step {
-        Step::Push(kind, samples) => {
-            let draft = if kind < 2 { latency(samples) } else { state(kind == 2) };
-            let samples = draft.samples();
-            model.samples += if outbox.try_push(*now, draft).is_ok() { samples } else { 0 };
-        }
-        Step::Send => {
-            for publish in send_all(outbox, *now) {
-                model.on_sent(&publish)?;
-            }
-        }
-        Step::Acknowledge(seq) => {
-            if outbox.on_acknowledged(*now, Ticket(seq)).is_some() {
-                model.samples -= model.carried(seq);
-            }
-        }
-        Step::Refuse(seq) => {
-            model.samples -= outbox.on_refused(Ticket(seq)).map_or(0, |sealed| sealed.samples);
-        }
-        Step::Defer(seq) => outbox.on_deferred(*now, Ticket(seq)),
-        Step::Decline(seq) => outbox.on_declined(*now, Ticket(seq)),
-        Step::NotTaken(seq) => outbox.on_not_taken(*now, Ticket(seq)),
-        Step::Confirm(first, last) => {
-            let account = outbox.account();
-            let newest = model.sent.last_key_value().map_or(0, |(ticket, _)| ticket.0);
-            let told = outbox.on_confirmation(*now, &confirm(first, last));
-            prop_assert_eq!(told.is_err(), last > newest);
-            if told.is_err() {
-                prop_assert_eq!(outbox.account(), account, "nothing of it is believed");
-            }
-            model.samples = outbox.samples();
-        }
-        Step::Connect => outbox.on_connected(),
-        Step::Disconnect => outbox.on_disconnected(),
-        Step::Leave => outbox.on_leave(),
-        Step::Pass(seconds) => {
-            *now = now.plus(Duration::from_secs(seconds));
-            outbox.on_deadline(*now);
-            prop_assert!(outbox.next_deadline().is_none_or(|next| next > *now), "busy loop");
-        }
-    }
-    Ok(())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
-    #[test]
-    fn messages_balance_whatever_happens(
-        steps in steps(), coalesce_messages in 3..40_usize, bytes in 3_000..60_000_usize,
-    ) {
-        let bounds = OutboxBounds {
-            coalesce_messages,
-            coalesce_bytes: bytes / 2,
-            bytes_max: bytes,
-            emergency_burst: 4,
-            emergency_reserved: 1,
-            ..bounds()
-        };
-        let (mut outbox, mut model) = (Outbox::new(Incarnation(1), bounds), Model::default());
-        let mut now = Mono(0);
-        for step in steps {
-            apply(&step, &mut now, &mut outbox, &mut model)?;
-            let account = outbox.account();
-            prop_assert_eq!(
-                account.attempted,
-                account.published + account.dropped + account.refused + account.coalesced
-                    + account.outbox_messages
-            );
-            prop_assert_eq!(
-                account.published, account.confirmed + account.released + account.entrusted
-            );
-            prop_assert_eq!(outbox.samples(), model.samples, "after {:?}", step);
-            prop_assert!(outbox.depth() <= 30 && outbox.in_flight() <= IN_FLIGHT_MAX);
-            prop_assert!(account.outbox_bytes <= bytes as u64);
-        }
-    }
-
-    /// Whatever happened, a broker that takes everything gets everything.
-    #[test]
-    fn everything_held_leaves_once_the_broker_is_well(steps in steps()) {
-        let (mut outbox, mut model) = (Outbox::new(Incarnation(1), bounds()), Model::default());
-        let mut now = Mono(0);
-        for step in steps {
-            apply(&step, &mut now, &mut outbox, &mut model)?;
-        }
-        outbox.on_connected();
-        for _ in 0..1_000 {
-            while let Some(publish) = send(&mut outbox, now) {
-                model.on_sent(&publish)?;
-                outbox.on_acknowledged(now, publish.ticket);
-            }
-            let Some(next) = outbox.next_deadline() else { break };
-            now = now.max(next);
-            outbox.on_deadline(now);
-        }
-        prop_assert_eq!((outbox.depth(), outbox.samples()), (0, 0));
-        let newest = model.sent.last_key_value().map_or(0, |(seq, _)| seq.0);
-        prop_assert_eq!(model.sent.len() as u64, newest, "no seq is left out");
-    }
-}
+mod properties;

@@ -1,0 +1,109 @@
+//! Nothing is confirmed that would not be known after the worst crash.
+
+use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::wire::confirmation::decode;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::core::checkpoint::tests::apply;
+use crate::core::checkpoint::{Checkpoint, StoredRecords};
+use crate::core::tests::{MS, Speaker, core, deliver, start};
+use crate::core::{Core, Delivered};
+
+type Message = (String, Vec<u8>);
+
+/// Messages of two runs of one node, each under its incarnation and number.
+fn messages() -> Vec<(Incarnation, Seq, Message)> {
+    let mut said = Vec::new();
+    for incarnation in [1, 2] {
+        let mut speaker = Speaker::new("a").of(incarnation);
+        for seq in 1..=30 {
+            said.push((Incarnation(incarnation), Seq(seq), speaker.say(start(), MS, 3)));
+        }
+    }
+    said
+}
+
+fn node() -> NodeName {
+    NodeName::new("a").unwrap()
+}
+
+fn said(changes: &Changes) -> Option<Confirmation> {
+    let (name, bytes) = changes.confirmations().into_iter().next()?;
+    assert_eq!(name, node());
+    Some(decode(&node(), &bytes).unwrap())
+}
+
+fn after_a_crash(core: &Core, stored: &StoredRecords) -> Core {
+    let checkpoint = Checkpoint::read(stored).unwrap();
+    Core::restore(core.mesh.clone(), core.budgets.clone(), start(), checkpoint)
+}
+
+proptest! {
+    /// Whatever came in whatever order: a message is confirmed only if a core restored from
+    /// the same checkpoint takes it for one that was merged before.
+    #[test]
+    fn nothing_is_confirmed_that_a_restored_core_would_not_hold(
+        arrivals in prop::collection::vec((any::<Index>(), any::<bool>()), 1..80),
+    ) {
+        let messages = messages();
+        let (mut core, mut stored) = (core(), StoredRecords::default());
+        for (index, writes) in arrivals {
+            deliver(&mut core, start(), &index.get(&messages).2);
+            if !writes {
+                continue;
+            }
+            let changes = core.take_changes(start().wall).unwrap();
+            let confirmation = said(&changes).expect("the node was heard");
+            apply(&mut stored, changes.into_records());
+            let mut restored = after_a_crash(&core, &stored);
+            let mut covered = 0;
+            for run in &confirmation.runs {
+                let own = messages.iter().filter(|message| message.0 == run.incarnation);
+                for (_, _, message) in own.filter(|message| run.covers(message.1)) {
+                    let before = restored.counts.duplicates;
+                    deliver(&mut restored, start(), message);
+                    prop_assert_eq!(restored.counts.duplicates, before + 1);
+                    covered += 1;
+                }
+            }
+            let merged: u64 = restored.counts.merged.values().sum();
+            prop_assert_eq!(covered, merged, "all that is stored, and nothing else");
+        }
+    }
+}
+
+#[test]
+fn a_message_that_comes_again_is_confirmed_again() {
+    let mut core = core();
+    let message = Speaker::new("a").say(start(), MS, 3);
+    deliver(&mut core, start(), &message);
+    assert!(said(&core.take_changes(start().wall).unwrap()).is_some());
+    deliver(&mut core, start(), &message);
+    let again = said(&core.take_changes(start().wall).unwrap()).unwrap();
+    assert!(again.runs[0].covers(Seq(1)));
+    assert!(core.take_changes(start().wall).is_none(), "nobody has said anything since");
+}
+
+#[test]
+fn confirmations_say_behind_until_all_that_the_lanes_hold_has_been_read() {
+    let mut core = Core::new(core().mesh.clone(), Vec::new(), start());
+    core.on_positioned(Lane::Emergency, 0, 0, "s1");
+    core.on_positioned(Lane::Normal, 1, 2, "s1");
+    let mut speaker = Speaker::new("a");
+    let mut behind = Vec::new();
+    // Number in the stream and what is pending behind it.
+    for (stream_seq, pending) in [(1, 1), (2, 0), (3, 4), (4, 0)] {
+        let (subject, payload) = speaker.say(start(), MS, 3);
+        let (lane, at) = (Lane::Normal, Some(start().wall));
+        let (subject, payload) = (subject.as_str(), payload.as_slice());
+        let message = Delivered { lane, stream_seq, pending, at, subject, payload };
+        core.on_message(start(), message).unwrap();
+        behind.push(said(&core.take_changes(start().wall).unwrap()).unwrap().behind);
+    }
+    assert_eq!(behind, [true, false, true, false]);
+    core.on_reset(Lane::Normal, 9);
+    assert!(core.is_behind(), "a stream made anew holds what was not read");
+}

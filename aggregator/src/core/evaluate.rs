@@ -1,0 +1,141 @@
+//! What happens once a second: windows move on, budgets are judged, alerts move, notices leave.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_schemas::alert::{AlertKey, Evidence, LatencyEvidence, Notice, Scope};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY};
+use plimsoll_schemas::summary::Verdict;
+use plimsoll_schemas::time::{Mono, Now, Wall, seconds};
+
+use super::Core;
+use super::alert::{Change, Patience};
+use super::judge::{Judgement, judge};
+use super::window::Windows;
+
+/// An alert that moved, and when.
+pub(super) struct Moved {
+    pub(super) key: AlertKey,
+    pub(super) change: Change,
+    pub(super) at: Wall,
+    /// How long after that it was found out.
+    pub(super) late: Duration,
+    pub(super) evidence: Evidence,
+}
+
+impl Core {
+    /// Lets time pass: once a second windows move on and every budget is judged.
+    pub fn on_deadline(&mut self, now: Now) {
+        if self.ready {
+            self.end_past(now);
+        }
+        if now.mono < self.evaluates_at {
+            return;
+        }
+        self.evaluates_at = now.mono.plus(EVALUATE_EVERY);
+        // The past is read as it was: a node long gone may still have messages to come.
+        if self.ready {
+            self.forget_nodes(now.wall);
+            self.expire_windows(now.wall);
+            self.evaluate(now.wall, Duration::ZERO);
+            self.judge_gaps(now.wall);
+        }
+    }
+
+    /// When [`Self::on_deadline`] next has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Mono {
+        self.evaluates_at
+    }
+
+    fn forget_nodes(&mut self, now: Wall) {
+        let gone: Vec<NodeName> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.may_be_forgotten(now))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.nodes.remove(&name);
+            self.alerts.forget(&name);
+            self.gaps.remove(&name);
+            self.unsaved.touch_node(&name);
+        }
+    }
+
+    pub(super) fn expire_windows(&mut self, now: Wall) {
+        Arc::make_mut(&mut self.fleet).expire(now);
+        self.nodes.values_mut().for_each(|node| Arc::make_mut(node).operations.expire(now));
+    }
+
+    /// Judges every budget as of `at`, which lies `late` before the present.
+    pub(super) fn evaluate(&mut self, at: Wall, late: Duration) {
+        self.judged_at = Some(at);
+        for (budget, scope, judgement) in self.judgements(at) {
+            let key =
+                AlertKey { rule: budget.name.clone(), scope, operation: budget.operation.clone() };
+            let patience =
+                Patience { fire_after: budget.fire_after, clear_after: budget.clear_after };
+            let moved = self.alerts.on_verdict(at, &key, judgement.verdict, patience);
+            if judgement.verdict != Verdict::Insufficient {
+                self.unsaved.touch();
+            }
+            if let Some(change) = moved {
+                let evidence = evidence(&budget, &judgement);
+                self.tell(Moved { key, change, at, late, evidence });
+            }
+        }
+    }
+
+    /// Makes a notice of a move.
+    pub(super) fn tell(&mut self, moved: Moved) {
+        let Moved { key, change, at, late, evidence } = moved;
+        let notice = Notice {
+            mesh: self.mesh.clone(),
+            key,
+            from: change.from,
+            state: change.to,
+            at_seconds: seconds(at.0),
+            late_seconds: late.as_secs_f64(),
+            evidence,
+        };
+        if self.changes.len() >= ALERT_HISTORY_MAX {
+            self.changes.remove(0);
+        }
+        self.changes.push(notice.clone());
+        self.notices.push(notice);
+    }
+
+    /// Every budget in every scope that has ever had a sample of its operation.
+    pub(super) fn judgements(&self, now: Wall) -> Vec<(Budget, Scope, Judgement)> {
+        let mut judged = Vec::new();
+        for budget in &self.budgets {
+            let mut weigh = |scope: Scope, windows: &Windows| {
+                let judgement = judge(budget, &windows.merged(now, budget.window));
+                judged.push((budget.clone(), scope, judgement));
+            };
+            if let Some(windows) = self.fleet.get(&budget.operation) {
+                weigh(Scope::Fleet, windows);
+            }
+            for (name, node) in &self.nodes {
+                if let Some(windows) = node.operations.get(&budget.operation) {
+                    weigh(Scope::Node(name.clone()), windows);
+                }
+            }
+        }
+        judged
+    }
+}
+
+fn evidence(budget: &Budget, judgement: &Judgement) -> Evidence {
+    Evidence::Latency(LatencyEvidence {
+        quantile: budget.quantile,
+        value_seconds: seconds(judgement.value.map_or(0, |value| value.value_ns)),
+        lower_seconds: seconds(judgement.lower_ns.unwrap_or(0)),
+        limit_seconds: seconds(budget.limit_ns),
+        window: budget.window,
+        samples: judgement.samples,
+    })
+}

@@ -1,0 +1,151 @@
+//! A gap that closes is no alert; one that stays is, until it closes.
+
+use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Now;
+
+use super::*;
+use crate::core::Delivered;
+use crate::core::tests::{MS, SECOND, Speaker, core, start};
+
+type Message = (String, Vec<u8>);
+
+/// A core whose only node says ten samples a second; the 3rd message does not come.
+struct World {
+    core: Core,
+    speaker: Speaker,
+    now: Now,
+    lost: Option<Message>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut speaker = Speaker::new("a");
+        let mut core = core();
+        let said: Vec<_> = (0..4).map(|_| speaker.say(start(), MS, 10)).collect();
+        for message in [&said[0], &said[1], &said[3]] {
+            deliver(&mut core, start(), message, 0);
+        }
+        Self { core, speaker, now: start(), lost: Some(said[2].clone()) }
+    }
+
+    fn live(&mut self, seconds: u32, pending: u64) {
+        for _ in 0..seconds {
+            self.now = self.now.after(SECOND);
+            let message = self.speaker.say(self.now, MS, 10);
+            deliver(&mut self.core, self.now, &message, pending);
+            self.core.on_deadline(self.now);
+        }
+    }
+
+    fn find(&mut self) {
+        let lost = self.lost.take().expect("it is found once");
+        deliver(&mut self.core, self.now, &lost, 0);
+    }
+
+    fn gap_samples(&self) -> u64 {
+        self.core.view(self.now.wall, "test").summary.nodes[0].gap_samples
+    }
+
+    /// Of all notices about gaps: the state, and the samples missing.
+    fn told(&self) -> Vec<(AlertState, u64)> {
+        let told = |notice: &Notice| match &notice.evidence {
+            Evidence::Gap(GapEvidence { gap_samples }) => Some((notice.state, *gap_samples)),
+            Evidence::Latency(_) => None,
+        };
+        self.core.changes.iter().filter_map(told).collect()
+    }
+}
+
+fn deliver(core: &mut Core, now: Now, (subject, payload): &Message, pending: u64) {
+    let lane = Lane::Normal;
+    let message = Delivered { lane, stream_seq: 1, pending, at: None, subject, payload };
+    core.on_message(now, message).unwrap();
+}
+
+#[test]
+fn a_gap_that_stays_fires_with_its_samples_and_resolves_when_it_is_filled() {
+    let mut world = World::new();
+    world.live(30, 0);
+    assert_eq!((world.told(), world.gap_samples()), (vec![], 0), "it may still come");
+    world.live(1, 0);
+    assert_eq!((world.told(), world.gap_samples()), (vec![(AlertState::Firing, 10)], 10));
+    world.live(60, 0);
+    world.find();
+    world.live(1, 0);
+    let told = vec![(AlertState::Firing, 10), (AlertState::Resolved, 0)];
+    assert_eq!((world.told(), world.gap_samples()), (told.clone(), 0));
+    let page = crate::exposition::fleet(&world.core.view(world.now.wall, "t"), &[]);
+    assert!(page.contains("plimsoll_ledger_gap_samples{node=\"a\"} 0\n"), "{page}");
+    world.live(600, 0);
+    assert_eq!(world.told(), told, "nothing more is said");
+}
+
+#[test]
+fn a_gap_that_closes_in_time_is_no_alert() {
+    let mut world = World::new();
+    world.live(29, 0);
+    world.find();
+    world.live(60, 0);
+    assert_eq!(world.told(), []);
+}
+
+#[test]
+fn one_gap_after_another_each_soon_closed_is_no_alert() {
+    let mut world = World::new();
+    for _ in 0..10 {
+        world.live(10, 0);
+        let late = world.speaker.say(world.now, MS, 10);
+        world.live(1, 0);
+        world.find();
+        world.lost = Some(late);
+    }
+    assert_eq!(world.told(), []);
+}
+
+#[test]
+fn what_waits_to_be_read_is_not_missing() {
+    let mut world = World::new();
+    world.live(300, 1);
+    assert_eq!(world.told(), []);
+    world.live(31, 0);
+    assert_eq!(world.told().len(), 1);
+}
+
+#[test]
+fn who_hears_nobody_any_more_says_nothing_of_gaps() {
+    let mut world = World::new();
+    for second in 1..300 {
+        world.core.on_deadline(world.now.after(SECOND * second));
+    }
+    assert_eq!(world.told(), []);
+}
+
+#[test]
+fn a_gap_alert_outlives_a_restart_and_still_resolves() {
+    use crate::core::checkpoint::tests::apply;
+    use crate::core::checkpoint::{Checkpoint, StoredRecords};
+    let mut world = World::new();
+    world.live(40, 0);
+    let mut records = StoredRecords::default();
+    apply(&mut records, world.core.take_changes(world.now.wall).unwrap().into_records());
+    let checkpoint = Checkpoint::read(&records).unwrap();
+    let (mesh, budgets) = (world.core.mesh.clone(), world.core.budgets.clone());
+    world.core = Core::restore(mesh, budgets, world.now, checkpoint);
+    Lane::ALL.into_iter().for_each(|lane| world.core.on_positioned(lane, 0, 0, "s1"));
+    world.live(2, 0);
+    assert_eq!((world.told().len(), world.gap_samples()), (1, 10));
+    world.find();
+    world.live(1, 0);
+    assert_eq!(world.told()[1..], [(AlertState::Resolved, 0)]);
+}
+
+#[test]
+fn what_a_node_gave_up_is_lost_and_no_gap() {
+    let mut world = World::new();
+    world.live(40, 0);
+    assert_eq!(world.told().len(), 1);
+    world.speaker.lose(10);
+    world.live(1, 0);
+    assert_eq!(world.told()[1..], [(AlertState::Resolved, 0)]);
+}

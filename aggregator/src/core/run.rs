@@ -1,0 +1,103 @@
+//! One incarnation's part of a node's account: which of its messages were merged, and what
+//! became of the samples that it says it recorded. Knows nothing of other incarnations.
+
+use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
+use plimsoll_schemas::summary::Ledger;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::confirmation::Confirmed;
+use plimsoll_schemas::wire::{Header, Totals};
+use serde::{Deserialize, Serialize};
+
+use super::seqs::Seqs;
+
+/// One incarnation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Run {
+    /// Where it stands among the node's incarnations: later ones have greater numbers.
+    pub(super) order: u64,
+    pub(super) seqs: Seqs,
+    pub(super) newest: Seq,
+    totals: Totals,
+    oldest: Seq,
+    /// Samples recorded, and not lost, before the oldest snapshot heard.
+    unseen: u64,
+    merged: u64,
+    pub(super) said_farewell: bool,
+    /// The incarnation that spoke the last word for it, after a crash.
+    #[serde(default)]
+    pub(super) heir: Option<Incarnation>,
+    /// Messages that had been merged before.
+    #[serde(default)]
+    pub(super) duplicates: u64,
+    /// Start of its earliest interval heard, on the node's clock.
+    #[serde(default)]
+    pub(super) began: Option<Wall>,
+    /// Messages about a time after a later incarnation had begun.
+    #[serde(default)]
+    pub(super) overlaps: u64,
+}
+
+impl Run {
+    pub(super) fn new(order: u64) -> Self {
+        Self {
+            order,
+            seqs: Seqs::default(),
+            newest: Seq(0),
+            totals: Totals::default(),
+            oldest: Seq(u64::MAX),
+            unseen: 0,
+            merged: 0,
+            said_farewell: false,
+            heir: None,
+            duplicates: 0,
+            began: None,
+            overlaps: 0,
+        }
+    }
+
+    pub(super) fn book(&mut self, header: &Header, samples: u64) {
+        self.merged = self.merged.saturating_add(samples);
+        self.said_farewell |= header.last;
+        self.heir = header.heir.or(self.heir);
+        let begins = header.heir.is_none().then_some(header.start);
+        self.began = [self.began, begins].into_iter().flatten().min();
+        if header.seq > self.newest {
+            self.newest = header.seq;
+            self.totals = header.totals.clone();
+        }
+        if header.seq < self.oldest {
+            self.oldest = header.seq;
+            let gone = samples.saturating_add(header.totals.lost_sum());
+            self.unseen = header.totals.recorded.saturating_sub(gone);
+        }
+    }
+
+    /// Samples recorded of which nothing is known.
+    pub(super) fn missing(&self) -> u64 {
+        let known = [self.merged, self.totals.lost_sum(), self.unseen];
+        let known = known.into_iter().fold(0, u64::saturating_add);
+        self.totals.recorded.saturating_sub(known)
+    }
+
+    /// Its account; what is missing from one that has ended is held by nobody.
+    pub(super) fn ledger(&self, ended: bool) -> Ledger {
+        let missing = self.missing();
+        let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
+        Ledger {
+            recorded: self.totals.recorded,
+            merged: self.merged,
+            held: if ended { 0 } else { missing },
+            unaccounted: if ended { missing } else { 0 },
+            unseen: self.unseen,
+            lost: lost.collect(),
+        }
+    }
+
+    /// What the node may be told about it.
+    pub(super) fn confirmed(&self, incarnation: Incarnation) -> Confirmed {
+        let spans = self.seqs.latest(CONFIRMED_SPANS_MAX).into_iter();
+        let spans = spans.map(|(first, last)| (Seq(first), Seq(last))).collect();
+        Confirmed { incarnation, spans }
+    }
+}

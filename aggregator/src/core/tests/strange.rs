@@ -1,0 +1,136 @@
+//! Nodes that are late, out of order, doubled, or wrong about the time: no sample is lost or
+//! counted twice, and the answers stay those of the aggregator's own clock.
+
+use plimsoll_schemas::wire::Bus;
+
+use super::*;
+
+/// A node's own clock, so many seconds off.
+fn off(now: Now, seconds: i64) -> Now {
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    let wall = if seconds < 0 { now.wall.minus(by) } else { now.wall.plus(by) };
+    Now { wall, ..now }
+}
+
+/// Samples of `epoch_hook` in the fleet: in all, in the last ten seconds, in five minutes.
+fn counts(core: &Core, now: Now) -> (u64, u64, u64) {
+    let row = fleet_row(core, now);
+    let window = |window| row.windows[&window].quantiles.count;
+    (row.total.count, window(Window::TenSeconds), window(Window::FiveMinutes))
+}
+
+/// What a node says in twenty seconds, ten samples each, by a clock that is `by(second)` off.
+fn live(core: &mut Core, speaker: &mut Speaker, ms: u64, by: impl Fn(u32) -> i64) -> Now {
+    let mut now = start();
+    for second in 1..=20 {
+        now = start().after(SECOND * second);
+        let message = speaker.say(off(now, by(second)), ms * MS, 10);
+        deliver(core, now, &message);
+        core.on_deadline(now);
+    }
+    now
+}
+
+#[test]
+fn a_clock_minutes_ahead_is_taken_as_now_and_its_breach_is_found() {
+    let mut core = core();
+    let now = live(&mut core, &mut Speaker::new("a"), 30, |_| 300);
+    let state = core.view(now.wall, "test").summary.budgets[0].alert;
+    assert_eq!((counts(&core, now), state), ((200, 110, 200), AlertState::Firing));
+    assert_eq!((core.counts.clock_ahead, core.counts.late_samples), (20, 0));
+}
+
+#[test]
+fn a_clock_minutes_behind_costs_time_resolution_and_no_sample() {
+    let mut core = core();
+    let now = live(&mut core, &mut Speaker::new("a"), 5, |_| -120);
+    assert_eq!(counts(&core, now), (200, 0, 200));
+    assert_eq!((core.counts.clock_ahead, core.counts.late_samples), (0, 200));
+    let row = core.view(now.wall, "test").summary.nodes.remove(0);
+    assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Heard, true));
+}
+
+#[test]
+fn a_clock_that_jumps_back_and_forth_loses_and_doubles_nothing() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let now = live(&mut core, &mut speaker, 5, |second| [0, 600, -600][second as usize % 3]);
+    let (total, ten_seconds, five_minutes) = counts(&core, now);
+    // A third in time, a third taken as now, a third too old for any window.
+    assert_eq!((total, ten_seconds, five_minutes), (200, 70, 130));
+    assert_eq!((core.counts.clock_ahead, core.counts.late_samples), (7, 70));
+    let row = core.view(now.wall, "test").summary.nodes.remove(0);
+    assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Heard, true));
+    assert_eq!(core.nodes.values().next().unwrap().account.conflicts(), 0);
+}
+
+#[test]
+fn a_message_that_comes_late_fills_its_place_in_the_account_and_in_its_windows() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let late = speaker.say(start(), 5 * MS, 10);
+    let now = live(&mut core, &mut speaker, 5, |_| 0);
+    let before = core.view(now.wall, "test").summary.nodes.remove(0);
+    deliver(&mut core, now, &late);
+    let after = core.view(now.wall, "test").summary.nodes.remove(0);
+    assert_eq!((before.ledger.unseen, after.ledger.unseen), (10, 0));
+    assert_eq!(counts(&core, now), (210, 110, 210));
+    assert_eq!(core.counts.late_samples, 10);
+}
+
+#[test]
+fn messages_in_reverse_order_and_each_twice_are_each_merged_once() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let said: Vec<_> = (0..50).map(|_| speaker.say(start(), 5 * MS, 10)).collect();
+    for message in said.iter().rev().flat_map(|message| [message, message]) {
+        deliver(&mut core, start(), message);
+    }
+    let row = core.view(start().wall, "test").summary.nodes.remove(0);
+    assert_eq!((row.ledger.merged, row.ledger.is_settled()), (500, true));
+    assert_eq!(core.counts.duplicates, 50);
+}
+
+#[test]
+fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_says() {
+    let bus = |outbox_messages| Body::Bus(Bus { outbox_messages, ..Bus::default() });
+    // A clock set back names the later run by a smaller number.
+    for (first, second, testament_first) in
+        [(100, 200, false), (200, 100, false), (100, 200, true), (200, 100, true)]
+    {
+        let mut core = core();
+        let mut before = Speaker::new("a").of(first);
+        let mut after = Speaker::new("a").of(second);
+        deliver(&mut core, start(), &before.say(start(), 5 * MS, 10));
+        let kept = before.message(start(), bus(7), false);
+        let testament = before.testament(start(), second);
+        if testament_first {
+            deliver(&mut core, start(), &testament);
+        }
+        deliver(&mut core, start(), &after.message(start(), bus(1), false));
+        // What the crashed run had kept comes after the later run has spoken.
+        deliver(&mut core, start(), &kept);
+        deliver(&mut core, start(), &testament);
+        deliver(&mut core, start(), &after.message(start(), bus(2), false));
+        let row = core.view(start().wall, "test").summary.nodes.remove(0);
+        assert_eq!((row.outbox_messages, row.presence), (2, Presence::Heard), "{first} {second}");
+        assert!(row.ledger.is_settled(), "{:?}", row.ledger);
+        deliver(&mut core, start(), &after.farewell(start()));
+        let row = core.view(start().wall, "test").summary.nodes.remove(0);
+        assert_eq!(row.presence, Presence::Left);
+    }
+}
+
+#[test]
+fn what_a_crashed_run_left_is_no_news_even_if_that_run_was_never_heard_before() {
+    let bus = |outbox_messages| Body::Bus(Bus { outbox_messages, ..Bus::default() });
+    let mut core = core();
+    let (mut before, mut after) = (Speaker::new("a").of(1), Speaker::new("a").of(2));
+    let kept = before.message(start(), bus(7), false);
+    deliver(&mut core, start(), &after.message(start(), bus(1), false));
+    deliver(&mut core, start(), &kept);
+    deliver(&mut core, start(), &before.testament(start(), 2));
+    deliver(&mut core, start(), &after.message(start(), bus(2), false));
+    let row = core.view(start().wall, "test").summary.nodes.remove(0);
+    assert_eq!((row.outbox_messages, row.presence), (2, Presence::Heard));
+}

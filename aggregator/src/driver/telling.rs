@@ -1,0 +1,101 @@
+//! What the driver tells: notices on the bus, confirmations to nodes, and the log.
+
+use bytes::Bytes;
+use plimsoll_bus::{Aside, Outgoing};
+use plimsoll_schemas::alert::{Evidence, GapEvidence, LatencyEvidence, Notice};
+use plimsoll_schemas::subject::{alert_subject, confirm_subject};
+use plimsoll_schemas::time::{Mono, Now};
+
+use super::Driver;
+use crate::core::notices::Due;
+
+impl Driver {
+    /// Tells nodes what is stored.
+    pub(super) fn confirm(&mut self) {
+        self.confirmations.offer(self.keeper.take_confirmations());
+        if self.delivery.is_none() {
+            return self.confirmations.discard();
+        }
+        let (bus, mesh) = (&self.bus, &self.mesh);
+        self.confirmations.say_all(|node, payload| {
+            let subject = confirm_subject(mesh, node);
+            bus.tell(Aside { subject, headers: Vec::new(), payload }).is_ok()
+        });
+    }
+
+    pub(super) fn send_notices(&mut self, now: Now) {
+        while let Some(Due { token, notice, again }) = self.core.notices().next_due(now.mono) {
+            if !again {
+                log(&notice);
+            }
+            let Ok(payload) = serde_json::to_vec(&notice) else {
+                self.core.notices().on_refused(token);
+                continue;
+            };
+            let key = &notice.key;
+            let message_id = format!("{}-{}-{}-{}", key.rule, key.scope, notice.at_seconds, token)
+                .replace(' ', "-");
+            let outgoing = Outgoing {
+                token,
+                subject: alert_subject(&notice.mesh, &key.rule),
+                message_id,
+                payload: Bytes::from(payload),
+            };
+            if self.bus.try_publish(outgoing).is_err() {
+                // It is due again when its acknowledgement is overdue.
+                return;
+            }
+        }
+    }
+
+    pub(super) fn tell_absence(&mut self, now: Mono) {
+        match self.delivery {
+            Some(_) if !self.silent => self.absence.on_present(),
+            _ => self.absence.on_absent(now),
+        }
+        if let Some(away) = self.absence.on_deadline(now) {
+            let (url, away_s) = (&self.url, away.as_secs());
+            tracing::warn!(
+                url,
+                away_s,
+                "broker is away; check bus.url, its credentials, and the broker"
+            );
+        }
+    }
+
+    pub(super) fn tell_conflict(&mut self, now: Mono) {
+        if let Some(node) = self.core.next_conflict(now) {
+            tracing::warn!(
+                %node,
+                "two nodes with one name both send; give one of them another `name` in its settings"
+            );
+        }
+    }
+
+    pub(super) fn tell_readiness(&mut self) {
+        if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
+            // Whoever was told of readiness must not be shown a part of the past.
+            self.view = None;
+            tracing::info!("the stream's past has been read");
+        }
+    }
+}
+
+fn log(notice: &Notice) {
+    let Notice { key, from, state, evidence, late_seconds, .. } = notice;
+    let (rule, scope, operation) = (&key.rule, &key.scope, &key.operation);
+    let (from, to) = (from.as_str(), state.as_str());
+    match evidence {
+        Evidence::Latency(LatencyEvidence { value_seconds, limit_seconds, samples, .. }) => {
+            tracing::warn!(
+                %rule, %scope, %operation, from, to, late_seconds, value_seconds, limit_seconds,
+                samples, "alert changed"
+            );
+        }
+        Evidence::Gap(GapEvidence { gap_samples }) => {
+            tracing::warn!(
+                %rule, %scope, %operation, from, to, late_seconds, gap_samples, "alert changed"
+            );
+        }
+    }
+}

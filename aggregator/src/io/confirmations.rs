@@ -1,0 +1,114 @@
+//! Confirmations that wait to be said: one for each node, the latest, each node in its turn.
+//!
+//! Saying one is allowed to fail, so nothing here is kept for long; what counts is that a fleet
+//! larger than the connection's queue leaves none of its nodes without an answer for ever.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use bytes::Bytes;
+use plimsoll_schemas::ids::NodeName;
+
+use crate::core::confirm::{ConfirmationFigures, Told};
+
+/// Confirmations on their way out; no more than there are nodes.
+#[derive(Debug, Default)]
+pub struct Confirmations {
+    waiting: BTreeMap<NodeName, Bytes>,
+    /// Whose turn it was last.
+    last: Option<NodeName>,
+    figures: ConfirmationFigures,
+}
+
+impl Confirmations {
+    /// Takes what is now stored; an older confirmation that still waits is replaced.
+    pub fn offer(&mut self, told: Vec<Told>) {
+        for (node, payload) in told {
+            let replaced = self.waiting.insert(node, Bytes::from(payload));
+            self.figures.unsent += u64::from(replaced.is_some());
+        }
+    }
+
+    /// Says one after the other until `say` takes no more.
+    pub fn say_all(&mut self, mut say: impl FnMut(&NodeName, Bytes) -> bool) {
+        while let Some((node, payload)) = self.next() {
+            if !say(&node, payload) {
+                return;
+            }
+            self.waiting.remove(&node);
+            self.last = Some(node);
+            self.figures.sent += 1;
+        }
+    }
+
+    fn next(&self) -> Option<(NodeName, Bytes)> {
+        let after = self.last.as_ref().map_or(Unbounded, Excluded);
+        let mut next = self.waiting.range::<NodeName, _>((after, Unbounded));
+        let next = next.next().or_else(|| self.waiting.first_key_value());
+        next.map(|(node, payload)| (node.clone(), payload.clone()))
+    }
+
+    /// Lets all of them go: there is nobody to say them to.
+    pub fn discard(&mut self) {
+        self.figures.unsent += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+
+    /// True when none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What became of them so far.
+    #[must_use]
+    pub fn figures(&self) -> ConfirmationFigures {
+        self.figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(names: &[&str], payload: u8) -> Vec<Told> {
+        names.iter().map(|name| (NodeName::new(*name).unwrap(), vec![payload])).collect()
+    }
+
+    /// Says as many as there is room for.
+    fn say(confirmations: &mut Confirmations, mut room: usize) -> Vec<(String, u8)> {
+        let mut said = Vec::new();
+        confirmations.say_all(|node, payload| {
+            let takes = room > 0;
+            room -= usize::from(takes);
+            if takes {
+                said.push((node.to_string(), payload[0]));
+            }
+            takes
+        });
+        said
+    }
+
+    #[test]
+    fn every_node_has_its_turn_however_many_there_are() {
+        let mut confirmations = Confirmations::default();
+        let mut said = Vec::new();
+        for round in 0..4 {
+            confirmations.offer(told(&["a", "b", "c"], round));
+            said.extend(say(&mut confirmations, 2).into_iter().map(|(node, _)| node));
+        }
+        assert_eq!(said, ["a", "b", "c", "a", "b", "c", "a", "b"]);
+        assert_eq!(confirmations.figures(), ConfirmationFigures { sent: 8, unsent: 3 });
+    }
+
+    #[test]
+    fn a_newer_confirmation_replaces_one_that_waits_and_without_a_connection_none_does() {
+        let mut confirmations = Confirmations::default();
+        confirmations.offer(told(&["a"], 1));
+        confirmations.offer(told(&["a", "b"], 2));
+        assert_eq!(say(&mut confirmations, 1), [("a".to_owned(), 2)]);
+        confirmations.discard();
+        assert!(confirmations.is_empty());
+        assert_eq!(confirmations.figures(), ConfirmationFigures { sent: 1, unsent: 2 });
+    }
+}

@@ -1,0 +1,290 @@
+//! A node that crashes and starts again, with a model of its disk and of its broker: no sample
+//! arrives twice, and what does not arrive is lost by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::ids::{LossReason, MeshName, NodeName, Seq};
+use plimsoll_schemas::subject::SnapshotSubject;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::{self, Body, Header};
+use proptest::prelude::*;
+
+use super::super::bounds::{Bounds, OutboxBounds};
+use super::super::journal::recovered::{CRASH, read};
+use super::super::sealed::Ticket;
+use super::super::{Identity, Signal};
+use super::*;
+
+const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+
+fn identity() -> Identity {
+    Identity { mesh: MeshName::new("m").unwrap(), node: NodeName::new("n").unwrap() }
+}
+
+/// A node, its disk, and everything that ever reached the broker.
+struct World {
+    now: Now,
+    core: Core,
+    /// What a power cut leaves.
+    synced: Vec<u8>,
+    /// What `kill -9` leaves.
+    file: Vec<u8>,
+    sent: Vec<Ticket>,
+    arrived: BTreeMap<(u64, Seq), (Header, u64)>,
+    /// Samples of the job, recorded and arrived.
+    recorded: u64,
+    job_arrived: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Now { mono: Mono(0), wall: Wall(1_000_000_000_000) };
+        let mut world = Self {
+            now,
+            core: Core::new(identity(), bounds(), now),
+            synced: Vec::new(),
+            file: Vec::new(),
+            sent: Vec::new(),
+            arrived: BTreeMap::new(),
+            recorded: 0,
+            job_arrived: 0,
+        };
+        world.start();
+        world
+    }
+
+    fn start(&mut self) {
+        self.core = Core::new(identity(), bounds(), self.now);
+        let found = read(&self.file, &identity(), None, self.now.mono).unwrap();
+        assert_eq!(found.damaged, None);
+        self.core.open_spool(self.now, Journal::new(identity(), None), Some(found));
+        self.sent.clear();
+    }
+
+    fn crash(&mut self, power_cut: bool) {
+        if power_cut {
+            self.file.clone_from(&self.synced);
+        }
+        self.start();
+    }
+
+    fn spool(&mut self, fails: bool) {
+        let Some(batch) = self.core.next_spool(self.now) else { return };
+        if fails {
+            self.file.clear();
+            self.synced.clear();
+            return self.core.on_spool_failed(self.now);
+        }
+        if batch.replaces {
+            self.file.clear();
+        }
+        self.file.extend(batch.bytes);
+        if batch.sync || batch.replaces {
+            self.synced.clone_from(&self.file);
+        }
+        self.core.on_spooled();
+    }
+
+    fn send(&mut self, arrives: bool) {
+        while let Some(publish) = self.core.next_publish(self.now) {
+            if arrives {
+                self.sent.push(publish.ticket);
+                let subject: SnapshotSubject = publish.subject.parse().unwrap();
+                let snapshot = wire::decode(&subject, &publish.payload).unwrap();
+                let key = (snapshot.header.incarnation.0, snapshot.header.seq);
+                let arrived = (snapshot.header, snapshot.body.samples());
+                match self.arrived.get(&key) {
+                    Some(first) => assert_eq!(*first, arrived, "one number, two messages"),
+                    None => self.job_arrived += of_the_job(&snapshot.body),
+                }
+                self.arrived.insert(key, arrived);
+            }
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        for ticket in std::mem::take(&mut self.sent) {
+            self.core.on_signal(self.now, Signal::Acknowledged(ticket));
+        }
+    }
+
+    fn pass(&mut self, span: std::time::Duration) {
+        self.now = self.now.after(span);
+        self.core.on_deadline(self.now);
+    }
+
+    fn settle(&mut self) {
+        self.core.on_signal(self.now, Signal::Connected);
+        self.core.on_leave(self.now);
+        for _ in 0..600 {
+            self.spool(false);
+            self.send(true);
+            self.acknowledge();
+            self.pass(SECOND);
+        }
+    }
+}
+
+fn bounds() -> Bounds {
+    let outbox = OutboxBounds { coalesce_messages: 6, ..OutboxBounds::default() };
+    Bounds { outbox, ..Bounds::default() }
+}
+
+#[test]
+fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
+    let mut world = World::new();
+    world.core.on_signal(world.now, Signal::Connected);
+    world.core.on_datagram(b"a:1:2:3|ms");
+    world.pass(SECOND);
+    world.send(false);
+    world.spool(false);
+    world.core.on_datagram(b"a:4:5|ms");
+    world.pass(SECOND / 2);
+    world.spool(false);
+    let former = world.core.sealer.incarnation();
+    world.crash(true);
+    assert_eq!(world.core.custody.figures.recovered, 3);
+    assert_eq!(world.core.custody.figures.crashed, 0, "nothing was synced since");
+    world.crash(false);
+    world.settle();
+    let testament = &world.arrived[&(former.0, Seq(3))].0;
+    assert!(testament.last && testament.heir.is_some());
+    assert_eq!(testament.totals.recorded, 3);
+    assert_eq!(world.arrived.values().map(|(_, samples)| samples).sum::<u64>(), 3);
+}
+
+#[test]
+fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
+    let mut world = World::new();
+    world.spool(false);
+    world.core.on_datagram(b"a:4:5|ms");
+    world.pass(SECOND / 2);
+    world.spool(false);
+    let former = world.core.sealer.incarnation();
+    world.crash(false);
+    world.settle();
+    let totals = &world.arrived[&(former.0, Seq(1))].0.totals;
+    let crash = LossReason::new(CRASH).unwrap();
+    assert_eq!((totals.recorded, totals.lost.get(&crash)), (2, Some(&2)));
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_give_a_name_twice() {
+    let mut world = World::new();
+    world.core.on_datagram(b"a:1|ms");
+    world.pass(SECOND);
+    world.spool(false);
+    let former = world.core.sealer.incarnation();
+    world.now.wall = Wall(former.0);
+    world.crash(false);
+    assert!(world.core.sealer.incarnation() > former);
+}
+
+#[test]
+fn without_its_spool_a_node_goes_on_and_writes_it_anew_later() {
+    let mut world = World::new();
+    world.core.on_signal(world.now, Signal::Connected);
+    world.core.on_datagram(b"a:1|ms");
+    world.pass(SECOND);
+    world.send(true);
+    assert_eq!(world.arrived.len(), 0, "nothing is sent before it is in the spool");
+    world.spool(true);
+    world.send(true);
+    assert_eq!(world.arrived.len(), 2);
+    assert!(world.core.next_spool(world.now).is_none(), "a pause runs");
+    world.pass(SPOOL_RETRY_PAUSE);
+    world.spool(false);
+    let figures = world.core.custody.figures.clone();
+    assert_eq!((figures.durable, figures.failures), (true, 1));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Record(u64),
+    Pass(u64),
+    Spool,
+    SpoolFails,
+    Send(bool),
+    Acknowledge,
+    Connect,
+    Disconnect,
+    Crash(bool),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (1..9_u64).prop_map(Step::Record),
+        6 => (0..900_u64).prop_map(Step::Pass),
+        8 => Just(Step::Spool),
+        5 => any::<bool>().prop_map(Step::Send),
+        3 => Just(Step::Acknowledge),
+        2 => Just(Step::Connect),
+        1 => Just(Step::Disconnect),
+        1 => any::<bool>().prop_map(Step::Crash),
+    ];
+    let failing = prop_oneof![20 => step, 1 => Just(Step::SpoolFails)];
+    prop::collection::vec(failing, 0..120)
+}
+
+fn run(steps: &[Step]) -> World {
+    let mut world = World::new();
+    for step in steps {
+        match *step {
+            Step::Record(n) => {
+                world.recorded += n;
+                for _ in 0..n {
+                    world.core.on_datagram(b"a:1|ms");
+                }
+            }
+            Step::Pass(ms) => world.pass(std::time::Duration::from_millis(ms)),
+            Step::Spool => world.spool(false),
+            Step::SpoolFails => world.spool(true),
+            Step::Send(arrives) => world.send(arrives),
+            Step::Acknowledge => world.acknowledge(),
+            Step::Connect => world.core.on_signal(world.now, Signal::Connected),
+            Step::Disconnect => world.core.on_signal(world.now, Signal::Disconnected),
+            Step::Crash(power_cut) => world.crash(power_cut),
+        }
+    }
+    world.settle();
+    world
+}
+
+/// Samples of the job; not those that the node takes of itself.
+fn of_the_job(body: &Body) -> u64 {
+    let Body::Latency(latency) = body else { return 0 };
+    let job = latency.histograms.iter().filter(|(series, _)| series.operation.as_str() == "a");
+    job.map(|(_, histogram)| histogram.count()).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// With every batch written, all that may be missing was in an open interval, or was closed
+    /// and not yet in the spool; every incarnation says what was recorded and lost.
+    #[test]
+    fn no_crash_makes_a_sample_arrive_twice_or_vanish_unnamed(steps in steps()) {
+        let fails = steps.iter().any(|step| matches!(step, Step::SpoolFails));
+        let world = run(&steps);
+        let crashes = steps.iter().any(|step| matches!(step, Step::Crash(_)));
+        prop_assert!(world.job_arrived <= world.recorded, "doubled");
+        prop_assert!(crashes || world.job_arrived == world.recorded, "lost without a crash");
+        let mut newest: BTreeMap<u64, &Header> = BTreeMap::new();
+        let mut carried: BTreeMap<u64, u64> = BTreeMap::new();
+        for ((incarnation, _), (header, samples)) in &world.arrived {
+            newest.insert(*incarnation, header);
+            *carried.entry(*incarnation).or_default() += samples;
+        }
+        for (incarnation, header) in newest {
+            let said = header.totals.recorded - header.totals.lost_sum();
+            let seqs: BTreeSet<u64> =
+                world.arrived.keys().filter(|key| key.0 == incarnation).map(|key| key.1.0).collect();
+            if !fails {
+                prop_assert!(header.last, "{} has no last word", incarnation);
+                prop_assert_eq!(said, carried[&incarnation], "of {}: {:?}", incarnation, header);
+                prop_assert_eq!(seqs.len() as u64, header.seq.0, "holes in {}", incarnation);
+            }
+            prop_assert!(carried[&incarnation] <= said, "doubled in {}", incarnation);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A naive node: it holds things, and remembers what it held after each batch.
+
+use bytes::Bytes;
+use plimsoll_schemas::hardware::{LOAD1, Reading};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Labels, LossReason, MeshName, NodeName, Operation, Series};
+use plimsoll_schemas::subject::SnapshotSubject;
+use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency, Snapshot};
+use proptest::prelude::*;
+
+use super::super::recovered::{Recovered, read};
+use super::*;
+
+pub(super) const NOW: Mono = Mono(77);
+const RUN: Incarnation = Incarnation(9);
+
+/// Something that changes what is held. Numbers choose among what there is.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Draft(u8, Vec<u64>),
+    Hardware,
+    Bus,
+    Farewell,
+    Merge(usize),
+    Seal(usize),
+    Release(usize),
+    Interval,
+    Running(u64),
+    Fail,
+}
+
+pub(super) fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (0..3_u8, prop::collection::vec(0..5_000_000_000_u64, 0..4))
+            .prop_map(|(name, values)| Op::Draft(name, values)),
+        1 => Just(Op::Hardware),
+        1 => Just(Op::Bus),
+        1 => Just(Op::Farewell),
+        2 => (0..9_usize).prop_map(Op::Merge),
+        4 => (0..9_usize).prop_map(Op::Seal),
+        3 => (0..9_usize).prop_map(Op::Release),
+        2 => Just(Op::Interval),
+        2 => (0..9_u64).prop_map(Op::Running),
+        1 => Just(Op::Fail),
+    ]
+}
+
+pub(super) fn identity() -> Identity {
+    Identity { mesh: MeshName::new("m").unwrap(), node: NodeName::new("n").unwrap() }
+}
+
+/// What matters of a draft.
+type Essence = (Lane, Body, Wall, u64, bool);
+
+/// What is held, in an order of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Found {
+    pub(super) drafts: Vec<Essence>,
+    pub(super) sealed: Vec<Sealed>,
+    pub(super) runs: Vec<RunAccount>,
+}
+
+impl From<&Recovered> for Found {
+    fn from(recovered: &Recovered) -> Self {
+        Self {
+            drafts: recovered.drafts.iter().map(essence).collect(),
+            sealed: recovered.sealed.clone(),
+            runs: recovered.runs.clone(),
+        }
+    }
+}
+
+impl Found {
+    /// What a whole file holds.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let read = read(bytes, &identity(), None, NOW).unwrap();
+        assert_eq!((read.torn_bytes, read.uncertain_samples, &read.damaged), (0, 0, &None));
+        Self::from(&read)
+    }
+}
+
+fn essence((lane, draft): &(Lane, Draft)) -> Essence {
+    (*lane, draft.body.clone(), draft.start, draft.length_ns, draft.last)
+}
+
+pub(super) struct World {
+    pub(super) journal: Journal,
+    pub(super) drafts: BTreeMap<DraftId, (Lane, Draft)>,
+    pub(super) sealed: Vec<Sealed>,
+    pub(super) runs: Vec<RunAccount>,
+    pub(super) file: Vec<u8>,
+    /// Lengths of the present file at which it was whole, and what was held then.
+    pub(super) points: Vec<(usize, Found)>,
+    /// Everything that was ever held.
+    pub(super) ever: Found,
+    running: Option<Running>,
+    next_id: u64,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let totals = Totals {
+            recorded: 10,
+            lost: BTreeMap::from([(LossReason::new("outbox_full").unwrap(), 3)]),
+        };
+        let own =
+            RunAccount { incarnation: RUN, newest: Seq(0), totals, intervals: 0, left: false };
+        Self {
+            journal: Journal::new(identity(), None),
+            drafts: BTreeMap::new(),
+            sealed: Vec::new(),
+            runs: vec![own],
+            file: Vec::new(),
+            points: Vec::new(),
+            ever: Found::default(),
+            running: None,
+            next_id: 1,
+        }
+    }
+
+    pub(super) fn head(&self) -> Vec<u8> {
+        self.journal.head.clone()
+    }
+
+    pub(super) fn place(&self, share: f64) -> usize {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a small length"
+        )]
+        let place = (self.file.len() as f64 * share) as usize;
+        place
+    }
+
+    pub(super) fn read(&self) -> Recovered {
+        read(&self.file, &identity(), None, NOW).unwrap()
+    }
+
+    /// What a reader should find.
+    pub(super) fn held(&self) -> Found {
+        let mut sealed = self.sealed.clone();
+        sealed.sort_by_key(Sealed::key);
+        let mut runs = self.runs.clone();
+        if let Some(open) = self.running.filter(|open| open.interval == runs[0].intervals + 1) {
+            runs[0].intervals += 1;
+            runs[0].totals.recorded += open.samples;
+            if open.samples > 0 {
+                runs[0].totals.lost.insert(LossReason::new("crash").unwrap(), open.samples);
+            }
+        }
+        Found { drafts: self.drafts.values().map(essence).collect(), sealed, runs }
+    }
+
+    pub(super) fn batch(&mut self) -> Option<Batch> {
+        let drafts = self.drafts.iter().map(|(id, (lane, draft))| (*id, *lane, draft)).collect();
+        let held = Held { drafts, sealed: self.sealed.iter().collect(), runs: self.runs.clone() };
+        self.journal.next(&held)
+    }
+
+    /// Changes something and writes what there is to write.
+    pub(super) fn step(&mut self, op: &Op) {
+        self.change(op);
+        self.write();
+    }
+
+    /// Writes what there is to write; true when the file was begun anew.
+    pub(super) fn write(&mut self) -> bool {
+        let batch = self.batch();
+        batch.is_some_and(|batch| self.put(&batch))
+    }
+
+    fn put(&mut self, batch: &Batch) -> bool {
+        if batch.replaces {
+            self.file.clear();
+            self.points.clear();
+        }
+        self.file.extend(&batch.bytes);
+        let held = self.held();
+        self.ever.drafts.extend(held.drafts.iter().cloned());
+        self.ever.sealed.extend(held.sealed.iter().cloned());
+        self.points.push((self.file.len(), held));
+        batch.replaces
+    }
+
+    pub(super) fn change(&mut self, op: &Op) {
+        match op {
+            Op::Draft(name, values) => self.add(latency(*name, values), false),
+            Op::Hardware => {
+                let labels = Labels::new([("core", "1")]).unwrap();
+                let readings = vec![Reading::ok(&LOAD1, labels, 0.5)];
+                self.add(Body::Hardware(Hardware { readings }), false);
+            }
+            Op::Bus => self.add(Body::Bus(bus()), false),
+            Op::Farewell => self.add(Body::Bus(bus()), true),
+            Op::Merge(n) => self.merge(*n),
+            Op::Seal(n) => self.seal(*n),
+            Op::Release(n) if self.sealed.is_empty() => assert!(*n < 9),
+            Op::Release(n) => drop(self.sealed.remove(n % self.sealed.len())),
+            Op::Interval => self.runs[0].intervals += 1,
+            Op::Running(samples) => self.run(*samples),
+            Op::Fail => self.journal.on_failed(),
+        }
+    }
+
+    fn add(&mut self, body: Body, last: bool) {
+        let id = DraftId(self.next_id);
+        self.next_id += 1;
+        let draft = Draft::new(body, Wall(id.0 * 1_000), 500, NOW);
+        let draft = if last { draft.farewell() } else { draft };
+        let lane = if id.0.is_multiple_of(3) { Lane::Emergency } else { Lane::Normal };
+        self.drafts.insert(id, (lane, draft));
+    }
+
+    /// The chosen draft takes in the next one, and gets a new name.
+    fn merge(&mut self, n: usize) {
+        let ids: Vec<DraftId> = self.drafts.keys().copied().collect();
+        let Some(pair) = ids.get(n..n + 2) else { return };
+        if pair.iter().any(|id| !self.drafts[id].1.is_latency()) {
+            return;
+        }
+        let (lane, mut draft) = self.drafts.remove(&pair[0]).unwrap();
+        draft.try_join(self.drafts.remove(&pair[1]).unwrap().1).unwrap();
+        // The model's order is that of names, a reader's that of time.
+        draft.start = Wall(self.next_id * 1_000);
+        self.drafts.insert(DraftId(self.next_id), (lane, draft));
+        self.next_id += 1;
+    }
+
+    fn seal(&mut self, n: usize) {
+        let ids: Vec<DraftId> = self.drafts.keys().copied().collect();
+        let Some(id) = ids.get(n) else { return };
+        let (lane, draft) = self.drafts.remove(id).unwrap();
+        let run = &mut self.runs[0];
+        run.newest = Seq(run.newest.0 + 1);
+        run.totals.recorded += draft.samples();
+        self.sealed.push(sealed(lane, draft, run));
+    }
+
+    fn run(&mut self, samples: u64) {
+        let interval = self.runs[0].intervals + 1;
+        self.write();
+        let running = Running { incarnation: RUN, interval, samples };
+        if let Some(batch) = self.journal.running(running) {
+            self.running = Some(running);
+            self.put(&batch);
+        }
+    }
+}
+
+fn latency(name: u8, values: &[u64]) -> Body {
+    let series = |name: String| Series::plain(Operation::new(name).unwrap());
+    let mut histogram = Histogram::default();
+    values.iter().for_each(|value| histogram.record(*value));
+    Body::Latency(Latency {
+        histograms: vec![(series(format!("h{name}")), histogram)],
+        counters: vec![(series("c".to_owned()), 0.1)],
+        gauges: vec![(series("g".to_owned()), -3.5)],
+    })
+}
+
+fn bus() -> Bus {
+    let rejected = BTreeMap::from([(LossReason::new("syntax").unwrap(), 2)]);
+    Bus { attempted: 5, breaker_state: Some(1), round_trip_ns: Some(9), rejected, ..Bus::default() }
+}
+
+/// A draft as the next message of a run.
+pub(super) fn sealed(lane: Lane, draft: Draft, run: &RunAccount) -> Sealed {
+    let Identity { mesh, node } = identity();
+    let header = Header {
+        node: node.clone(),
+        incarnation: run.incarnation,
+        seq: run.newest,
+        start: draft.start,
+        length_ns: draft.length_ns,
+        totals: run.totals.clone(),
+        last: draft.last,
+        heir: None,
+    };
+    let subject = SnapshotSubject { mesh, lane, node, kind: draft.body.kind() };
+    let (samples, sealed_at) = (draft.samples(), draft.start);
+    let snapshot = Snapshot { header, body: draft.body };
+    Sealed {
+        incarnation: run.incarnation,
+        seq: run.newest,
+        lane,
+        subject: subject.to_string(),
+        payload: Bytes::from(wire::encode(&snapshot, &mut Encoder::default())),
+        samples,
+        last: draft.last,
+        sealed_at,
+    }
+}

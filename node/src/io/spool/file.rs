@@ -1,0 +1,229 @@
+//! The spool's file: read once when a node starts, then appended to and replaced.
+//!
+//! A file that cannot be used is set aside under a new name and never deleted. But once a batch
+//! could not be written, the file is removed: it would offer as never sent what was sent since.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use plimsoll_schemas::limits::node::SPOOL_BYTES_MAX;
+use plimsoll_schemas::time::{Now, Wall};
+
+use super::{Failure, SetAside, SpoolError};
+use crate::core::Identity;
+use crate::core::journal::Batch;
+use crate::core::journal::recovered::{Recovered, Unusable, read};
+
+/// Names the machine's present run.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A file and what was in it.
+pub(super) struct Opened {
+    pub(super) file: SpoolFile,
+    pub(super) recovered: Option<Recovered>,
+    pub(super) set_aside: Option<SetAside>,
+}
+
+/// The file of one node; nobody else has it open.
+#[derive(Debug)]
+pub(super) struct SpoolFile {
+    dir: PathBuf,
+    path: PathBuf,
+    /// Where a new file is written before it takes the place of the old one.
+    new_path: PathBuf,
+    /// Open for appending once this process has begun the file.
+    file: Option<File>,
+    sync: bool,
+    /// The machine's present run, when nothing is synced.
+    boot: Option<String>,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl SpoolFile {
+    pub(super) fn open(
+        dir: &Path,
+        identity: &Identity,
+        sync: bool,
+        now: Now,
+    ) -> Result<Opened, SpoolError> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| SpoolError::Inaccessible { path, source }
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at(dir))?;
+        let path = dir.join(format!("{}.spool", identity.node));
+        let new_path = dir.join(format!("{}.spool.new", identity.node));
+        let lock = lock(dir.join(format!("{}.lock", identity.node)))?;
+        // Whoever was writing it did not get as far as letting it take effect.
+        remove(&new_path).map_err(at(&new_path))?;
+        let boot = fs::read_to_string(BOOT_ID).ok().map(|text| text.trim().to_owned());
+        let (recovered, set_aside) = match load(&path).map_err(at(&path))? {
+            Content::Nothing => (None, None),
+            Content::TooLarge => {
+                let why = format!("it has more than {SPOOL_BYTES_MAX} bytes");
+                (None, Some(set_aside(&path, now.wall, "too_large", why).map_err(at(&path))?))
+            }
+            Content::Bytes(bytes) => match read(&bytes, identity, boot.as_deref(), now.mono) {
+                Ok(recovered) => {
+                    let damaged = recovered.damaged.clone();
+                    let kept = damaged.map(|why| keep_copy(&path, now.wall, why)).transpose();
+                    (Some(recovered), kept.map_err(at(&path))?)
+                }
+                Err(Unusable::Other { mesh, node }) => {
+                    return Err(SpoolError::Other { path, mesh, node });
+                }
+                Err(unusable) => {
+                    let aside = set_aside(&path, now.wall, unusable.label(), unusable.to_string());
+                    (None, Some(aside.map_err(at(&path))?))
+                }
+            },
+        };
+        // A name that cannot be told is no name: then the next start doubts what it finds.
+        let boot = (!sync).then(|| boot.unwrap_or_default());
+        let dir = dir.to_owned();
+        let file = Self { dir, path, new_path, file: None, sync, boot, _lock: lock };
+        Ok(Opened { file, recovered, set_aside })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The machine's present run, when nothing is synced.
+    pub(super) fn boot(&self) -> Option<&str> {
+        self.boot.as_deref()
+    }
+
+    /// Writes a batch; it is where it must be when this returns. After a failure there is no
+    /// file until a batch replaces it.
+    pub(super) fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
+        let outcome = if batch.replaces { self.replace(&batch.bytes) } else { self.append(batch) };
+        let Err(error) = outcome else { return Ok(()) };
+        let reason = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => "full",
+            _ => "io",
+        };
+        let mut text = error.to_string();
+        if let Err(error) = self.discard() {
+            text = format!("{text}; and the file before could not be removed: {error}");
+        }
+        Err(Failure { reason, text })
+    }
+
+    fn append(&mut self, batch: &Batch) -> io::Result<()> {
+        let none = || io::Error::other("there is no file to append to");
+        let file = self.file.as_mut().ok_or_else(none)?;
+        file.write_all(&batch.bytes)?;
+        if batch.sync && self.sync { file.sync_data() } else { Ok(()) }
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&self.new_path)?;
+        file.write_all(bytes)?;
+        if self.sync {
+            file.sync_all()?;
+        }
+        fs::rename(&self.new_path, &self.path)?;
+        self.sync_dir()?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn append_to(&mut self, file: File) {
+        self.file = Some(file);
+    }
+
+    /// Sees to it that no file is there, or that it is empty.
+    fn discard(&mut self) -> io::Result<()> {
+        self.file = None;
+        let new_is_gone = remove(&self.new_path);
+        if remove(&self.path).is_err() {
+            OpenOptions::new().write(true).truncate(true).open(&self.path)?.sync_all()?;
+        }
+        new_is_gone.and_then(|()| self.sync_dir())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        if self.sync { File::open(&self.dir)?.sync_all() } else { Ok(()) }
+    }
+}
+
+fn lock(path: PathBuf) -> Result<File, SpoolError> {
+    let opened =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let locked = opened.map_err(TryLockError::Error).and_then(|file| {
+        file.try_lock()?;
+        Ok(file)
+    });
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => SpoolError::InUse { path },
+        TryLockError::Error(source) => SpoolError::Inaccessible { path, source },
+    })
+}
+
+enum Content {
+    Nothing,
+    TooLarge,
+    Bytes(Vec<u8>),
+}
+
+fn load(path: &Path) -> io::Result<Content> {
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Content::Nothing),
+        metadata => metadata?,
+    };
+    // Opening a pipe would wait for its other end.
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    if metadata.len() > SPOOL_BYTES_MAX as u64 {
+        return Ok(Content::TooLarge);
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(SPOOL_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(if bytes.len() > SPOOL_BYTES_MAX { Content::TooLarge } else { Content::Bytes(bytes) })
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn set_aside(path: &Path, now: Wall, reason: &'static str, why: String) -> io::Result<SetAside> {
+    let now_at = free_name(path, now)?;
+    fs::rename(path, &now_at)?;
+    Ok(SetAside { reason, why, now_at })
+}
+
+/// Keeps what is damaged under a second name. The first stays until a batch replaces it: should
+/// this process end before, the next one still finds what can be told.
+fn keep_copy(path: &Path, now: Wall, why: String) -> io::Result<SetAside> {
+    let now_at = free_name(path, now)?;
+    if fs::hard_link(path, &now_at).is_err() {
+        fs::copy(path, &now_at)?;
+    }
+    Ok(SetAside { reason: "damaged", why, now_at })
+}
+
+/// A name that nothing else has.
+fn free_name(path: &Path, now: Wall) -> io::Result<PathBuf> {
+    let seconds = now.0 / 1_000_000_000;
+    for n in 0..1_000_u32 {
+        let ending = if n == 0 { String::new() } else { format!("-{n}") };
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".set-aside-{seconds}{ending}"));
+        let name = PathBuf::from(name);
+        if name.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Ok(name);
+        }
+    }
+    Err(io::Error::other("there are a thousand files set aside already"))
+}

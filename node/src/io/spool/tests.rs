@@ -1,0 +1,298 @@
+//! The spool with good files, bad files, and disks that give up.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::limits::node::SPOOL_BYTES_MAX;
+use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::Totals;
+use tempfile::TempDir;
+
+use super::*;
+use crate::core::journal::{Held, RunAccount};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+fn identity() -> Identity {
+    Identity { mesh: MeshName::new("m").unwrap(), node: NodeName::new("n").unwrap() }
+}
+
+fn now() -> Now {
+    Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) }
+}
+
+fn account(intervals: u64) -> RunAccount {
+    let totals = Totals { recorded: 5, ..Totals::default() };
+    RunAccount { incarnation: Incarnation(9), newest: Seq(0), totals, intervals, left: false }
+}
+
+fn batch(journal: &mut Journal, intervals: u64) -> Batch {
+    let runs = [account(intervals)];
+    journal.next(&Held { runs: runs.to_vec(), ..Held::default() }).unwrap()
+}
+
+fn open(dir: &Path) -> Opened {
+    Spool::open(dir, &identity(), true, now()).unwrap()
+}
+
+async fn write(spool: &mut Spool, batch: Batch) -> Written {
+    spool.write(batch).unwrap();
+    assert!(spool.is_busy());
+    spool.written().await.unwrap()
+}
+
+/// A spool in which so many intervals are closed, and nobody has it open.
+async fn closed(dir: &Path, intervals: u64) {
+    let Opened { mut spool, mut journal, .. } = open(dir);
+    for n in 1..=intervals {
+        assert_eq!(write(&mut spool, batch(&mut journal, n)).await.failure, None);
+    }
+    assert!(spool.finish(WAIT).await);
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("n.spool");
+    (dir, path)
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn intervals(opened: &Opened) -> Option<u64> {
+    opened.recovered.as_ref()?.runs.first().map(|run| run.intervals)
+}
+
+#[tokio::test]
+async fn what_was_written_is_read_back_by_the_next_process() {
+    let (dir, path) = place();
+    let deep = dir.path().join("made/if/need/be");
+    closed(&deep, 3).await;
+    let opened = open(&deep);
+    assert_eq!((intervals(&opened), &opened.set_aside), (Some(3), &None));
+    assert_eq!(names(&deep), ["n.lock", "n.spool"]);
+    let mode = fs::metadata(deep.join("n.spool")).unwrap().permissions().mode();
+    assert_eq!((mode & 0o777, path.exists()), (0o600, false));
+}
+
+#[tokio::test]
+async fn one_batch_at_a_time_and_no_answer_without_one() {
+    let (dir, _) = place();
+    let Opened { mut spool, mut journal, recovered, .. } = open(dir.path());
+    assert!(recovered.is_none());
+    let nothing = tokio::time::timeout(Duration::from_millis(10), spool.written()).await;
+    assert!(nothing.is_err());
+    let (first, second) = (batch(&mut journal, 1), batch(&mut journal, 2));
+    spool.write(first.clone()).unwrap();
+    assert_eq!(spool.write(second.clone()), Err(second));
+    assert_eq!(spool.written().await.unwrap().bytes, first.bytes.len());
+    assert!(!spool.is_busy());
+}
+
+#[tokio::test]
+async fn a_spool_that_is_in_use_is_left_alone() {
+    let (dir, _) = place();
+    closed(dir.path(), 2).await;
+    let first = open(dir.path());
+    let second = Spool::open(dir.path(), &identity(), true, now()).unwrap_err();
+    assert!(matches!(&second, SpoolError::InUse { .. }), "{second}");
+    assert!(first.spool.finish(WAIT).await);
+    assert_eq!(intervals(&open(dir.path())), Some(2));
+}
+
+#[tokio::test]
+async fn a_new_file_that_did_not_take_effect_changes_nothing() {
+    let (dir, path) = place();
+    closed(dir.path(), 2).await;
+    fs::write(path.with_extension("spool.new"), b"half of a fi").unwrap();
+    let opened = open(dir.path());
+    assert_eq!((intervals(&opened), &opened.set_aside), (Some(2), &None));
+    assert_eq!(names(dir.path()), ["n.lock", "n.spool"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_set_aside_under_a_name_that_is_free() {
+    let (dir, path) = place();
+    for n in 0..2 {
+        fs::write(&path, format!("#!/bin/sh {n}")).unwrap();
+        let Opened { spool, recovered, set_aside, .. } = open(dir.path());
+        let SetAside { reason, why, now_at } = set_aside.unwrap();
+        assert_eq!((reason, why.as_str()), ("damaged", "it does not begin like a spool"));
+        assert_eq!(fs::read_to_string(&now_at).unwrap(), format!("#!/bin/sh {n}"));
+        assert!(recovered.is_none() && !path.exists());
+        assert!(spool.finish(WAIT).await);
+    }
+    let aside = "n.spool.set-aside-1700000000";
+    assert_eq!(names(dir.path()), ["n.lock".into(), aside.to_owned(), format!("{aside}-1")]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_or_too_new_is_set_aside_with_its_reason() {
+    let (dir, path) = place();
+    closed(dir.path(), 1).await;
+    let mut bytes = fs::read(&path).unwrap();
+    let end = 12 + usize::from(bytes[7]);
+    bytes[5] = 2;
+    let crc = crc32fast::hash(&[&bytes[..8], &bytes[12..end]].concat());
+    bytes[8..12].copy_from_slice(&crc.to_be_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let newer = open(dir.path());
+    let SetAside { reason, why, now_at } = newer.set_aside.unwrap();
+    assert_eq!((reason, fs::read(now_at).unwrap()), ("newer_version", bytes));
+    assert_eq!(why, "it is of version 2; this program reads 1");
+    assert!(newer.spool.finish(WAIT).await);
+    File::create(&path).unwrap().set_len(SPOOL_BYTES_MAX as u64 + 1).unwrap();
+    assert_eq!(open(dir.path()).set_aside.unwrap().reason, "too_large");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_kept_until_another_takes_its_place_and_as_a_copy() {
+    let (dir, path) = place();
+    closed(dir.path(), 3).await;
+    let mut bytes = fs::read(&path).unwrap();
+    let first = 12 + usize::from(bytes[7]);
+    bytes[first + 20] ^= 0xff;
+    fs::write(&path, &bytes).unwrap();
+    // A process that ends before it wrote anything leaves the next one what it found.
+    for _ in 0..2 {
+        let Opened { spool, recovered, set_aside, .. } = open(dir.path());
+        assert_eq!(recovered.unwrap().runs, [account(3)]);
+        assert_eq!(set_aside.as_ref().unwrap().reason, "damaged");
+        assert!(spool.finish(WAIT).await);
+    }
+    let Opened { mut spool, mut journal, set_aside, .. } = open(dir.path());
+    assert_eq!(write(&mut spool, batch(&mut journal, 4)).await.failure, None);
+    assert_eq!(fs::read(set_aside.unwrap().now_at).unwrap(), bytes);
+    assert!(spool.finish(WAIT).await);
+    let opened = open(dir.path());
+    assert_eq!((intervals(&opened), opened.set_aside), (Some(4), None));
+}
+
+#[tokio::test]
+async fn a_spool_of_another_mesh_is_an_error_and_stays() {
+    let (dir, path) = place();
+    closed(dir.path(), 1).await;
+    let before = fs::read(&path).unwrap();
+    let other = Identity { mesh: MeshName::new("other").unwrap(), ..identity() };
+    let error = Spool::open(dir.path(), &other, true, now()).unwrap_err().to_string();
+    assert!(error.ends_with("is the spool of node n of mesh m: give each a directory of its own"));
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_place_that_cannot_be_used_is_named_with_what_the_system_said() {
+    let (dir, path) = place();
+    fs::create_dir(&path).unwrap();
+    let not_a_file = Spool::open(dir.path(), &identity(), true, now()).unwrap_err().to_string();
+    assert_eq!(not_a_file, format!("spool.path: {}: it is not a file", path.display()));
+    let below_a_file = dir.path().join("n.lock/below");
+    let error = Spool::open(&below_a_file, &identity(), true, now()).unwrap_err();
+    assert!(matches!(error, SpoolError::Inaccessible { path, .. } if path == below_a_file));
+}
+
+#[test]
+fn a_directory_without_permission_is_an_error() {
+    let (dir, _) = place();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    let path = dir.path().to_owned();
+    let refused = std::thread::spawn(move || {
+        // Bits do not bind root; for this thread alone, someone else asks.
+        nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
+        Spool::open(&path, &identity(), true, now()).unwrap_err()
+    });
+    let SpoolError::Inaccessible { source, .. } = refused.join().unwrap() else { panic!() };
+    assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
+}
+
+#[tokio::test]
+async fn after_a_batch_found_no_room_there_is_no_file_until_all_is_written_anew() {
+    let (dir, path) = place();
+    let file::Opened { mut file, .. } =
+        SpoolFile::open(dir.path(), &identity(), true, now()).unwrap();
+    let mut journal = Journal::new(identity(), None);
+    file.write(&batch(&mut journal, 1)).unwrap();
+    file.append_to(File::options().write(true).open("/dev/full").unwrap());
+    let failure = file.write(&batch(&mut journal, 2)).unwrap_err();
+    assert_eq!((failure.reason, path.exists()), ("full", false));
+    let failure = file.write(&batch(&mut journal, 3)).unwrap_err();
+    assert_eq!((failure.reason, failure.text.as_str()), ("io", "there is no file to append to"));
+    journal.on_failed();
+    file.write(&batch(&mut journal, 4)).unwrap();
+    file.write(&batch(&mut journal, 5)).unwrap();
+    drop(file);
+    assert_eq!(intervals(&open(dir.path())), Some(5));
+}
+
+/// A file system of 64 KiB; `None` where this process may not mount one.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(dir.path());
+        mount.output().is_ok_and(|output| output.status.success()).then_some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(self.0.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_leaves_no_file_and_is_used_again_once_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("no right to mount a small file system: /dev/full alone stands for it");
+        return;
+    };
+    let dir = disk.0.path();
+    let Opened { mut spool, mut journal, .. } = open(dir);
+    assert_eq!(write(&mut spool, batch(&mut journal, 1)).await.failure, None);
+    fs::write(dir.join("ballast"), vec![0; 52 * 1024]).unwrap();
+    let mut n = 1;
+    let failure = loop {
+        n += 1;
+        assert!(n < 1_000, "the disk does not fill up");
+        if let Some(failure) = write(&mut spool, batch(&mut journal, n)).await.failure {
+            break failure;
+        }
+    };
+    assert_eq!((failure.reason, names(dir)), ("full", vec!["ballast".into(), "n.lock".into()]));
+    // Whoever fills it up while a new file is written finds neither of the two.
+    journal.on_failed();
+    let mut huge = batch(&mut journal, n);
+    huge.bytes.resize(80 * 1024, 0);
+    assert_eq!(write(&mut spool, huge).await.failure.unwrap().reason, "full");
+    assert_eq!(names(dir), ["ballast", "n.lock"]);
+    fs::remove_file(dir.join("ballast")).unwrap();
+    journal.on_failed();
+    assert_eq!(write(&mut spool, batch(&mut journal, n)).await.failure, None);
+    assert!(spool.finish(WAIT).await);
+    let found = open(dir);
+    assert_eq!(intervals(&found), Some(n));
+    assert!(found.spool.finish(WAIT).await);
+}
+
+#[tokio::test]
+async fn without_sync_the_file_names_the_run_of_the_machine() {
+    let (dir, _) = place();
+    let Opened { mut spool, mut journal, .. } =
+        Spool::open(dir.path(), &identity(), false, now()).unwrap();
+    assert_eq!(write(&mut spool, batch(&mut journal, 1)).await.failure, None);
+    assert!(spool.finish(WAIT).await);
+    let bytes = fs::read(dir.path().join("n.spool")).unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains(boot.trim()));
+    let opened = open(dir.path());
+    assert_eq!((intervals(&opened), opened.set_aside), (Some(1), None));
+}
