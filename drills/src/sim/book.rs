@@ -26,6 +26,8 @@ pub struct Booked {
     pub others: u64,
     /// Whether it is a farewell.
     pub is_last: bool,
+    /// Whether a later incarnation says it.
+    pub is_testament: bool,
 }
 
 /// What is known of one node.
@@ -37,17 +39,21 @@ pub struct NodeBook {
     pub messages: BTreeMap<Name, Booked>,
     /// Samples that no one is to blame for: they were in an interval that never ended.
     pub unsealed: BTreeSet<usize>,
-    /// Samples that a node held when it ended, or that a broker lost; allowed to be missing
-    /// while nobody keeps them until they are confirmed.
-    pub unprotected: BTreeSet<usize>,
+    /// Samples in messages that no broker takes.
+    pub refused: BTreeSet<usize>,
+    /// Why samples may be missing without a name: a copy was let go, or a process ended whose
+    /// copies nothing kept.
+    pub excuse: Option<&'static str>,
     /// Samples of any operation in all incarnations that have ended.
     pub taken: u64,
-    /// Of those, given up by the node under a name.
-    pub lost: u64,
+    /// Of those, dropped for want of room.
+    pub dropped: u64,
+    /// Of those, in messages that no broker takes.
+    pub refused_count: u64,
     /// Of those, in intervals that never ended.
     pub unsealed_count: u64,
-    /// Of those, held when the node ended.
-    pub left_behind: u64,
+    /// What the node was last told is stored: incarnation, first and last number.
+    pub confirmed: Vec<(u64, u64, u64)>,
 }
 
 /// What the final comparison found.
@@ -92,16 +98,22 @@ impl NodeBook {
             };
         }
         let (samples, others) = contents(&snapshot.body);
-        let is_last = snapshot.header.last;
-        let booked = Booked { payload: payload.clone(), samples, others, is_last };
+        let booked = Booked {
+            payload: payload.clone(),
+            samples,
+            others,
+            is_last: snapshot.header.last,
+            is_testament: snapshot.header.heir.is_some(),
+        };
         self.messages.insert(name, booked);
         Ok((name, true))
     }
 
-    /// A message is gone where nobody could be asked for it.
-    pub fn unprotect(&mut self, name: Name) {
+    /// A message is given up because no broker takes it.
+    pub fn refuse(&mut self, name: Name, samples: u64) {
+        self.refused_count += samples;
         if let Some(booked) = self.messages.get(&name) {
-            self.unprotected.extend(booked.samples.iter().copied());
+            self.refused.extend(booked.samples.iter().copied());
         }
     }
 
@@ -121,6 +133,14 @@ impl NodeBook {
         Ok(())
     }
 
+    fn whereabouts(&self, sample: usize) -> String {
+        let carries = |(_, booked): &(&Name, &Booked)| booked.samples.contains(&sample);
+        match self.messages.iter().find(carries) {
+            Some((name, _)) => format!("{sample}, which message {name:?} carried"),
+            None => format!("{sample}, which was never sent"),
+        }
+    }
+
     /// Holds what was merged against what was recorded, once everything has come to rest.
     ///
     /// # Errors
@@ -131,15 +151,15 @@ impl NodeBook {
         let missing: Vec<usize> =
             (1..=self.recorded).filter(|bucket| !present.contains(bucket)).collect();
         let blamed = |bucket: &&usize| {
-            !self.unsealed.contains(bucket) && !self.unprotected.contains(bucket)
+            !self.unsealed.contains(bucket) && !self.refused.contains(bucket)
         };
         let unexplained: Vec<&usize> = missing.iter().filter(blamed).collect();
-        if unexplained.len() as u64 > self.lost {
-            let sample = unexplained[0];
+        if unexplained.len() as u64 > self.dropped && self.excuse.is_none() {
             return Err(format!(
-                "{} samples are missing and {} were given up under a name; the first is {sample}",
+                "{} samples are missing and {} were dropped; the first is {}",
                 unexplained.len(),
-                self.lost,
+                self.dropped,
+                self.whereabouts(*unexplained[0]),
             ));
         }
         let (recorded, missing) = (self.recorded as u64, missing.len() as u64);

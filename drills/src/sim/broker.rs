@@ -14,6 +14,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::nanos;
 
 use super::agenda::Time;
+use super::clocks::Clocks;
 use super::dice::Dice;
 
 /// One message as a process hands it to the broker.
@@ -139,6 +140,8 @@ pub struct Broker {
     pub forgets_permille: u64,
     /// Time between two syncs.
     pub sync_every: Time,
+    /// What it stamps messages with.
+    pub clocks: Clocks,
     emergency: Stream,
     normal: Stream,
     streams_made: u64,
@@ -155,6 +158,7 @@ impl Broker {
             is_full: false,
             forgets_permille: 0,
             sync_every,
+            clocks: Clocks::new(0, 0),
             emergency: stream(1),
             normal: stream(2),
             streams_made: 2,

@@ -7,6 +7,8 @@ use plimsoll_node::core::bounds::{Bounds, OutboxBounds};
 use plimsoll_node::core::breaker::BreakerState;
 use plimsoll_node::core::dead_letters::Unacceptable;
 use plimsoll_node::core::entrusted::EntrustedBounds;
+use plimsoll_node::core::journal::recovered::{self, Recovered};
+use plimsoll_node::core::journal::{Batch, Journal};
 use plimsoll_node::core::pressure::Marks;
 use plimsoll_node::core::sealed::{Publish, Ticket};
 use plimsoll_node::core::{Core, Identity, Signal, Status};
@@ -17,6 +19,13 @@ use super::dice::Dice;
 
 /// What every simulated mesh is called.
 pub const MESH: &str = "sim";
+/// The reason under which a node gives up what it has no room for.
+const DROPPED: &str = "outbox_full";
+
+fn identity(node: &NodeName) -> Identity {
+    let mesh = MeshName::new(MESH).expect("a constant of plain letters");
+    Identity { mesh, node: node.clone() }
+}
 
 /// Depths of an outbox, small enough for a short run to reach them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,14 +83,23 @@ pub struct Sending {
 pub struct Figures {
     /// Everything.
     pub status: Status,
-    /// Samples recorded in the interval that is open.
-    pub running: u64,
-    /// Samples given up for any reason.
-    pub lost: u64,
+    /// Samples given up because the outbox was full.
+    pub dropped: u64,
 }
 
 /// A running node.
 pub struct NodeCore(Core);
+
+/// What a beginning node made of its spool.
+#[derive(Clone, Debug, Default)]
+pub struct Adopted {
+    /// Whether there was anything.
+    pub is_found: bool,
+    /// Whether the end of the file had to be left out.
+    pub is_torn: bool,
+    /// Why it cannot be told for certain what was held, if so.
+    pub doubt: Option<String>,
+}
 
 impl Depths {
     /// Bounds that bring one part of the outbox or another within reach.
@@ -123,8 +141,54 @@ impl NodeCore {
     /// A new incarnation.
     #[must_use]
     pub fn begin(node: &NodeName, bounds: Bounds, now: Now) -> Self {
-        let mesh = MeshName::new(MESH).expect("a constant of plain letters");
-        Self(Core::new(Identity { mesh, node: node.clone() }, bounds, now))
+        Self(Core::new(identity(node), bounds, now))
+    }
+
+    /// Takes over what a spool holds and keeps one from now on. `boot` names the machine's
+    /// present run; `syncs` says whether what is written is synced.
+    pub fn open_spool(
+        &mut self,
+        node: &NodeName,
+        now: Now,
+        file: Option<&[u8]>,
+        boot: &str,
+        syncs: bool,
+    ) -> Adopted {
+        let identity = identity(node);
+        let read = file.map(|bytes| recovered::read(bytes, &identity, Some(boot), now.mono));
+        let journal = Journal::new(identity, (!syncs).then_some(boot));
+        let (recovered, unusable) = match read.transpose() {
+            Ok(recovered) => (recovered, None),
+            Err(unusable) => (None, Some(unusable.to_string())),
+        };
+        let doubt = recovered.as_ref().and_then(|recovered| recovered.damaged.clone());
+        let adopted = Adopted {
+            is_found: recovered.as_ref().is_some_and(|found| found.samples() > 0),
+            is_torn: recovered.as_ref().is_some_and(|found: &Recovered| found.torn_bytes > 0),
+            doubt: unusable.or(doubt),
+        };
+        self.0.open_spool(now, journal, recovered);
+        adopted
+    }
+
+    /// What is to be written into the spool.
+    pub fn next_spool(&mut self, now: Now) -> Option<Batch> {
+        self.0.next_spool(now)
+    }
+
+    /// It was written, or could not be.
+    pub fn on_spool_written(&mut self, now: Now, is_written: bool) {
+        if is_written {
+            self.0.on_spooled();
+        } else {
+            self.0.on_spool_failed(now);
+        }
+    }
+
+    /// Samples in the next message that no broker takes, which goes to whoever may look at it.
+    pub fn next_dead_letter(&mut self) -> Option<((u64, u64), u64)> {
+        let sealed = self.0.next_dead_letter()?.sealed;
+        Some(((sealed.incarnation.0, sealed.seq.0), sealed.samples))
     }
 
     /// Jobs report.
@@ -198,8 +262,8 @@ impl NodeCore {
     #[must_use]
     pub fn figures(&self) -> Figures {
         let status = self.0.status();
-        let running = status.intake.samples.saturating_sub(status.totals.recorded);
-        Figures { running, lost: status.totals.lost_sum(), status }
+        let lost = status.totals.lost.iter().filter(|(reason, _)| reason.as_str() == DROPPED);
+        Figures { dropped: lost.map(|(_, samples)| samples).sum(), status }
     }
 
     /// Whether its breaker lets nothing pass.

@@ -35,10 +35,25 @@ pub struct Knobs {
     pub sync_every: Time,
     /// Time between two checkpoints, and for writing one at most.
     pub checkpoint: (Time, Time),
+    /// Whether nodes have a spool, and whether it is synced.
+    pub spool: Spooling,
+    /// Longest time for writing into a spool.
+    pub spool_write: Time,
     /// Bytes of a message that the broker takes at most.
     pub payload_max: usize,
     /// How far clocks drift, at most, in millionths.
     pub drift_ppm: u64,
+}
+
+/// How nodes keep what they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spooling {
+    /// In memory alone.
+    Off,
+    /// On the disk, synced.
+    Synced,
+    /// On the disk, as the kernel gets round to it.
+    Unsynced,
 }
 
 /// A run's plan.
@@ -134,6 +149,14 @@ impl Knobs {
             delay: (MILLISECOND / 2, quick.max(dice.span(MILLISECOND, 2 * SECOND))),
             sync_every: dice.one_of([1, 10, 120]) * SECOND,
             checkpoint: (dice.one_of([1, 2, 10]) * SECOND, dice.span(MILLISECOND, 2 * SECOND)),
+            spool: dice.one_of([
+                Spooling::Off,
+                Spooling::Synced,
+                Spooling::Synced,
+                Spooling::Synced,
+                Spooling::Unsynced,
+            ]),
+            spool_write: dice.span(MILLISECOND, SECOND),
             payload_max: dice.one_of([900, usize::MAX, usize::MAX, usize::MAX]),
             drift_ppm: dice.one_of([0, 50, 2_000]),
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 44] = [
+pub const DEMANDED: [&str; 54] = [
     "load",
     "connection broken",
     "partition",
@@ -48,6 +48,16 @@ pub const DEMANDED: [&str; 44] = [
     "late sample",
     "restored from a checkpoint",
     "checkpoint failed",
+    "confirmed",
+    "sent again for want of a confirmation",
+    "let go without a confirmation",
+    "confirmation lost",
+    "spool failed",
+    "spool found",
+    "spool torn",
+    "spool in doubt",
+    "testament",
+    "ended while holding",
     "stream reset",
 ];
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use plimsoll_aggregator::core::checkpoint::{Changes, Checkpoint, StoredRecords};
 use plimsoll_aggregator::core::node::Node;
 use plimsoll_aggregator::core::{Core, Delivered};
-use plimsoll_schemas::ids::{MeshName, Operation};
+use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Now, Wall};
@@ -164,8 +164,10 @@ impl ReaderCore {
 
     /// What nodes are told once these changes are on the disk.
     #[must_use]
-    pub fn confirmations(_changes: &Changes) -> Vec<(usize, Bytes)> {
-        Vec::new()
+    pub fn confirmations(changes: &Changes) -> Vec<(usize, Bytes)> {
+        let number = |name: &NodeName| name.as_str().strip_prefix('n')?.parse().ok();
+        let told = changes.confirmations().into_iter();
+        told.filter_map(|(name, payload)| Some((number(&name)?, Bytes::from(payload)))).collect()
     }
 
     /// What was taken did not get to the disk.

@@ -39,8 +39,7 @@ impl World {
             }
             Act::Remake { lane } => {
                 if self.broker.is_up && !self.broker.is_stalled {
-                    let gone = self.broker.remake(lane);
-                    self.lose(&gone);
+                    self.broker.remake(lane);
                     self.end_consumer(lane);
                 }
             }
@@ -75,7 +74,7 @@ impl World {
             Undo::Room => self.broker.is_full = false,
             Undo::Remember => self.broker.forgets_permille = 0,
             Undo::Reboot(who) => {
-                if !self.machine(who).is_alive {
+                if !self.machine(who).is_alive && !self.is_over {
                     self.begin(who);
                 }
             }
@@ -85,7 +84,7 @@ impl World {
         }
     }
 
-    fn begin(&mut self, who: Who) {
+    pub(super) fn begin(&mut self, who: Who) {
         match who {
             Who::Node(number) => self.begin_node(number),
             Who::Aggregator => self.begin_reader(),
@@ -122,7 +121,6 @@ impl World {
         let gone = self.broker.crash(self.agenda.now(), how, &mut self.dice);
         self.broker.is_up = true;
         self.say(|| format!("broker: up again, {} messages gone", gone.len()));
-        self.lose(&gone);
     }
 
     fn end_process(&mut self, who: Who, end: End, down: Time) {

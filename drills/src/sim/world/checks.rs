@@ -1,16 +1,21 @@
 //! Safety: what must hold after every event, for whatever the event has touched.
 
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use plimsoll_node::core::breaker::BreakerState;
 use plimsoll_schemas::limits::node::IN_FLIGHT_MAX;
 use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::confirmation::{self, Confirmed};
 
-use super::{World, Who};
+use super::readers::Reading;
+use super::{Who, World};
 use crate::sim::act::End;
-use crate::sim::broker::Message;
+use crate::sim::book::Name;
+use crate::sim::disk::Ending;
 use crate::sim::node::Figures;
-use plimsoll_node::core::breaker::BreakerState;
+use crate::sim::plan::Spooling;
+use crate::sim::reader::Merged;
 
 impl World {
     /// Looks at a node's own figures.
@@ -18,10 +23,10 @@ impl World {
         let node = &mut self.nodes[number];
         let Some(core) = &node.core else { return };
         let figures = core.figures();
-        let recorded = figures.status.totals.recorded;
-        if recorded != node.recorded {
-            // What was recorded so far has been sealed.
-            node.recorded = recorded;
+        let attempted = figures.status.bus.attempted;
+        if attempted != node.closed.0 {
+            // A message of its own closes every interval: all that was recorded is in one.
+            node.closed = (attempted, figures.status.intake.samples);
             node.running.clear();
         }
         let before = node.figures.replace(figures.clone());
@@ -54,6 +59,9 @@ impl World {
         reached.reach_n("drafts merged", new.coalesced - old.coalesced);
         reached.reach_n("waited for a token", new.rate_limited - old.rate_limited);
         reached.reach_n("dropped", new.dropped - old.dropped);
+        reached.reach_n("confirmed", new.confirmed - old.confirmed);
+        reached.reach_n("sent again for want of a confirmation", new.resent - old.resent);
+        reached.reach_n("let go without a confirmation", new.released - old.released);
         let turned = |is: &dyn Fn(&Figures) -> bool| is(after) && !before.is_some_and(is);
         let breaker = |state| move |figures: &Figures| figures.status.breaker == state;
         let branches = [
@@ -71,33 +79,56 @@ impl World {
         let who = Who::Node(number);
         self.look_at(number);
         self.say(|| format!("{who}: gone ({end:?})"));
+        let syncs = self.knobs.spool == Spooling::Synced;
         let node = &mut self.nodes[number];
         let book = &mut self.books[number];
-        if let (Some(_), Some(figures)) = (node.core.take(), node.figures.take()) {
+        if let (Some(mut core), Some(figures)) = (node.core.take(), node.figures.take()) {
+            while let Some((name, samples)) = core.next_dead_letter() {
+                book.refuse(name, samples);
+            }
             let status = &figures.status;
             book.taken += status.intake.samples;
-            book.lost += figures.lost;
-            book.unsealed_count += figures.running;
+            book.dropped += figures.dropped;
+            book.unsealed_count += status.intake.samples - node.closed.1;
             book.unsealed.extend(node.running.drain(..));
-            book.left_behind += status.held_samples;
-            if status.held_samples > 0 {
-                // Nothing keeps what was held: all that nobody has acknowledged may be missing.
-                book.unprotected.extend(1..=book.recorded);
+            if status.bus.released > 0 {
+                book.excuse = Some("a copy was let go without a confirmation");
+            }
+            let holds = status.bus.outbox_messages + status.bus.entrusted > 0;
+            self.reached.reach_n("ended while holding", u64::from(holds));
+            node.left_holding = holds && self.knobs.spool != Spooling::Off;
+            let survives = match (self.knobs.spool, end) {
+                (Spooling::Off, _) => false,
+                (Spooling::Unsynced, End::PowerCut) => !holds,
+                (Spooling::Synced | Spooling::Unsynced, _) => status.spool.durable,
+            };
+            if holds && !survives {
+                book.excuse = Some("nothing kept what the node held when it ended");
             }
         }
+        let ending = if end == End::PowerCut { Ending::Power } else { Ending::Process };
+        let batch = node.spooling.take();
+        node.disk.end(batch.as_ref(), syncs, ending, &mut self.dice);
         node.handed_over.clear();
         self.machine(who).end();
         self.link(who).forget();
     }
 
-    /// The broker has lost messages.
-    pub(super) fn lose(&mut self, gone: &[Rc<Message>]) {
-        for message in gone {
-            self.books[message.from].unprotect(message.name);
-        }
+    /// A node is told what is stored, which is nothing that was never sent.
+    pub(super) fn note_confirmed(&mut self, number: usize, payload: &Bytes) {
+        let confirmation = match confirmation::decode(&self.nodes[number].name, payload) {
+            Ok(confirmation) => confirmation,
+            Err(error) => {
+                let what = || format!("n{number}: {error}");
+                return self.break_with("a confirmation can be read", what);
+            }
+        };
+        let spans = |run: &Confirmed| {
+            let incarnation = run.incarnation.0;
+            run.spans.clone().into_iter().map(move |(a, b)| (incarnation, a.0, b.0))
+        };
+        self.books[number].confirmed = confirmation.runs.iter().flat_map(spans).collect();
     }
-
-    pub(super) fn note_confirmed(&mut self, _node: usize, _payload: &Bytes) {}
 
     /// What a store holds was merged once.
     pub(super) fn check_store(&mut self) {
@@ -113,33 +144,52 @@ impl World {
         }
     }
 
-    /// A restored state holds all that was read up to its positions, and no position is ahead.
+    /// A restored state holds all that was read up to its positions and all that nodes were
+    /// told is stored, and no position is ahead.
     pub(super) fn check_restored(&mut self) {
-        let mark = self.reader.mark;
         let Ok(merged) = self.reader.store.merged() else { return };
-        let Some(core) = &self.reader.core else { return };
-        let mut wrong = None;
-        for (place, reading) in self.reader.readings.iter().enumerate() {
-            let is_before = place < mark.readings;
-            let (position, stream) = core.position(reading.lane);
-            let covers = stream == Some(reading.stream) && reading.number <= position;
-            if !is_before && !(covers && reading.resets == mark.resets) {
-                continue;
-            }
-            let name = self.nodes[reading.from].name.as_str();
-            let samples = self.books[reading.from].messages.get(&reading.name);
-            let has = |sample: &usize| {
-                let merged = merged.get(name).map(|merged| merged.reported.as_slice());
-                merged.is_some_and(|m| m.binary_search_by_key(sample, |(b, _)| *b).is_ok())
-            };
-            if !samples.is_some_and(|booked| booked.samples.iter().all(has)) {
-                wrong = Some(format!("{name}: message {:?} at {}", reading.name, reading.number));
-                break;
-            }
-        }
-        self.reader.readings.truncate(mark.readings);
-        if let Some(what) = wrong {
+        let ahead = self.reading_missing(&merged);
+        self.reader.readings.truncate(self.reader.mark.readings);
+        if let Some(what) = ahead {
             self.break_with("a checkpoint's position is never ahead of its state", || what);
         }
+        if let Some(what) = self.confirmed_missing(&merged) {
+            self.break_with("what is confirmed is stored", || what);
+        }
+    }
+
+    fn holds(&self, merged: &BTreeMap<String, Merged>, number: usize, name: Name) -> bool {
+        let merged = merged.get(self.nodes[number].name.as_str());
+        let has = |sample: &usize| {
+            let merged = merged.map(|merged| merged.reported.as_slice());
+            merged.is_some_and(|m| m.binary_search_by_key(sample, |(b, _)| *b).is_ok())
+        };
+        let booked = self.books[number].messages.get(&name);
+        booked.is_some_and(|booked| booked.samples.iter().all(has))
+    }
+
+    fn reading_missing(&self, merged: &BTreeMap<String, Merged>) -> Option<String> {
+        let (core, mark) = (self.reader.core.as_ref()?, self.reader.mark);
+        let is_covered = |(place, reading): &(usize, &Reading)| {
+            let (position, stream) = core.position(reading.lane);
+            let covers = stream == Some(reading.stream) && reading.number <= position;
+            *place < mark.readings || (covers && reading.resets == mark.resets)
+        };
+        let mut covered = self.reader.readings.iter().enumerate().filter(is_covered);
+        let missing = covered.find(|(_, r)| !self.holds(merged, r.from, r.name));
+        missing.map(|(_, r)| format!("n{}: message {:?} at {}", r.from, r.name, r.number))
+    }
+
+    fn confirmed_missing(&self, merged: &BTreeMap<String, Merged>) -> Option<String> {
+        for (number, book) in self.books.iter().enumerate() {
+            for (incarnation, first, last) in &book.confirmed {
+                let names = (*incarnation, *first)..=(*incarnation, *last);
+                let mut told = book.messages.range(names).map(|(name, _)| *name);
+                if let Some(name) = told.find(|name| !self.holds(merged, number, *name)) {
+                    return Some(format!("n{number}: message {name:?}"));
+                }
+            }
+        }
+        None
     }
 }

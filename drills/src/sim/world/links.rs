@@ -8,7 +8,7 @@ use plimsoll_schemas::limits::bus::{
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::nanos;
 
-use super::{Answer, Consumer, Event, Request, Time, Who, World};
+use super::{Answer, Consumer, Event, Place, Request, Time, Who, World};
 use crate::sim::agenda::MILLISECOND;
 use crate::sim::broker::Taken;
 use crate::sim::link::Belief;
@@ -113,7 +113,9 @@ impl World {
     /// Plain messages: no stream keeps them, and nobody waits for them.
     fn pass_on(&mut self, node: usize, payload: bytes::Bytes) {
         let lost = !self.is_healed && self.dice.chance(100);
-        if !lost {
+        if lost {
+            self.reached.reach("confirmation lost");
+        } else {
             self.answer(Who::Node(node), Answer::Told { payload });
         }
     }
@@ -129,9 +131,10 @@ impl World {
         while let Some((number, stored)) = self.broker.stream(lane).from(consumer.next) {
             let message = Rc::clone(&stored.message);
             let stream = self.broker.stream(lane);
-            let (behind, stream) = (stream.behind(number), stream.id);
+            let at = stored.at;
+            let place = Place { stream: stream.id, number, behind: stream.behind(number), at };
             consumer.next = number + 1;
-            let answer = Answer::Message { lane, number, behind, stream, message };
+            let answer = Answer::Message { lane, place, message };
             self.answer(Who::Aggregator, answer);
         }
         self.consumers[lane as usize] = Some(consumer);

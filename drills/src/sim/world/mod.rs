@@ -9,6 +9,7 @@ mod ending;
 mod links;
 mod nodes;
 mod readers;
+mod spools;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -75,9 +76,19 @@ enum Request {
 enum Answer {
     News(News),
     Looked { lane: Lane, first: u64, last: u64, stream: u64 },
-    Message { lane: Lane, number: u64, behind: u64, stream: u64, message: Rc<Message> },
+    Message { lane: Lane, place: Place, message: Rc<Message> },
     Gone { lane: Lane },
     Told { payload: Bytes },
+}
+
+/// Where a message stands in a stream.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    stream: u64,
+    number: u64,
+    /// Messages behind it.
+    behind: u64,
+    at: Time,
 }
 
 /// What ends a fault.
@@ -116,6 +127,8 @@ enum Event {
     GiveUp { who: Who, since: Time },
     /// A process's own client answers.
     Local { node: usize, life: u64, news: News },
+    /// A batch is in a node's spool, or not.
+    Spooled { node: usize, life: u64 },
     /// A checkpoint is written, or not.
     Written { life: u64 },
     /// A cursor looks for its stream again.
@@ -163,6 +176,8 @@ pub struct World {
     broken: Option<Broken>,
     /// True once the schedule is over and everything was healed.
     is_healed: bool,
+    /// True once nobody is to begin again.
+    is_over: bool,
     sets: Sets,
     events: u64,
     tale: Option<Vec<String>>,
@@ -192,6 +207,7 @@ impl World {
             reached: Reached::default(),
             broken: None,
             is_healed: false,
+            is_over: false,
             sets: Sets::default(),
             events: 0,
             tale: tells.then(Vec::new),
@@ -255,6 +271,7 @@ impl World {
                     self.on_news(Who::Node(node), news);
                 }
             }
+            Event::Spooled { node, life } => self.on_spooled(node, life),
             Event::Written { life } => self.on_written(life),
             Event::LookAgain { lane, generation } => self.look_again(lane, generation),
         }
@@ -271,7 +288,7 @@ impl World {
             | Event::Echo { who, .. }
             | Event::Silence { who, .. }
             | Event::GiveUp { who, .. } => *who,
-            Event::Local { node, .. } => Who::Node(*node),
+            Event::Local { node, .. } | Event::Spooled { node, .. } => Who::Node(*node),
             Event::Written { .. } | Event::LookAgain { .. } => Who::Aggregator,
             Event::Step(_) | Event::Undo(_) | Event::Request { .. } => return Some(event),
         };

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use plimsoll_node::core::departure::{Departure, Step, Taken};
+use plimsoll_node::core::journal::Batch;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
@@ -15,6 +16,7 @@ use crate::sim::act::End;
 use crate::sim::agenda::{MICROSECOND, MILLISECOND};
 use crate::sim::book::Name;
 use crate::sim::broker::Message;
+use crate::sim::disk::Disk;
 use crate::sim::meter::Meter;
 use crate::sim::node::{Figures, News, NodeCore, Sending};
 
@@ -30,7 +32,12 @@ pub(super) struct NodeProcess {
     pub(super) handed_over: BTreeMap<u64, Name>,
     /// Samples of jobs in the open interval.
     pub(super) running: Vec<usize>,
-    pub(super) recorded: u64,
+    /// Messages made when the last interval was closed, and samples taken until then.
+    pub(super) closed: (u64, u64),
+    pub(super) disk: Disk,
+    pub(super) spooling: Option<Batch>,
+    /// Whether its last life ended with something in its spool.
+    pub(super) left_holding: bool,
     pub(super) meter: Meter,
     pub(super) figures: Option<Figures>,
 }
@@ -45,7 +52,10 @@ impl NodeProcess {
             is_jammed: false,
             handed_over: BTreeMap::new(),
             running: Vec::new(),
-            recorded: 0,
+            closed: (0, 0),
+            disk: Disk::default(),
+            spooling: None,
+            left_holding: false,
             meter: Meter::new(knobs.depths),
             figures: None,
         }
@@ -66,12 +76,17 @@ impl World {
         let bounds = self.knobs.depths.bounds(self.knobs.interval);
         let meter = Meter::new(self.knobs.depths);
         let node = &mut self.nodes[number];
-        node.core = Some(NodeCore::begin(&node.name, bounds, now));
+        let core = NodeCore::begin(&node.name, bounds, now);
         (node.departure, node.down, node.meter) = (Departure::default(), None, meter);
-        (node.recorded, node.figures) = (0, None);
+        (node.core, node.figures, node.spooling) = (Some(core), None, None);
+        node.left_holding = false;
         node.handed_over.clear();
         node.running.clear();
         self.say(|| format!("{who}: begins as {}", now.wall.0));
+        self.open_spool(number, now);
+        if let Some(core) = &self.nodes[number].core {
+            self.nodes[number].closed = (core.figures().status.bus.attempted, 0);
+        }
         self.link(who).forget();
         self.dial_soon(who);
         self.settle_node(number);
@@ -170,6 +185,7 @@ impl World {
         }
         core.on_deadline(now);
         self.look_at(number);
+        self.keep_spool(number, now);
         self.publish(number, now);
         self.look_at(number);
         self.plan_node(number);
@@ -190,12 +206,13 @@ impl World {
 
     fn leave(&mut self, number: usize) {
         let down = self.nodes[number].down.take().unwrap_or(MILLISECOND);
+        self.finish_spool(number);
         self.end_node(number, End::Asked);
         self.after(down, Event::Undo(Undo::Reboot(Who::Node(number))));
     }
 
     fn publish(&mut self, number: usize, now: Now) {
-        loop {
+        while self.nodes[number].core.as_mut().is_some_and(|_| self.broken.is_none()) {
             let was_open = self.nodes[number].figures.as_ref().is_some_and(NodeCore::is_open);
             let Some(core) = &mut self.nodes[number].core else { return };
             let Some(sending) = core.next_sending(now) else { return };
@@ -215,9 +232,9 @@ impl World {
         let noted = self.books[number].note(&subject, &payload);
         let name = match noted {
             Ok((name, is_new)) => {
-                if !is_new {
-                    self.reached.reach("sent again");
-                }
+                let is_testament = self.books[number].messages[&name].is_testament;
+                let branch = if is_testament { "testament" } else { "sent again" };
+                self.reached.reach_n(branch, u64::from(is_testament || !is_new));
                 name
             }
             Err(what) => {

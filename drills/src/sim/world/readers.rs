@@ -9,7 +9,7 @@ use plimsoll_schemas::limits::aggregator::CHECKPOINT_RETRY_PAUSE;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 
-use super::{Answer, Event, Request, Time, Undo, Who, World};
+use super::{Answer, Event, Place, Request, Time, Undo, Who, World};
 use crate::sim::agenda::MILLISECOND;
 use crate::sim::book::Name;
 use crate::sim::broker::Message;
@@ -128,9 +128,7 @@ impl World {
             Answer::Looked { lane, first, last, stream } => {
                 self.on_looked(lane, first, last, stream);
             }
-            Answer::Message { lane, number, behind, stream, message } => {
-                self.on_reading(lane, (number, behind, stream), &message);
-            }
+            Answer::Message { lane, place, message } => self.on_reading(lane, place, &message),
             Answer::Gone { lane } => {
                 self.reader.cursors[lane as usize].is_open = false;
                 let generation = self.link(Who::Aggregator).generation;
@@ -158,8 +156,8 @@ impl World {
         self.request(Who::Aggregator, Request::Open { lane, next });
     }
 
-    fn on_reading(&mut self, lane: Lane, place: (u64, u64, u64), message: &Rc<Message>) {
-        let (number, behind, stream) = place;
+    fn on_reading(&mut self, lane: Lane, place: Place, message: &Rc<Message>) {
+        let Place { stream, number, behind, at } = place;
         let now = self.clock(Who::Aggregator);
         let cursor = &mut self.reader.cursors[lane as usize];
         let Some(core) = &mut self.reader.core else { return };
@@ -169,6 +167,7 @@ impl World {
         cursor.next = number + 1;
         let delivered = Delivered {
             lane,
+            at: Some(self.broker.clocks.now(0, at).wall),
             stream_seq: number,
             pending: behind,
             subject: &message.subject,
