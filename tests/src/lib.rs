@@ -3,9 +3,11 @@
 //! The mesh itself comes from `plimsoll-cli`, so that tests run what operators run. Nothing
 //! here reaches into a process: what a test knows, an operator could have seen too.
 
+pub mod drill;
 pub mod feed;
 pub mod lone;
 pub mod noise;
+pub mod operator;
 pub mod oracle;
 pub mod outcome;
 pub mod page;

@@ -10,5 +10,6 @@ pub mod broker;
 pub mod child;
 pub mod report;
 pub mod stack;
+pub mod station;
 pub mod table;
 pub mod up;

@@ -17,6 +17,8 @@ use crate::api::Api;
 use crate::broker::Broker;
 use crate::child::{Child, free_port, until};
 
+pub use crate::station::Station;
+
 const READY_WAIT: Duration = Duration::from_secs(30);
 const JOB_END_WAIT: Duration = Duration::from_secs(20);
 /// Longer than a node's own drain wait, so that its exit code tells what happened.
@@ -47,6 +49,10 @@ pub struct StackOptions {
     pub epochs_per_second: f64,
     /// Whether the broker keeps streams.
     pub jetstream: bool,
+    /// Further lines of the broker's configuration file.
+    pub broker_settings: String,
+    /// Where nodes keep what they hold, each in a directory of its own; nowhere when `None`.
+    pub spools: Option<PathBuf>,
     /// Whether the aggregator's state outlives it.
     pub keep_state: bool,
 }
@@ -65,24 +71,11 @@ impl StackOptions {
             jobs: true,
             epochs_per_second: 20.0,
             jetstream: true,
+            broker_settings: String::new(),
+            spools: None,
             keep_state: true,
         }
     }
-}
-
-/// One node and the job beside it.
-pub struct Station {
-    /// The node's name.
-    pub name: String,
-    /// The node's own pages.
-    pub api: Api,
-    /// Where its job sends samples.
-    pub socket: PathBuf,
-    /// Every latency that its job sent, one a line.
-    pub raw: PathBuf,
-    commands: PathBuf,
-    node: Child,
-    job: Option<Child>,
 }
 
 /// A running mesh.
@@ -106,7 +99,8 @@ impl Stack {
         std::fs::create_dir_all(&options.dir)
             .with_context(|| format!("cannot make {}", options.dir.display()))?;
         let bin = bin_dir()?;
-        let broker = Broker::start(&options.dir, options.jetstream).await?;
+        let settings = options.broker_settings.clone();
+        let broker = Broker::start_with(&options.dir, options.jetstream, settings).await?;
         let http = match &options.http {
             Some(address) if !address.ends_with(":0") => address.clone(),
             _ => format!("127.0.0.1:{}", free_port()?),
@@ -114,7 +108,7 @@ impl Stack {
         let api = Api::at(&http)?;
         let aggregator = start_aggregator(&options, &bin, &broker.url(), &http)?;
         let stations = (1..=options.nodes)
-            .map(|number| start_station(&options, &bin, &broker.url(), number))
+            .map(|number| Station::start(&options, &bin, &broker.url(), number))
             .collect::<Result<Vec<_>>>()?;
         let mut stack = Self { options, bin, broker, aggregator, api, stations };
         stack.await_readiness().await?;
@@ -171,7 +165,7 @@ impl Stack {
             return Ok(());
         }
         for (seed, station) in (1..).zip(&mut self.stations) {
-            station.job = Some(start_job(&self.options, &self.bin, station, seed)?);
+            station.start_job(&self.options, &self.bin, seed)?;
         }
         Ok(())
     }
@@ -221,6 +215,29 @@ impl Stack {
         let http = self.api.url().trim_start_matches("http://").to_owned();
         self.aggregator = start_aggregator(&self.options, &self.bin, &self.broker.url(), &http)?;
         Ok(())
+    }
+
+    /// Kills a node, by its place among the stations, without asking. Its job goes on.
+    pub fn kill_node(&mut self, place: usize) {
+        self.stations[place].node.kill();
+    }
+
+    /// Starts a node again after it was killed, and waits for nothing.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn launch_node(&mut self, place: usize) -> Result<()> {
+        let url = self.broker.url();
+        self.stations[place].start_node(&self.options, &self.bin, &url)
+    }
+
+    /// Starts a node again and waits until everything is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn restart_node(&mut self, place: usize) -> Result<()> {
+        self.launch_node(place)?;
+        self.await_readiness().await
     }
 
     /// Ends all jobs and waits until they have sent what they had.
@@ -281,34 +298,6 @@ impl Stack {
     }
 }
 
-impl Station {
-    /// Gives the job a command, which it takes up at the end of its epoch.
-    ///
-    /// # Errors
-    /// When the commands file cannot be written.
-    pub fn command(&self, command: &str) -> Result<()> {
-        use std::io::Write;
-        let mut file = std::fs::File::options().create(true).append(true).open(&self.commands)?;
-        writeln!(file, "{command}").context("the job's commands cannot be written")
-    }
-
-    /// Latencies that the job sent: operation and nanoseconds. Complete once the job has ended.
-    ///
-    /// # Errors
-    /// When the file is not there or holds something else.
-    pub fn raw_samples(&self) -> Result<Vec<(String, u64)>> {
-        let text = std::fs::read_to_string(&self.raw)
-            .with_context(|| format!("cannot read {}", self.raw.display()))?;
-        let sample = |line: &str| {
-            let mut words = line.split_whitespace();
-            let (operation, ns) = (words.next()?, words.next()?.parse().ok()?);
-            Some((operation.to_owned(), ns))
-        };
-        let samples = text.lines().map(sample).collect::<Option<Vec<_>>>();
-        samples.with_context(|| format!("{} holds a strange line", self.raw.display()))
-    }
-}
-
 fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -> Result<Child> {
     let settings = options.dir.join("aggregator.toml");
     std::fs::write(&settings, &options.aggregator_settings)?;
@@ -319,47 +308,6 @@ fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -
         command.arg("--state").arg(options.dir.join("state.redb"));
     }
     Child::start("aggregator", &options.dir, command)
-}
-
-fn start_station(options: &StackOptions, bin: &Path, url: &str, number: usize) -> Result<Station> {
-    let name = format!("node-{number}");
-    let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
-    let http = format!("127.0.0.1:{}", free_port()?);
-    std::fs::write(file("toml"), &options.node_settings)?;
-    let mesh = options.mesh.as_str();
-    let mut command = Command::new(bin.join("plimsoll-node"));
-    command
-        .arg("--config")
-        .arg(file("toml"))
-        .args(["--name", &name, "--mesh", mesh, "--nats", url, "--udp", "", "--http", &http])
-        .arg("--unix")
-        .arg(file("sock"));
-    let node = Child::start(&name, &options.dir, command)?;
-    Ok(Station {
-        api: Api::at(&http)?,
-        socket: file("sock"),
-        raw: file("raw"),
-        commands: file("commands"),
-        node,
-        job: None,
-        name,
-    })
-}
-
-fn start_job(options: &StackOptions, bin: &Path, station: &Station, seed: u32) -> Result<Child> {
-    let mut command = Command::new(bin.join("plimsoll-workload"));
-    command
-        .arg("--statsd")
-        .arg(format!("unix://{}", station.socket.display()))
-        .arg("--raw")
-        .arg(&station.raw)
-        .arg("--commands")
-        .arg(&station.commands)
-        .arg("--dir")
-        .arg(options.dir.join(format!("{}.job", station.name)))
-        .args(["--seed", &seed.to_string()])
-        .args(["--epochs-per-second", &options.epochs_per_second.to_string()]);
-    Child::start(&format!("{}-job", station.name), &options.dir, command)
 }
 
 /// Where the mesh's programs are: beside this one, or one up when this one is a test.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::expectation::Look;
 
 /// The operation that a node times itself: no job's file knows of it.
-const OWN_OPERATION: &str = "publish";
+pub(crate) const OWN_OPERATION: &str = "publish";
 
 /// What each node's job says that it sent: operation and nanoseconds.
 pub type Raw = BTreeMap<NodeName, Vec<(String, u64)>>;

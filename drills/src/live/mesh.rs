@@ -35,13 +35,19 @@ impl Mesh {
     /// # Errors
     /// When a process does not start.
     pub async fn start(drill: &Drill, dir: &Path, aggregator_settings: &str) -> Result<Self> {
-        eprintln!("starting a broker, an aggregator and three nodes with their jobs");
+        let aggregator_settings = aggregator_settings.to_owned();
+        let options = StackOptions { aggregator_settings, ..StackOptions::new(dir) };
+        Self::start_with(drill, options).await
+    }
+
+    /// The same with other options, save the mesh's name.
+    ///
+    /// # Errors
+    /// When a process does not start.
+    pub async fn start_with(drill: &Drill, options: StackOptions) -> Result<Self> {
+        eprintln!("starting a broker, an aggregator and {} nodes with their jobs", options.nodes);
         let name = MeshName::new(super::MESH)?;
-        let options = StackOptions {
-            mesh: name.clone(),
-            aggregator_settings: aggregator_settings.to_owned(),
-            ..StackOptions::new(dir)
-        };
+        let options = StackOptions { mesh: name.clone(), ..options };
         let mut stack = Stack::start(options).await?;
         let mut notices = Notices::default();
         notices.listen(&stack.broker().url(), &name, drill.watch()).await?;
@@ -142,6 +148,31 @@ impl Mesh {
     /// Drains the mesh, compares what was merged with what was sent, and ends everything. A
     /// disturbance that could not be carried through is a miss too.
     pub async fn settle(mut self, mut drill: Drill, disturbed: Result<()>) -> Report {
+        let comparisons = match self.drain(&mut drill, disturbed).await {
+            Ok((raw, summary)) => judge_ledger(&mut drill, &raw, &summary),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                let reason = reason.lines().next().unwrap_or_default();
+                for expectation in ledger_expectations() {
+                    drill.skip(expectation, reason);
+                }
+                Vec::new()
+            }
+        };
+        let heard = self.end(&mut drill).await;
+        Report::new(&drill, heard, comparisons)
+    }
+
+    /// Drains the mesh: what the jobs sent, and the aggregator's last word. A disturbance that
+    /// could not be carried through is a miss.
+    ///
+    /// # Errors
+    /// When there is no last word, or a job's file cannot be read.
+    pub async fn drain(
+        &mut self,
+        drill: &mut Drill,
+        disturbed: Result<()>,
+    ) -> Result<(Raw, Summary)> {
         if let Err(error) = disturbed {
             let expectation = Expectation::new("carried through", "every part of the mesh answers");
             drill.judge(expectation, Duration::ZERO, Look::from(error));
@@ -158,26 +189,24 @@ impl Mesh {
             "jobs and nodes end with exit code 0, the aggregator hears every farewell",
         );
         drill.judge(expectation, since, told);
-        let comparisons = match drained.and_then(|summary| Ok((self.raw()?, summary))) {
-            Ok((raw, summary)) => judge_ledger(&mut drill, &raw, &summary),
-            Err(error) => {
-                let reason = format!("{error:#}");
-                let reason = reason.lines().next().unwrap_or_default();
-                for expectation in ledger_expectations() {
-                    drill.skip(expectation, reason);
-                }
-                Vec::new()
-            }
-        };
+        drained.and_then(|summary| Ok((self.raw()?, summary)))
+    }
+
+    /// Ends the aggregator and the broker; tells what was heard on the bus.
+    pub async fn end(mut self, drill: &mut Drill) -> Vec<Arrival> {
         let heard = self.notices.heard().to_vec();
         let (since, ended) = (drill.elapsed(), self.stack.end().await);
         let seen = ended.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".into());
         let expectation = Expectation::new("ended", "aggregator and broker end when asked");
         drill.judge(expectation, since, Look::new(ended.is_ok(), seen));
-        Report::new(&drill, heard, comparisons)
+        heard
     }
 
-    fn raw(&self) -> Result<Raw> {
+    /// What the jobs have sent; complete once they have ended.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn raw(&self) -> Result<Raw> {
         let stations = self.nodes.iter().zip(self.stack.stations());
         stations
             .map(|(node, station)| Ok((node.clone(), station.raw_samples()?)))
@@ -204,7 +233,9 @@ fn notice(key: &AlertKey, state: AlertState, samples_min: u64, within: Duration)
 
 /// Judges a notice by its own evidence.
 fn heard(Arrival { at, notice }: &Arrival, samples_min: u64) -> Look {
-    let evidence = &notice.evidence;
+    let Some(evidence) = notice.evidence.latency() else {
+        return Look { at: Some(*at), ..Look::new(false, "no evidence of a latency") };
+    };
     let over = evidence.lower_seconds > evidence.limit_seconds;
     let supported = over == (notice.state == AlertState::Firing);
     let met = supported && evidence.samples >= samples_min;
@@ -253,27 +284,28 @@ fn judge_ledger(drill: &mut Drill, raw: &Raw, summary: &Summary) -> Vec<Comparis
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{Evidence, Notice};
+    use plimsoll_schemas::alert::{Evidence, LatencyEvidence, Notice};
     use plimsoll_schemas::budget::Window;
 
     use super::*;
     use crate::live::notices::built_in_alert;
 
     fn arrival(state: AlertState, lower_seconds: f64, samples: u64) -> Arrival {
-        let evidence = Evidence {
+        let evidence = Evidence::Latency(LatencyEvidence {
             quantile: 0.99,
             value_seconds: 0.03,
             lower_seconds,
             limit_seconds: 0.018,
             window: Window::TenSeconds,
             samples,
-        };
+        });
         let notice = Notice {
             mesh: MeshName::new("drill").unwrap(),
             key: built_in_alert("epoch_hook", Scope::Fleet),
             from: AlertState::Pending,
             state,
             at_seconds: 1.0,
+            late_seconds: 0.0,
             evidence,
         };
         Arrival { at: Duration::from_secs(7), notice }

@@ -177,7 +177,7 @@ pub fn built_in_alert(name: &'static str, scope: Scope) -> AlertKey {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::Evidence;
+    use plimsoll_schemas::alert::{Evidence, LatencyEvidence};
     use plimsoll_schemas::budget::Window;
     use plimsoll_schemas::ids::NodeName;
 
@@ -188,20 +188,21 @@ mod tests {
     }
 
     fn arrival(at: u64, node: &str, state: AlertState) -> Arrival {
-        let evidence = Evidence {
+        let evidence = Evidence::Latency(LatencyEvidence {
             quantile: 0.99,
             value_seconds: 0.03,
             lower_seconds: 0.03,
             limit_seconds: 0.018,
             window: Window::TenSeconds,
             samples: 200,
-        };
+        });
         let notice = Notice {
             mesh: MeshName::new("drill").unwrap(),
             key: key(node),
             from: AlertState::Pending,
             state,
             at_seconds: f64::from(u32::try_from(at).unwrap()),
+            late_seconds: 0.0,
             evidence,
         };
         Arrival { at: Duration::from_secs(at), notice }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::expectation::{Drill, Outcome, Verdict, in_seconds};
+use super::faults::account::{self, Account};
 use super::ledger::Comparison;
 use super::notices::Arrival;
 
@@ -29,6 +30,9 @@ pub struct Report {
     pub notices: Vec<Arrival>,
     /// The jobs' raw samples beside what was merged.
     pub comparisons: Vec<Comparison>,
+    /// Where the samples of each node went, in drills that end processes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<Account>,
 }
 
 impl Report {
@@ -46,7 +50,27 @@ impl Report {
             expectations,
             notices,
             comparisons,
+            accounts: Vec::new(),
         }
+    }
+
+    /// Several drills' reports as one. Each drill's name stands before its expectations.
+    #[must_use]
+    pub fn joined(drill: &Drill, parts: Vec<Self>) -> Self {
+        let mut whole = Self::new(drill, Vec::new(), Vec::new());
+        // One that proved nothing, because it may not run here, says nothing against the others.
+        whole.passed = parts.iter().any(|part| part.passed)
+            && parts.iter().all(|part| part.count(Verdict::Missed) == 0);
+        for mut part in parts {
+            for outcome in &mut part.expectations {
+                outcome.name = format!("{}: {}", part.drill, outcome.name);
+            }
+            whole.expectations.append(&mut part.expectations);
+            whole.notices.append(&mut part.notices);
+            whole.comparisons.append(&mut part.comparisons);
+            whole.accounts.append(&mut part.accounts);
+        }
+        whole
     }
 
     /// How many expectations ended in this way.
@@ -69,6 +93,7 @@ impl Report {
                  {seen}"
             );
         }
+        text.push_str(&account::table(&self.accounts));
         let [met, missed, skipped] =
             [Verdict::Met, Verdict::Missed, Verdict::Skipped].map(|verdict| self.count(verdict));
         let verdict = if self.passed { "passed" } else { "FAILED" };

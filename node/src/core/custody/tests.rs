@@ -277,8 +277,8 @@ proptest! {
         }
         for (incarnation, header) in newest {
             let said = header.totals.recorded - header.totals.lost_sum();
-            let seqs: BTreeSet<u64> =
-                world.arrived.keys().filter(|key| key.0 == incarnation).map(|key| key.1.0).collect();
+            let own = world.arrived.keys().filter(|key| key.0 == incarnation);
+            let seqs: BTreeSet<u64> = own.map(|key| key.1.0).collect();
             if !fails {
                 prop_assert!(header.last, "{} has no last word", incarnation);
                 prop_assert_eq!(said, carried[&incarnation], "of {}: {:?}", incarnation, header);

@@ -1,0 +1,155 @@
+//! One node of a mesh on this machine, and the job beside it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+
+use crate::api::Api;
+use crate::child::{Child, free_port};
+use crate::stack::StackOptions;
+
+/// One node and the job beside it.
+pub struct Station {
+    /// The node's name.
+    pub name: String,
+    /// The node's own pages.
+    pub api: Api,
+    /// Where its job sends samples.
+    pub socket: PathBuf,
+    /// Every latency that its job sent, one a line.
+    pub raw: PathBuf,
+    commands: PathBuf,
+    pub(crate) node: Child,
+    pub(crate) job: Option<Child>,
+}
+
+impl Station {
+    pub(crate) fn start(
+        options: &StackOptions,
+        bin: &Path,
+        url: &str,
+        number: usize,
+    ) -> Result<Self> {
+        let name = format!("node-{number}");
+        let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
+        let http = format!("127.0.0.1:{}", free_port()?);
+        std::fs::write(file("toml"), &options.node_settings)?;
+        Ok(Self {
+            api: Api::at(&http)?,
+            socket: file("sock"),
+            raw: file("raw"),
+            commands: file("commands"),
+            node: Child::start(&name, &options.dir, node(options, bin, url, (&name, &http)))?,
+            job: None,
+            name,
+        })
+    }
+
+    /// Starts the node once more, under its name and on its ports.
+    pub(crate) fn start_node(
+        &mut self,
+        options: &StackOptions,
+        bin: &Path,
+        url: &str,
+    ) -> Result<()> {
+        let http = self.api.url().trim_start_matches("http://");
+        let command = node(options, bin, url, (&self.name, http));
+        self.node = Child::start(&self.name, &options.dir, command)?;
+        Ok(())
+    }
+
+    pub(crate) fn start_job(
+        &mut self,
+        options: &StackOptions,
+        bin: &Path,
+        seed: u32,
+    ) -> Result<()> {
+        let mut command = Command::new(bin.join("plimsoll-workload"));
+        command
+            .arg("--statsd")
+            .arg(format!("unix://{}", self.socket.display()))
+            .arg("--raw")
+            .arg(&self.raw)
+            .arg("--commands")
+            .arg(&self.commands)
+            .arg("--dir")
+            .arg(options.dir.join(format!("{}.job", self.name)))
+            .args(["--seed", &seed.to_string()])
+            .args(["--epochs-per-second", &options.epochs_per_second.to_string()]);
+        self.job = Some(Child::start(&format!("{}-job", self.name), &options.dir, command)?);
+        Ok(())
+    }
+
+    /// The id of the node's process.
+    #[must_use]
+    pub fn node_id(&self) -> u32 {
+        self.node.id()
+    }
+
+    /// What the node has logged so far, in all its lives.
+    #[must_use]
+    pub fn node_log(&self) -> String {
+        self.node.log()
+    }
+
+    /// Stops the job in its tracks.
+    pub fn pause_job(&self) {
+        self.signal_job(Signal::SIGSTOP);
+    }
+
+    /// Lets the job go on.
+    pub fn resume_job(&self) {
+        self.signal_job(Signal::SIGCONT);
+    }
+
+    fn signal_job(&self, signal: Signal) {
+        if let Some(job) = &self.job {
+            job.signal(signal);
+        }
+    }
+
+    /// Gives the job a command, which it takes up at the end of its epoch.
+    ///
+    /// # Errors
+    /// When the commands file cannot be written.
+    pub fn command(&self, command: &str) -> Result<()> {
+        use std::io::Write;
+        let mut file = std::fs::File::options().create(true).append(true).open(&self.commands)?;
+        writeln!(file, "{command}").context("the job's commands cannot be written")
+    }
+
+    /// Latencies that the job sent: operation and nanoseconds. Complete once the job has ended.
+    ///
+    /// # Errors
+    /// When the file is not there or holds something else.
+    pub fn raw_samples(&self) -> Result<Vec<(String, u64)>> {
+        let text = std::fs::read_to_string(&self.raw)
+            .with_context(|| format!("cannot read {}", self.raw.display()))?;
+        let sample = |line: &str| {
+            let mut words = line.split_whitespace();
+            let (operation, ns) = (words.next()?, words.next()?.parse().ok()?);
+            Some((operation.to_owned(), ns))
+        };
+        let samples = text.lines().map(sample).collect::<Option<Vec<_>>>();
+        samples.with_context(|| format!("{} holds a strange line", self.raw.display()))
+    }
+}
+
+fn node(options: &StackOptions, bin: &Path, url: &str, (name, http): (&str, &str)) -> Command {
+    let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
+    let mesh = options.mesh.as_str();
+    let mut command = Command::new(bin.join("plimsoll-node"));
+    command
+        .arg("--config")
+        .arg(file("toml"))
+        .args(["--name", name, "--mesh", mesh, "--nats", url, "--udp", "", "--http", http])
+        .arg("--unix")
+        .arg(file("sock"));
+    if let Some(spools) = &options.spools {
+        let spool = spools.join(name);
+        command.arg("--set").arg(format!("spool.path={}", spool.display()));
+    }
+    command
+}

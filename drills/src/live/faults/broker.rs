@@ -1,0 +1,69 @@
+//! The broker stops, dies, or loses what it kept, while everyone else goes on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::rig::{Rig, options};
+use crate::live::expectation::Drill;
+use crate::live::report::Report;
+
+const STOPPED: Duration = Duration::from_secs(30);
+/// Long enough for several intervals of every node to wait.
+const DEAD: Duration = Duration::from_secs(4);
+
+/// Connections stay open and nobody answers.
+pub(super) async fn stopped(drill: Drill, dir: &Path) -> Result<Report> {
+    let mut rig = Rig::start(drill, options(dir)).await?;
+    let disturbed = stop(&mut rig).await;
+    // Whatever went wrong meanwhile: a mesh cannot be drained into a broker that is stopped.
+    rig.mesh.stack.broker().resume();
+    Ok(rig.settle(disturbed, &[]).await)
+}
+
+async fn stop(rig: &mut Rig) -> Result<()> {
+    rig.mesh.stack.broker().pause();
+    rig.pass("the broker is stopped", STOPPED).await;
+    let base = rig.merged().await?;
+    rig.mesh.stack.broker().resume();
+    let resumed = rig.drill.elapsed();
+    rig.expect_recovery(&base, resumed).await;
+    Ok(())
+}
+
+/// The same store is there again afterwards.
+pub(super) async fn killed(drill: Drill, dir: &Path) -> Result<Report> {
+    let mut rig = Rig::start(drill, options(dir)).await?;
+    let disturbed = kill(&mut rig).await;
+    Ok(rig.settle(disturbed, &[]).await)
+}
+
+/// What it had acknowledged is gone, and nobody had read it: the aggregator was dead before.
+pub(super) async fn wiped(drill: Drill, dir: &Path) -> Result<Report> {
+    let mut rig = Rig::start(drill, options(dir)).await?;
+    let disturbed = wipe(&mut rig).await;
+    Ok(rig.settle(disturbed, &[]).await)
+}
+
+async fn wipe(rig: &mut Rig) -> Result<()> {
+    let base = rig.merged().await?;
+    rig.mesh.stack.kill_aggregator();
+    rig.pass("the aggregator is dead", DEAD).await;
+    rig.mesh.stack.broker().wipe()?;
+    rig.mesh.stack.broker().restart().await?;
+    let restarted = rig.drill.elapsed();
+    rig.mesh.stack.restart_aggregator().await?;
+    rig.expect_recovery(&base, restarted).await;
+    Ok(())
+}
+
+async fn kill(rig: &mut Rig) -> Result<()> {
+    let base = rig.merged().await?;
+    rig.mesh.stack.broker().kill();
+    rig.pass("the broker is dead", DEAD).await;
+    rig.mesh.stack.broker().restart().await?;
+    let restarted = rig.drill.elapsed();
+    rig.expect_recovery(&base, restarted).await;
+    Ok(())
+}

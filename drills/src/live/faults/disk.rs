@@ -1,0 +1,79 @@
+//! The disk under a node's spool is full: the node goes on from memory, says so, and loses
+//! nothing as long as it lives.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plimsoll_cli::stack::StackOptions;
+
+use super::rig::{Rig, options};
+use crate::live::expectation::{Drill, Expectation};
+use crate::live::report::Report;
+
+/// Room for a few messages.
+const SIZE: &str = "size=256k";
+const AWAY: Duration = Duration::from_secs(8);
+
+pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
+    std::fs::create_dir_all(dir)?;
+    let disk = match Disk::mount(dir.join("disk")) {
+        Ok(disk) => disk,
+        Err(error) => {
+            let expectation = Expectation::new("a small disk", "a file system of its own to fill");
+            drill.skip(expectation, &format!("{error:#}"));
+            return Ok(Report::new(&drill, Vec::new(), Vec::new()));
+        }
+    };
+    let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir) };
+    let mut rig = Rig::start(drill, options).await?;
+    let disturbed = fill(&mut rig, &disk).await;
+    Ok(rig.settle(disturbed, &[]).await)
+}
+
+async fn fill(rig: &mut Rig, disk: &Disk) -> Result<()> {
+    let base = rig.merged().await?;
+    let rest = disk.fill()?;
+    rig.mesh.stack.broker().kill();
+    rig.pass("the disk is full and the broker dead", AWAY).await;
+    rig.mesh.stack.broker().restart().await?;
+    let restarted = rig.drill.elapsed();
+    rig.expect_recovery(&base, restarted).await;
+    std::fs::remove_file(rest)?;
+    let freed = rig.drill.elapsed();
+    let base = rig.merged().await?;
+    rig.expect_recovery(&base, freed).await;
+    Ok(())
+}
+
+/// A file system in memory, taken away when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(place: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&place)?;
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", SIZE, "plimsoll-drill"]).arg(&place);
+        let status = command.stderr(Stdio::null()).status().context("mount cannot be run")?;
+        anyhow::ensure!(status.success(), "this user may not mount a file system");
+        Ok(Self(place))
+    }
+
+    /// Takes all the room that is left; the file can be deleted to give it back.
+    fn fill(&self) -> Result<PathBuf> {
+        let path = self.0.join("rest");
+        let mut file = File::create(&path)?;
+        while file.write_all(&[7; 1024]).is_ok() {}
+        Ok(path)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily, since a process of the mesh may not have let go of it yet.
+        let _left_behind = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}

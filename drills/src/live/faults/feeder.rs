@@ -1,0 +1,114 @@
+//! A second job, made to fill a node's memory: many series, each of latencies that hardly ever
+//! fall into the same bucket. Notes every sample that the socket has taken.
+
+use std::fmt::Write;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use plimsoll_schemas::clock::Deadline;
+
+const OPERATION: &str = "wide";
+const SERIES: u64 = 50;
+/// Of each series in one round.
+const SAMPLES: u64 = 8;
+const ROUND: Duration = Duration::from_millis(100);
+const SEND_WAIT: Duration = Duration::from_secs(10);
+const NS_PER_US: u64 = 1_000;
+const US_MIN: u64 = 2_000;
+const US_MAX: u64 = 80_000;
+
+/// A thread that sends until it is ended.
+pub(super) struct Feeder {
+    stop: Arc<AtomicBool>,
+    sent: JoinHandle<Result<Vec<(String, u64)>>>,
+}
+
+impl Feeder {
+    pub(super) fn begin(socket: &Path) -> Result<Self> {
+        let link = UnixDatagram::unbound()?;
+        link.connect(socket).with_context(|| format!("{} is not read", socket.display()))?;
+        link.set_write_timeout(Some(SEND_WAIT))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let sent = std::thread::Builder::new()
+            .name("feeder".to_owned())
+            .spawn(move || feed(&link, &stopped))?;
+        Ok(Self { stop, sent })
+    }
+
+    /// Everything that was sent: operation and nanoseconds.
+    pub(super) fn end(self) -> Result<Vec<(String, u64)>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.sent.join().map_err(|_| anyhow!("the feeder panicked"))?
+    }
+}
+
+fn feed(link: &UnixDatagram, stopped: &AtomicBool) -> Result<Vec<(String, u64)>> {
+    let (mut sent, mut number) = (Vec::new(), 0);
+    while !stopped.load(Ordering::Relaxed) {
+        let round = Deadline::within(ROUND);
+        for series in 0..SERIES {
+            let mut line = OPERATION.to_owned();
+            let values: Vec<u64> = (0..SAMPLES).map(|place| spread(number + place)).collect();
+            for us in &values {
+                write!(line, ":{}", in_ms(*us))?;
+            }
+            write!(line, "|ms|#shard:{series}")?;
+            link.send(line.as_bytes()).context("the node's socket does not take more")?;
+            sent.extend(values.iter().map(|us| (OPERATION.to_owned(), us * NS_PER_US)));
+            number += SAMPLES;
+        }
+        let _more = round.pause(ROUND);
+    }
+    Ok(sent)
+}
+
+/// Microseconds spread evenly over the whole range.
+fn spread(number: u64) -> u64 {
+    // The golden ratio's share of 2^64: neighbours fall far apart, and none is met twice.
+    US_MIN + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % (US_MAX - US_MIN)
+}
+
+fn in_ms(us: u64) -> String {
+    format!("{}.{:03}", us / 1_000, us % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn latencies_are_spread_over_the_range() {
+        let many: BTreeSet<u64> = (0..1_000).map(spread).collect();
+        assert!(many.len() > 950, "{}", many.len());
+        let (least, most) = (*many.first().unwrap(), *many.last().unwrap());
+        assert!(least >= US_MIN && most < US_MAX && most - least > 70_000, "{least} {most}");
+    }
+
+    #[test]
+    fn all_that_was_sent_is_told_and_arrives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sock");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
+        let feeder = Feeder::begin(&path).unwrap();
+        let mut buffer = [0; 512];
+        let read = socket.recv(&mut buffer).unwrap();
+        let line = std::str::from_utf8(&buffer[..read]).unwrap().to_owned();
+        feeder.stop.store(true, Ordering::Relaxed);
+        for _ in 1..SERIES {
+            socket.recv(&mut buffer).unwrap();
+        }
+        let sent = feeder.end().unwrap();
+        let first: Vec<String> = sent[..8].iter().map(|(_, ns)| in_ms(ns / NS_PER_US)).collect();
+        assert_eq!(line, format!("wide:{}|ms|#shard:0", first.join(":")));
+        assert_eq!(sent.len() as u64 % (SERIES * SAMPLES), 0);
+    }
+}

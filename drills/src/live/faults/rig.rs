@@ -1,0 +1,195 @@
+//! What every fault has around it: a mesh under load, its recovery, its account.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plimsoll_cli::stack::StackOptions;
+use plimsoll_schemas::summary::{Presence, Summary};
+
+use super::account;
+use crate::live::expectation::{Drill, Expectation, Look, Span};
+use crate::live::ledger::{self, Raw};
+use crate::live::mesh::Mesh;
+use crate::live::report::Report;
+use crate::live::tally::{DEPTH, metric};
+
+/// More than twice a mesh's usual load.
+const EPOCHS_PER_SECOND: f64 = 50.0;
+/// Samples of each node that show that load flows: more than a second's.
+const FLOW: u64 = 150;
+const FLOW_WAIT: Duration = Duration::from_secs(30);
+/// An open breaker lasts 30 s.
+const RECOVER_WAIT: Duration = Duration::from_secs(60);
+/// Messages in the outbox of a node that waits for nothing: one interval's, and one more.
+const DEPTH_CALM_MAX: f64 = 4.0;
+/// Time between two lines that say how long a fault has lasted.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// Samples merged of each node, in the order of the mesh's nodes.
+pub(super) type Merged = Vec<u64>;
+
+/// A mesh and the drill that it is for.
+pub(super) struct Rig {
+    pub(super) drill: Drill,
+    pub(super) mesh: Mesh,
+    /// Samples that somebody else than a job sent.
+    pub(super) fed: Raw,
+}
+
+/// The usual mesh of a fault drill.
+pub(super) fn options(dir: &Path) -> StackOptions {
+    StackOptions { epochs_per_second: EPOCHS_PER_SECOND, ..StackOptions::new(dir) }
+}
+
+impl Rig {
+    /// Starts a mesh and waits until its load flows.
+    pub(super) async fn start(mut drill: Drill, options: StackOptions) -> Result<Self> {
+        let mesh = Mesh::start_with(&drill, options).await?;
+        let expectation = Expectation::new(
+            "under load",
+            format!("at least {FLOW} samples of every node merged within {}", words(FLOW_WAIT)),
+        );
+        let span = Span { since: drill.elapsed(), within: FLOW_WAIT };
+        let base = vec![0; mesh.nodes().len()];
+        let look = async || mesh.look(|summary| flows(&mesh, summary, &base)).await;
+        drill.expect(expectation, span, look).await;
+        Ok(Self { drill, mesh, fed: Raw::new() })
+    }
+
+    /// Samples merged of each node by now.
+    pub(super) async fn merged(&self) -> Result<Merged> {
+        let summary = self.mesh.stack.api().summary().await?;
+        Ok(merged(&self.mesh, &summary))
+    }
+
+    /// Lets a fault last for `span`.
+    pub(super) async fn pass(&self, what: &str, span: Duration) {
+        let since = self.drill.elapsed();
+        loop {
+            let passed = self.drill.elapsed().saturating_sub(since);
+            let left = span.saturating_sub(passed);
+            if left.is_zero() {
+                return;
+            }
+            eprintln!("{what}: {} of {}", words(passed), words(span));
+            tokio::time::sleep(left.min(TELL_EVERY)).await;
+        }
+    }
+
+    /// Waits until every node is ready, holds next to nothing, and has had more merged than in
+    /// `base`.
+    pub(super) async fn expect_recovery(&mut self, base: &Merged, since: Duration) {
+        let expectation = Expectation::new(
+            "recovers",
+            format!(
+                "every node ready, at most {DEPTH_CALM_MAX} messages held, none missing in between, \
+                 {FLOW} more samples merged, within {}",
+                words(RECOVER_WAIT)
+            ),
+        );
+        let (mesh, span) = (&self.mesh, Span { since, within: RECOVER_WAIT });
+        let look = async || match calm(mesh).await {
+            Ok(look) if look.met => mesh.look(|summary| flows(mesh, summary, base)).await,
+            Ok(look) => look,
+            Err(error) => Look::from(error),
+        };
+        self.drill.expect(expectation, span, look).await;
+    }
+
+    /// Drains the mesh and judges where every sample went. Without `reasons` none may be lost,
+    /// and every figure must be that of the raw samples.
+    pub(super) async fn settle(self, disturbed: Result<()>, reasons: &[&str]) -> Report {
+        let Self { mut drill, mut mesh, fed } = self;
+        let drained = match mesh.drain(&mut drill, disturbed).await {
+            Ok(drained) => Ok(drained),
+            // Whoever did not end well may still have accounted for itself.
+            Err(error) => last_word(&mesh).await.context(error),
+        };
+        let since = drill.elapsed();
+        let (mut comparisons, mut accounts) = (Vec::new(), Vec::new());
+        let looks = match drained {
+            Ok((mut raw, summary)) => {
+                for (node, samples) in fed {
+                    raw.entry(node).or_default().extend(samples);
+                }
+                comparisons = ledger::compare(&raw, &summary);
+                accounts = account::accounts(drill.name, &raw, &summary);
+                let judged = account::judge(&accounts, reasons);
+                [judged, ledger::exact(&comparisons), ledger::within_resolution(&comparisons)]
+            }
+            Err(error) => {
+                let seen = format!("{error:#}");
+                [(); 3].map(|()| Look::new(false, seen.lines().next().unwrap_or_default()))
+            }
+        };
+        let exact = reasons.is_empty();
+        for (expectation, look) in expectations(reasons).into_iter().zip(looks) {
+            drill.judge(expectation, since, look);
+            if !exact {
+                break;
+            }
+        }
+        let heard = mesh.end(&mut drill).await;
+        Report { accounts, ..Report::new(&drill, heard, comparisons) }
+    }
+}
+
+fn expectations(reasons: &[&str]) -> [Expectation; 3] {
+    let lost =
+        if reasons.is_empty() { "none lost".into() } else { format!("or lost: {reasons:?}") };
+    [
+        Expectation::new(
+            "every sample accounted for",
+            format!("recorded = merged once, {lost}; none held, duplicated or unexplained"),
+        ),
+        Expectation::new(
+            "merged equals raw",
+            "count, mean, minimum and maximum of every operation equal the raw samples",
+        ),
+        Expectation::new(
+            "quantiles within resolution",
+            "every p50 and p99 in the bucket of the raw sample of that rank",
+        ),
+    ]
+}
+
+async fn last_word(mesh: &Mesh) -> Result<(Raw, Summary)> {
+    Ok((mesh.raw()?, mesh.stack.api().summary().await?))
+}
+
+fn merged(mesh: &Mesh, summary: &Summary) -> Merged {
+    let row = |node: &str| summary.nodes.iter().find(|row| row.node == node);
+    let nodes = mesh.nodes().iter();
+    nodes.map(|node| row(node.as_str()).map_or(0, |row| row.ledger.merged)).collect()
+}
+
+/// Whether every node is heard and has had more merged than in `base`.
+fn flows(mesh: &Mesh, summary: &Summary, base: &Merged) -> Look {
+    let now = merged(mesh, summary);
+    let grown = now.iter().zip(base).all(|(now, base)| *now >= base + FLOW);
+    let heard = summary.nodes.iter().filter(|row| row.presence == Presence::Heard).count();
+    Look::new(grown && heard >= now.len(), format!("{heard} nodes heard, {now:?} after {base:?}"))
+}
+
+async fn calm(mesh: &Mesh) -> Result<Look> {
+    for station in mesh.stack.stations() {
+        let depth = metric(&station.api, DEPTH).await?;
+        if !station.api.is_ready().await || depth > DEPTH_CALM_MAX {
+            return Ok(Look::new(false, format!("{} holds {depth} messages", station.name)));
+        }
+    }
+    if !mesh.stack.api().is_ready().await {
+        return Ok(Look::new(false, "the aggregator is not ready"));
+    }
+    let mut holes = 0.0;
+    for node in mesh.nodes() {
+        let series = format!("plimsoll_sequence_holes{{node=\"{node}\"}}");
+        holes += metric(mesh.stack.api(), &series).await?;
+    }
+    Ok(Look::new(holes == 0.0, format!("{holes} messages missing")))
+}
+
+pub(super) fn words(span: Duration) -> String {
+    format!("{} s", span.as_secs())
+}
