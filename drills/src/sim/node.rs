@@ -85,6 +85,8 @@ pub struct Figures {
     pub status: Status,
     /// Samples given up because the outbox was full.
     pub dropped: u64,
+    /// Whether the last interval has ended.
+    pub is_leaving: bool,
 }
 
 /// A running node.
@@ -105,8 +107,10 @@ impl Depths {
     /// Bounds that bring one part of the outbox or another within reach.
     #[must_use]
     pub fn draw(dice: &mut Dice) -> Self {
-        let coalesce = dice.one_of([6, 12, 1_000, 1_000]);
         let (drop, reroute, leave) = dice.one_of([(24, 10, 4), (48, 24, 8), (16, 12, 6)]);
+        // Merging ends below the mark at which rerouting does, as in every sound configuration:
+        // else a node whose tokens are too few would go on rerouting for ever.
+        let coalesce = dice.one_of([leave - 1, leave - 1, 1_000]);
         Self {
             drop,
             reroute,
@@ -263,7 +267,8 @@ impl NodeCore {
     pub fn figures(&self) -> Figures {
         let status = self.0.status();
         let lost = status.totals.lost.iter().filter(|(reason, _)| reason.as_str() == DROPPED);
-        Figures { dropped: lost.map(|(_, samples)| samples).sum(), status }
+        let dropped = lost.map(|(_, samples)| samples).sum();
+        Figures { dropped, is_leaving: self.0.is_leaving(), status }
     }
 
     /// Whether its breaker lets nothing pass.

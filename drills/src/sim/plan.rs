@@ -67,6 +67,10 @@ pub struct Plan {
     pub schedule: Vec<Step>,
 }
 
+/// Times that one node ends. An aggregator remembers a node's latest incarnations only, and
+/// what comes of one before them is by design merged no more.
+const LIVES_MAX: usize = 8;
+
 /// Kinds of faults; a swarm turns each on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -123,13 +127,15 @@ impl Plan {
         let faults_permille = dice.one_of([30, 100, 250]);
         let gap = dice.one_of([100, 300, 600]) * MILLISECOND;
         let reach = dice.one_of([5, 20, 90]) * SECOND;
+        let mut lives = vec![LIVES_MAX; knobs.nodes];
         let mut at = 0;
         let mut schedule = Vec::with_capacity(steps);
         for _ in 0..steps {
             at += dice.within(0..=2 * gap);
             let act = if dice.chance(faults_permille) {
                 let fault = swarm[dice.place(swarm.len())];
-                draw(fault, &mut dice, knobs.nodes, reach)
+                let act = draw(fault, &mut dice, knobs.nodes, reach);
+                if spend_life(&mut lives, act) { act } else { load(&mut dice, knobs.nodes) }
             } else {
                 load(&mut dice, knobs.nodes)
             };
@@ -137,6 +143,14 @@ impl Plan {
         }
         Self { seed, knobs, schedule }
     }
+}
+
+/// Whether a step may happen: a node ends only so often.
+fn spend_life(lives: &mut [usize], act: Act) -> bool {
+    let Act::EndProcess { who: Who::Node(number), .. } = act else { return true };
+    let is_left = lives[number] > 0;
+    lives[number] = lives[number].saturating_sub(1);
+    is_left
 }
 
 impl Knobs {

@@ -29,8 +29,15 @@ impl World {
             node.closed = (attempted, figures.status.intake.samples);
             node.running.clear();
         }
+        let adopted = node.adopted;
         let before = node.figures.replace(figures.clone());
         self.count_branches(before.as_ref(), &figures);
+        let sealed_before = before.map_or(0, |before| before.status.bus.rerouted);
+        let (now, is_leaving) = (self.clock(Who::Node(number)), figures.is_leaving);
+        for _ in sealed_before..figures.status.bus.rerouted {
+            // Whoever leaves has nothing in that lane but the farewell.
+            self.meter(number, now, is_leaving);
+        }
         let depths = self.knobs.depths;
         let bus = &figures.status.bus;
         let known = bus.published + bus.dropped + bus.refused + bus.coalesced;
@@ -40,7 +47,7 @@ impl World {
         } else if bus.published != bus.confirmed + bus.released + bus.entrusted {
             let words = format!("n{number}: {bus:?}");
             self.break_with("published = confirmed + released + entrusted", || words);
-        } else if bus.outbox_messages > depths.drop as u64 + 2 {
+        } else if bus.outbox_messages > adopted + depths.drop as u64 + 2 {
             let words = format!("n{number}: {bus:?}");
             self.break_with("the outbox is bounded in messages", || words);
         } else if bus.entrusted > (depths.entrusted + 2 * IN_FLIGHT_MAX) as u64 {
@@ -127,7 +134,10 @@ impl World {
             let incarnation = run.incarnation.0;
             run.spans.clone().into_iter().map(move |(a, b)| (incarnation, a.0, b.0))
         };
-        self.books[number].confirmed = confirmation.runs.iter().flat_map(spans).collect();
+        let confirmed: Vec<_> = confirmation.runs.iter().flat_map(spans).collect();
+        let behind = if confirmation.behind { ", behind" } else { "" };
+        self.say(|| format!("aggregator: tells n{number} of {confirmed:?}{behind}"));
+        self.books[number].confirmed = confirmed;
     }
 
     /// What a store holds was merged once.

@@ -34,6 +34,8 @@ pub(super) struct NodeProcess {
     pub(super) running: Vec<usize>,
     /// Messages made when the last interval was closed, and samples taken until then.
     pub(super) closed: (u64, u64),
+    /// Messages taken over from former lives.
+    pub(super) adopted: u64,
     pub(super) disk: Disk,
     pub(super) spooling: Option<Batch>,
     /// Whether its last life ended with something in its spool.
@@ -53,6 +55,7 @@ impl NodeProcess {
             handed_over: BTreeMap::new(),
             running: Vec::new(),
             closed: (0, 0),
+            adopted: 0,
             disk: Disk::default(),
             spooling: None,
             left_holding: false,
@@ -85,7 +88,9 @@ impl World {
         self.say(|| format!("{who}: begins as {}", now.wall.0));
         self.open_spool(number, now);
         if let Some(core) = &self.nodes[number].core {
-            self.nodes[number].closed = (core.figures().status.bus.attempted, 0);
+            let adopted = core.figures().status.bus.attempted;
+            let node = &mut self.nodes[number];
+            (node.closed, node.adopted) = ((adopted, 0), adopted);
         }
         self.link(who).forget();
         self.dial_soon(who);
@@ -229,12 +234,16 @@ impl World {
     fn hand_over(&mut self, number: usize, now: Now, sending: Sending) -> bool {
         let who = Who::Node(number);
         let Sending { token, subject, id, payload } = sending;
+        let lane = lane_of(&subject);
         let noted = self.books[number].note(&subject, &payload);
         let name = match noted {
             Ok((name, is_new)) => {
                 let is_testament = self.books[number].messages[&name].is_testament;
                 let branch = if is_testament { "testament" } else { "sent again" };
                 self.reached.reach_n(branch, u64::from(is_testament || !is_new));
+                if lane == Lane::Emergency && (is_testament || !is_new) {
+                    self.meter(number, now, false);
+                }
                 name
             }
             Err(what) => {
@@ -243,8 +252,6 @@ impl World {
             }
         };
         self.say(|| format!("{who}: sends {id} ({} bytes)", payload.len()));
-        let lane = lane_of(&subject);
-        self.meter(number, now, lane, name);
         self.nodes[number].handed_over.insert(token, name);
         if self.nodes[number].is_jammed && self.dice.chance(700) {
             if self.dice.chance(500) {
@@ -271,12 +278,10 @@ impl World {
         self.after(span, Event::Local { node, life, news });
     }
 
-    fn meter(&mut self, number: usize, now: Now, lane: Lane, name: Name) {
-        if lane != Lane::Emergency {
-            return;
-        }
+    /// A message takes a token: when it is sealed, which may be before it is sent, and each
+    /// time it is sent again.
+    pub(super) fn meter(&mut self, number: usize, now: Now, is_critical: bool) {
         self.reached.reach("sent by the emergency lane");
-        let is_critical = self.books[number].messages.get(&name).is_some_and(|m| m.is_last);
         let node = &mut self.nodes[number];
         if let Err(what) = node.meter.on_sent(now.mono.0, is_critical) {
             let name = node.name.clone();
