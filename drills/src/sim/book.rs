@@ -37,8 +37,9 @@ pub struct NodeBook {
     pub recorded: usize,
     /// Messages ever handed over.
     pub messages: BTreeMap<Name, Booked>,
-    /// Samples that no one is to blame for: they were in an interval that never ended.
-    pub unsealed: BTreeSet<usize>,
+    /// Samples that no one is to blame for: they were in an interval that never ended, or one
+    /// that was on its way to the spool.
+    pub unkept: BTreeSet<usize>,
     /// Samples in messages that no broker takes.
     pub refused: BTreeSet<usize>,
     /// Why samples may be missing without a name: a copy was let go, or a process ended whose
@@ -50,8 +51,8 @@ pub struct NodeBook {
     pub dropped: u64,
     /// Of those, in messages that no broker takes.
     pub refused_count: u64,
-    /// Of those, in intervals that never ended.
-    pub unsealed_count: u64,
+    /// Of those, so many at most that nobody is to blame for.
+    pub unkept_count: u64,
     /// What the node was last told is stored: incarnation, first and last number.
     pub confirmed: Vec<(u64, u64, u64)>,
 }
@@ -151,7 +152,7 @@ impl NodeBook {
         let missing: Vec<usize> =
             (1..=self.recorded).filter(|bucket| !present.contains(bucket)).collect();
         let blamed = |bucket: &&usize| {
-            !self.unsealed.contains(bucket) && !self.refused.contains(bucket)
+            !self.unkept.contains(bucket) && !self.refused.contains(bucket)
         };
         let unexplained: Vec<&usize> = missing.iter().filter(blamed).collect();
         if unexplained.len() as u64 > self.dropped && self.excuse.is_none() {

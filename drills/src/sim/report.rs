@@ -57,6 +57,8 @@ pub struct Failed {
     pub what: String,
     /// When, in virtual nanoseconds.
     pub at_ns: u64,
+    /// The mesh in which it shows.
+    pub knobs: String,
     /// The shortest schedule found that shows it too.
     pub shortest: Vec<String>,
 }
@@ -72,6 +74,7 @@ impl Report {
             invariant: failure.broken.invariant,
             what: failure.broken.what.clone(),
             at_ns: failure.broken.at,
+            knobs: format!("{:?}", failure.shortest.knobs),
             shortest: failure
                 .shortest
                 .schedule
@@ -125,11 +128,11 @@ pub fn words(report: &Report) -> String {
         let _ = writeln!(text, "MISSED: {name} was never reached");
     }
     if let Some(failed) = &report.failure {
-        let Failed { seed, invariant, what, at_ns, shortest } = failed;
+        let Failed { seed, invariant, what, at_ns, knobs, shortest } = failed;
         let _ = writeln!(
             text,
             "BROKEN by seed {seed} at {}: {invariant}\n  {what}\n  replay: drill-sim --seed {seed} \
-             --events {} --trace\n  shortest schedule found:",
+             --events {} --trace\n  {knobs}\n  shortest schedule found:",
             Shown(*at_ns),
             report.steps,
         );

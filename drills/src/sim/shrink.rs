@@ -3,7 +3,7 @@
 use super::plan::{Plan, Step};
 
 /// Events spent on one failure, in all runs together.
-const EVENTS_MAX: u64 = 6_000_000;
+const EVENTS_MAX: u64 = 1_000_000;
 
 /// The plan with as few steps as could be found with which `breaks` still says so; it tells how
 /// many events it took to find out.

@@ -27,7 +27,7 @@ impl World {
         if attempted != node.closed.0 {
             // A message of its own closes every interval: all that was recorded is in one.
             node.closed = (attempted, figures.status.intake.samples);
-            node.running.clear();
+            node.unwritten.append(&mut node.running);
         }
         let adopted = node.adopted;
         let before = node.figures.replace(figures.clone());
@@ -96,8 +96,11 @@ impl World {
             let status = &figures.status;
             book.taken += status.intake.samples;
             book.dropped += figures.dropped;
-            book.unsealed_count += status.intake.samples - node.closed.1;
-            book.unsealed.extend(node.running.drain(..));
+            let has_spool = self.knobs.spool != Spooling::Off;
+            let kept = if has_spool { node.kept } else { node.closed.1 };
+            book.unkept_count += status.intake.samples - kept;
+            book.unkept.extend(node.running.drain(..));
+            book.unkept.extend(node.unwritten.drain(..).filter(|_| has_spool));
             if status.bus.released > 0 {
                 book.excuse = Some("a copy was let go without a confirmation");
             }

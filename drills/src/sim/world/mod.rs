@@ -213,6 +213,7 @@ impl World {
             tale: tells.then(Vec::new),
             knobs,
         };
+        world.say(|| format!("{:?}", plan.knobs));
         for number in 0..count {
             world.begin_node(number);
         }

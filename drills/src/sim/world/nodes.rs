@@ -34,6 +34,12 @@ pub(super) struct NodeProcess {
     pub(super) running: Vec<usize>,
     /// Messages made when the last interval was closed, and samples taken until then.
     pub(super) closed: (u64, u64),
+    /// Samples of jobs in closed intervals that are in no spool yet.
+    pub(super) unwritten: Vec<usize>,
+    /// How many of those are in the batch under way, and samples taken until it was made.
+    pub(super) in_batch: (usize, u64),
+    /// Samples taken until the last batch was made that is in the spool.
+    pub(super) kept: u64,
     /// Messages taken over from former lives.
     pub(super) adopted: u64,
     pub(super) disk: Disk,
@@ -55,6 +61,9 @@ impl NodeProcess {
             handed_over: BTreeMap::new(),
             running: Vec::new(),
             closed: (0, 0),
+            unwritten: Vec::new(),
+            in_batch: (0, 0),
+            kept: 0,
             adopted: 0,
             disk: Disk::default(),
             spooling: None,
@@ -84,6 +93,8 @@ impl World {
         (node.core, node.figures, node.spooling) = (Some(core), None, None);
         node.left_holding = false;
         node.handed_over.clear();
+        (node.in_batch, node.kept) = ((0, 0), 0);
+        node.unwritten.clear();
         node.running.clear();
         self.say(|| format!("{who}: begins as {}", now.wall.0));
         self.open_spool(number, now);

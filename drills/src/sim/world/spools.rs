@@ -32,6 +32,7 @@ impl World {
         let Some(core) = node.core.as_mut().filter(|_| node.spooling.is_none()) else { return };
         let Some(batch) = core.next_spool(now) else { return };
         node.spooling = Some(batch);
+        node.in_batch = (node.unwritten.len(), node.closed.1);
         let took = self.dice.span(MILLISECOND / 10, self.knobs.spool_write);
         let life = self.machines[number].life;
         self.after(took, Event::Spooled { node: number, life });
@@ -55,6 +56,8 @@ impl World {
             node.disk.discard();
         } else {
             node.disk.write(&batch, syncs);
+            node.unwritten.drain(..node.in_batch.0);
+            (node.kept, node.in_batch) = (node.in_batch.1, (0, 0));
         }
         core.on_spool_written(now, !is_full);
     }
@@ -67,6 +70,7 @@ impl World {
             let node = &mut self.nodes[number];
             let Some(core) = &mut node.core else { return };
             node.spooling = core.next_spool(now);
+            node.in_batch = (node.unwritten.len(), node.closed.1);
             if node.spooling.is_none() {
                 return;
             }
