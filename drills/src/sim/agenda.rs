@@ -48,6 +48,11 @@ impl<E> Agenda<E> {
         self.heap.push(Reverse(entry));
     }
 
+    /// Nothing more happens until then.
+    pub fn pass(&mut self, until: Time) {
+        self.now = self.now.max(until);
+    }
+
     /// When the next event happens.
     #[must_use]
     pub fn next_at(&self) -> Option<Time> {

@@ -109,14 +109,15 @@ impl Depths {
     pub fn draw(dice: &mut Dice) -> Self {
         let (drop, reroute, leave) = dice.one_of([(24, 10, 4), (48, 24, 8), (16, 12, 6)]);
         // Merging ends below the mark at which rerouting does, as in every sound configuration:
-        // else a node whose tokens are too few would go on rerouting for ever.
+        // else a node with just as many tokens as messages would go on rerouting for ever.
         let coalesce = dice.one_of([leave - 1, leave - 1, 1_000]);
+        let tokens = dice.one_of([(120, 20, 5), (60, 4, 2), (20, 3, 1)]);
         Self {
             drop,
             reroute,
             leave,
             coalesce,
-            tokens: dice.one_of([(120, 20, 5), (60, 4, 2), (20, 3, 1)]),
+            tokens: if coalesce < leave { tokens } else { (20, 3, 1) },
             entrusted: dice.one_of([12, 40, 1_024]),
         }
     }

@@ -171,7 +171,7 @@ impl Knobs {
                 Spooling::Unsynced,
             ]),
             spool_write: dice.span(MILLISECOND, SECOND),
-            payload_max: dice.one_of([900, usize::MAX, usize::MAX, usize::MAX]),
+            payload_max: dice.one_of([400, usize::MAX, usize::MAX, usize::MAX]),
             drift_ppm: dice.one_of([0, 50, 2_000]),
         }
     }

@@ -74,7 +74,8 @@ impl World {
             Undo::Room => self.broker.is_full = false,
             Undo::Remember => self.broker.forgets_permille = 0,
             Undo::Reboot(who) => {
-                if !self.machine(who).is_alive && !self.is_over {
+                let is_wanted = who == Who::Aggregator || !self.is_over;
+                if !self.machine(who).is_alive && is_wanted {
                     self.begin(who);
                 }
             }

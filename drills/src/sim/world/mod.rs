@@ -249,6 +249,9 @@ impl World {
             }
             self.on_event(event);
         }
+        if self.broken.is_none() {
+            self.agenda.pass(until);
+        }
     }
 
     fn on_event(&mut self, event: Event) {
