@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
+use plimsoll_cli::api::Api;
 use plimsoll_cli::child::until;
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::lone::{fleet_count, summary_when};
 use plimsoll_tests::operator::Operator;
 use plimsoll_tests::oracle::check_mesh;
+use plimsoll_tests::page::Page;
 
 const WAIT: Duration = Duration::from_secs(40);
 const NORMAL: &str = "PLIMSOLL_local_normal";
@@ -50,6 +52,16 @@ async fn poll_said(what: &str, log: impl Fn() -> String, words: &[&str]) {
         log.lines().any(|line| words.iter().all(|word| line.contains(word))).then_some(())
     });
     said.await.unwrap_or_else(|error| panic!("{error:#}: {words:?} not in {}", log()));
+}
+
+/// Waits until sending has stopped and the messages that failed are counted.
+async fn poll_open(api: &Api) {
+    let open = until("the breaker opens", WAIT, async || {
+        let page = Page::of(api).await.ok()?;
+        let retried = page.value("plimsoll_agent_messages_total{outcome=\"retried\"}")?;
+        (page.value("plimsoll_agent_breaker_state")? == 2.0 && retried > 0.0).then_some(())
+    });
+    open.await.unwrap();
 }
 
 async fn recovers_and_is_exact(mut stack: Stack) {
@@ -103,6 +115,7 @@ async fn a_full_stream_is_told_of_and_waited_for() {
     for station in stack.stations() {
         let words = ["broker did not take a message", "maximum bytes exceeded"];
         poll_said(&station.name, || station.node_log(), &words).await;
+        poll_open(&station.api).await;
         let refused = "plimsoll_agent_lost_samples_total{reason=\"refused\"}";
         assert_eq!(station.api.metric(refused).await.unwrap().unwrap_or(0.0), 0.0);
     }
@@ -130,7 +143,26 @@ async fn a_refused_permission_is_told_of_and_what_it_concerns_is_kept() {
     let denied = ["broker denies", "Permissions Violation", "plimsoll.v1.local.normal.node-2."];
     let log = || stack.stations()[1].node_log();
     poll_said("the node tells of it", log, &denied).await;
+    poll_open(&stack.stations()[1].api).await;
     assert!(!stack.stations()[0].node_log().contains("broker denies"), "it concerns node-2 alone");
     stack.broker().reload(ALLOWING).unwrap();
+    recovers_and_is_exact(stack).await;
+}
+
+/// The same user, whose nodes may not hear what is stored.
+const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
+    subscribe: { deny: \"plimsoll.v1.local.confirm.>\" } } } ] }
+no_auth_user: mesh
+";
+
+#[tokio::test]
+async fn nodes_that_may_not_hear_confirmations_say_so_and_deliver_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker_settings = DEAFENING.to_owned();
+    let stack = started(StackOptions { broker_settings, ..StackOptions::new(dir.path()) }).await;
+    for station in stack.stations() {
+        let words = ["broker denies", "Subscription", "plimsoll.v1.local.confirm."];
+        poll_said(&station.name, || station.node_log(), &words).await;
+    }
     recovers_and_is_exact(stack).await;
 }

@@ -157,7 +157,8 @@ impl Config {
             ),
         ];
         let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
-        match ranges.into_iter().chain(delivery).find(|(_, right)| !right) {
+        let spool = delivery::spool_checks(&self.outbox, &self.spool);
+        match ranges.into_iter().chain(delivery).chain(spool).find(|(_, right)| !right) {
             Some((problem, _)) => Err(problem.to_owned()),
             None => Ok(()),
         }
@@ -220,6 +221,9 @@ mod tests {
             ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),
             ("[outbox]\nconservative_seconds = 0", "outbox.conservative_seconds"),
             ("[outbox]\ncoalesce_messages = 0", "outbox.coalesce_messages"),
+            ("[outbox]\nentrusted_messages = 0", "outbox.entrusted_messages"),
+            ("[outbox]\nentrusted_messages = 9000\n[spool]\npath = 'd'", "outbox.messages_max"),
+            ("[outbox]\nbytes_max = 200000000\n[spool]\npath = 'd'", "outbox.bytes_max"),
             ("[emergency]\nper_minute = 0", "emergency.per_minute"),
             ("[emergency]\nburst = 5", "emergency.burst"),
             ("[breaker]\nfailures = 0", "breaker.failures"),

@@ -72,7 +72,7 @@ impl StackOptions {
             epochs_per_second: 20.0,
             jetstream: true,
             broker_settings: String::new(),
-            spools: None,
+            spools: Some(dir.join("spool")),
             keep_state: true,
         }
     }

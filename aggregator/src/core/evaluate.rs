@@ -8,12 +8,15 @@ use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY};
 use plimsoll_schemas::summary::Verdict;
-use plimsoll_schemas::time::{Mono, Now, Wall, seconds};
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 
 use super::Core;
 use super::alert::{Change, Patience};
 use super::judge::{Judgement, judge};
 use super::window::Windows;
+
+/// How exactly a notice tells how late it is, in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
 
 /// An alert that moved, and when.
 pub(super) struct Moved {
@@ -98,7 +101,7 @@ impl Core {
             from: change.from,
             state: change.to,
             at_seconds: seconds(at.0),
-            late_seconds: late.as_secs_f64(),
+            late_seconds: seconds(nanos(late) / MILLISECOND * MILLISECOND),
             evidence,
         };
         if self.changes.len() >= ALERT_HISTORY_MAX {

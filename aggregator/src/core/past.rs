@@ -5,8 +5,6 @@
 //! never been away, so that a breach which nobody watched is still told, with how late that is.
 //! Without a checkpoint yesterday is read, counted, and not judged.
 
-use std::time::Duration;
-
 use plimsoll_schemas::limits::aggregator::{CATCH_UP_STEPS_MAX, EVALUATE_EVERY};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Now, Wall};
@@ -87,12 +85,6 @@ impl Core {
         self.past?;
         let behind = self.lanes.iter().filter(|(_, lane)| !lane.has_read_the_past());
         behind.min_by_key(|(_, lane)| lane.at).map(|(lane, _)| *lane)
-    }
-
-    /// How far the present is ahead of what is judged; nothing once the past has been read.
-    #[must_use]
-    pub fn lateness(&self, now: Wall) -> Duration {
-        self.past.map_or(Duration::ZERO, |past| now.since(past.judged))
     }
 }
 

@@ -79,9 +79,8 @@ impl Windows {
         for ring in &mut self.rings {
             ring.expire(times.shown);
             let slot = ring.slot(times.taken);
-            let wanted = slot + u64::from(SLOTS) >= ring.slot(times.shown);
             let room = ring.slots.len() < RING_SLOTS_MAX || ring.slots.contains_key(&slot);
-            if wanted && slot <= ring.slot(times.now) && room {
+            if ring.covers(times.now, slot) && room {
                 ring.slots.entry(slot).or_default().merge(samples);
             }
         }

@@ -41,6 +41,8 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
         let recorded = samples.len() as u64 + 1;
         nodes.push(NodeRow {
             node: (*name).to_owned(),
+            gap_samples: 0,
+            rerouted: 0,
             presence: Presence::Left,
             last_heard_seconds: 0.0,
             ledger: Ledger { recorded, merged: recorded, ..Ledger::default() },

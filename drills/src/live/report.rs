@@ -141,6 +141,24 @@ mod tests {
     }
 
     #[test]
+    fn a_miss_in_one_of_several_drills_fails_all_and_says_whose_it_is() {
+        use Verdict::{Met, Missed, Skipped};
+        let drill = Drill::begin("drill-all");
+        for (parts, passed) in [
+            (vec![report(&[Met]), report(&[Met])], true),
+            (vec![report(&[Met]), report(&[Skipped])], true),
+            (vec![report(&[Met]), report(&[Met, Missed])], false),
+            (vec![report(&[Skipped])], false),
+            (Vec::new(), false),
+        ] {
+            let count: usize = parts.iter().map(|part| part.expectations.len()).sum();
+            let whole = Report::joined(&drill, parts);
+            assert_eq!((whole.passed, whole.expectations.len()), (passed, count));
+            assert!(whole.expectations.iter().all(|one| one.name == "drill-test: fires"));
+        }
+    }
+
+    #[test]
     fn words_tell_expected_against_seen_and_the_verdict() {
         let words = report(&[Verdict::Met, Verdict::Missed]).words();
         assert!(words.contains("MISSED       0.0  fires\n"), "{words}");

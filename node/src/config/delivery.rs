@@ -154,6 +154,27 @@ pub(super) fn checks(
     ]
 }
 
+/// What a spool must be able to hold, where there is one.
+pub(super) fn spool_checks(
+    outbox: &OutboxSettings,
+    spool: &SpoolSettings,
+) -> [(&'static str, bool); 2] {
+    let messages = outbox.messages_max.saturating_add(outbox.entrusted_messages);
+    let bytes = outbox.bytes_max.saturating_add(outbox.entrusted_bytes);
+    [
+        (
+            "outbox.messages_max and outbox.entrusted_messages must add up to at most 16000, \
+             which is what spool.path can hold",
+            spool.path.is_none() || messages <= limits::SPOOL_ENTRIES_MAX,
+        ),
+        (
+            "outbox.bytes_max and outbox.entrusted_bytes must add up to at most 128 MiB, which \
+             is what spool.path can hold",
+            spool.path.is_none() || bytes <= limits::SPOOL_BYTES_MAX,
+        ),
+    ]
+}
+
 /// The outbox's bounds.
 pub(super) fn bounds(
     outbox: &OutboxSettings,

@@ -118,17 +118,14 @@ impl Journal {
             return None;
         }
         let filed = self.filed.take().filter(|filed| !filed.is_wasteful());
-        let appended = filed.and_then(|filed| self.append(filed, held));
-        Some(appended.unwrap_or_else(|| self.replace(held)))
-    }
-
-    fn append(&mut self, mut filed: Filed, held: &Held<'_>) -> Option<Batch> {
+        let Some(mut filed) = filed else { return Some(self.replace(held)) };
         let (bytes, sync) = self.difference(&mut filed, held, None);
         filed.bytes += bytes.len();
-        (filed.bytes <= SPOOL_BYTES_MAX).then(|| {
-            self.filed = Some(filed);
-            Batch { bytes, replaces: false, sync }
-        })
+        if filed.bytes > SPOOL_BYTES_MAX {
+            return Some(self.replace(held));
+        }
+        self.filed = Some(filed);
+        (!bytes.is_empty()).then_some(Batch { bytes, replaces: false, sync })
     }
 
     fn replace(&mut self, held: &Held<'_>) -> Batch {
@@ -140,7 +137,8 @@ impl Journal {
         Batch { bytes, replaces: true, sync: true }
     }
 
-    /// Makes `filed` say what is held; gives the batch, and whether anything waits for it.
+    /// Makes `filed` say what is held; gives the batch, which may be none, and whether anything
+    /// waits for it.
     fn difference(
         &mut self,
         filed: &mut Filed,
@@ -176,7 +174,9 @@ impl Journal {
             && batch.drafts_gone.is_empty()
             && batch.sealed.is_empty()
             && batch.runs.is_empty());
-        let bytes = frame::frame(&batch);
+        // What is held may stand in another order than before, and be the same.
+        let something = sync || batch.running.is_some() || batch.says_of_something_gone();
+        let bytes = if something { frame::frame(&batch) } else { Vec::new() };
         filed.runs.clone_from(&held.runs);
         (bytes, sync)
     }

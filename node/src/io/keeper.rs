@@ -84,6 +84,7 @@ impl Keeper {
         };
         if tokio::time::timeout(SPOOL_END_WAIT, rest).await.is_err() {
             tracing::warn!("the spool was not written in time");
+            core.on_spool_failed(clock.now());
         }
     }
 }

@@ -132,7 +132,6 @@ fn a_breach_that_still_goes_on_is_told_once_and_the_present_is_judged_in_time() 
     let fired = |notice: &&Notice| notice.state == AlertState::Firing;
     assert_eq!(cut.changes.iter().filter(fired).count(), 3, "two nodes and the fleet");
     assert!(cut.past.is_none());
-    assert_eq!(cut.lateness(at(22).wall), Duration::ZERO);
 }
 
 #[test]
@@ -156,6 +155,23 @@ fn messages_without_a_time_are_counted_and_only_the_present_is_judged() {
     history[8..].iter().for_each(|stored| deliver(&mut cut, at(600), stored, false));
     cut.on_deadline(at(601));
     assert_eq!((cut.changes.len(), samples(&cut)), (0, 3_600));
+}
+
+#[test]
+fn a_lane_holds_time_back_until_its_past_is_read_and_is_read_first_meanwhile() {
+    let seconds: Vec<(u64, Lane)> =
+        (1..=60).map(|second| (5, if second == 9 { Lane::Emergency } else { NORMAL })).collect();
+    let history = history(&seconds);
+    let mut cut = core();
+    watch(&mut cut, &history[..5]);
+    let mut cut = restart(&mut cut, 60, &history);
+    let judged = |core: &Core| core.past.map(|past| past.judged());
+    history[5..8].iter().for_each(|stored| deliver(&mut cut, at(60), stored, true));
+    assert_eq!((judged(&cut), cut.lags()), (Some(at(5).wall), Some(Lane::Emergency)));
+    deliver(&mut cut, at(60), &history[8], true);
+    assert_eq!((judged(&cut), cut.lags()), (Some(at(7).wall), Some(NORMAL)));
+    deliver(&mut cut, at(60), &history[29], true);
+    assert_eq!(judged(&cut), Some(at(29).wall));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use anyhow::Result;
 use plimsoll_cli::stack::StackOptions;
 use plimsoll_schemas::limits::node::{COALESCE_BYTES, COALESCE_MESSAGES};
 
+use super::account::Terms;
 use super::feeder::Feeder;
 use super::memory::{Curve, Watch, mib, resident};
 use super::rig::{Rig, options};
@@ -31,10 +32,11 @@ const WAVER_MAX: u64 = 4 * 1024 * 1024;
 
 pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {
     let node_settings = SETTINGS.to_owned();
-    let options = StackOptions { nodes: 1, node_settings, ..options(dir) };
+    let options =
+        StackOptions { nodes: 1, node_settings, spools: Some(dir.join("spools")), ..options(dir) };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = leave(&mut rig, dir).await;
-    Ok(rig.settle(disturbed, &[]).await)
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 async fn leave(rig: &mut Rig, dir: &Path) -> Result<()> {

@@ -83,31 +83,59 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
     }
 }
 
-/// Whether every sample is merged once, or lost for one of these reasons.
+/// What a fault may cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms {
+    /// Reasons for which samples may be lost.
+    pub reasons: &'static [&'static str],
+    /// Samples of one node that may be lost without anyone being able to say so.
+    pub unexplained_max: u64,
+}
+
+impl Terms {
+    /// Nothing at all may be lost.
+    pub const NOTHING: Self = Self { reasons: &[], unexplained_max: 0 };
+
+    /// What it is in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self { reasons: [], unexplained_max: 0 } => "none lost".to_owned(),
+            Self { reasons, unexplained_max: 0 } => format!("or lost for {}", reasons.join(", ")),
+            Self { reasons, unexplained_max } => {
+                let reasons = reasons.join(", ");
+                format!("or lost for {reasons}, at most {unexplained_max} of a node unexplained")
+            }
+        }
+    }
+}
+
+/// Whether every sample is merged once, or lost on these terms.
 #[must_use]
-pub fn judge(accounts: &[Account], reasons: &[&str]) -> Look {
-    let faults: Vec<String> =
-        accounts.iter().filter_map(|account| fault(account, reasons)).collect();
+pub fn judge(accounts: &[Account], terms: Terms) -> Look {
+    let faults: Vec<String> = accounts.iter().filter_map(|account| fault(account, terms)).collect();
     let sum = |part: fn(&Account) -> u64| accounts.iter().map(part).sum::<u64>();
     let lost = sum(|account| account.lost.values().sum());
     let all = format!(
-        "{} sent and {} of the nodes' own: {} merged, {lost} lost, none twice, none unexplained",
+        "{} sent and {} of the nodes' own: {} merged, {lost} lost, none twice, {} unexplained",
         sum(|account| account.sent),
         sum(|account| account.own),
         sum(|account| account.merged),
+        sum(|account| account.unexplained),
     );
     let proven = accounts.iter().all(|account| account.sent > 0) && !accounts.is_empty();
     Look::new(faults.is_empty() && proven, if faults.is_empty() { all } else { faults.join("; ") })
 }
 
-fn fault(account: &Account, reasons: &[&str]) -> Option<String> {
+fn fault(account: &Account, terms: Terms) -> Option<String> {
     let Account { node, lost, held, unaccounted, duplicated, unexplained, .. } = account;
     let strange: BTreeMap<_, _> = lost
         .iter()
-        .filter(|(reason, count)| **count > 0 && !reasons.contains(&reason.as_str()))
+        .filter(|(reason, count)| **count > 0 && !terms.reasons.contains(&reason.as_str()))
         .collect();
-    let sound =
-        strange.is_empty() && (*held, *unaccounted, *duplicated, *unexplained) == (0, 0, 0, 0);
+    let sound = strange.is_empty()
+        && (*held, *unaccounted, *duplicated) == (0, 0, 0)
+        && *unexplained <= terms.unexplained_max;
     (!sound).then(|| {
         format!(
             "{node}: {duplicated} duplicated, {unexplained} unexplained, {unaccounted} \

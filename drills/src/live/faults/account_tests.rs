@@ -1,6 +1,10 @@
+//! Accounts of made-up summaries: each kind of fault is seen as what it is, and nothing else.
+
 use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, Quantiles};
 
 use super::*;
+
+const TERMS: Terms = Terms { reasons: &["crash"], unexplained_max: 0 };
 
 fn name() -> NodeName {
     NodeName::new("a").unwrap()
@@ -21,6 +25,8 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
     };
     let node = NodeRow {
         node: "a".to_owned(),
+        gap_samples: 0,
+        rerouted: 0,
         presence: Presence::Left,
         last_heard_seconds: 0.0,
         ledger,
@@ -44,7 +50,7 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
 
 fn seen(account: &Account) -> (u64, u64, bool) {
     let (duplicated, unexplained) = (account.duplicated, account.unexplained);
-    (duplicated, unexplained, judge(std::slice::from_ref(account), &["crash"]).met)
+    (duplicated, unexplained, judge(std::slice::from_ref(account), TERMS).met)
 }
 
 #[test]
@@ -67,9 +73,17 @@ fn all_merged_or_lost_for_an_allowed_reason_is_sound_and_nothing_else_is() {
 }
 
 #[test]
+fn so_many_may_be_unexplained_and_not_one_more() {
+    for (unexplained_max, met) in [(2, false), (3, true)] {
+        let terms = Terms { unexplained_max, ..TERMS };
+        assert_eq!(judge(&[of(7, ledger(9, 9))], terms).met, met);
+    }
+}
+
+#[test]
 fn a_job_that_sent_nothing_proves_nothing() {
-    assert!(!judge(&[], &[]).met);
-    assert!(!judge(&[Account::default()], &[]).met);
+    assert!(!judge(&[], TERMS).met);
+    assert!(!judge(&[Account::default()], TERMS).met);
 }
 
 #[test]

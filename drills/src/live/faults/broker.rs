@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::account::Terms;
 use super::rig::{Rig, options};
 use crate::live::expectation::Drill;
 use crate::live::report::Report;
@@ -19,7 +20,7 @@ pub(super) async fn stopped(drill: Drill, dir: &Path) -> Result<Report> {
     let disturbed = stop(&mut rig).await;
     // Whatever went wrong meanwhile: a mesh cannot be drained into a broker that is stopped.
     rig.mesh.stack.broker().resume();
-    Ok(rig.settle(disturbed, &[]).await)
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 async fn stop(rig: &mut Rig) -> Result<()> {
@@ -36,14 +37,14 @@ async fn stop(rig: &mut Rig) -> Result<()> {
 pub(super) async fn killed(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)).await?;
     let disturbed = kill(&mut rig).await;
-    Ok(rig.settle(disturbed, &[]).await)
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 /// What it had acknowledged is gone, and nobody had read it: the aggregator was dead before.
 pub(super) async fn wiped(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)).await?;
     let disturbed = wipe(&mut rig).await;
-    Ok(rig.settle(disturbed, &[]).await)
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 async fn wipe(rig: &mut Rig) -> Result<()> {

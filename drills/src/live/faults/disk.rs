@@ -8,15 +8,20 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use plimsoll_cli::api::Api;
 use plimsoll_cli::stack::StackOptions;
 
+use super::account::Terms;
 use super::rig::{Rig, options};
-use crate::live::expectation::{Drill, Expectation};
+use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::report::Report;
+use crate::live::tally::metric;
 
 /// Room for a few messages.
 const SIZE: &str = "size=256k";
-const AWAY: Duration = Duration::from_secs(8);
+const AWAY: Duration = Duration::from_secs(6);
+/// A failed write is tried again after 5 s.
+const TOLD_WAIT: Duration = Duration::from_secs(12);
 
 pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
     std::fs::create_dir_all(dir)?;
@@ -31,13 +36,14 @@ pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
     let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir) };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = fill(&mut rig, &disk).await;
-    Ok(rig.settle(disturbed, &[]).await)
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 async fn fill(rig: &mut Rig, disk: &Disk) -> Result<()> {
     let base = rig.merged().await?;
     let rest = disk.fill()?;
     rig.mesh.stack.broker().kill();
+    expect_durable(rig, false).await;
     rig.pass("the disk is full and the broker dead", AWAY).await;
     rig.mesh.stack.broker().restart().await?;
     let restarted = rig.drill.elapsed();
@@ -45,8 +51,36 @@ async fn fill(rig: &mut Rig, disk: &Disk) -> Result<()> {
     std::fs::remove_file(rest)?;
     let freed = rig.drill.elapsed();
     let base = rig.merged().await?;
+    expect_durable(rig, true).await;
     rig.expect_recovery(&base, freed).await;
     Ok(())
+}
+
+async fn expect_durable(rig: &mut Rig, durable: bool) {
+    let within = TOLD_WAIT.as_secs();
+    let expectation = match durable {
+        true => Expectation::new("the spool is back", format!("durable within {within} s")),
+        false => Expectation::new(
+            "the node tells of the full disk",
+            format!("not durable, a failure counted and logged, within {within} s"),
+        ),
+    };
+    let station = &rig.mesh.stack.stations()[0];
+    let look = async || match spool(&station.api).await {
+        Ok((now, failures)) => {
+            let logged = station.node_log().contains("spool not written");
+            let told = now == durable && (durable || (failures > 0.0 && logged));
+            Look::new(told, format!("durable {now}, {failures} failures, logged {logged}"))
+        }
+        Err(error) => Look::from(error),
+    };
+    let span = Span { since: rig.drill.elapsed(), within: TOLD_WAIT };
+    rig.drill.expect(expectation, span, look).await;
+}
+
+async fn spool(api: &Api) -> Result<(bool, f64)> {
+    let durable = metric(api, "plimsoll_agent_spool_durable").await?;
+    Ok((durable == 1.0, metric(api, "plimsoll_agent_spool_failures_total").await?))
 }
 
 /// A file system in memory, taken away when dropped.

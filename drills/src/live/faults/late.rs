@@ -8,6 +8,7 @@ use anyhow::Result;
 use plimsoll_cli::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertState, Scope};
 
+use super::account::Terms;
 use super::rig::{Rig, words};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::notices::built_in_alert;
@@ -40,7 +41,7 @@ pub(super) async fn breach(drill: Drill, dir: &Path) -> Result<Report> {
     let options = StackOptions { aggregator_settings, ..StackOptions::new(dir) };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = disturb(&mut rig).await;
-    Ok(rig.settle(disturbed, &[]).await)
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 async fn disturb(rig: &mut Rig) -> Result<()> {

@@ -23,6 +23,7 @@ mod late;
 mod memory;
 mod processes;
 mod rig;
+mod storm;
 
 /// What a fault drill may be told.
 #[derive(Args, Clone, Debug, Default)]
@@ -30,6 +31,9 @@ pub struct FaultsArgs {
     /// Run this one only; may be given several times [default: all, one after the other]
     #[arg(long, value_name = "NAME", value_enum)]
     pub only: Vec<Scenario>,
+    /// Draws what happens in a storm
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
     /// List the scenarios and end
     #[arg(long)]
     pub list: bool,
@@ -52,10 +56,16 @@ pub enum Scenario {
     AggregatorKilled,
     /// Broker, aggregator and a node are killed at once and started again
     AllKilled,
+    /// The same, and the broker loses its store
+    AllWiped,
+    /// No confirmation is heard, and all that was merged comes once more
+    Deaf,
     /// The disk under a node's spool is full
     DiskFull,
     /// A breach begins and ends while the aggregator is away
     LateBreach,
+    /// One fault after the other, drawn by a seed, with no time to recover from each
+    Storm,
 }
 
 impl Scenario {
@@ -70,12 +80,15 @@ impl Scenario {
             Self::NodeKilled => "node-killed",
             Self::AggregatorKilled => "aggregator-killed",
             Self::AllKilled => "all-killed",
+            Self::AllWiped => "all-wiped",
+            Self::Deaf => "deaf",
             Self::DiskFull => "disk-full",
             Self::LateBreach => "late-breach",
+            Self::Storm => "storm",
         }
     }
 
-    async fn run(self, dir: &Path) -> Result<Report> {
+    async fn run(self, dir: &Path, seed: u64) -> Result<Report> {
         let drill = Drill::begin(self.name());
         match self {
             Self::BrokerStopped => broker::stopped(drill, dir).await,
@@ -84,9 +97,12 @@ impl Scenario {
             Self::BrokerAbsent => absent::absent(drill, dir).await,
             Self::NodeKilled => processes::node_killed(drill, dir).await,
             Self::AggregatorKilled => processes::aggregator_killed(drill, dir).await,
-            Self::AllKilled => processes::all_killed(drill, dir).await,
+            Self::AllKilled => processes::all_killed(drill, dir, false).await,
+            Self::AllWiped => processes::all_killed(drill, dir, true).await,
+            Self::Deaf => processes::deaf(drill, dir).await,
             Self::DiskFull => disk::full(drill, dir).await,
             Self::LateBreach => late::breach(drill, dir).await,
+            Self::Storm => storm::storm(drill, dir, seed).await,
         }
     }
 }
@@ -112,7 +128,7 @@ pub async fn faults(args: &FaultsArgs, dir: &Path) -> Result<Report> {
     let mut reports = Vec::new();
     for scenario in wanted {
         eprintln!("--- {}", scenario.name());
-        reports.push(scenario.run(&dir.join(scenario.name())).await?);
+        reports.push(scenario.run(&dir.join(scenario.name()), args.seed).await?);
     }
     Ok(Report::joined(&drill, reports))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use plimsoll_cli::stack::StackOptions;
 use plimsoll_schemas::summary::{Presence, Summary};
 
-use super::account;
+use super::account::{self, Terms};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::ledger::{self, Raw};
 use crate::live::mesh::Mesh;
@@ -83,7 +83,7 @@ impl Rig {
         let expectation = Expectation::new(
             "recovers",
             format!(
-                "every node ready, at most {DEPTH_CALM_MAX} messages held, none missing in between, \
+                "every node ready, at most {DEPTH_CALM_MAX} messages held, none missing between, \
                  {FLOW} more samples merged, within {}",
                 words(RECOVER_WAIT)
             ),
@@ -97,9 +97,9 @@ impl Rig {
         self.drill.expect(expectation, span, look).await;
     }
 
-    /// Drains the mesh and judges where every sample went. Without `reasons` none may be lost,
-    /// and every figure must be that of the raw samples.
-    pub(super) async fn settle(self, disturbed: Result<()>, reasons: &[&str]) -> Report {
+    /// Drains the mesh and judges where every sample went. Where nothing may be lost every
+    /// figure must be that of the raw samples.
+    pub(super) async fn settle(self, disturbed: Result<()>, terms: Terms) -> Report {
         let Self { mut drill, mut mesh, fed } = self;
         let drained = match mesh.drain(&mut drill, disturbed).await {
             Ok(drained) => Ok(drained),
@@ -115,7 +115,7 @@ impl Rig {
                 }
                 comparisons = ledger::compare(&raw, &summary);
                 accounts = account::accounts(drill.name, &raw, &summary);
-                let judged = account::judge(&accounts, reasons);
+                let judged = account::judge(&accounts, terms);
                 [judged, ledger::exact(&comparisons), ledger::within_resolution(&comparisons)]
             }
             Err(error) => {
@@ -123,8 +123,8 @@ impl Rig {
                 [(); 3].map(|()| Look::new(false, seen.lines().next().unwrap_or_default()))
             }
         };
-        let exact = reasons.is_empty();
-        for (expectation, look) in expectations(reasons).into_iter().zip(looks) {
+        let exact = terms.reasons.is_empty();
+        for (expectation, look) in expectations(terms).into_iter().zip(looks) {
             drill.judge(expectation, since, look);
             if !exact {
                 break;
@@ -135,13 +135,11 @@ impl Rig {
     }
 }
 
-fn expectations(reasons: &[&str]) -> [Expectation; 3] {
-    let lost =
-        if reasons.is_empty() { "none lost".into() } else { format!("or lost: {reasons:?}") };
+fn expectations(terms: Terms) -> [Expectation; 3] {
     [
         Expectation::new(
             "every sample accounted for",
-            format!("recorded = merged once, {lost}; none held, duplicated or unexplained"),
+            format!("each merged once, {}; none held or duplicated", terms.words()),
         ),
         Expectation::new(
             "merged equals raw",

@@ -156,6 +156,12 @@ where
     deserializer.deserialize_seq(Bounded(PhantomData))
 }
 
+impl BatchRecord<'_> {
+    pub(super) fn says_of_something_gone(&self) -> bool {
+        !(self.drafts_gone.is_empty() && self.sealed_gone.is_empty() && self.runs_gone.is_empty())
+    }
+}
+
 impl<'a> DraftRecord<'a> {
     pub(super) fn new((id, lane, draft, snapshot): &'a (DraftId, Lane, &Draft, Vec<u8>)) -> Self {
         Self {

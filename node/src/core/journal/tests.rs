@@ -3,7 +3,7 @@
 mod faults;
 mod model;
 
-use plimsoll_schemas::limits::node::{SPOOL_GARBAGE_BYTES, SPOOL_RUNS_MAX};
+use plimsoll_schemas::limits::node::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES, SPOOL_RUNS_MAX};
 use proptest::prelude::*;
 
 use super::recovered::{Unusable, read};
@@ -18,6 +18,27 @@ fn nothing_is_written_while_nothing_changes() {
     world.step(&Op::Seal(0));
     world.step(&Op::Release(0));
     assert_eq!(world.batch(), None);
+}
+
+#[test]
+fn what_stands_in_another_order_is_the_same() {
+    let mut world = World::new();
+    (1..4).for_each(|n| world.step(&Op::Draft(0, vec![n])));
+    (0..2).for_each(|_| world.step(&Op::Seal(0)));
+    let bytes = world.journal.bytes();
+    world.sealed.reverse();
+    assert_eq!((world.batch(), world.journal.bytes()), (None, bytes));
+    world.step(&Op::Release(0));
+    assert_eq!(Found::of(&world.file), world.held());
+}
+
+#[test]
+fn of_nothing_the_file_says_nothing() {
+    let mut world = World::new();
+    world.runs.clear();
+    let batch = world.batch().unwrap();
+    assert_eq!((batch.replaces, &batch.bytes), (true, &world.head()));
+    assert_eq!(Found::of(&batch.bytes), Found::default());
 }
 
 #[test]
@@ -38,13 +59,34 @@ fn the_first_batch_is_the_whole_file_and_so_is_the_one_after_a_failure() {
 }
 
 #[test]
-fn a_message_that_is_released_waits_for_no_disk_and_one_that_is_sealed_does() {
+fn only_what_is_released_waits_for_no_disk() {
     let mut world = World::new();
-    [Op::Draft(0, vec![7]), Op::Interval].iter().for_each(|op| world.step(op));
-    world.change(&Op::Seal(0));
+    [Op::Draft(0, vec![7]), Op::Draft(0, vec![8])].iter().for_each(|op| world.step(op));
+    let mut sync_after = |op| {
+        world.change(&op);
+        world.batch().unwrap().sync
+    };
+    let ops = [Op::Interval, Op::Bus, Op::Merge(0), Op::Seal(0), Op::Release(0)];
+    assert_eq!(ops.map(&mut sync_after), [true, true, true, true, false]);
+    // A testament is sealed without ever having been a draft.
+    world.change(&Op::Farewell);
+    let (lane, farewell) = world.drafts.pop_last().unwrap().1;
+    world.step(&Op::Interval);
+    let former = RunAccount { incarnation: Incarnation(1), ..world.runs[0].clone() };
+    world.sealed.push(model::sealed(lane, farewell, &former));
     assert!(world.batch().unwrap().sync);
-    world.change(&Op::Release(0));
-    assert!(!world.batch().unwrap().sync);
+}
+
+#[test]
+fn a_file_that_would_grow_too_large_is_begun_anew() {
+    let mut world = World::new();
+    world.step(&Op::Draft(0, vec![1]));
+    let filed = world.journal.filed.as_mut().unwrap();
+    filed.drafts.put(DraftId(99), SPOOL_BYTES_MAX / 2);
+    filed.bytes = SPOOL_BYTES_MAX - 10;
+    world.change(&Op::Interval);
+    assert!(world.batch().unwrap().replaces);
+    assert!(world.journal.bytes() < 1_000);
 }
 
 #[test]

@@ -154,6 +154,15 @@ impl SpoolFile {
     }
 }
 
+impl Drop for SpoolFile {
+    /// Whoever panics in the middle of a write leaves a file that nobody will keep up any more.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _nobody_to_tell = self.discard();
+        }
+    }
+}
+
 fn lock(path: PathBuf) -> Result<File, SpoolError> {
     let opened =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);

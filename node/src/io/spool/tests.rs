@@ -84,13 +84,18 @@ async fn what_was_written_is_read_back_by_the_next_process() {
 
 #[tokio::test]
 async fn one_batch_at_a_time_and_no_answer_without_one() {
-    let (dir, _) = place();
+    let (dir, path) = place();
     let Opened { mut spool, mut journal, recovered, .. } = open(dir.path());
     assert!(recovered.is_none());
     let nothing = tokio::time::timeout(Duration::from_millis(10), spool.written()).await;
     assert!(nothing.is_err());
     let (first, second) = (batch(&mut journal, 1), batch(&mut journal, 2));
     spool.write(first.clone()).unwrap();
+    let deadline = plimsoll_schemas::clock::Deadline::within(WAIT);
+    while !path.exists() {
+        assert!(deadline.pause(Duration::from_millis(1)), "nothing is written");
+    }
+    // It is on the disk, but nobody has heard of it yet.
     assert_eq!(spool.write(second.clone()), Err(second));
     assert_eq!(spool.written().await.unwrap().bytes, first.bytes.len());
     assert!(!spool.is_busy());
@@ -228,6 +233,17 @@ async fn after_a_batch_found_no_room_there_is_no_file_until_all_is_written_anew(
     file.write(&batch(&mut journal, 5)).unwrap();
     drop(file);
     assert_eq!(intervals(&open(dir.path())), Some(5));
+}
+
+#[test]
+fn a_thread_that_panics_leaves_no_file() {
+    let (dir, path) = place();
+    let file::Opened { mut file, .. } =
+        SpoolFile::open(dir.path(), &identity(), true, now()).unwrap();
+    file.write(&batch(&mut Journal::new(identity(), None), 1)).unwrap();
+    assert!(path.exists());
+    let panicked = std::thread::spawn(move || panic!("with {file:?} in its hands")).join();
+    assert_eq!((panicked.is_err(), path.exists()), (true, false));
 }
 
 /// A file system of 64 KiB; `None` where this process may not mount one.

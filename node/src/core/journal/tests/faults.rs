@@ -127,6 +127,46 @@ fn an_unreadable_entry_costs_itself_alone() {
 }
 
 #[test]
+fn entries_that_contradict_their_bytes_are_not_believed() {
+    let original = example().sealed[0].clone();
+    let other_mesh = original.subject.replace(".m.", ".other.");
+    let other_node = original.subject.replace(".n.", ".other.");
+    let forged = [
+        (Sealed { samples: 1_000, ..original.clone() }, "contradict it"),
+        (Sealed { seq: Seq(7), ..original.clone() }, "contradict it"),
+        (Sealed { incarnation: Incarnation(8), ..original.clone() }, "contradict it"),
+        (Sealed { subject: other_mesh, ..original.clone() }, "a foreign subject"),
+        (Sealed { subject: other_node, ..original.clone() }, "a foreign subject"),
+        (Sealed { subject: "x".to_owned(), ..original }, "subject is not"),
+    ];
+    for (sealed, why) in forged {
+        let mut world = World::new();
+        world.sealed = vec![sealed.clone()];
+        world.write();
+        let read = world.read();
+        assert_eq!((read.sealed, read.uncertain_samples), (vec![], sealed.samples));
+        assert!(read.damaged.as_ref().unwrap().contains(why), "{:?}", read.damaged);
+    }
+}
+
+#[test]
+fn a_draft_that_stands_under_another_name_or_count_is_not_believed() {
+    let mut world = World::new();
+    [Op::Draft(0, vec![1]), Op::Draft(0, vec![2, 3])].iter().for_each(|op| world.step(op));
+    let (one, two) = (&world.drafts[&DraftId(1)].1, &world.drafts[&DraftId(2)].1);
+    let snapshot = record::encode(&identity(), DraftId(1), one, &mut Encoder::default());
+    for (id, draft, believed) in [(1, one, 1), (2, one, 0), (1, two, 0)] {
+        let entry = (DraftId(id), Lane::Normal, draft, snapshot.clone());
+        let drafts = vec![DraftRecord::new(&entry)];
+        let batch = frame::frame(&BatchRecord { drafts, ..BatchRecord::default() });
+        let file = [world.head(), batch].concat();
+        let read = read(&file, &identity(), None, NOW).unwrap();
+        assert_eq!((read.drafts.len(), read.damaged.is_none()), (believed, believed == 1));
+        assert_eq!(read.samples() + read.uncertain_samples, draft.samples());
+    }
+}
+
+#[test]
 fn after_another_start_of_the_machine_a_file_that_was_not_synced_is_doubted() {
     let held = |world: &World| Found::from(&world.read());
     let mut world = World::new();

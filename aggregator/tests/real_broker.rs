@@ -1,0 +1,196 @@
+//! An aggregator on a real broker: nodes hear what is stored, and a breach that nobody watched
+//! is told late.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener, Outgoing};
+use plimsoll_cli::api::Api;
+use plimsoll_cli::broker::Broker;
+use plimsoll_cli::child::{Child, until};
+use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+use plimsoll_schemas::clock::{Clock, Deadline, Stopwatch};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::codec::Encoder;
+use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::subject::confirm_subject;
+use plimsoll_schemas::summary::LedgerPage;
+use plimsoll_schemas::wire::confirmation::{Confirmation, decode};
+use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
+use tokio::time::timeout;
+
+const WAIT: Duration = Duration::from_secs(30);
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+fn name() -> NodeName {
+    NodeName::new("a").unwrap()
+}
+
+/// A node of one's own making: message `seq` brings ten samples, all of so many milliseconds.
+struct Node {
+    bus: Bus,
+    events: BusEvents,
+    confirmed: Listener,
+    sent: u64,
+}
+
+impl Node {
+    async fn connect(url: String) -> Self {
+        let (connection_name, credentials) = ("node".to_owned(), Credentials::None);
+        let config = BusConfig { url, connection_name, mesh: mesh(), credentials };
+        let (bus, events) = Bus::connect(config).unwrap();
+        let confirmed = bus.listen(confirm_subject(&mesh(), &name()));
+        let mut node = Self { bus, events, confirmed, sent: 0 };
+        node.hear(|event| matches!(event, BusEvent::Connected { .. })).await;
+        node
+    }
+
+    async fn hear(&mut self, fits: impl Fn(&BusEvent) -> bool) {
+        let heard = async { while !fits(&self.events.next().await.expect("an open bus")) {} };
+        timeout(WAIT, heard).await.expect("the broker answers");
+    }
+
+    /// Sends a message until the broker has it; again under another id, as nodes do.
+    async fn say(&mut self, seq: u64, ms: u64) {
+        self.sent += 1;
+        let token = self.sent;
+        let mut samples = Histogram::default();
+        samples.record_n(ms * 1_000_000, 200);
+        let series = Series::plain(Operation::new("epoch_hook").unwrap());
+        let latency = Latency { histograms: vec![(series, samples)], ..Latency::default() };
+        let header = Header {
+            node: name(),
+            incarnation: Incarnation(7),
+            seq: Seq(seq),
+            start: Clock::start().now().wall,
+            length_ns: 1,
+            totals: Totals { recorded: 200 * seq, lost: BTreeMap::new() },
+            last: false,
+            heir: None,
+        };
+        let snapshot = Snapshot { header, body: Body::Latency(latency) };
+        let payload = encode(&snapshot, &mut Encoder::default()).into();
+        let (subject, message_id) =
+            ("plimsoll.v1.m.normal.a.latency".to_owned(), token.to_string());
+        self.bus.try_publish(Outgoing { token, subject, message_id, payload }).unwrap();
+        let stored = |event: &BusEvent| match event {
+            BusEvent::Acknowledged { token: heard, .. } => *heard == token,
+            _ => false,
+        };
+        self.hear(stored).await;
+    }
+
+    /// Says `seq` again and again until a confirmation fits.
+    async fn confirmed(&mut self, seq: u64, fits: impl Fn(&Confirmation) -> bool) -> Confirmation {
+        let deadline = Deadline::within(WAIT);
+        while !deadline.has_passed() {
+            self.say(seq, 5).await;
+            let heard = timeout(Duration::from_millis(300), self.confirmed.next()).await;
+            let Ok(Some(heard)) = heard else { continue };
+            let confirmation = decode(&name(), &heard.payload).unwrap();
+            if fits(&confirmation) {
+                return confirmation;
+            }
+        }
+        panic!("no such confirmation in time")
+    }
+}
+
+struct Aggregator {
+    child: Child,
+    api: Api,
+}
+
+impl Aggregator {
+    /// Starts one and waits until it has read the past.
+    async fn start(dir: &Path, broker: &Broker, state: Option<&Path>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll-aggregator"));
+        command.args(["--mesh", "m", "--nats", &broker.url(), "--http", "127.0.0.1:0"]);
+        if let Some(state) = state {
+            command.arg("--state").arg(state);
+        }
+        let log = format!("aggregator-{}", std::fs::read_dir(dir).unwrap().count());
+        let child = Child::start(&log, dir, command).unwrap();
+        let http = until("it says where it listens", WAIT, async || {
+            let log = child.log();
+            let (_, rest) = log.split_once("aggregator started http=")?;
+            Some(rest.split_whitespace().next()?.to_owned())
+        });
+        let api = Api::at(&http.await.unwrap()).unwrap();
+        let ready = until("it is ready", WAIT, async || api.is_ready().await.then_some(()));
+        ready.await.unwrap();
+        Self { child, api }
+    }
+
+    async fn ledger(&self) -> LedgerPage {
+        serde_json::from_str(&self.api.get("/api/v1/ledger").await.unwrap()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_node_hears_what_is_stored_and_what_is_not() {
+    for kept in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let broker = Broker::start(dir.path(), true).await.unwrap();
+        let state = kept.then(|| dir.path().join("state.redb"));
+        let mut aggregator = Aggregator::start(dir.path(), &broker, state.as_deref()).await;
+        let mut node = Node::connect(broker.url()).await;
+        node.say(1, 5).await;
+        node.say(2, 5).await;
+        let fits = |said: &Confirmation| !said.behind && said.runs[0].covers(Seq(4));
+        let said = node.confirmed(4, fits).await;
+        assert_eq!(said.runs[0].incarnation, Incarnation(7));
+        assert_eq!(said.runs[0].spans, [(Seq(1), Seq(2)), (Seq(4), Seq(4))]);
+        if kept {
+            // What it has just confirmed it knows, however suddenly it ends.
+            aggregator.child.kill();
+            aggregator = Aggregator::start(dir.path(), &broker, state.as_deref()).await;
+        }
+        let sent = aggregator.api.metric(r#"plimsoll_confirmations_total{outcome="sent"}"#);
+        assert!(sent.await.unwrap().is_some(), "kept: {kept}");
+        let ledger = aggregator.ledger().await;
+        assert_eq!(ledger.fleet.merged, 600, "kept: {kept}");
+        let run = &ledger.nodes[0].runs[0];
+        assert_eq!((run.holes.as_slice(), run.newest_seq), (&[(3, 3)][..], 4));
+        node.confirmed(3, |said| said.runs[0].covers(Seq(3))).await;
+        assert!(aggregator.ledger().await.nodes[0].runs[0].holes.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_breach_while_no_aggregator_ran_is_told_with_how_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), true).await.unwrap();
+    let state = dir.path().join("state.redb");
+    let mut aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
+    let mut node = Node::connect(broker.url()).await;
+    node.confirmed(1, |said| said.runs[0].covers(Seq(1))).await;
+    aggregator.child.kill();
+    let watch = Stopwatch::start();
+    let mut seq = 1;
+    while watch.elapsed() < Duration::from_secs(6) {
+        seq += 1;
+        node.say(seq, 60).await;
+        // Five messages a second; what was confirmed before the end may still come in.
+        let _heard = timeout(Duration::from_millis(200), node.confirmed.next()).await;
+    }
+    let restarted = Clock::start().now().wall.0 as f64 / 1e9;
+    let aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
+    let firing = async || {
+        let changes = aggregator.api.summary().await.ok()?.changes;
+        let of_fleet = |notice: &Notice| {
+            notice.key.scope == Scope::Fleet && notice.state == AlertState::Firing
+        };
+        changes.into_iter().find(of_fleet)
+    };
+    let notice = until("the alert fires", WAIT, firing).await.unwrap();
+    assert!(notice.late_seconds > 1.0 && notice.at_seconds < restarted, "{notice:?}");
+    let log = aggregator.child.log();
+    assert!(log.contains(&format!("late_seconds={}", notice.late_seconds)), "{log}");
+    assert_eq!(aggregator.ledger().await.fleet.merged, 200 * seq);
+}

@@ -1,0 +1,129 @@
+//! One fault after the other, drawn by a seed, faster than the mesh can recover from each: a
+//! process may be killed while it still takes up what an earlier death left behind.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plimsoll_cli::stack::StackOptions;
+
+use super::account::Terms;
+use super::processes::{CRASH, hush};
+use super::rig::{Rig, options};
+use crate::live::expectation::Drill;
+use crate::live::report::Report;
+
+const BLOWS: usize = 14;
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    StopBroker,
+    KillBroker,
+    WipeBroker,
+    KillAggregator,
+    KillNode(usize),
+}
+
+/// The splitmix64 generator: any seed gives a sequence of its own.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+
+    fn blow(&mut self) -> Blow {
+        match self.below(9) {
+            0 | 1 => Blow::StopBroker,
+            2 | 3 => Blow::KillBroker,
+            4 => Blow::WipeBroker,
+            5 | 6 => Blow::KillAggregator,
+            7 => Blow::KillNode(0),
+            _ => Blow::KillNode(1),
+        }
+    }
+
+    fn span(&mut self, longest_ms: u64) -> Duration {
+        Duration::from_millis(self.below(longest_ms))
+    }
+}
+
+pub(super) async fn storm(drill: Drill, dir: &Path, seed: u64) -> Result<Report> {
+    eprintln!("seed {seed}");
+    let options = StackOptions { spools: Some(dir.join("spools")), ..options(dir) };
+    let mut rig = Rig::start(drill, options).await?;
+    let disturbed = rage(&mut rig, Draw(seed)).await;
+    rig.mesh.stack.broker().resume();
+    Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)
+}
+
+async fn rage(rig: &mut Rig, mut draw: Draw) -> Result<()> {
+    for _ in 0..BLOWS {
+        let blow = draw.blow();
+        let (lasting, calm) = (draw.span(2_500), draw.span(1_500));
+        strike(rig, blow, lasting).await.with_context(|| format!("{blow:?}"))?;
+        rig.pass("calm", calm).await;
+    }
+    let over = rig.drill.elapsed();
+    rig.mesh.stack.await_readiness().await.context("after the storm")?;
+    let base = rig.merged().await?;
+    rig.expect_recovery(&base, over).await;
+    Ok(())
+}
+
+async fn strike(rig: &mut Rig, blow: Blow, lasting: Duration) -> Result<()> {
+    let at = rig.drill.elapsed().as_secs_f64();
+    eprintln!("{at:.1} s: {blow:?} for {lasting:?}");
+    match blow {
+        Blow::StopBroker => {
+            rig.mesh.stack.broker().pause();
+            rig.pass("stopped", lasting).await;
+            rig.mesh.stack.broker().resume();
+        }
+        Blow::KillBroker | Blow::WipeBroker => {
+            match blow {
+                Blow::WipeBroker => rig.mesh.stack.broker().wipe()?,
+                _ => rig.mesh.stack.broker().kill(),
+            }
+            rig.pass("dead", lasting).await;
+            rig.mesh.stack.broker().restart().await?;
+        }
+        Blow::KillAggregator => {
+            rig.mesh.stack.kill_aggregator();
+            rig.pass("dead", lasting).await;
+            rig.mesh.stack.launch_aggregator()?;
+        }
+        Blow::KillNode(place) => {
+            hush(rig, place).await?;
+            rig.mesh.stack.kill_node(place);
+            rig.mesh.stack.stations()[place].resume_job();
+            rig.pass("dead", lasting).await;
+            rig.mesh.stack.launch_node(place)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_storm_each_time_and_another_seed_another() {
+        let storm = |seed| {
+            let mut draw = Draw(seed);
+            (0..BLOWS).map(|_| format!("{:?}", draw.blow())).collect::<Vec<_>>()
+        };
+        assert_eq!(storm(1), storm(1));
+        assert_ne!(storm(1), storm(2));
+        let mut draw = Draw(1);
+        let all: std::collections::BTreeSet<_> =
+            (0..200).map(|_| format!("{:?}", draw.blow())).collect();
+        assert_eq!(all.len(), 6, "{all:?}");
+    }
+}
