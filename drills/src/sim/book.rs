@@ -40,7 +40,9 @@ pub struct NodeBook {
     /// Samples that no one is to blame for: they were in an interval that never ended, or one
     /// that was on its way to the spool.
     pub unkept: BTreeSet<usize>,
-    /// Samples in messages that no broker takes.
+    /// Messages that no broker takes.
+    refused_messages: BTreeSet<Name>,
+    /// Samples in them.
     pub refused: BTreeSet<usize>,
     /// Why samples may be missing without a name: a copy was let go, or a process ended whose
     /// copies nothing kept.
@@ -110,8 +112,12 @@ impl NodeBook {
         Ok((name, true))
     }
 
-    /// A message is given up because no broker takes it.
+    /// A message is given up because no broker takes it; a node that ended before it knew that
+    /// for good is refused it again.
     pub fn refuse(&mut self, name: Name, samples: u64) {
+        if !self.refused_messages.insert(name) {
+            return;
+        }
         self.refused_count += samples;
         if let Some(booked) = self.messages.get(&name) {
             self.refused.extend(booked.samples.iter().copied());

@@ -21,7 +21,10 @@ impl World {
     /// Looks at a node's own figures.
     pub(super) fn look_at(&mut self, number: usize) {
         let node = &mut self.nodes[number];
-        let Some(core) = &node.core else { return };
+        let Some(core) = &mut node.core else { return };
+        while let Some((name, samples)) = core.next_dead_letter() {
+            self.books[number].refuse(name, samples);
+        }
         let figures = core.figures();
         let attempted = figures.status.bus.attempted;
         if attempted != node.closed.0 {
@@ -89,10 +92,7 @@ impl World {
         let syncs = self.knobs.spool == Spooling::Synced;
         let node = &mut self.nodes[number];
         let book = &mut self.books[number];
-        if let (Some(mut core), Some(figures)) = (node.core.take(), node.figures.take()) {
-            while let Some((name, samples)) = core.next_dead_letter() {
-                book.refuse(name, samples);
-            }
+        if let (Some(_), Some(figures)) = (node.core.take(), node.figures.take()) {
             let status = &figures.status;
             book.taken += status.intake.samples;
             book.dropped += figures.dropped;
