@@ -20,7 +20,7 @@ use crate::sim::reader::{ReaderCore, Store};
 /// Where one lane is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
-    next: u64,
+    pub(super) next: u64,
     stream: Option<u64>,
     is_open: bool,
 }
@@ -161,9 +161,11 @@ impl World {
         let now = self.clock(Who::Aggregator);
         let cursor = &mut self.reader.cursors[lane as usize];
         let Some(core) = &mut self.reader.core else { return };
-        if !cursor.is_open || cursor.stream != Some(stream) || number < cursor.next {
+        if !cursor.is_open || number < cursor.next {
             return;
         }
+        // A stream made anew between looking and opening is read under the old one's name.
+        let stream = cursor.stream.unwrap_or(stream);
         cursor.next = number + 1;
         let delivered = Delivered {
             lane,
