@@ -273,7 +273,8 @@ impl World {
             self.answer_locally(number, News::Deferred(token));
             return true;
         }
-        if payload.len() > self.knobs.payload_max {
+        // No broker is set so low that a node's word about itself does not pass.
+        if payload.len() > self.knobs.payload_max && subject.ends_with(".latency") {
             self.reached.reach("message refused");
             self.answer_locally(number, News::Refused(token));
             return true;
