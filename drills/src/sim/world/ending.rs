@@ -165,7 +165,8 @@ fn balance(
     if ledger.recorded != known {
         return Err(format!("recorded {} of which known {known}: {ledger:?}", ledger.recorded));
     }
-    if ledger.held != 0 {
+    // A testament may be among the copies that were let go; then its run seems to go on.
+    if ledger.held != 0 && book.excuse.is_none() {
         return Err(format!("{} are held and nobody holds them: {ledger:?}", ledger.held));
     }
     let crashed = ledger.lost.get("crash").copied().unwrap_or(0);
