@@ -166,3 +166,22 @@ async fn nodes_that_may_not_hear_confirmations_say_so_and_deliver_all_the_same()
     }
     recovers_and_is_exact(stack).await;
 }
+
+#[tokio::test]
+async fn streams_switched_off_for_a_while_are_told_of_and_cost_no_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = started(StackOptions::new(dir.path())).await;
+    stack.broker().set_jetstream(false);
+    stack.broker().reload("").unwrap();
+    poll_held(&stack, None, 12.0).await;
+    for station in stack.stations() {
+        let words = ["broker did not take a message", "no stream keeps this subject"];
+        poll_said(&station.name, || station.node_log(), &words).await;
+        poll_open(&station.api).await;
+    }
+    let aggregator = ["streams not checked", "jetstream did not answer"];
+    poll_said("the aggregator", || stack.aggregator_log(), &aggregator).await;
+    stack.broker().set_jetstream(true);
+    stack.broker().reload("").unwrap();
+    recovers_and_is_exact(stack).await;
+}

@@ -44,8 +44,9 @@ pub struct Http {
 #[serde(default)]
 pub struct State {
     /// File of the checkpoints, made if it is not there; its directory must be. Without it the
-    /// state is kept in memory only, and a restart reads the streams from their beginning. Costs
-    /// a write of everything that changed, at most once a second.
+    /// state is kept in memory only, a restart reads the streams from their beginning, nodes are
+    /// told of what is in memory, and what happened between two runs raises no alert. Costs a
+    /// write of everything that changed, at most once a second.
     pub path: Option<PathBuf>,
 }
 

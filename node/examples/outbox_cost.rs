@@ -1,8 +1,8 @@
 //! What a message's way through the outbox costs, step by step: takes a thousand of them as far
 //! as it is told and prints nothing but how far that was. Count instructions from outside; the
-//! difference between two steps is what the second one costs:
-//! `valgrind --tool=callgrind target/release/examples/outbox_cost publish`. Publishing includes the encoding, of which
-//! `coalesce_cost encode` tells the part, and the acknowledgement.
+//! difference between two steps is what the second one costs. Publishing includes the encoding,
+//! of which `coalesce_cost encode` tells the part, and the acknowledgement:
+//! `valgrind --tool=callgrind target/release/examples/outbox_cost publish`.
 
 use std::hint::black_box;
 

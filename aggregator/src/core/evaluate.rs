@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, Evidence, LatencyEvidence, Notice, Scope};
-use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY};
 use plimsoll_schemas::summary::Verdict;
@@ -76,7 +76,8 @@ impl Core {
     /// Judges every budget as of `at`, which lies `late` before the present.
     pub(super) fn evaluate(&mut self, at: Wall, late: Duration) {
         self.judged_at = Some(at);
-        for (budget, scope, judgement) in self.judgements(at) {
+        // An empty window is no evidence and moves nothing; most are empty in a long gap.
+        for (budget, scope, judgement) in self.judgements_of(at, Windows::speaks) {
             let key =
                 AlertKey { rule: budget.name.clone(), scope, operation: budget.operation.clone() };
             let patience =
@@ -113,18 +114,28 @@ impl Core {
 
     /// Every budget in every scope that has ever had a sample of its operation.
     pub(super) fn judgements(&self, now: Wall) -> Vec<(Budget, Scope, Judgement)> {
+        self.judgements_of(now, |_, _, _| true)
+    }
+
+    fn judgements_of(
+        &self,
+        now: Wall,
+        wanted: impl Fn(&Windows, Wall, Window) -> bool,
+    ) -> Vec<(Budget, Scope, Judgement)> {
         let mut judged = Vec::new();
         for budget in &self.budgets {
-            let mut weigh = |scope: Scope, windows: &Windows| {
-                let judgement = judge(budget, &windows.merged(now, budget.window));
-                judged.push((budget.clone(), scope, judgement));
+            let mut weigh = |scope: &dyn Fn() -> Scope, windows: &Windows| {
+                if wanted(windows, now, budget.window) {
+                    let judgement = judge(budget, &windows.merged(now, budget.window));
+                    judged.push((budget.clone(), scope(), judgement));
+                }
             };
             if let Some(windows) = self.fleet.get(&budget.operation) {
-                weigh(Scope::Fleet, windows);
+                weigh(&|| Scope::Fleet, windows);
             }
             for (name, node) in &self.nodes {
                 if let Some(windows) = node.operations.get(&budget.operation) {
-                    weigh(Scope::Node(name.clone()), windows);
+                    weigh(&|| Scope::Node(name.clone()), windows);
                 }
             }
         }

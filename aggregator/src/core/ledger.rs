@@ -11,6 +11,7 @@ use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::limits::aggregator::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::summary::Ledger;
+use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Header;
 use plimsoll_schemas::wire::confirmation::Confirmed;
 use serde::{Deserialize, Serialize};
@@ -100,10 +101,14 @@ impl Account {
     }
 
     /// Two nodes of one name look like a run that goes on although a later one has begun. What
-    /// an heir sends of a crashed run looks like it too, save that it is about earlier times.
+    /// an heir sends of a crashed run looks like it too, save that it is about earlier times. A
+    /// run's own name tells when it began; its messages do not, for it may inherit older ones.
     fn notice_overlap(&mut self, header: &Header) {
-        let newest = self.newest().map(|run| (run.order, run.began));
-        let Some((order, Some(began))) = newest else { return };
+        let heirless = self.runs.iter().filter(|(_, run)| run.heir.is_none());
+        let newest = heirless.max_by_key(|(_, run)| run.order);
+        let Some((began, order)) = newest.map(|(name, run)| (Wall(name.0), run.order)) else {
+            return;
+        };
         let Some(run) = self.runs.get_mut(&header.incarnation) else { return };
         if run.order < order && run.heir.is_none() && header.start > began {
             run.overlaps = run.overlaps.saturating_add(1);

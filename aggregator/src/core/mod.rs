@@ -156,9 +156,7 @@ impl Core {
             progress.stream_id = Some(stream_id.to_owned());
         }
         self.unsaved.touch();
-        progress.goal.get_or_insert(last_seq);
-        // What the stream has forgotten, or never held, need not be waited for.
-        progress.read = progress.read.max(first_seq.saturating_sub(1));
+        progress.on_positioned(first_seq, last_seq);
         self.update_readiness();
     }
 

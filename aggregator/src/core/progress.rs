@@ -54,6 +54,17 @@ impl Progress {
         }
     }
 
+    /// Reading begins, perhaps anew, in a stream that ends at `last_seq`.
+    pub(super) fn on_positioned(&mut self, first_seq: u64, last_seq: u64) {
+        self.goal.get_or_insert(last_seq);
+        // What the stream has forgotten, or never held, need not be waited for.
+        self.read = self.read.max(first_seq.saturating_sub(1));
+        if last_seq <= self.read {
+            // Whatever was pending is gone, and nobody worked it off.
+            (self.pending, self.backlog_since) = (0, None);
+        }
+    }
+
     /// Made anew, so that it is to be read again up to `last_seq`; figures stay.
     pub(super) fn reset(&mut self, last_seq: u64) {
         let recoveries = self.recoveries;
@@ -105,6 +116,17 @@ mod tests {
         lane.on_read(second(22), 21, 0);
         let (two, eight) = (Duration::from_secs(2), Duration::from_secs(8));
         assert_eq!(lane.recoveries(), Recoveries { count: 2, sum: eight, max: six, last: two });
+    }
+
+    #[test]
+    fn messages_that_a_stream_has_forgotten_are_not_pending_for_ever() {
+        let mut lane = Progress::default();
+        lane.on_positioned(1, 500);
+        lane.on_read(second(1), 1, 499);
+        assert!(!lane.has_read_all());
+        lane.on_positioned(501, 500);
+        assert!(lane.has_read_all());
+        assert_eq!(lane.recoveries(), Recoveries::default());
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::summary::Ledger;
-use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::confirmation::Confirmed;
 use plimsoll_schemas::wire::{Header, Totals};
 use serde::{Deserialize, Serialize};
@@ -30,9 +29,6 @@ pub(super) struct Run {
     /// Messages that had been merged before.
     #[serde(default)]
     pub(super) duplicates: u64,
-    /// Start of its earliest interval heard, on the node's clock.
-    #[serde(default)]
-    pub(super) began: Option<Wall>,
     /// Messages about a time after a later incarnation had begun.
     #[serde(default)]
     pub(super) overlaps: u64,
@@ -51,7 +47,6 @@ impl Run {
             said_farewell: false,
             heir: None,
             duplicates: 0,
-            began: None,
             overlaps: 0,
         }
     }
@@ -60,8 +55,6 @@ impl Run {
         self.merged = self.merged.saturating_add(samples);
         self.said_farewell |= header.last;
         self.heir = header.heir.or(self.heir);
-        let begins = header.heir.is_none().then_some(header.start);
-        self.began = [self.began, begins].into_iter().flatten().min();
         if header.seq > self.newest {
             self.newest = header.seq;
             self.totals = header.totals.clone();

@@ -139,7 +139,7 @@ impl Keeper {
         };
         match outcome {
             Ok(confirmed) => {
-                self.confirmed = confirmed;
+                self.confirmed.extend(confirmed);
                 self.figures.at = Some(at);
                 self.figures.bytes = bytes;
                 self.figures.written += 1;

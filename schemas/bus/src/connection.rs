@@ -91,6 +91,7 @@ impl Bus {
             link: link_out,
             events: events.clone(),
             missing: missing.clone(),
+            gone: false,
         };
         let answers = Answers {
             client: client.clone(),

@@ -73,8 +73,10 @@ pub(crate) struct Supervisor {
     pub(crate) signal: watch::Receiver<Signal>,
     pub(crate) link: watch::Sender<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
-    /// Rung by whoever finds a stream missing.
+    /// Rung by whoever finds a stream, or all of JetStream, missing.
     pub(crate) missing: Arc<Notify>,
+    /// True once it was said that JetStream is gone from a broker that had it.
+    pub(crate) gone: bool,
 }
 
 impl Supervisor {
@@ -97,7 +99,8 @@ impl Supervisor {
                 changed = self.signal.changed() => if changed.is_err() { return },
                 () = self.missing.notified() => {
                     if signal.connected && since_check.elapsed() >= STREAM_CHECK_EVERY {
-                        self.settle(signal).await;
+                        let found = self.settle(signal).await;
+                        self.on_checked(found);
                         since_check = Stopwatch::start();
                     }
                 }
@@ -111,8 +114,23 @@ impl Supervisor {
         self.tell(BusEvent::Disconnected).await;
     }
 
+    /// Messages go on waiting for streams: what was sent without them nobody could read later.
+    fn on_checked(&mut self, found: Option<Delivery>) {
+        let had = self.link.borrow().delivery == Some(Delivery::JetStream);
+        match found {
+            Some(Delivery::Core) if had && !std::mem::replace(&mut self.gone, true) => {
+                tracing::warn!("broker no longer has jetstream; messages wait until it has");
+            }
+            Some(Delivery::JetStream) if std::mem::take(&mut self.gone) => {
+                tracing::info!("broker has jetstream again");
+            }
+            Some(_) | None => {}
+        }
+    }
+
     async fn on_connected(&mut self, signal: Signal) {
         let Some(delivery) = self.settle(signal).await else { return };
+        self.gone = false;
         let server_version = self.client.server_info().version;
         tracing::debug!(server_version, delivery = delivery.as_str(), "broker connected");
         self.tell(BusEvent::Connected { delivery, server_version }).await;

@@ -108,8 +108,11 @@ impl Reader {
     }
 
     async fn on_interruption(&mut self, interruption: &Interruption) {
-        if let Interruption::Api(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) =
-            interruption
+        if let Interruption::Api(
+            ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }
+            | ApiError::Absent
+            | ApiError::Silent,
+        ) = interruption
         {
             self.missing.notify_one();
         }

@@ -154,43 +154,48 @@ fn heirs_that_name_each_other_end_nothing_but_themselves() {
     assert_eq!(account.book(&header(9, 1, 5, 0), 5), Decision::Merge(account.begun));
 }
 
-/// A message about the `second`th second of the node's clock.
-fn at_second(incarnation: u64, seq: u64, second: u64) -> Header {
-    Header { start: Wall(second * 1_000_000_000), ..header(incarnation, seq, seq, 0) }
+/// A message about a second of the node's clock, of the run that began in another.
+fn at_second(began: u64, seq: u64, second: u64) -> Header {
+    const SECOND: u64 = 1_000_000_000;
+    Header { start: Wall(second * SECOND), ..header(began * SECOND, seq, seq, 0) }
 }
 
 #[test]
 fn two_nodes_with_one_name_are_noticed_and_each_message_is_merged_once() {
     let mut account = Account::default();
     for second in 1..=20 {
-        for incarnation in [1, 2] {
+        for began in [1, 2] {
             for again in [false, true] {
-                let decision = account.book(&at_second(incarnation, second, second), 1);
+                let decision = account.book(&at_second(began, second, 2 + second), 1);
                 assert_eq!(decision == Decision::Duplicate, again, "{decision:?}");
             }
         }
     }
     assert_eq!(account.ledger().merged, 40);
-    // All but the first, which was before the other began, and those that are borne.
+    // All but the first, before which the other had not been heard, and those that are borne.
     assert_eq!(account.conflicts(), 19 - OVERLAPS_BORNE);
 }
 
 #[test]
 fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
     let mut account = Account::default();
-    for second in 1..=5 {
-        account.book(&at_second(1, second, second), 1);
+    for seq in 1..=5 {
+        account.book(&at_second(1, seq, seq), 1);
     }
-    for second in 1..=5 {
-        account.book(&at_second(2, second, 20 + second), 1);
+    // The heir first says what it inherited unsent, from the middle of the crashed run.
+    account.book(&at_second(20, 1, 3), 1);
+    for seq in 2..=5 {
+        account.book(&at_second(20, seq, 20 + seq), 1);
     }
-    // What the crashed run had sealed comes only now, and a farewell after it.
-    for second in 6..=15 {
-        account.book(&at_second(1, second, second), 1);
+    // What the crashed run had sealed comes only now, and its last word after it.
+    for seq in 6..=15 {
+        account.book(&at_second(1, seq, seq), 1);
     }
-    account.book(&testament(1, 16, 2, 15, 0), 0);
-    for second in 6..=9 {
-        account.book(&at_second(2, second, 20 + second), 1);
+    let last =
+        Header { last: true, heir: Some(at_second(20, 1, 1).incarnation), ..at_second(1, 16, 16) };
+    account.book(&last, 0);
+    for seq in 6..=9 {
+        account.book(&at_second(20, seq, 20 + seq), 1);
     }
     assert_eq!((account.conflicts(), account.has_left()), (0, false));
     assert_eq!(account.ledger().merged, 24);
@@ -208,6 +213,21 @@ fn what_is_confirmed_is_of_the_latest_runs_and_of_their_latest_numbers() {
     assert_eq!(names, [6, 5, 4, 3]);
     let spans = vec![(Seq(1), Seq(1)), (Seq(3), Seq(3))];
     assert!(confirmed.iter().all(|run| run.spans == spans), "{confirmed:?}");
+}
+
+#[test]
+fn an_account_stored_before_there_were_heirs_is_still_read() {
+    let mut account = Account::default();
+    account.book(&header(1, 1, 10, 0), 10);
+    account.book(&header(1, 3, 40, 0), 10);
+    let mut stored = serde_json::to_value(&account).unwrap();
+    let whole = stored.as_object_mut().unwrap();
+    assert!(["duplicates", "conflicts"].iter().all(|new| whole.remove(*new).is_some()));
+    let run = whole["runs"]["1"].as_object_mut().unwrap();
+    let new = ["heir", "duplicates", "overlaps"];
+    assert!(new.iter().all(|new| run.remove(*new).is_some()));
+    let read: Account = serde_json::from_value(stored).unwrap();
+    assert_eq!((read.ledger(), read.gap()), (account.ledger(), account.gap()));
 }
 
 proptest! {

@@ -22,9 +22,9 @@ const READ_WAIT: Duration = Duration::from_secs(10);
 /// What a node counts under this reason was in an interval that had not been closed.
 pub(super) const CRASH: &[&str] = &["crash"];
 /// A node notes every 100 ms how much is in its open interval. What came after the last note,
-/// or lay in its socket, nobody can name: at 100 samples a second, with as much time again for
-/// the disk and this machine.
-const UNNOTED_MAX: u64 = 20;
+/// or lay in its socket, nobody can name: never more than the interval has, 100 samples at 50
+/// epochs a second, however slow the disk is.
+const UNNOTED_MAX: u64 = 100;
 /// Anonymous clients are this user, who may not hear what is stored.
 const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
     subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
@@ -32,7 +32,7 @@ no_auth_user: mesh
 ";
 const DUPLICATES: &str = "plimsoll_duplicate_snapshots_total";
 /// Longer than the time between two notes.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_millis(500);
 
 fn with_spools(dir: &Path) -> StackOptions {
     StackOptions { spools: Some(dir.join("spools")), ..options(dir) }
@@ -47,11 +47,11 @@ pub(super) async fn node_killed(drill: Drill, dir: &Path) -> Result<Report> {
 }
 
 async fn kill_node(rig: &mut Rig) -> Result<()> {
-    let base = rig.merged().await?;
     rig.mesh.stack.broker().kill();
     rig.pass("the broker is dead", DEAD).await;
     rig.mesh.stack.kill_node(TARGET);
     rig.pass("a node is dead too", DEAD).await;
+    let base = rig.merged().await?;
     rig.mesh.stack.launch_node(TARGET)?;
     rig.mesh.stack.broker().restart().await?;
     recover(rig, &base).await
@@ -141,13 +141,13 @@ pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
 }
 
 async fn repeat(rig: &mut Rig) -> Result<()> {
-    let base = rig.merged().await?;
     let before = metric(rig.mesh.stack.api(), DUPLICATES).await?;
     rig.pass("nothing is confirmed", DEAD).await;
     hush(rig, TARGET).await?;
     rig.mesh.stack.kill_node(TARGET);
     rig.mesh.stack.stations()[TARGET].resume_job();
     rig.pass("a node is dead", DEAD).await;
+    let base = rig.merged().await?;
     rig.mesh.stack.broker().wipe()?;
     rig.mesh.stack.broker().restart().await?;
     rig.mesh.stack.launch_node(TARGET)?;
