@@ -117,7 +117,7 @@ impl Depths {
             reroute,
             leave,
             coalesce,
-            tokens: if coalesce < leave { tokens } else { (20, 3, 1) },
+            tokens: if coalesce < leave { tokens } else { (12, 3, 1) },
             entrusted: dice.one_of([12, 40, 1_024]),
         }
     }

@@ -4,7 +4,7 @@
 //! A store takes a checkpoint's records all together, as a transaction does. They are made from
 //! the core's changes only when somebody looks, which costs less and changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use plimsoll_aggregator::core::checkpoint::{Changes, Checkpoint, StoredRecords};
@@ -35,6 +35,8 @@ pub struct Store {
     fleet: Vec<u8>,
     rest: Vec<u8>,
     pending: Vec<Changes>,
+    /// Nodes of the mesh.
+    nodes_max: usize,
 }
 
 /// What was merged of one node.
@@ -51,6 +53,12 @@ fn mesh() -> MeshName {
 }
 
 impl Store {
+    /// An empty store for a mesh of so many nodes.
+    #[must_use]
+    pub fn new(nodes_max: usize) -> Self {
+        Self { nodes_max, ..Self::default() }
+    }
+
     /// A checkpoint is on the disk.
     pub fn commit(&mut self, changes: Changes) {
         self.pending.push(changes);
@@ -59,19 +67,30 @@ impl Store {
         }
     }
 
+    /// Makes records of what is pending, the newest first: what a later checkpoint holds anew
+    /// need not be written out for an earlier one.
     fn settle(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
-        for records in pending.into_iter().map(Changes::into_records) {
-            if records.everything {
-                self.nodes.clear();
+        let mut seen = BTreeSet::new();
+        for (age, changes) in std::mem::take(&mut self.pending).into_iter().rev().enumerate() {
+            let records = changes.into_records();
+            if age == 0 {
+                (self.fleet, self.rest) = (records.fleet, records.rest);
             }
             for (name, record) in records.nodes {
+                if !seen.insert(name.clone()) {
+                    continue;
+                }
                 match record {
                     Some(record) => drop(self.nodes.insert(name, record)),
                     None => drop(self.nodes.remove(&name)),
                 }
             }
-            (self.fleet, self.rest) = (records.fleet, records.rest);
+            if records.everything {
+                return self.nodes.retain(|name, _| seen.contains(name));
+            }
+            if seen.len() >= self.nodes_max {
+                return;
+            }
         }
     }
 

@@ -144,10 +144,13 @@ impl World {
     }
 
     /// What a store holds was merged once.
-    pub(super) fn check_store(&mut self) {
+    fn check_store(&mut self) -> Option<BTreeMap<String, Merged>> {
         let merged = match self.reader.store.merged() {
             Ok(merged) => merged,
-            Err(what) => return self.break_with("a checkpoint can be read", || what),
+            Err(what) => {
+                self.break_with("a checkpoint can be read", || what);
+                return None;
+            }
         };
         for number in 0..self.nodes.len() {
             let Some(merged) = merged.get(self.nodes[number].name.as_str()) else { continue };
@@ -155,12 +158,13 @@ impl World {
                 self.break_with("no sample is merged twice", || format!("n{number}: {what}"));
             }
         }
+        Some(merged)
     }
 
     /// A restored state holds all that was read up to its positions and all that nodes were
     /// told is stored, and no position is ahead.
     pub(super) fn check_restored(&mut self) {
-        let Ok(merged) = self.reader.store.merged() else { return };
+        let Some(merged) = self.check_store() else { return };
         let ahead = self.reading_missing(&merged);
         self.reader.readings.truncate(self.reader.mark.readings);
         if let Some(what) = ahead {

@@ -202,7 +202,7 @@ impl World {
             machines,
             links: (0..=count).map(|_| Link::default()).collect(),
             nodes,
-            reader: ReaderProcess::default(),
+            reader: ReaderProcess::new(count),
             books: vec![NodeBook::default(); count],
             reached: Reached::default(),
             broken: None,

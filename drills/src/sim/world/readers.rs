@@ -68,12 +68,17 @@ pub(super) struct ReaderProcess {
     pub(super) resets: u64,
 }
 
+impl ReaderProcess {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self { store: Store::new(nodes), ..Self::default() }
+    }
+}
+
 impl World {
     pub(super) fn begin_reader(&mut self) {
         let at = self.now();
         self.machine(Who::Aggregator).begin(at);
         let now = self.clock(Who::Aggregator);
-        self.check_store();
         let (core, restored) = match ReaderCore::begin(&mut self.reader.store, now) {
             Ok(begun) => begun,
             Err(what) => return self.break_with("a checkpoint can be read", || what),
