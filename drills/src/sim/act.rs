@@ -1,0 +1,150 @@
+//! What a schedule is made of: load, and faults with all that chance has to say about them.
+
+use std::fmt;
+
+use plimsoll_schemas::subject::Lane;
+
+use super::agenda::{MILLISECOND, Time};
+use super::broker::Crash;
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The node with this number.
+    Node(usize),
+    /// The aggregator.
+    Aggregator,
+}
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// SIGTERM: it says farewell, as long as it is given time to.
+    Asked,
+    /// kill -9: what it wrote survives, synced or not.
+    Killed,
+    /// The machine lost its power: what it had not synced may be gone.
+    PowerCut,
+}
+
+/// One step of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Jobs report so many samples to a node, so many in one datagram.
+    Load { node: usize, samples: u64, packed: u64 },
+    /// A connection breaks; its process hears of it after a while.
+    Break { who: Who, heard_after: Time },
+    /// Nothing gets through in one or both directions for a while.
+    Partition { who: Who, requests: bool, answers: bool, span: Time },
+    /// Everything takes longer for a while.
+    Slow { who: Who, delay: Time, span: Time },
+    /// The broker's process is stopped for a while.
+    Stall { span: Time },
+    /// The broker's process ends and comes back.
+    Restart { how: Crash, down: Time },
+    /// The broker's disk is full for a while.
+    Full { span: Time },
+    /// Acknowledgements get lost for a while.
+    LoseAcks { permille: u64, span: Time },
+    /// Somebody deletes a stream and makes it anew.
+    Remake { lane: Lane },
+    /// A process ends and comes back.
+    EndProcess { who: Who, end: End, down: Time },
+    /// A machine's wall clock is set.
+    Jump { who: Who, by_ms: i64 },
+    /// A machine's disk is full for a while.
+    DiskFull { who: Who, span: Time },
+    /// A node's messages cannot be handed over for a while.
+    Jam { node: usize, span: Time },
+    /// A process is stopped for a while.
+    Pause { who: Who, span: Time },
+}
+
+impl Act {
+    /// The word under which it is counted as reached.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Load { .. } => "load",
+            Self::Break { .. } => "connection broken",
+            Self::Partition { requests: true, answers: true, .. } => "partition",
+            Self::Partition { requests: true, .. } => "partition, only answers pass",
+            Self::Partition { .. } => "partition, only requests pass",
+            Self::Slow { .. } => "network slow",
+            Self::Stall { .. } => "broker stopped",
+            Self::Restart { how: Crash::Kill, .. } => "broker killed",
+            Self::Restart { how: Crash::PowerCut, .. } => "broker without power",
+            Self::Restart { how: Crash::Holes, .. } => "broker loses acknowledged messages",
+            Self::Restart { how: Crash::Wiped, .. } => "broker's store wiped",
+            Self::Full { .. } => "broker full",
+            Self::LoseAcks { .. } => "acknowledgements lost",
+            Self::Remake { .. } => "stream made anew",
+            Self::EndProcess { who: Who::Node(_), end, .. } => match end {
+                End::Asked => "node asked to end",
+                End::Killed => "node killed",
+                End::PowerCut => "node without power",
+            },
+            Self::EndProcess { who: Who::Aggregator, end, .. } => match end {
+                End::Asked => "aggregator asked to end",
+                End::Killed => "aggregator killed",
+                End::PowerCut => "aggregator without power",
+            },
+            Self::Jump { .. } => "clock set",
+            Self::DiskFull { .. } => "disk full",
+            Self::Jam { .. } => "hand-over jammed",
+            Self::Pause { .. } => "process stopped",
+        }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(number) => write!(f, "n{number}"),
+            Self::Aggregator => f.write_str("aggregator"),
+        }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        match self {
+            Self::Load { node, samples, packed } => {
+                write!(f, "{samples} samples for n{node}, {packed} a datagram")
+            }
+            Self::Break { who, heard_after } => {
+                write!(f, "{who}: {name}, heard after {}", Shown(*heard_after))
+            }
+            Self::Partition { who, span, .. } | Self::Pause { who, span } => {
+                write!(f, "{who}: {name} for {}", Shown(*span))
+            }
+            Self::Slow { who, delay, span } => {
+                write!(f, "{who}: {name} by {} for {}", Shown(*delay), Shown(*span))
+            }
+            Self::Stall { span } | Self::Full { span } => write!(f, "{name} for {}", Shown(*span)),
+            Self::Restart { down, .. } => write!(f, "{name}, back after {}", Shown(*down)),
+            Self::LoseAcks { permille, span } => {
+                write!(f, "{name}: {permille} in 1000 for {}", Shown(*span))
+            }
+            Self::Remake { lane } => write!(f, "{name}: {}", lane.as_str()),
+            Self::EndProcess { who, down, .. } => {
+                write!(f, "{who}: {name}, back after {}", Shown(*down))
+            }
+            Self::Jump { who, by_ms } => write!(f, "{who}: {name} by {by_ms} ms"),
+            Self::DiskFull { who, span } => write!(f, "{who}: {name} for {}", Shown(*span)),
+            Self::Jam { node, span } => write!(f, "n{node}: {name} for {}", Shown(*span)),
+        }
+    }
+}
+
+/// A time in seconds with milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown(pub Time);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = self.0 / MILLISECOND;
+        write!(f, "{}.{:03} s", milliseconds / 1_000, milliseconds % 1_000)
+    }
+}

@@ -1,0 +1,188 @@
+//! The naive oracle: every sample by name, every message by its bytes, every loss by its reason.
+//!
+//! A sample of a node is one bucket of the histogram layout, used once: what the aggregator
+//! merged can be held against what was recorded as sets, without trusting anyone's arithmetic.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use plimsoll_schemas::histogram::layout;
+use plimsoll_schemas::subject::SnapshotSubject;
+use plimsoll_schemas::wire::{self, Body};
+
+use super::reader::{Merged, REPORTED};
+
+/// An incarnation and a number within it.
+pub type Name = (u64, u64);
+
+/// What a message was when it was first handed over.
+#[derive(Clone, Debug)]
+pub struct Booked {
+    /// Its bytes, for ever.
+    pub payload: Bytes,
+    /// The samples of jobs in it.
+    pub samples: Vec<usize>,
+    /// How many samples of other operations.
+    pub others: u64,
+    /// Whether it is a farewell.
+    pub is_last: bool,
+    /// Whether a later incarnation says it.
+    pub is_testament: bool,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default)]
+pub struct NodeBook {
+    /// Samples recorded are those from bucket 1 to here.
+    pub recorded: usize,
+    /// Messages ever handed over.
+    pub messages: BTreeMap<Name, Booked>,
+    /// Samples that no one is to blame for: they were in an interval that never ended, or one
+    /// that was on its way to the spool.
+    pub unkept: BTreeSet<usize>,
+    /// Messages that no broker takes.
+    refused_messages: BTreeSet<Name>,
+    /// Samples in them.
+    pub refused: BTreeSet<usize>,
+    /// Why samples may be missing without a name: a copy was let go, or a process ended whose
+    /// copies nothing kept.
+    pub excuse: Option<&'static str>,
+    /// Samples of any operation in all incarnations that have ended.
+    pub taken: u64,
+    /// Of those, dropped for want of room.
+    pub dropped: u64,
+    /// Of those, in messages that no broker takes.
+    pub refused_count: u64,
+    /// Of those, so many at most that nobody is to blame for.
+    pub unkept_count: u64,
+    /// What the node was last told is stored: incarnation, first and last number.
+    pub confirmed: Vec<(u64, u64, u64)>,
+}
+
+/// What the final comparison found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// Samples recorded.
+    pub recorded: u64,
+    /// Of those, merged.
+    pub merged: u64,
+    /// Of those, missing.
+    pub missing: u64,
+}
+
+impl NodeBook {
+    /// A sample that there has not been yet, as a line of a job.
+    pub fn next_line(&mut self) -> Option<(usize, String)> {
+        let bucket = self.recorded + 1;
+        if bucket >= layout::LEN {
+            return None;
+        }
+        self.recorded = bucket;
+        let middle = u64::midpoint(layout::lowest(bucket), layout::highest(bucket));
+        let line = format!("{REPORTED}:{}.{:06}|ms", middle / 1_000_000, middle % 1_000_000);
+        Some((bucket, line))
+    }
+
+    /// Takes note of a message that is handed over; tells its name and whether it is new.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its name had other bytes before.
+    pub fn note(&mut self, subject: &str, payload: &Bytes) -> Result<(Name, bool), String> {
+        let parsed: SnapshotSubject =
+            subject.parse().map_err(|error| format!("subject {subject}: {error}"))?;
+        let snapshot = wire::decode(&parsed, payload)
+            .map_err(|error| format!("a node sends what nobody can read: {error}"))?;
+        let name = (snapshot.header.incarnation.0, snapshot.header.seq.0);
+        if let Some(before) = self.messages.get(&name) {
+            return if before.payload == payload {
+                Ok((name, false))
+            } else {
+                Err(format!("message {name:?} has other bytes than when it was first sent"))
+            };
+        }
+        let (samples, others) = contents(&snapshot.body);
+        let booked = Booked {
+            payload: payload.clone(),
+            samples,
+            others,
+            is_last: snapshot.header.last,
+            is_testament: snapshot.header.heir.is_some(),
+        };
+        self.messages.insert(name, booked);
+        Ok((name, true))
+    }
+
+    /// A message is given up because no broker takes it; a node that ended before it knew that
+    /// for good is refused it again.
+    pub fn refuse(&mut self, name: Name, samples: u64) {
+        if !self.refused_messages.insert(name) {
+            return;
+        }
+        self.refused_count += samples;
+        if let Some(booked) = self.messages.get(&name) {
+            self.refused.extend(booked.samples.iter().copied());
+        }
+    }
+
+    /// No sample is there twice, none that was never recorded.
+    ///
+    /// # Errors
+    /// Names the sample.
+    pub fn check_merged(&self, merged: &Merged) -> Result<(), String> {
+        for (bucket, count) in &merged.reported {
+            if *count > 1 {
+                return Err(format!("sample {bucket} was merged {count} times"));
+            }
+            if *bucket == 0 || *bucket > self.recorded {
+                return Err(format!("sample {bucket} was merged and never recorded"));
+            }
+        }
+        Ok(())
+    }
+
+    fn whereabouts(&self, sample: usize) -> String {
+        let carries = |(_, booked): &(&Name, &Booked)| booked.samples.contains(&sample);
+        match self.messages.iter().find(carries) {
+            Some((name, _)) => format!("{sample}, which message {name:?} carried"),
+            None => format!("{sample}, which was never sent"),
+        }
+    }
+
+    /// Holds what was merged against what was recorded, once everything has come to rest.
+    ///
+    /// # Errors
+    /// Names a sample that is missing without a reason.
+    pub fn compare(&self, merged: &Merged) -> Result<Sets, String> {
+        self.check_merged(merged)?;
+        let present: BTreeSet<usize> = merged.reported.iter().map(|(bucket, _)| *bucket).collect();
+        let missing: Vec<usize> =
+            (1..=self.recorded).filter(|bucket| !present.contains(bucket)).collect();
+        let blamed = |bucket: &&usize| {
+            !self.unkept.contains(bucket) && !self.refused.contains(bucket)
+        };
+        let unexplained: Vec<&usize> = missing.iter().filter(blamed).collect();
+        if unexplained.len() as u64 > self.dropped && self.excuse.is_none() {
+            return Err(format!(
+                "{} samples are missing and {} were dropped; the first is {}",
+                unexplained.len(),
+                self.dropped,
+                self.whereabouts(*unexplained[0]),
+            ));
+        }
+        let (recorded, missing) = (self.recorded as u64, missing.len() as u64);
+        Ok(Sets { recorded, merged: recorded - missing, missing })
+    }
+}
+
+fn contents(body: &Body) -> (Vec<usize>, u64) {
+    let Body::Latency(latency) = body else { return (Vec::new(), 0) };
+    let (mut samples, mut others) = (Vec::new(), 0);
+    for (series, histogram) in &latency.histograms {
+        if series.operation.as_str() == REPORTED {
+            samples.extend(histogram.counts().iter().map(|(bucket, _)| bucket));
+        } else {
+            others += histogram.count();
+        }
+    }
+    (samples, others)
+}

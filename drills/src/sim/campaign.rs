@@ -1,0 +1,148 @@
+//! Many runs, one seed each, on as many threads as are given; what they saw together, and the
+//! first that broke.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use plimsoll_schemas::clock::Stopwatch;
+
+use super::book::Sets;
+use super::plan::Plan;
+use super::reached::Reached;
+use super::shrink::shrink;
+use super::world::{Broken, Outcome, World};
+
+/// Which runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Campaign {
+    /// The first seed.
+    pub from: u64,
+    /// How many.
+    pub seeds: u64,
+    /// Steps in each schedule.
+    pub steps: usize,
+    /// Threads; each works on runs of its own.
+    pub threads: usize,
+}
+
+/// A run that broke, and the shortest that was found to break in the same way.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// What broke.
+    pub broken: Broken,
+    /// The plan with few steps.
+    pub shortest: Plan,
+    /// The end of that plan's tale.
+    pub tale: Vec<String>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Runs that came to their end.
+    pub runs: u64,
+    /// Events in all of them.
+    pub events: u64,
+    /// Virtual time in all of them, in seconds.
+    pub virtual_seconds: u64,
+    /// Real time.
+    pub took: Duration,
+    /// Samples of all of them as sets.
+    pub sets: Sets,
+    /// What was seen.
+    pub reached: Reached,
+    /// The failure with the lowest seed, if there was one.
+    pub failure: Option<Failure>,
+}
+
+/// One run. A panic is one more way to break.
+#[must_use]
+pub fn run(plan: &Plan, tells: bool) -> Outcome {
+    let ran = catch_unwind(AssertUnwindSafe(|| World::new(plan, tells).run()));
+    ran.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let what = text.unwrap_or_default();
+        Outcome {
+            reached: Reached::default(),
+            events: 0,
+            ended_at: 0,
+            sets: Sets::default(),
+            broken: Some(Broken { invariant: "no core panics", what, at: 0 }),
+            tale: Vec::new(),
+        }
+    })
+}
+
+impl Campaign {
+    /// Runs all of it, and tells `progress` now and then how far it has come.
+    #[must_use]
+    pub fn run(&self, progress: &(dyn Fn(&Findings) + Sync)) -> Findings {
+        let watch = Stopwatch::start();
+        let next = AtomicU64::new(self.from);
+        let stop = AtomicBool::new(false);
+        let shared = Mutex::new((Findings::default(), BTreeMap::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= self.from.saturating_add(self.seeds) {
+                            return;
+                        }
+                        let outcome = run(&Plan::draw(seed, self.steps), false);
+                        let Ok(mut shared) = shared.lock() else { return };
+                        let (findings, broken) = &mut *shared;
+                        findings.add(&outcome);
+                        findings.took = watch.elapsed();
+                        if let Some(what) = outcome.broken {
+                            broken.insert(seed, what);
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        progress(findings);
+                    }
+                });
+            }
+        });
+        let (mut findings, broken) = shared.into_inner().unwrap_or_default();
+        findings.failure = broken.into_iter().next().map(|(seed, broken)| self.explain(seed, broken));
+        findings.took = watch.elapsed();
+        findings
+    }
+
+    fn explain(&self, seed: u64, broken: Broken) -> Failure {
+        let plan = Plan::draw(seed, self.steps);
+        let breaks = |plan: &Plan| {
+            let outcome = run(plan, false);
+            let same = outcome.broken.is_some_and(|found| found.invariant == broken.invariant);
+            (same, outcome.events.max(1_000))
+        };
+        let shortest = shrink(&plan, breaks);
+        let tale = run(&shortest, true).tale;
+        Failure { seed, broken, shortest, tale }
+    }
+}
+
+impl Findings {
+    fn add(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        self.events += outcome.events;
+        self.virtual_seconds += outcome.ended_at / super::agenda::SECOND;
+        self.reached.add(&outcome.reached);
+        self.sets.recorded += outcome.sets.recorded;
+        self.sets.merged += outcome.sets.merged;
+        self.sets.missing += outcome.sets.missing;
+    }
+
+    /// Runs a second.
+    #[must_use]
+    pub fn runs_per_second(&self) -> u64 {
+        let milliseconds = self.took.as_millis().max(1);
+        u64::try_from(u128::from(self.runs) * 1_000 / milliseconds).unwrap_or(0)
+    }
+}

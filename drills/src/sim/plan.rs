@@ -1,0 +1,241 @@
+//! One run's plan, drawn from its seed before anything happens: the mesh, its bounds, and a
+//! schedule that can be cut. Each seed turns on some kinds of faults and leaves out the rest,
+//! because a run with all of them at once never gets deep into any.
+
+use std::time::Duration;
+
+use super::act::{Act, End, Who};
+use super::agenda::{MILLISECOND, SECOND, Time};
+use super::broker::Crash;
+use super::dice::Dice;
+use super::node::Depths;
+use plimsoll_schemas::subject::Lane;
+
+/// One step and when it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub act: Act,
+}
+
+/// What stays the same during a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Length of a node's interval.
+    pub interval: Duration,
+    /// The bounds of the nodes' outboxes.
+    pub depths: Depths,
+    /// Shortest and longest way of a packet.
+    pub delay: (Time, Time),
+    /// Time between two syncs of the broker.
+    pub sync_every: Time,
+    /// Time between two checkpoints, and for writing one at most.
+    pub checkpoint: (Time, Time),
+    /// Whether nodes have a spool, and whether it is synced.
+    pub spool: Spooling,
+    /// Longest time for writing into a spool.
+    pub spool_write: Time,
+    /// Bytes of a message that the broker takes at most.
+    pub payload_max: usize,
+    /// How far clocks drift, at most, in millionths.
+    pub drift_ppm: u64,
+}
+
+/// How nodes keep what they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spooling {
+    /// In memory alone.
+    Off,
+    /// On the disk, synced.
+    Synced,
+    /// On the disk, as the kernel gets round to it.
+    Unsynced,
+}
+
+/// A run's plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Where all of it comes from.
+    pub seed: u64,
+    /// The mesh.
+    pub knobs: Knobs,
+    /// What happens, in order.
+    pub schedule: Vec<Step>,
+}
+
+/// Times that one node ends. An aggregator remembers a node's latest incarnations only, and
+/// what comes of one before them is by design merged no more.
+const LIVES_MAX: usize = 8;
+
+/// Kinds of faults; a swarm turns each on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Break,
+    Partition,
+    Slow,
+    Stall,
+    Restart(Crash),
+    Full,
+    LoseAcks,
+    Remake,
+    EndNode(End),
+    EndAggregator(End),
+    Jump,
+    DiskFull,
+    Jam,
+    Pause,
+}
+
+const FAULTS: [Fault; 20] = [
+    Fault::Break,
+    Fault::Partition,
+    Fault::Slow,
+    Fault::Stall,
+    Fault::Restart(Crash::Kill),
+    Fault::Restart(Crash::PowerCut),
+    Fault::Restart(Crash::Holes),
+    Fault::Restart(Crash::Wiped),
+    Fault::Full,
+    Fault::LoseAcks,
+    Fault::Remake,
+    Fault::EndNode(End::Asked),
+    Fault::EndNode(End::Killed),
+    Fault::EndNode(End::PowerCut),
+    Fault::EndAggregator(End::Asked),
+    Fault::EndAggregator(End::Killed),
+    Fault::EndAggregator(End::PowerCut),
+    Fault::Jump,
+    Fault::DiskFull,
+    Fault::Jam,
+];
+
+impl Plan {
+    /// The plan of a seed with so many steps.
+    #[must_use]
+    pub fn draw(seed: u64, steps: usize) -> Self {
+        let mut dice = Dice::new(seed, 1);
+        let knobs = Knobs::draw(&mut dice);
+        let mut swarm: Vec<Fault> =
+            FAULTS.into_iter().chain([Fault::Pause]).filter(|_| dice.chance(300)).collect();
+        if swarm.is_empty() {
+            swarm.push(Fault::Break);
+        }
+        let faults_permille = dice.one_of([30, 100, 250]);
+        let gap = dice.one_of([100, 250, 500]) * MILLISECOND;
+        let reach = dice.one_of([5, 20, 90]) * SECOND;
+        let mut lives = vec![LIVES_MAX; knobs.nodes];
+        let mut at = 0;
+        let mut schedule = Vec::with_capacity(steps);
+        for _ in 0..steps {
+            at += dice.within(0..=2 * gap);
+            let act = if dice.chance(faults_permille) {
+                let fault = swarm[dice.place(swarm.len())];
+                let act = draw(fault, &mut dice, knobs.nodes, reach);
+                if spend_life(&mut lives, act) { act } else { load(&mut dice, knobs.nodes) }
+            } else {
+                load(&mut dice, knobs.nodes)
+            };
+            schedule.push(Step { at, act });
+        }
+        Self { seed, knobs, schedule }
+    }
+}
+
+/// Whether a step may happen: a node ends only so often.
+fn spend_life(lives: &mut [usize], act: Act) -> bool {
+    let Act::EndProcess { who: Who::Node(number), .. } = act else { return true };
+    let is_left = lives[number] > 0;
+    lives[number] = lives[number].saturating_sub(1);
+    is_left
+}
+
+impl Knobs {
+    fn draw(dice: &mut Dice) -> Self {
+        let quick = dice.within(1..=20) * MILLISECOND;
+        Self {
+            nodes: dice.one_of([2, 2, 3]),
+            interval: Duration::from_millis(dice.one_of([1_000, 1_000, 2_000, 5_000])),
+            depths: Depths::draw(dice),
+            delay: (MILLISECOND / 2, quick.max(dice.span(MILLISECOND, 2 * SECOND))),
+            sync_every: dice.one_of([1, 10, 120]) * SECOND,
+            checkpoint: (dice.one_of([1, 2, 10]) * SECOND, dice.span(MILLISECOND, 2 * SECOND)),
+            spool: dice.one_of([
+                Spooling::Off,
+                Spooling::Synced,
+                Spooling::Synced,
+                Spooling::Synced,
+                Spooling::Unsynced,
+            ]),
+            spool_write: dice.span(MILLISECOND, SECOND),
+            payload_max: dice.one_of([400, usize::MAX, usize::MAX, usize::MAX]),
+            drift_ppm: dice.one_of([0, 50, 2_000]),
+        }
+    }
+}
+
+fn load(dice: &mut Dice, nodes: usize) -> Act {
+    let samples = dice.span(1, 16);
+    Act::Load { node: dice.place(nodes), samples, packed: dice.within(1..=samples) }
+}
+
+fn anyone(dice: &mut Dice, nodes: usize) -> Who {
+    let number = dice.place(nodes + 1);
+    if number < nodes { Who::Node(number) } else { Who::Aggregator }
+}
+
+fn draw(fault: Fault, dice: &mut Dice, nodes: usize, reach: Time) -> Act {
+    let span = dice.span(50 * MILLISECOND, reach);
+    let who = anyone(dice, nodes);
+    match fault {
+        Fault::Break => Act::Break { who, heard_after: dice.span(MILLISECOND, 10 * SECOND) },
+        Fault::Partition => {
+            let (requests, answers) = dice.one_of([(true, true), (false, true), (true, false)]);
+            Act::Partition { who, requests, answers, span }
+        }
+        Fault::Slow => Act::Slow { who, delay: dice.span(20 * MILLISECOND, 8 * SECOND), span },
+        Fault::Stall => Act::Stall { span },
+        Fault::Restart(how) => Act::Restart { how, down: span },
+        Fault::Full => Act::Full { span },
+        Fault::LoseAcks => Act::LoseAcks { permille: dice.one_of([100, 500, 1_000]), span },
+        Fault::Remake => Act::Remake { lane: dice.one_of(Lane::ALL) },
+        Fault::EndNode(end) => {
+            Act::EndProcess { who: Who::Node(dice.place(nodes)), end, down: span }
+        }
+        Fault::EndAggregator(end) => Act::EndProcess { who: Who::Aggregator, end, down: span },
+        Fault::Jump => {
+            let by = i64::try_from(dice.span(1, 600_000)).unwrap_or(0);
+            Act::Jump { who, by_ms: if dice.chance(500) { by } else { -by } }
+        }
+        Fault::DiskFull => Act::DiskFull { who, span },
+        Fault::Jam => Act::Jam { node: dice.place(nodes), span },
+        Fault::Pause => Act::Pause { who, span: span.min(30 * SECOND) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_has_one_plan_and_seeds_differ() {
+        assert_eq!(Plan::draw(3, 200), Plan::draw(3, 200));
+        assert_ne!(Plan::draw(3, 200), Plan::draw(4, 200));
+    }
+
+    #[test]
+    fn each_seed_leaves_some_faults_out_and_together_they_have_all() {
+        let names = |seed: u64| -> BTreeSet<&str> {
+            Plan::draw(seed, 200).schedule.iter().map(|step| step.act.name()).collect()
+        };
+        let per_seed: Vec<BTreeSet<&str>> = (0..300).map(names).collect();
+        let all: BTreeSet<&str> = per_seed.iter().flatten().copied().collect();
+        assert_eq!(all.len(), FAULTS.len() + 2 + 2, "{all:?}");
+        assert!(per_seed.iter().all(|names| names.len() < all.len()));
+    }
+}

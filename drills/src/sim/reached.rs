@@ -1,0 +1,99 @@
+//! "Sometimes" checks: a simulation that never gets anywhere finds nothing, so each kind of
+//! fault and each branch worth seeing is counted, and over many seeds none may stay at zero.
+
+use std::collections::BTreeMap;
+
+/// Everything that many seeds together must have seen.
+pub const DEMANDED: [&str; 54] = [
+    "load",
+    "connection broken",
+    "partition",
+    "partition, only answers pass",
+    "partition, only requests pass",
+    "network slow",
+    "broker stopped",
+    "broker killed",
+    "broker without power",
+    "broker loses acknowledged messages",
+    "broker's store wiped",
+    "broker full",
+    "acknowledgements lost",
+    "stream made anew",
+    "node asked to end",
+    "node killed",
+    "node without power",
+    "aggregator asked to end",
+    "aggregator killed",
+    "aggregator without power",
+    "clock set",
+    "disk full",
+    "hand-over jammed",
+    "process stopped",
+    "told of a stall",
+    "told of a lost connection",
+    "message lost on the way",
+    "message read from a dead connection",
+    "message known again by the broker",
+    "message declined",
+    "message refused",
+    "sent again",
+    "drafts merged",
+    "sent by the emergency lane",
+    "waited for a token",
+    "dropped",
+    "only the emergency lane sent",
+    "breaker open",
+    "breaker half-open",
+    "repetition refused by the ledger",
+    "late sample",
+    "restored from a checkpoint",
+    "checkpoint failed",
+    "confirmed",
+    "sent again for want of a confirmation",
+    "let go without a confirmation",
+    "confirmation lost",
+    "spool failed",
+    "spool found",
+    "spool torn",
+    "spool in doubt",
+    "testament",
+    "ended while holding",
+    "stream reset",
+];
+
+/// How often each was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Reached(BTreeMap<&'static str, u64>);
+
+impl Reached {
+    /// It was seen.
+    pub fn reach(&mut self, name: &'static str) {
+        self.reach_n(name, 1);
+    }
+
+    /// It was seen so many times.
+    pub fn reach_n(&mut self, name: &'static str, n: u64) {
+        debug_assert!(DEMANDED.contains(&name), "{name:?} is not in the list");
+        if n > 0 {
+            *self.0.entry(name).or_default() += n;
+        }
+    }
+
+    /// Adds what another run saw.
+    pub fn add(&mut self, other: &Self) {
+        for (name, n) in &other.0 {
+            *self.0.entry(name).or_default() += n;
+        }
+    }
+
+    /// All that there is, with how often it was seen.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        DEMANDED.into_iter().map(|name| (name, self.0.get(name).copied().unwrap_or(0)))
+    }
+
+    /// What was never seen.
+    #[must_use]
+    pub fn unseen(&self) -> Vec<&'static str> {
+        self.all().filter(|(_, n)| *n == 0).map(|(name, _)| name).collect()
+    }
+}

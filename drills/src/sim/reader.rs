@@ -1,0 +1,204 @@
+//! The aggregator's core and its store as the simulation speaks to them: the one place that
+//! knows their interface.
+//!
+//! A store takes a checkpoint's records all together, as a transaction does. They are made from
+//! the core's changes only when somebody looks, which costs less and changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use plimsoll_aggregator::core::checkpoint::{Changes, Checkpoint, StoredRecords};
+use plimsoll_aggregator::core::node::Node;
+use plimsoll_aggregator::core::{Core, Delivered};
+use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::summary::Ledger;
+use plimsoll_schemas::time::{Now, Wall};
+
+use super::node::MESH;
+
+/// The operation that jobs report.
+pub const REPORTED: &str = "epoch_hook";
+
+/// Bytes before a record's body: its version and checksum.
+const FRAME_BYTES: usize = 6;
+/// Changes that are kept as such; bounds memory.
+const PENDING_MAX: usize = 24;
+
+/// A running aggregator.
+pub struct ReaderCore(Core);
+
+/// What outlives an aggregator.
+#[derive(Debug, Default)]
+pub struct Store {
+    nodes: BTreeMap<String, Vec<u8>>,
+    fleet: Vec<u8>,
+    rest: Vec<u8>,
+    pending: Vec<Changes>,
+    /// Nodes of the mesh.
+    nodes_max: usize,
+}
+
+/// What was merged of one node.
+#[derive(Clone, Debug, Default)]
+pub struct Merged {
+    /// Samples in each bucket of what jobs reported.
+    pub reported: Vec<(usize, u64)>,
+    /// Samples of all other operations.
+    pub others: u64,
+}
+
+fn mesh() -> MeshName {
+    MeshName::new(MESH).expect("a constant of plain letters")
+}
+
+impl Store {
+    /// An empty store for a mesh of so many nodes.
+    #[must_use]
+    pub fn new(nodes_max: usize) -> Self {
+        Self { nodes_max, ..Self::default() }
+    }
+
+    /// A checkpoint is on the disk.
+    pub fn commit(&mut self, changes: Changes) {
+        self.pending.push(changes);
+        if self.pending.len() >= PENDING_MAX {
+            self.settle();
+        }
+    }
+
+    /// Makes records of what is pending, the newest first: what a later checkpoint holds anew
+    /// need not be written out for an earlier one.
+    fn settle(&mut self) {
+        let mut seen = BTreeSet::new();
+        for (age, changes) in std::mem::take(&mut self.pending).into_iter().rev().enumerate() {
+            let records = changes.into_records();
+            if age == 0 {
+                (self.fleet, self.rest) = (records.fleet, records.rest);
+            }
+            for (name, record) in records.nodes {
+                if !seen.insert(name.clone()) {
+                    continue;
+                }
+                match record {
+                    Some(record) => drop(self.nodes.insert(name, record)),
+                    None => drop(self.nodes.remove(&name)),
+                }
+            }
+            if records.everything {
+                return self.nodes.retain(|name, _| seen.contains(name));
+            }
+            if seen.len() >= self.nodes_max {
+                return;
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rest.is_empty() && self.pending.is_empty()
+    }
+
+    /// What the checkpoint holds of each node, by name.
+    ///
+    /// # Errors
+    /// When a record cannot be read.
+    pub fn merged(&mut self) -> Result<BTreeMap<String, Merged>, String> {
+        self.settle();
+        let read = |(name, record): (&String, &Vec<u8>)| {
+            let body = record.get(FRAME_BYTES..).unwrap_or_default();
+            let node: Node = rmp_serde::from_slice(body).map_err(|e| format!("{name}: {e}"))?;
+            Ok((name.clone(), merged(&node)))
+        };
+        self.nodes.iter().map(read).collect()
+    }
+}
+
+fn merged(node: &Node) -> Merged {
+    let reported = Operation::new(REPORTED).expect("a constant of plain letters");
+    let mut merged = Merged::default();
+    for (operation, windows) in node.operations.iter() {
+        if *operation == reported {
+            merged.reported = windows.total().counts().iter().collect();
+        } else {
+            merged.others += windows.total().count();
+        }
+    }
+    merged
+}
+
+impl ReaderCore {
+    /// An aggregator as its store has it; tells whether there was a checkpoint.
+    ///
+    /// # Errors
+    /// When there is one that it cannot read.
+    pub fn begin(store: &mut Store, now: Now) -> Result<(Self, bool), String> {
+        if store.is_empty() {
+            return Ok((Self(Core::new(mesh(), Vec::new(), now)), false));
+        }
+        store.settle();
+        let records = StoredRecords {
+            nodes: store.nodes.iter().map(|(name, bytes)| (name.clone(), bytes.clone())).collect(),
+            fleet: store.fleet.clone(),
+            rest: store.rest.clone(),
+        };
+        let checkpoint = Checkpoint::read(&records).map_err(|error| error.to_string())?;
+        Ok((Self(Core::restore(mesh(), Vec::new(), now, checkpoint)), true))
+    }
+
+    /// How far it has read a lane, and in which stream; where it reads on.
+    #[must_use]
+    pub fn position(&self, lane: Lane) -> (u64, Option<u64>) {
+        let position = self.0.position(lane);
+        (position.read, position.stream_id.and_then(|id| id.parse().ok()))
+    }
+
+    /// It hears how far a stream reaches.
+    pub fn on_positioned(&mut self, lane: Lane, first: u64, last: u64, stream: u64) {
+        self.0.on_positioned(lane, first, last, &stream.to_string());
+    }
+
+    /// The stream is another one.
+    pub fn on_reset(&mut self, lane: Lane, last: u64) {
+        self.0.on_reset(lane, last);
+    }
+
+    /// It reads a message.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), String> {
+        self.0.on_message(now, message).map_err(|unreadable| unreadable.text)
+    }
+
+    /// Time passes.
+    pub fn on_deadline(&mut self, now: Now) -> plimsoll_schemas::time::Mono {
+        self.0.on_deadline(now);
+        self.0.next_deadline()
+    }
+
+    /// What has changed since this was last asked.
+    pub fn take_changes(&mut self, now: Wall) -> Option<Changes> {
+        self.0.take_changes(now)
+    }
+
+    /// What nodes are told once these changes are on the disk.
+    #[must_use]
+    pub fn confirmations(changes: &Changes) -> Vec<(usize, Bytes)> {
+        let number = |name: &NodeName| name.as_str().strip_prefix('n')?.parse().ok();
+        let told = changes.confirmations().into_iter();
+        told.filter_map(|(name, payload)| Some((number(&name)?, Bytes::from(payload)))).collect()
+    }
+
+    /// What was taken did not get to the disk.
+    pub fn on_changes_lost(&mut self) {
+        self.0.on_changes_lost();
+    }
+
+    /// The account of each node, and how many repetitions and late samples there were.
+    #[must_use]
+    pub fn ledgers(&self, now: Wall) -> (BTreeMap<String, Ledger>, u64, u64) {
+        let view = self.0.view(now, "");
+        let rows = view.summary.nodes.into_iter().map(|row| (row.node, row.ledger)).collect();
+        (rows, view.counts.duplicates, view.counts.late_samples)
+    }
+}

@@ -1,0 +1,53 @@
+//! Finds the shortest schedule that still breaks the same invariant, by leaving steps out.
+
+use super::plan::{Plan, Step};
+
+/// Events spent on one failure, in all runs together.
+const EVENTS_MAX: u64 = 1_000_000;
+
+/// The plan with as few steps as could be found with which `breaks` still says so; it tells how
+/// many events it took to find out.
+#[must_use]
+pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
+    let mut best = plan.clone();
+    let mut spent = 0;
+    let mut chunk = best.schedule.len().div_ceil(2).max(1);
+    loop {
+        let mut at = 0;
+        let mut is_smaller = false;
+        while at < best.schedule.len() && spent < EVENTS_MAX {
+            let candidate = without(&best, at, chunk);
+            let (still_breaks, events) = breaks(&candidate);
+            spent += events;
+            if still_breaks {
+                best = candidate;
+                is_smaller = true;
+            } else {
+                at += chunk;
+            }
+        }
+        if spent >= EVENTS_MAX || (chunk == 1 && !is_smaller) {
+            return best;
+        }
+        chunk = (chunk / 2).max(1);
+    }
+}
+
+fn without(plan: &Plan, at: usize, chunk: usize) -> Plan {
+    let kept = |(place, _): &(usize, &Step)| *place < at || *place >= at + chunk;
+    let schedule = plan.schedule.iter().enumerate().filter(kept).map(|(_, step)| *step).collect();
+    Plan { schedule, ..plan.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_steps_that_matter_are_left() {
+        let plan = Plan::draw(5, 200);
+        let wanted = [plan.schedule[13], plan.schedule[150]];
+        let breaks = |plan: &Plan| (wanted.iter().all(|step| plan.schedule.contains(step)), 1);
+        assert_eq!(shrink(&plan, breaks).schedule, wanted);
+    }
+}

@@ -1,0 +1,192 @@
+//! Liveness: once all faults are over everything comes to rest, and the aggregator equals the
+//! naive oracle.
+
+use plimsoll_node::core::breaker::BreakerState;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::summary::Ledger;
+use plimsoll_schemas::wire::Bus;
+
+use super::{Time, Who, World};
+use crate::sim::agenda::SECOND;
+use crate::sim::book::{NodeBook, Sets};
+use crate::sim::reader::Merged;
+
+/// Time in which a healed mesh must come to rest.
+const REST_WITHIN: Time = 30 * 60 * SECOND;
+/// Times that a node may have to begin again to be rid of what it holds.
+const LIVES_MAX: usize = 4;
+/// Time for which it then runs at least; twice as long each time. What a broker takes for a
+/// repetition goes again under another id after some seconds only.
+const PATIENCE: Time = 30 * SECOND;
+/// Time between two looks at whether it has.
+const LOOK_EVERY: Time = 5 * SECOND;
+/// Messages of a node, or of a lane, that are on their way even so.
+const UNDER_WAY_MAX: u64 = 8;
+/// Copies that a node at rest has.
+const COPIES_MAX: u64 = 24;
+
+impl World {
+    /// Heals, waits, lets the nodes end in good order, and compares.
+    pub(super) fn end(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.heal();
+        self.rest(false);
+        self.is_over = true;
+        for life in 0..=LIVES_MAX {
+            for number in 0..self.nodes.len() {
+                self.ask_node(number, 0);
+            }
+            self.rest(true);
+            self.run_until(self.now() + 10 * SECOND);
+            let holding: Vec<usize> =
+                (0..self.nodes.len()).filter(|number| self.nodes[*number].left_holding).collect();
+            if self.broken.is_some() || holding.is_empty() {
+                break;
+            }
+            // What a spool keeps is sent by whoever begins next.
+            if life == LIVES_MAX {
+                let words = format!("{holding:?} hold something still");
+                return self.break_with("a healed mesh is rid of what it held", || words);
+            }
+            holding.into_iter().for_each(|number| self.begin_node(number));
+            self.run_until(self.now() + (PATIENCE << life));
+            self.rest(false);
+        }
+        if self.broken.is_none() {
+            self.compare();
+        }
+    }
+
+    fn rest(&mut self, all_gone: bool) {
+        let until = self.now() + REST_WITHIN;
+        while self.broken.is_none() && !self.is_at_rest(all_gone) {
+            if self.now() >= until {
+                let words = self.unrest();
+                return self.break_with("a healed mesh comes to rest", || words);
+            }
+            self.run_until(self.now() + LOOK_EVERY);
+        }
+    }
+
+    /// Nodes that run always have a little on its way: their own latencies of publishing.
+    fn is_at_rest(&self, all_gone: bool) -> bool {
+        let nodes_rest = self.nodes.iter().all(|node| match (&node.core, &node.figures) {
+            (Some(_), Some(figures)) => {
+                let status = &figures.status;
+                let flows = status.connected && status.breaker == BreakerState::Closed;
+                !all_gone && flows && status.bus.outbox_messages <= UNDER_WAY_MAX && few_copies(&status.bus)
+            }
+            (Some(_), None) => false,
+            (None, _) => true,
+        });
+        nodes_rest && self.reader.core.is_some() && self.reads_all(all_gone)
+    }
+
+    fn reads_all(&self, all_gone: bool) -> bool {
+        let lag_max = if all_gone { 0 } else { UNDER_WAY_MAX };
+        Lane::ALL.into_iter().all(|lane| {
+            let (last, next) = (self.broker.stream(lane).last, self.reader.cursors[lane as usize].next);
+            next <= last + 1 && last + 1 - next <= lag_max
+        })
+    }
+
+    fn reader_position(&self, lane: Lane) -> (u64, Option<u64>) {
+        self.reader.core.as_ref().map_or((0, None), |core| core.position(lane))
+    }
+
+    fn unrest(&self) -> String {
+        let node = |node: &super::nodes::NodeProcess| {
+            let figures = node.figures.as_ref();
+            let told = figures.map(|f| (f.status.connected, f.status.breaker, &f.status.bus));
+            format!("{}: {told:?}", node.name)
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(node).collect();
+        let lanes = Lane::ALL.map(|lane| {
+            let stream = self.broker.stream(lane);
+            format!("{lane:?} {}/{} {:?}", stream.id, stream.last, self.reader_position(lane))
+        });
+        format!("{} {}", nodes.join("; "), lanes.join("; "))
+    }
+
+    fn compare(&mut self) {
+        let now = self.clock(Who::Aggregator);
+        let Some(core) = &self.reader.core else { return };
+        let (ledgers, duplicates, late) = core.ledgers(now.wall);
+        self.reached.reach_n("repetition refused by the ledger", duplicates);
+        self.reached.reach_n("late sample", late);
+        self.store_all();
+        let merged = match self.reader.store.merged() {
+            Ok(merged) => merged,
+            Err(what) => return self.break_with("a checkpoint can be read", || what),
+        };
+        let none = Merged::default();
+        for number in 0..self.nodes.len() {
+            let name = self.nodes[number].name.to_string();
+            let merged = merged.get(&name).unwrap_or(&none);
+            let compared = self.books[number].compare(merged);
+            let sets = match compared {
+                Ok(sets) => sets,
+                Err(what) => {
+                    return self
+                        .break_with("merged = recorded - lost", || format!("{name}: {what}"));
+                }
+            };
+            self.add_sets(sets);
+            let sum = merged.others + merged.reported.iter().map(|(_, n)| n).sum::<u64>();
+            if let Err(what) = balance(&self.books[number], sum, ledgers.get(&name)) {
+                return self.break_with("the ledger is exact", || format!("{name}: {what}"));
+            }
+        }
+    }
+
+    fn add_sets(&mut self, sets: Sets) {
+        self.sets.recorded += sets.recorded;
+        self.sets.merged += sets.merged;
+        self.sets.missing += sets.missing;
+    }
+}
+
+/// The aggregator's own account, against what was merged and what the book knows.
+fn balance(
+    book: &NodeBook,
+    merged: u64,
+    ledger: Option<&Ledger>,
+) -> Result<(), String> {
+    let Some(ledger) = ledger else {
+        let has_reason = book.taken <= book.unkept_count || book.excuse.is_some();
+        return if has_reason { Ok(()) } else { Err("the node was never heard".to_owned()) };
+    };
+    let lost: u64 = ledger.lost.values().sum();
+    let known = ledger.merged + ledger.held + ledger.unaccounted + ledger.unseen + lost;
+    if ledger.merged != merged {
+        return Err(format!("{} booked and {merged} merged", ledger.merged));
+    }
+    if ledger.recorded != known {
+        return Err(format!("recorded {} of which known {known}: {ledger:?}", ledger.recorded));
+    }
+    // A testament may be among the copies that were let go; then its run seems to go on.
+    if ledger.held != 0 && book.excuse.is_none() {
+        return Err(format!("{} are held and nobody holds them: {ledger:?}", ledger.held));
+    }
+    let crashed = ledger.lost.get("crash").copied().unwrap_or(0);
+    if crashed > book.unkept_count {
+        return Err(format!("{crashed} lost by a crash, of {} at most", book.unkept_count));
+    }
+    let named = merged + book.dropped + book.refused_count;
+    let unkept = if book.excuse.is_some() { u64::MAX } else { book.unkept_count };
+    let fits = (named..=named.saturating_add(unkept)).contains(&book.taken);
+    if !fits {
+        return Err(format!(
+            "taken {}, merged {merged}, dropped {}, refused {}, unkept {}; {ledger:?}",
+            book.taken, book.dropped, book.refused_count, book.unkept_count
+        ));
+    }
+    Ok(())
+}
+
+/// Copies are let go as confirmations come in, but new ones come too.
+fn few_copies(bus: &Bus) -> bool {
+    bus.entrusted <= COPIES_MAX
+}

@@ -1,0 +1,378 @@
+//! One run: everything that exists in it, and the loop that lets one event happen after another.
+//!
+//! Each event changes the world, what it touched is checked at once, and the first broken
+//! invariant ends the run. After the schedule everything is healed and must come to rest.
+
+mod acts;
+mod checks;
+mod ending;
+mod links;
+mod nodes;
+mod readers;
+mod spools;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::subject::Lane;
+
+use super::act::{Act, Shown, Who};
+use super::agenda::{Agenda, Time};
+use super::book::{NodeBook, Sets};
+use super::broker::{Broker, Crash, Message};
+use super::clocks::Clocks;
+use super::dice::Dice;
+use super::link::Link;
+use super::node::News;
+use super::plan::{Knobs, Plan};
+use super::reached::Reached;
+use nodes::NodeProcess;
+use readers::ReaderProcess;
+
+/// Events in one run; more means that it goes in circles.
+const EVENTS_MAX: u64 = 400_000;
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which one.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub what: String,
+    /// When.
+    pub at: Time,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What it has seen.
+    pub reached: Reached,
+    /// Events that happened.
+    pub events: u64,
+    /// Virtual time that passed.
+    pub ended_at: Time,
+    /// Samples of all nodes as sets.
+    pub sets: Sets,
+    /// What broke, if anything did.
+    pub broken: Option<Broken>,
+    /// What happened, in words, when that was asked for.
+    pub tale: Vec<String>,
+}
+
+/// What a process sends to the broker.
+#[derive(Clone, Debug)]
+enum Request {
+    Publish { token: u64, message: Rc<Message> },
+    Look { lane: Lane },
+    Open { lane: Lane, next: u64 },
+    Tell { node: usize, payload: Bytes },
+}
+
+/// What the broker sends to a process.
+#[derive(Clone, Debug)]
+enum Answer {
+    News(News),
+    Looked { lane: Lane, first: u64, last: u64, stream: u64 },
+    Message { lane: Lane, place: Place, message: Rc<Message> },
+    Gone { lane: Lane },
+    Told { payload: Bytes },
+}
+
+/// Where a message stands in a stream.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    stream: u64,
+    number: u64,
+    /// Messages behind it.
+    behind: u64,
+    at: Time,
+}
+
+/// What ends a fault.
+#[derive(Clone, Copy, Debug)]
+enum Undo {
+    Unblock(Who),
+    Hasten(Who),
+    Resume,
+    ComeUp(Crash),
+    Room,
+    Remember,
+    Reboot(Who),
+    DiskRoom(Who),
+    Unjam(usize),
+    Continue(Who),
+}
+
+#[derive(Debug)]
+enum Event {
+    Step(usize),
+    Undo(Undo),
+    Timer(Who),
+    Request { who: Who, generation: u64, request: Request },
+    Answer { who: Who, generation: u64, answer: Answer },
+    /// The news of a broken connection arrives.
+    Hear { who: Who, generation: u64 },
+    /// Another attempt to connect.
+    Dial { who: Who, life: u64 },
+    /// A new connection is ready for use.
+    Established { who: Who, generation: u64 },
+    /// A probe comes back.
+    Echo { who: Who, generation: u64 },
+    /// The broker has been silent for long.
+    Silence { who: Who, since: Time },
+    /// Too long.
+    GiveUp { who: Who, since: Time },
+    /// A process's own client answers.
+    Local { node: usize, life: u64, news: News },
+    /// A batch is in a node's spool, or not.
+    Spooled { node: usize, life: u64 },
+    /// A checkpoint is written, or not.
+    Written { life: u64 },
+    /// A cursor looks for its stream again.
+    LookAgain { lane: Lane, generation: u64 },
+}
+
+/// What a process of any kind has.
+#[derive(Debug)]
+struct Machine {
+    clocks: Clocks,
+    /// Counts the processes that ran on it.
+    life: u64,
+    born: Time,
+    is_alive: bool,
+    is_paused: bool,
+    is_disk_full: bool,
+    timer_at: Time,
+    /// What a stopped process will find when it goes on.
+    deferred: VecDeque<Event>,
+}
+
+/// Where a lane's reader is, at the broker.
+#[derive(Clone, Copy, Debug)]
+struct Consumer {
+    generation: u64,
+    next: u64,
+}
+
+/// Everything.
+pub struct World {
+    knobs: Knobs,
+    schedule: Vec<(Time, Act)>,
+    dice: Dice,
+    agenda: Agenda<Event>,
+    broker: Broker,
+    /// Read by a stopped broker from connections that are gone.
+    orphans: VecDeque<Request>,
+    consumers: [Option<Consumer>; 2],
+    machines: Vec<Machine>,
+    links: Vec<Link<Request, Answer>>,
+    nodes: Vec<NodeProcess>,
+    reader: ReaderProcess,
+    books: Vec<NodeBook>,
+    reached: Reached,
+    broken: Option<Broken>,
+    /// True once the schedule is over and everything was healed.
+    is_healed: bool,
+    /// True once nobody is to begin again.
+    is_over: bool,
+    sets: Sets,
+    events: u64,
+    tale: Option<Vec<String>>,
+}
+
+impl World {
+    /// The world at the start of a plan; `tells` to keep what happens in words.
+    #[must_use]
+    pub fn new(plan: &Plan, tells: bool) -> Self {
+        let mut dice = Dice::new(plan.seed, 2);
+        let (knobs, count) = (plan.knobs.clone(), plan.knobs.nodes);
+        let machines = (0..=count).map(|_| Machine::new(&knobs, &mut dice)).collect();
+        let name = |number| NodeName::new(format!("n{number}")).expect("a letter and a digit");
+        let nodes = (0..count).map(|number| NodeProcess::new(name(number), &knobs)).collect();
+        let mut world = Self {
+            schedule: plan.schedule.iter().map(|step| (step.at, step.act)).collect(),
+            broker: Broker::new(knobs.sync_every),
+            dice,
+            agenda: Agenda::default(),
+            orphans: VecDeque::new(),
+            consumers: [None; 2],
+            machines,
+            links: (0..=count).map(|_| Link::default()).collect(),
+            nodes,
+            reader: ReaderProcess::new(count),
+            books: vec![NodeBook::default(); count],
+            reached: Reached::default(),
+            broken: None,
+            is_healed: false,
+            is_over: false,
+            sets: Sets::default(),
+            events: 0,
+            tale: tells.then(Vec::new),
+            knobs,
+        };
+        world.say(|| format!("{:?}", plan.knobs));
+        for number in 0..count {
+            world.begin_node(number);
+        }
+        world.begin_reader();
+        world
+    }
+
+    /// Runs to the end.
+    #[must_use]
+    pub fn run(mut self) -> Outcome {
+        for (number, (at, _)) in self.schedule.iter().enumerate() {
+            self.agenda.plan(*at, Event::Step(number));
+        }
+        let over = self.schedule.last().map_or(0, |(at, _)| *at);
+        self.run_until(over);
+        self.end();
+        Outcome {
+            reached: self.reached,
+            events: self.events,
+            ended_at: self.agenda.now(),
+            sets: self.sets,
+            broken: self.broken,
+            tale: self.tale.unwrap_or_default(),
+        }
+    }
+
+    fn run_until(&mut self, until: Time) {
+        while self.broken.is_none() && self.agenda.next_at().is_some_and(|at| at <= until) {
+            let Some(event) = self.agenda.next() else { return };
+            self.events += 1;
+            if self.events > EVENTS_MAX {
+                return self.break_with("a run comes to an end", || "it does not".to_owned());
+            }
+            self.on_event(event);
+        }
+        if self.broken.is_none() {
+            self.agenda.pass(until);
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let Some(event) = self.defer(event) else { return };
+        match event {
+            Event::Step(number) => self.on_step(number),
+            Event::Undo(undo) => self.undo(undo),
+            Event::Timer(who) => self.on_timer(who),
+            Event::Request { who, generation, request } => {
+                self.on_request(who, generation, request);
+            }
+            Event::Answer { who, generation, answer } => self.on_answer(who, generation, answer),
+            Event::Hear { who, generation } => self.on_hear(who, generation),
+            Event::Dial { who, life } => self.on_dial(who, life),
+            Event::Established { who, generation } => self.on_established(who, generation),
+            Event::Echo { who, generation } => self.on_echo(who, generation),
+            Event::Silence { who, since } => self.on_silence(who, since),
+            Event::GiveUp { who, since } => self.on_give_up(who, since),
+            Event::Local { node, life, news } => {
+                if self.machines[node].life == life {
+                    self.on_news(Who::Node(node), news);
+                }
+            }
+            Event::Spooled { node, life } => self.on_spooled(node, life),
+            Event::Written { life } => self.on_written(life),
+            Event::LookAgain { lane, generation } => self.look_again(lane, generation),
+        }
+    }
+
+    /// What concerns a stopped process waits until it goes on.
+    fn defer(&mut self, event: Event) -> Option<Event> {
+        let who = match &event {
+            Event::Timer(who)
+            | Event::Answer { who, .. }
+            | Event::Hear { who, .. }
+            | Event::Dial { who, .. }
+            | Event::Established { who, .. }
+            | Event::Echo { who, .. }
+            | Event::Silence { who, .. }
+            | Event::GiveUp { who, .. } => *who,
+            Event::Local { node, .. } | Event::Spooled { node, .. } => Who::Node(*node),
+            Event::Written { .. } | Event::LookAgain { .. } => Who::Aggregator,
+            Event::Step(_) | Event::Undo(_) | Event::Request { .. } => return Some(event),
+        };
+        let machine = self.machine(who);
+        if machine.is_paused {
+            machine.deferred.push_back(event);
+            return None;
+        }
+        Some(event)
+    }
+
+    fn index(&self, who: Who) -> usize {
+        match who {
+            Who::Node(number) => number,
+            Who::Aggregator => self.nodes.len(),
+        }
+    }
+
+    fn machine(&mut self, who: Who) -> &mut Machine {
+        let index = self.index(who);
+        &mut self.machines[index]
+    }
+
+    fn link(&mut self, who: Who) -> &mut Link<Request, Answer> {
+        let index = self.index(who);
+        &mut self.links[index]
+    }
+
+    fn everybody(&self) -> Vec<Who> {
+        (0..self.nodes.len()).map(Who::Node).chain([Who::Aggregator]).collect()
+    }
+
+    fn now(&self) -> Time {
+        self.agenda.now()
+    }
+
+    fn after(&mut self, span: Time, event: Event) {
+        self.agenda.plan(self.agenda.now().saturating_add(span), event);
+    }
+
+    fn break_with(&mut self, invariant: &'static str, what: impl FnOnce() -> String) {
+        if self.broken.is_none() {
+            let (what, at) = (what(), self.now());
+            self.say(|| format!("BROKEN: {invariant}: {what}"));
+            self.broken = Some(Broken { invariant, what, at });
+        }
+    }
+
+    fn say(&mut self, words: impl FnOnce() -> String) {
+        let at = self.agenda.now();
+        if let Some(tale) = &mut self.tale {
+            tale.push(format!("{:>12}  {}", Shown(at).to_string(), words()));
+        }
+    }
+}
+
+impl Machine {
+    fn new(knobs: &Knobs, dice: &mut Dice) -> Self {
+        let signed = |n: u64| i64::try_from(n).unwrap_or(0);
+        let drift = signed(dice.within(0..=2 * knobs.drift_ppm)) - signed(knobs.drift_ppm);
+        let ahead = signed(dice.span(1, 30_000_000_000)) - signed(dice.span(1, 30_000_000_000));
+        Self {
+            clocks: Clocks::new(drift, ahead),
+            life: 0,
+            born: 0,
+            is_alive: false,
+            is_paused: false,
+            is_disk_full: false,
+            timer_at: Time::MAX,
+            deferred: VecDeque::new(),
+        }
+    }
+
+    fn begin(&mut self, now: Time) {
+        (self.life, self.born, self.is_alive) = (self.life + 1, now, true);
+        self.timer_at = Time::MAX;
+    }
+
+    fn end(&mut self) {
+        (self.life, self.is_alive, self.is_paused) = (self.life + 1, false, false);
+        self.deferred.clear();
+    }
+}
