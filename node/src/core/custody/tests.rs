@@ -198,6 +198,21 @@ fn without_its_spool_a_node_goes_on_and_writes_it_anew_later() {
     assert_eq!((figures.durable, figures.failures), (true, 1));
 }
 
+#[test]
+fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
+    let mut world = World::new();
+    world.spool(false);
+    world.spool(false);
+    world.core.on_datagram(b"a:1|ms");
+    let due = world.core.next_deadline();
+    assert!(due <= world.now.mono.plus(RUNNING_NOTED_EVERY), "{due:?}");
+    world.pass(RUNNING_NOTED_EVERY);
+    world.spool(false);
+    assert!(world.core.next_deadline() > world.now.mono.plus(SECOND / 2));
+    world.crash(false);
+    assert_eq!(world.core.custody.figures.crashed, 1);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Record(u64),
