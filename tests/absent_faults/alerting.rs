@@ -1,0 +1,142 @@
+//! Alerts that fired for the wrong reason, not at all, or for ever.
+
+use plimsoll_aggregator::exposition::{fleet, own};
+use plimsoll_node::core::bounds::Bounds;
+use plimsoll_node::core::{Core as Node, Signal};
+use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+
+use super::mesh::{SECOND, aggregator, deliver, node, notices, send_all, start, tight};
+
+/// Nodes that speak once a second; tells what was said of alerts. Each plan names a node and
+/// the milliseconds of its 150 samples in each second; none where it is silent.
+fn run(plans: &[(&str, &[Option<u32>])]) -> Vec<Notice> {
+    let mut aggregator = aggregator();
+    let mut nodes: Vec<(Node, &[Option<u32>])> =
+        plans.iter().map(|(name, plan)| (node(name, Bounds::default()), *plan)).collect();
+    nodes.iter_mut().for_each(|(node, _)| node.on_signal(start(), Signal::Connected));
+    let seconds = plans.iter().map(|(_, plan)| plan.len()).max().unwrap_or(0);
+    let mut told = Vec::new();
+    for second in 0..u32::try_from(seconds).unwrap() {
+        let now = start().after((second + 1) * SECOND);
+        for (node, plan) in &mut nodes {
+            let value = plan.get(second as usize).copied().flatten();
+            if let Some(ms) = value {
+                let values = vec![ms.to_string(); 150].join(":");
+                node.on_datagram(format!("epoch_hook:{values}|ms").as_bytes());
+            }
+            node.on_deadline(now);
+            deliver(&mut aggregator, now, &send_all(node, now));
+        }
+        aggregator.on_deadline(now);
+        told.extend(notices(&mut aggregator, now));
+    }
+    told
+}
+
+fn states(told: &[Notice], scope: &Scope) -> Vec<AlertState> {
+    told.iter().filter(|notice| notice.key.scope == *scope).map(|notice| notice.state).collect()
+}
+
+fn scope(name: &str) -> Scope {
+    Scope::Node(plimsoll_schemas::ids::NodeName::new(name).unwrap())
+}
+
+/// Keyed by its rule alone, three nodes with one breach each would add up to a breach three
+/// times in a row, and each of them would fire.
+#[test]
+fn one_breach_on_each_of_three_nodes_is_no_breach_three_times_in_a_row() {
+    let slow = Some(40);
+    let told = run(&[
+        ("a", &[slow, None, None]),
+        ("b", &[None, slow, None]),
+        ("c", &[None, None, slow]),
+        ("d", &[Some(1); 3]),
+    ]);
+    // What is slow stays in a window of ten seconds: a was judged three times, b twice, c once.
+    assert_eq!(states(&told, &scope("a")), [AlertState::Pending, AlertState::Firing]);
+    assert_eq!(states(&told, &scope("b")), [AlertState::Pending]);
+    assert_eq!(states(&told, &scope("c")), [AlertState::Pending]);
+    assert_eq!(states(&told, &scope("d")), []);
+}
+
+/// Counted over all packets, fifty breaches between packets of others would never be a streak.
+#[test]
+fn breaches_between_messages_of_other_nodes_and_silence_still_fire() {
+    let slow: Vec<_> = (0..12).map(|second| (second % 2 == 0).then_some(40)).collect();
+    let told = run(&[("a", &[Some(1); 12]), ("slow", &slow), ("z", &[Some(1); 12])]);
+    let moves = states(&told, &scope("slow"));
+    assert_eq!(moves, [AlertState::Pending, AlertState::Firing]);
+    assert_eq!(states(&told, &scope("a")), []);
+}
+
+/// A metric that is missing says nothing about its alert.
+#[test]
+fn a_node_that_falls_silent_leaves_its_alert_where_it_was() {
+    let mut plan = vec![Some(40); 6];
+    plan.extend([None; 30]);
+    let told = run(&[("a", &plan)]);
+    assert_eq!(states(&told, &scope("a")), [AlertState::Pending, AlertState::Firing]);
+}
+
+#[test]
+fn an_alert_that_is_over_is_told_as_well() {
+    let mut plan = vec![Some(40); 6];
+    plan.extend([Some(1); 30]);
+    let told = run(&[("a", &plan)]);
+    let moves = states(&told, &scope("a"));
+    assert_eq!(moves, [AlertState::Pending, AlertState::Firing, AlertState::Resolved]);
+}
+
+/// As a gauge of the last value, 149 slow hooks before a fast one would not be seen.
+#[test]
+fn a_latency_is_a_distribution_and_not_its_last_value() {
+    let mut aggregator = aggregator();
+    let mut node = node("a", Bounds::default());
+    node.on_signal(start(), Signal::Connected);
+    let values = vec!["40"; 149].join(":");
+    node.on_datagram(format!("epoch_hook:{values}:1|ms").as_bytes());
+    let now = start().after(SECOND);
+    node.on_deadline(now);
+    deliver(&mut aggregator, now, &send_all(&mut node, now));
+    let summary = aggregator.view(now.wall, "jetstream").summary;
+    let fleet = summary.operations.iter().find(|row| row.scope == Scope::Fleet).unwrap();
+    assert_eq!((fleet.total.count, fleet.total.min_ns), (150, 1_000_000));
+    assert!(fleet.total.p50_ns.unwrap() >= 40_000_000, "{:?}", fleet.total);
+}
+
+/// Names of our own metrics in the rules for Prometheus.
+fn metrics_of(rules: &str) -> Vec<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let own = |name: &&str| name.starts_with("plimsoll_") && !name.ends_with('_');
+    let names = rules.split(|c| !word(c)).filter(own);
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_in_a_rule_has_somebody_who_produces_it() {
+    let (mut aggregator, mut node) = (aggregator(), node("a", tight()));
+    for second in 1..=30 {
+        node.on_datagram(b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
+        node.on_deadline(start().after(second * SECOND));
+    }
+    let now = start().after(90 * SECOND);
+    node.on_deadline(now);
+    node.on_signal(now, Signal::Connected);
+    deliver(&mut aggregator, now, &send_all(&mut node, now));
+    // Only now a message may say what was dropped.
+    let now = now.after(SECOND);
+    node.on_deadline(now);
+    deliver(&mut aggregator, now, &send_all(&mut node, now));
+    aggregator.on_deadline(now);
+    let view = aggregator.view(now.wall, "jetstream");
+    let page = fleet(&view, &effective_budgets()) + &own(&view);
+    let produced = metrics_of(&page);
+    let wanted = metrics_of(include_str!("../../deploy/prometheus/rules/plimsoll.yml"));
+    assert!(wanted.len() > 20, "{wanted:?}");
+    let orphans: Vec<&String> = wanted.iter().filter(|name| !produced.contains(name)).collect();
+    assert!(orphans.is_empty(), "nobody produces {orphans:?}");
+}
+
+fn effective_budgets() -> Vec<plimsoll_schemas::budget::Budget> {
+    plimsoll_schemas::budget::effective(&[]).unwrap()
+}
