@@ -60,7 +60,7 @@ pub struct NodeBook {
 }
 
 /// What the final comparison found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sets {
     /// Samples recorded.
     pub recorded: u64,
@@ -157,9 +157,8 @@ impl NodeBook {
         let present: BTreeSet<usize> = merged.reported.iter().map(|(bucket, _)| *bucket).collect();
         let missing: Vec<usize> =
             (1..=self.recorded).filter(|bucket| !present.contains(bucket)).collect();
-        let blamed = |bucket: &&usize| {
-            !self.unkept.contains(bucket) && !self.refused.contains(bucket)
-        };
+        let blamed =
+            |bucket: &&usize| !self.unkept.contains(bucket) && !self.refused.contains(bucket);
         let unexplained: Vec<&usize> = missing.iter().filter(blamed).collect();
         if unexplained.len() as u64 > self.dropped && self.excuse.is_none() {
             return Err(format!(

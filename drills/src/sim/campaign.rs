@@ -110,7 +110,8 @@ impl Campaign {
             }
         });
         let (mut findings, broken) = shared.into_inner().unwrap_or_default();
-        findings.failure = broken.into_iter().next().map(|(seed, broken)| self.explain(seed, broken));
+        findings.failure =
+            broken.into_iter().next().map(|(seed, broken)| self.explain(seed, broken));
         findings.took = watch.elapsed();
         findings
     }

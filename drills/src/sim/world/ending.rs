@@ -76,7 +76,10 @@ impl World {
             (Some(_), Some(figures)) => {
                 let status = &figures.status;
                 let flows = status.connected && status.breaker == BreakerState::Closed;
-                !all_gone && flows && status.bus.outbox_messages <= UNDER_WAY_MAX && few_copies(&status.bus)
+                !all_gone
+                    && flows
+                    && status.bus.outbox_messages <= UNDER_WAY_MAX
+                    && few_copies(&status.bus)
             }
             (Some(_), None) => false,
             (None, _) => true,
@@ -87,7 +90,8 @@ impl World {
     fn reads_all(&self, all_gone: bool) -> bool {
         let lag_max = if all_gone { 0 } else { UNDER_WAY_MAX };
         Lane::ALL.into_iter().all(|lane| {
-            let (last, next) = (self.broker.stream(lane).last, self.reader.cursors[lane as usize].next);
+            let (last, next) =
+                (self.broker.stream(lane).last, self.reader.cursors[lane as usize].next);
             next <= last + 1 && last + 1 - next <= lag_max
         })
     }
@@ -149,11 +153,7 @@ impl World {
 }
 
 /// The aggregator's own account, against what was merged and what the book knows.
-fn balance(
-    book: &NodeBook,
-    merged: u64,
-    ledger: Option<&Ledger>,
-) -> Result<(), String> {
+fn balance(book: &NodeBook, merged: u64, ledger: Option<&Ledger>) -> Result<(), String> {
     let Some(ledger) = ledger else {
         let has_reason = book.taken <= book.unkept_count || book.excuse.is_some();
         return if has_reason { Ok(()) } else { Err("the node was never heard".to_owned()) };

@@ -111,28 +111,66 @@ enum Event {
     Step(usize),
     Undo(Undo),
     Timer(Who),
-    Request { who: Who, generation: u64, request: Request },
-    Answer { who: Who, generation: u64, answer: Answer },
+    Request {
+        who: Who,
+        generation: u64,
+        request: Request,
+    },
+    Answer {
+        who: Who,
+        generation: u64,
+        answer: Answer,
+    },
     /// The news of a broken connection arrives.
-    Hear { who: Who, generation: u64 },
+    Hear {
+        who: Who,
+        generation: u64,
+    },
     /// Another attempt to connect.
-    Dial { who: Who, life: u64 },
+    Dial {
+        who: Who,
+        life: u64,
+    },
     /// A new connection is ready for use.
-    Established { who: Who, generation: u64 },
+    Established {
+        who: Who,
+        generation: u64,
+    },
     /// A probe comes back.
-    Echo { who: Who, generation: u64 },
+    Echo {
+        who: Who,
+        generation: u64,
+    },
     /// The broker has been silent for long.
-    Silence { who: Who, since: Time },
+    Silence {
+        who: Who,
+        since: Time,
+    },
     /// Too long.
-    GiveUp { who: Who, since: Time },
+    GiveUp {
+        who: Who,
+        since: Time,
+    },
     /// A process's own client answers.
-    Local { node: usize, life: u64, news: News },
+    Local {
+        node: usize,
+        life: u64,
+        news: News,
+    },
     /// A batch is in a node's spool, or not.
-    Spooled { node: usize, life: u64 },
+    Spooled {
+        node: usize,
+        life: u64,
+    },
     /// A checkpoint is written, or not.
-    Written { life: u64 },
+    Written {
+        life: u64,
+    },
     /// A cursor looks for its stream again.
-    LookAgain { lane: Lane, generation: u64 },
+    LookAgain {
+        lane: Lane,
+        generation: u64,
+    },
 }
 
 /// What a process of any kind has.
@@ -242,7 +280,7 @@ impl World {
 
     fn run_until(&mut self, until: Time) {
         while self.broken.is_none() && self.agenda.next_at().is_some_and(|at| at <= until) {
-            let Some(event) = self.agenda.next() else { return };
+            let Some(event) = self.agenda.take() else { return };
             self.events += 1;
             if self.events > EVENTS_MAX {
                 return self.break_with("a run comes to an end", || "it does not".to_owned());
