@@ -259,7 +259,7 @@ impl Driver {
             }
             BusEvent::Acknowledged { token, .. } => Signal::Acknowledged(Ticket(token)),
             BusEvent::Refused { token, reason } => self.on_refused(Ticket(token), &reason),
-            BusEvent::Denied { text } => return self.on_denied(&text),
+            BusEvent::Denied { text } => self.on_denied(&text),
         };
         self.core.on_signal(now, signal);
     }
@@ -279,10 +279,11 @@ impl Driver {
         }
     }
 
-    fn on_denied(&mut self, text: &str) {
+    fn on_denied(&mut self, text: &str) -> Signal {
         if !std::mem::replace(&mut self.denial_told, true) {
             tracing::warn!(text, "broker denies; check its permissions for this user");
         }
+        Signal::Denied
     }
 
     /// What no broker can take is given up; anything else may pass. Only what the broker itself

@@ -37,17 +37,22 @@ pub(super) struct Custody {
     under_way: bool,
     /// When a failed write is tried again.
     retry_at: Option<Mono>,
-    /// When the open interval is noted next.
+    /// When the open interval may be noted next.
     note_at: Mono,
+    /// How many samples it had when it was noted last.
+    noted: u64,
     /// Accounts of former incarnations.
     former: Vec<RunAccount>,
     pub(super) figures: SpoolFigures,
 }
 
 impl Custody {
-    pub(super) fn next_deadline(&self) -> Option<Mono> {
+    /// When something is to be written without an event from outside; `counted` is what the open
+    /// interval has counted so far, if there is one.
+    pub(super) fn next_deadline(&self, counted: Option<u64>) -> Option<Mono> {
         let journal = self.journal.as_ref().filter(|_| !self.under_way);
-        journal.and(self.retry_at)
+        let note_at = counted.filter(|n| *n != self.noted).map(|_| self.note_at);
+        journal.and(self.retry_at.or(note_at))
     }
 }
 
@@ -147,9 +152,15 @@ impl Core {
             return None;
         }
         self.custody.note_at = now.mono.plus(RUNNING_NOTED_EVERY);
-        let samples = self.intake.samples.saturating_sub(self.samples_closed);
+        let samples = self.counted();
+        self.custody.noted = samples;
         let incarnation = self.sealer.incarnation();
         journal.running(Running { incarnation, interval: self.intervals + 1, samples })
+    }
+
+    /// Samples in the open interval.
+    pub(super) fn counted(&self) -> u64 {
+        self.intake.samples.saturating_sub(self.samples_closed)
     }
 
     fn held(&self) -> Held<'_> {

@@ -76,6 +76,8 @@ pub enum Signal {
     Declined(Ticket),
     /// The broker will never take this message.
     Refused(Ticket, Unacceptable),
+    /// The broker does not permit something.
+    Denied,
 }
 
 /// A node's whole state.
@@ -96,6 +98,7 @@ pub struct Core {
     samples_closed: u64,
     totals: Totals,
     connections: u64,
+    denials: u64,
     /// True while there is a connection on which the broker is silent.
     stalled: bool,
     round_trip: Option<Duration>,
@@ -125,6 +128,7 @@ impl Core {
             samples_closed: 0,
             totals: Totals::default(),
             connections: 0,
+            denials: 0,
             stalled: false,
             round_trip: None,
             publish: Operation::new("publish").expect("a constant name of plain letters"),
@@ -191,6 +195,7 @@ impl Core {
             Signal::Deferred(ticket) => self.outbox.on_deferred(now.mono, ticket),
             Signal::Declined(ticket) => self.outbox.on_declined(now.mono, ticket),
             Signal::Refused(ticket, reason) => self.on_refused(ticket, reason),
+            Signal::Denied => self.denials += 1,
         }
     }
 
@@ -285,7 +290,8 @@ impl Core {
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
         let emptied = emptied.filter(|_| !self.is_confirmed());
         let outbox = self.outbox.next_deadline();
-        let spool = self.custody.next_deadline();
+        let counted = (!self.leaving).then(|| self.counted());
+        let spool = self.custody.next_deadline(counted);
         outbox.into_iter().chain(emptied).chain(spool).fold(interval, Mono::min)
     }
 
@@ -342,6 +348,7 @@ impl Core {
             entrusted_samples: self.outbox.entrusted().samples(),
             entrusted_bytes: self.outbox.entrusted().bytes(),
             confirmations: self.confirmations.clone(),
+            denials: self.denials,
             spool: self.custody.figures.clone(),
             in_flight: self.outbox.in_flight(),
             series: self.interval.len(),

@@ -51,6 +51,8 @@ pub struct Status {
     pub entrusted_bytes: usize,
     /// What aggregators said.
     pub confirmations: Confirmations,
+    /// What the broker did not permit.
+    pub denials: u64,
     /// What became of the spool; nothing without one.
     pub spool: SpoolFigures,
     /// Messages sent and not yet acknowledged.

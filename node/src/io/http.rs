@@ -12,6 +12,7 @@ use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::time::seconds;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::core::breaker::BreakerState;
 use crate::core::{SpoolFigures, Status};
 
 /// A question to the driver: where to put the answer.
@@ -36,7 +37,13 @@ async fn status(ask: &mpsc::Sender<Query>) -> Option<Status> {
 
 async fn show_readiness(State(ask): State<mpsc::Sender<Query>>) -> Response {
     match status(&ask).await {
-        Some(status) if status.connected => probe(true, "connected to the broker".to_owned()),
+        Some(status) if status.connected && status.breaker == BreakerState::Closed => {
+            probe(true, "connected to the broker".to_owned())
+        }
+        Some(status) if status.connected => {
+            let held = status.bus.outbox_messages;
+            probe(false, format!("the broker does not take messages; {held} wait"))
+        }
         Some(status) => {
             let held = status.bus.outbox_messages;
             probe(false, format!("no connection to the broker; {held} messages wait"))
@@ -69,6 +76,7 @@ fn add_intake(page: &Page, status: &Status) {
         ("plimsoll_agent_overflowed_total", "Values folded into other", intake.overflowed),
         ("plimsoll_agent_recorded_total", "Samples put into snapshots", status.totals.recorded),
         ("plimsoll_agent_read_errors_total", "Failed reads of a socket", intake.read_errors),
+        ("plimsoll_agent_denials_total", "What the broker did not permit", status.denials),
         ("plimsoll_agent_reconnects_total", "Connections after the first", bus.reconnects),
     ];
     for (name, help, value) in counters {

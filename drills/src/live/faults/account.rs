@@ -24,7 +24,7 @@ pub struct Account {
     pub node: String,
     /// Samples that its job sent, by the job's own file.
     pub sent: u64,
-    /// Samples that the node timed itself, by its ledger.
+    /// Samples that the node timed itself: what its ledger has beyond those of its job.
     pub own: u64,
     /// Samples merged.
     pub merged: u64,
@@ -67,18 +67,19 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
     let unaccounted = ledger.unaccounted + ledger.unseen;
     let told = named + unaccounted + ledger.held;
     let missing: u64 = counts.values().map(missing).sum();
+    let unnamed = missing.saturating_sub(told);
     let unbalanced = ledger.recorded.abs_diff(ledger.merged + told);
     let unmerged = ledger.merged.abs_diff(merged + own_merged);
     Account {
         drill: drill.to_owned(),
         node: node.to_string(),
         sent,
-        own: ledger.recorded.saturating_sub(sent),
+        own: (ledger.recorded + unnamed).saturating_sub(sent),
         merged: ledger.merged,
         held: ledger.held,
         unaccounted,
         duplicated: counts.values().map(surplus).sum(),
-        unexplained: missing.saturating_sub(told) + unbalanced + unmerged,
+        unexplained: unnamed + unbalanced + unmerged,
         lost: ledger.lost,
     }
 }

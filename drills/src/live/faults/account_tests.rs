@@ -73,6 +73,14 @@ fn all_merged_or_lost_for_an_allowed_reason_is_sound_and_nothing_else_is() {
 }
 
 #[test]
+fn sent_and_own_are_merged_lost_or_unexplained() {
+    for ledger in [ledger(12, 12), ledger(9, 9)] {
+        let account = of(ledger.merged - 2, ledger);
+        assert_eq!(account.sent + account.own, account.merged + account.unexplained, "{account:?}");
+    }
+}
+
+#[test]
 fn so_many_may_be_unexplained_and_not_one_more() {
     for (unexplained_max, met) in [(2, false), (3, true)] {
         let terms = Terms { unexplained_max, ..TERMS };

@@ -198,6 +198,21 @@ fn without_its_spool_a_node_goes_on_and_writes_it_anew_later() {
     assert_eq!((figures.durable, figures.failures), (true, 1));
 }
 
+#[test]
+fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
+    let mut world = World::new();
+    world.spool(false);
+    world.spool(false);
+    world.core.on_datagram(b"a:1|ms");
+    let due = world.core.next_deadline();
+    assert!(due <= world.now.mono.plus(RUNNING_NOTED_EVERY), "{due:?}");
+    world.pass(RUNNING_NOTED_EVERY);
+    world.spool(false);
+    assert!(world.core.next_deadline() > world.now.mono.plus(SECOND / 2));
+    world.crash(false);
+    assert_eq!(world.core.custody.figures.crashed, 1);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Record(u64),
@@ -228,26 +243,30 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn run(steps: &[Step]) -> World {
     let mut world = World::new();
-    for step in steps {
-        match *step {
-            Step::Record(n) => {
-                world.recorded += n;
-                for _ in 0..n {
-                    world.core.on_datagram(b"a:1|ms");
-                }
-            }
-            Step::Pass(ms) => world.pass(std::time::Duration::from_millis(ms)),
-            Step::Spool => world.spool(false),
-            Step::SpoolFails => world.spool(true),
-            Step::Send(arrives) => world.send(arrives),
-            Step::Acknowledge => world.acknowledge(),
-            Step::Connect => world.core.on_signal(world.now, Signal::Connected),
-            Step::Disconnect => world.core.on_signal(world.now, Signal::Disconnected),
-            Step::Crash(power_cut) => world.crash(power_cut),
-        }
-    }
+    steps.iter().for_each(|step| world.take(step));
     world.settle();
     world
+}
+
+impl World {
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Record(n) => {
+                self.recorded += n;
+                for _ in 0..n {
+                    self.core.on_datagram(b"a:1|ms");
+                }
+            }
+            Step::Pass(ms) => self.pass(std::time::Duration::from_millis(ms)),
+            Step::Spool => self.spool(false),
+            Step::SpoolFails => self.spool(true),
+            Step::Send(arrives) => self.send(arrives),
+            Step::Acknowledge => self.acknowledge(),
+            Step::Connect => self.core.on_signal(self.now, Signal::Connected),
+            Step::Disconnect => self.core.on_signal(self.now, Signal::Disconnected),
+            Step::Crash(power_cut) => self.crash(power_cut),
+        }
+    }
 }
 
 /// Samples of the job; not those that the node takes of itself.
@@ -285,6 +304,31 @@ proptest! {
                 prop_assert_eq!(seqs.len() as u64, header.seq.0, "holes in {}", incarnation);
             }
             prop_assert!(carried[&incarnation] <= said, "doubled in {}", incarnation);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// A deadline that stays in the past would keep the driver spinning.
+    #[test]
+    fn with_a_spool_too_the_next_deadline_always_lies_ahead(steps in steps(), leave: bool) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+            if leave && world.recorded > 20 {
+                world.core.on_leave(world.now);
+            }
+            world.pass(std::time::Duration::ZERO);
+            world.send(false);
+            while let Some(batch) = world.core.next_spool(world.now) {
+                prop_assert!(!batch.bytes.is_empty());
+                world.core.on_spooled();
+                world.send(false);
+            }
+            let next = world.core.next_deadline();
+            prop_assert!(next > world.now.mono, "{:?} at {:?} after {:?}", next, world.now, step);
         }
     }
 }
