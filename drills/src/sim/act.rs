@@ -31,33 +31,107 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Jobs report so many samples to a node, so many in one datagram.
-    Load { node: usize, samples: u64, packed: u64 },
+    Load {
+        /// Which node.
+        node: usize,
+        /// How many samples.
+        samples: u64,
+        /// How many in one datagram.
+        packed: u64,
+    },
     /// A connection breaks; its process hears of it after a while.
-    Break { who: Who, heard_after: Time },
+    Break {
+        /// Whose.
+        who: Who,
+        /// When its process hears of it.
+        heard_after: Time,
+    },
     /// Nothing gets through in one or both directions for a while.
-    Partition { who: Who, requests: bool, answers: bool, span: Time },
+    Partition {
+        /// Whose.
+        who: Who,
+        /// Whether requests are held up.
+        requests: bool,
+        /// Whether answers are held up.
+        answers: bool,
+        /// For how long.
+        span: Time,
+    },
     /// Everything takes longer for a while.
-    Slow { who: Who, delay: Time, span: Time },
+    Slow {
+        /// Whose.
+        who: Who,
+        /// By how much.
+        delay: Time,
+        /// For how long.
+        span: Time,
+    },
     /// The broker's process is stopped for a while.
-    Stall { span: Time },
+    Stall {
+        /// For how long.
+        span: Time,
+    },
     /// The broker's process ends and comes back.
-    Restart { how: Crash, down: Time },
+    Restart {
+        /// What it loses.
+        how: Crash,
+        /// How long it is away.
+        down: Time,
+    },
     /// The broker's disk is full for a while.
-    Full { span: Time },
+    Full {
+        /// For how long.
+        span: Time,
+    },
     /// Acknowledgements get lost for a while.
-    LoseAcks { permille: u64, span: Time },
+    LoseAcks {
+        /// How many of a thousand.
+        permille: u64,
+        /// For how long.
+        span: Time,
+    },
     /// Somebody deletes a stream and makes it anew.
-    Remake { lane: Lane },
+    Remake {
+        /// Which lane.
+        lane: Lane,
+    },
     /// A process ends and comes back.
-    EndProcess { who: Who, end: End, down: Time },
+    EndProcess {
+        /// Whose.
+        who: Who,
+        /// How it ends.
+        end: End,
+        /// How long it is away.
+        down: Time,
+    },
     /// A machine's wall clock is set.
-    Jump { who: Who, by_ms: i64 },
+    Jump {
+        /// Whose.
+        who: Who,
+        /// By how many milliseconds.
+        by_ms: i64,
+    },
     /// A machine's disk is full for a while.
-    DiskFull { who: Who, span: Time },
+    DiskFull {
+        /// Whose.
+        who: Who,
+        /// For how long.
+        span: Time,
+    },
     /// A node's messages cannot be handed over for a while.
-    Jam { node: usize, span: Time },
+    Jam {
+        /// Which node.
+        node: usize,
+        /// For how long.
+        span: Time,
+    },
     /// A process is stopped for a while.
-    Pause { who: Who, span: Time },
+    Pause {
+        /// Whose.
+        who: Who,
+        /// For how long.
+        span: Time,
+    },
 }
 
 impl Act {

@@ -60,7 +60,7 @@ impl<E> Agenda<E> {
     }
 
     /// Lets the next event happen.
-    pub fn next(&mut self) -> Option<E> {
+    pub fn take(&mut self) -> Option<E> {
         let Reverse(entry) = self.heap.pop()?;
         self.now = entry.at;
         Some(entry.event)
@@ -103,9 +103,9 @@ mod tests {
         for (at, event) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b')] {
             agenda.plan(at, event);
         }
-        assert_eq!(agenda.next(), Some('a'));
+        assert_eq!(agenda.take(), Some('a'));
         agenda.plan(0, 'x');
-        let rest: String = std::iter::from_fn(|| agenda.next()).collect();
+        let rest: String = std::iter::from_fn(|| agenda.take()).collect();
         assert_eq!((rest.as_str(), agenda.now()), ("xbcd", 5));
     }
 }

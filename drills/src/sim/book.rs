@@ -60,7 +60,7 @@ pub struct NodeBook {
 }
 
 /// What the final comparison found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sets {
     /// Samples recorded.
     pub recorded: u64,

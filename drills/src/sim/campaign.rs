@@ -87,27 +87,27 @@ impl Campaign {
         let next = AtomicU64::new(self.from);
         let stop = AtomicBool::new(false);
         let shared = Mutex::new((Findings::default(), BTreeMap::new()));
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed) {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= self.from.saturating_add(self.seeds) {
-                            return;
-                        }
-                        let outcome = run(&Plan::draw(seed, self.steps), false);
-                        let Ok(mut shared) = shared.lock() else { return };
-                        let (findings, broken) = &mut *shared;
-                        findings.add(&outcome);
-                        findings.took = watch.elapsed();
-                        if let Some(what) = outcome.broken {
-                            broken.insert(seed, what);
-                            stop.store(true, Ordering::Relaxed);
-                        }
-                        progress(findings);
-                    }
-                });
+        let work = || {
+            while !stop.load(Ordering::Relaxed) {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= self.from.saturating_add(self.seeds) {
+                    return;
+                }
+                let outcome = run(&Plan::draw(seed, self.steps), false);
+                let Ok(mut shared) = shared.lock() else { return };
+                let (findings, broken) = &mut *shared;
+                findings.add(&outcome);
+                findings.took = watch.elapsed();
+                if let Some(what) = outcome.broken {
+                    broken.insert(seed, what);
+                    stop.store(true, Ordering::Relaxed);
+                }
+                progress(findings);
             }
+        };
+        std::thread::scope(|scope| {
+            (1..self.threads).for_each(|_| drop(scope.spawn(work)));
+            work();
         });
         let (mut findings, broken) = shared.into_inner().unwrap_or_default();
         findings.failure =

@@ -53,7 +53,7 @@ impl World {
         } else if bus.outbox_messages > adopted + depths.drop as u64 + 2 {
             let words = format!("n{number}: {bus:?}");
             self.break_with("the outbox is bounded in messages", || words);
-        } else if bus.entrusted > (depths.entrusted + 2 * IN_FLIGHT_MAX) as u64 {
+        } else if bus.entrusted > adopted + depths.entrusted as u64 + 1 {
             let words = format!("n{number}: {bus:?}");
             self.break_with("copies are bounded in messages", || words);
         } else if figures.status.in_flight > IN_FLIGHT_MAX {

@@ -280,7 +280,7 @@ impl World {
 
     fn run_until(&mut self, until: Time) {
         while self.broken.is_none() && self.agenda.next_at().is_some_and(|at| at <= until) {
-            let Some(event) = self.agenda.next() else { return };
+            let Some(event) = self.agenda.take() else { return };
             self.events += 1;
             if self.events > EVENTS_MAX {
                 return self.break_with("a run comes to an end", || "it does not".to_owned());
