@@ -125,9 +125,8 @@ impl Entrusted {
         self.kept.insert(ticket, Kept { sealed, acknowledged: now, resends: 0, rests_until });
     }
 
-    /// Lets go of what is stored, and marks what is not for being sent again; gives the number
-    /// of messages let go.
-    pub fn on_confirmation(&mut self, now: Mono, confirmation: &Confirmation) -> u64 {
+    /// Lets go of what is stored, and gives it; marks what is not for being sent again.
+    pub fn on_confirmation(&mut self, now: Mono, confirmation: &Confirmation) -> Vec<Ticket> {
         (self.heard, self.probe_pause) = (true, CONFIRMATION_PROBE_AFTER);
         self.probe_at = now.plus(self.probe_pause);
         let run_of = |kept: &Kept| -> Option<&Confirmed> {
@@ -144,7 +143,8 @@ impl Entrusted {
             }
         }
         missing.into_iter().for_each(|ticket| self.send_again(now, ticket));
-        stored.iter().filter_map(|ticket| self.remove(*ticket)).count() as u64
+        stored.retain(|ticket| self.remove(*ticket).is_some());
+        stored
     }
 
     fn send_again(&mut self, now: Mono, ticket: Ticket) {

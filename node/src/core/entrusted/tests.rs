@@ -49,7 +49,7 @@ fn resent(entrusted: &mut Entrusted, now: Mono) -> Vec<(u64, String)> {
 #[test]
 fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
     let mut entrusted = keeping(1..=5);
-    assert_eq!(entrusted.on_confirmation(at(4), &confirm(false, &[(1, 1), (3, 3)])), 2);
+    assert_eq!(entrusted.on_confirmation(at(4), &confirm(false, &[(1, 1), (3, 3)])).len(), 2);
     assert_eq!(resent(&mut entrusted, at(4)), [], "it may still be on its way to the aggregator");
     entrusted.on_confirmation(at(5), &confirm(false, &[(1, 1), (3, 3)]));
     let ids = [(2, "n-1-2-r1".to_owned()), (4, "n-1-4-r1".into()), (5, "n-1-5-r1".into())];
@@ -60,7 +60,7 @@ fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
 #[test]
 fn an_aggregator_that_is_behind_is_sent_nothing_again() {
     let mut entrusted = keeping(1..=5);
-    assert_eq!(entrusted.on_confirmation(at(60), &confirm(true, &[(1, 3)])), 3);
+    assert_eq!(entrusted.on_confirmation(at(60), &confirm(true, &[(1, 3)])).len(), 3);
     assert_eq!(resent(&mut entrusted, at(60)), []);
 }
 
@@ -133,7 +133,7 @@ proptest! {
                     let before = model.len();
                     model.retain(|seq, _| !(n..=n + span).contains(seq));
                     let gone = entrusted.on_confirmation(now, &confirm(false, &[(n, n + span)]));
-                    prop_assert_eq!(gone, (before - model.len()) as u64);
+                    prop_assert_eq!(gone.len(), before - model.len());
                 }
                 2 => {
                     for (ticket, _) in resent(&mut entrusted, now) {

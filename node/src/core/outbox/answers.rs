@@ -90,7 +90,11 @@ impl Outbox {
         if confirmation.runs.iter().any(invented) {
             return Err(Forged);
         }
-        self.account.confirmed += self.entrusted.on_confirmation(now, confirmation);
+        for ticket in self.entrusted.on_confirmation(now, confirmation) {
+            // It may be on its way once more, and its acknowledgement will mean nothing then.
+            self.breaker.on_released(ticket);
+            self.account.confirmed += 1;
+        }
         for ticket in self.flight.covered_by(confirmation) {
             // Its acknowledgement was lost on the way.
             if self.remove(ticket).is_some() {

@@ -318,4 +318,29 @@ fn with_a_spool_a_message_sets_out_only_once_it_is_in_there() {
     assert_eq!(send_all(&mut outbox, at(0)).len(), 1, "there is nothing to wait for any more");
 }
 
+#[test]
+fn a_probe_that_is_confirmed_before_it_is_acknowledged_lets_another_go() {
+    let mut outbox = filled(OutboxBounds { breaker_failures: 1, ..bounds() }, 2);
+    outbox.on_connected();
+    for publish in send_all(&mut outbox, at(0)) {
+        outbox.on_acknowledged(at(0), publish.ticket);
+    }
+    // The broker lost the second; sent again, it is stored, but nobody hears of that.
+    outbox.on_confirmation(at(5), &confirm(1, 1)).unwrap();
+    assert_eq!(send_all(&mut outbox, at(5)).len(), 1);
+    outbox.on_deadline(at(10));
+    assert_eq!(outbox.breaker(), BreakerState::Open);
+    outbox.on_confirmation(at(16), &confirm(1, 1)).unwrap();
+    outbox.on_deadline(at(40));
+    let probe = send_all(&mut outbox, at(40));
+    assert_eq!((probe.len(), outbox.breaker()), (1, BreakerState::HalfOpen));
+    outbox.on_confirmation(at(41), &confirm(1, 2)).unwrap();
+    assert_eq!(outbox.on_acknowledged(at(41), probe[0].ticket), None);
+    outbox.try_push(at(42), latency(5)).unwrap();
+    let next = send_all(&mut outbox, at(42));
+    assert_eq!(next.len(), 1);
+    outbox.on_acknowledged(at(42), next[0].ticket);
+    assert_eq!(outbox.breaker(), BreakerState::Closed);
+}
+
 mod properties;
