@@ -188,11 +188,12 @@ impl Entrusted {
         Some(sealed)
     }
 
-    /// Lets the oldest copy go if its time is over.
-    pub fn let_go(&mut self, now: Mono) -> Option<Sealed> {
+    /// Lets the oldest copy go if its time is over, and tells which that was.
+    pub fn let_go(&mut self, now: Mono) -> Option<Ticket> {
         let (ticket, kept) = self.kept.first_key_value()?;
         let over = now.since(kept.acknowledged) >= ENTRUSTED_PATIENCE;
-        over.then_some(*ticket).and_then(|ticket| self.remove(ticket))
+        let ticket = over.then_some(*ticket)?;
+        self.remove(ticket).map(|_| ticket)
     }
 
     /// When the oldest copy may be let go.

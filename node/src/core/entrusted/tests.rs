@@ -99,7 +99,7 @@ fn at_the_bound_the_oldest_copy_is_let_go_once_its_time_is_over() {
     assert!(!entrusted.is_full((0, 0)) && entrusted.is_full((1, 0)) && entrusted.is_full((0, 930)));
     assert_eq!(entrusted.let_go(at(9)), None);
     assert_eq!(entrusted.patience_ends(), Some(at(10)));
-    assert_eq!(entrusted.let_go(at(10)).map(|sealed| sealed.seq), Some(Seq(1)));
+    assert_eq!(entrusted.let_go(at(10)), Some(Ticket(1)));
     assert_eq!(entrusted.messages(), 6);
 }
 

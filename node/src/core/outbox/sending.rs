@@ -96,10 +96,11 @@ impl Outbox {
         let waits = self.normal.messages() + self.emergency.messages() > 0;
         while waits && self.entrusted.is_full(under_way) {
             let until = if self.leaving { Mono(u64::MAX) } else { now };
-            if self.entrusted.let_go(until).is_none() {
+            let Some(ticket) = self.entrusted.let_go(until) else {
                 self.room_at = self.entrusted.patience_ends();
                 return false;
-            }
+            };
+            self.breaker.on_released(ticket);
             self.account.released += 1;
         }
         true
