@@ -68,8 +68,18 @@ impl Run {
 
     /// Samples recorded of which nothing is known.
     pub(super) fn missing(&self) -> u64 {
-        let known = [self.merged, self.totals.lost_sum(), self.unseen];
-        let known = known.into_iter().fold(0, u64::saturating_add);
+        self.open().saturating_sub(self.unseen())
+    }
+
+    /// Samples in messages older than the oldest one heard. Of these the broker may have refused
+    /// some meanwhile, which stand among the lost.
+    fn unseen(&self) -> u64 {
+        self.unseen.min(self.open())
+    }
+
+    /// Samples neither merged nor lost.
+    fn open(&self) -> u64 {
+        let known = self.merged.saturating_add(self.totals.lost_sum());
         self.totals.recorded.saturating_sub(known)
     }
 
@@ -82,7 +92,7 @@ impl Run {
             merged: self.merged,
             held: if ended { 0 } else { missing },
             unaccounted: if ended { missing } else { 0 },
-            unseen: self.unseen,
+            unseen: self.unseen(),
             lost: lost.collect(),
         }
     }

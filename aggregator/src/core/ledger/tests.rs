@@ -50,6 +50,17 @@ fn what_a_node_gave_up_is_lost_by_name_and_not_held() {
 }
 
 #[test]
+fn what_came_before_the_oldest_message_and_was_refused_is_lost_and_no_longer_unseen() {
+    let mut account = Account::default();
+    account.book(&header(1, 2, 12, 0), 7);
+    assert_eq!(account.ledger().unseen, 5);
+    account.book(&header(1, 3, 20, 5), 8);
+    let ledger = account.ledger();
+    assert_eq!((ledger.recorded, ledger.merged, ledger.unseen, ledger.held), (20, 15, 0, 0));
+    assert!(ledger.is_settled());
+}
+
+#[test]
 fn what_an_ended_incarnation_still_owes_is_unaccounted() {
     let mut account = Account::default();
     account.book(&header(1, 1, 10, 0), 10);
