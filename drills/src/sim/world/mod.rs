@@ -6,28 +6,26 @@
 mod acts;
 mod checks;
 mod ending;
+mod event;
 mod links;
 mod nodes;
 mod readers;
 mod spools;
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
-use bytes::Bytes;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::subject::Lane;
 
 use super::act::{Act, Shown, Who};
 use super::agenda::{Agenda, Time};
 use super::book::{NodeBook, Sets};
-use super::broker::{Broker, Crash, Message};
+use super::broker::Broker;
 use super::clocks::Clocks;
 use super::dice::Dice;
 use super::link::Link;
-use super::node::News;
 use super::plan::{Knobs, Plan};
 use super::reached::Reached;
+use event::{Answer, Event, Place, Request, Undo};
 use nodes::NodeProcess;
 use readers::ReaderProcess;
 
@@ -60,117 +58,6 @@ pub struct Outcome {
     pub broken: Option<Broken>,
     /// What happened, in words, when that was asked for.
     pub tale: Vec<String>,
-}
-
-/// What a process sends to the broker.
-#[derive(Clone, Debug)]
-enum Request {
-    Publish { token: u64, message: Rc<Message> },
-    Look { lane: Lane },
-    Open { lane: Lane, next: u64 },
-    Tell { node: usize, payload: Bytes },
-}
-
-/// What the broker sends to a process.
-#[derive(Clone, Debug)]
-enum Answer {
-    News(News),
-    Looked { lane: Lane, first: u64, last: u64, stream: u64 },
-    Message { lane: Lane, place: Place, message: Rc<Message> },
-    Gone { lane: Lane },
-    Told { payload: Bytes },
-}
-
-/// Where a message stands in a stream.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    stream: u64,
-    number: u64,
-    /// Messages behind it.
-    behind: u64,
-    at: Time,
-}
-
-/// What ends a fault.
-#[derive(Clone, Copy, Debug)]
-enum Undo {
-    Unblock(Who),
-    Hasten(Who),
-    Resume,
-    ComeUp(Crash),
-    Room,
-    Remember,
-    Reboot(Who),
-    DiskRoom(Who),
-    Unjam(usize),
-    Continue(Who),
-}
-
-#[derive(Debug)]
-enum Event {
-    Step(usize),
-    Undo(Undo),
-    Timer(Who),
-    Request {
-        who: Who,
-        generation: u64,
-        request: Request,
-    },
-    Answer {
-        who: Who,
-        generation: u64,
-        answer: Answer,
-    },
-    /// The news of a broken connection arrives.
-    Hear {
-        who: Who,
-        generation: u64,
-    },
-    /// Another attempt to connect.
-    Dial {
-        who: Who,
-        life: u64,
-    },
-    /// A new connection is ready for use.
-    Established {
-        who: Who,
-        generation: u64,
-    },
-    /// A probe comes back.
-    Echo {
-        who: Who,
-        generation: u64,
-    },
-    /// The broker has been silent for long.
-    Silence {
-        who: Who,
-        since: Time,
-    },
-    /// Too long.
-    GiveUp {
-        who: Who,
-        since: Time,
-    },
-    /// A process's own client answers.
-    Local {
-        node: usize,
-        life: u64,
-        news: News,
-    },
-    /// A batch is in a node's spool, or not.
-    Spooled {
-        node: usize,
-        life: u64,
-    },
-    /// A checkpoint is written, or not.
-    Written {
-        life: u64,
-    },
-    /// A cursor looks for its stream again.
-    LookAgain {
-        lane: Lane,
-        generation: u64,
-    },
 }
 
 /// What a process of any kind has.
