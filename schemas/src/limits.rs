@@ -28,12 +28,13 @@ pub mod wire {
     pub const TOKEN_BYTES_MAX: usize = 64;
     /// Reasons in one message's account of lost samples.
     pub const LOSS_REASONS_MAX: usize = 16;
-    /// Incarnations in one confirmation.
-    pub const CONFIRMED_RUNS_MAX: usize = 4;
+    /// Incarnations in one confirmation: as many as an aggregator remembers of a node, so that a
+    /// node which crashed again and again still hears of all that it has adopted.
+    pub const CONFIRMED_RUNS_MAX: usize = 16;
     /// Unbroken runs of numbers told of one incarnation in one confirmation.
     pub const CONFIRMED_SPANS_MAX: usize = 64;
-    /// Bytes of one confirmation; the fullest takes less than 5 KiB.
-    pub const CONFIRMATION_BYTES_MAX: usize = 8 * 1024;
+    /// Bytes of one confirmation; the fullest takes less than 20 KiB.
+    pub const CONFIRMATION_BYTES_MAX: usize = 32 * 1024;
     /// Samples in one histogram of one message; 2^40 cannot overflow any total.
     pub const SAMPLES_MAX: u64 = 1 << 40;
     /// Highest seq and highest running total; an incarnation that counted a million a second
