@@ -12,6 +12,7 @@ use plimsoll_schemas::limits::node::{
     ACK_WAIT, CONFIRMATION_PROBE_AFTER, CONFIRMATION_PROBE_MAX, ENTRUSTED_PATIENCE, RESEND_AFTER,
     RESEND_AFTER_MAX,
 };
+use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
@@ -132,6 +133,8 @@ impl Entrusted {
         let run_of = |kept: &Kept| -> Option<&Confirmed> {
             confirmation.runs.iter().find(|run| run.incarnation == kept.sealed.incarnation)
         };
+        // In a list that may have been cut, a run that is not named may be stored all the same.
+        let names_all = confirmation.runs.len() < CONFIRMED_RUNS_MAX;
         let (mut stored, mut missing) = (Vec::new(), Vec::new());
         for (ticket, kept) in &self.kept {
             match run_of(kept) {
@@ -139,6 +142,7 @@ impl Entrusted {
                 Some(run) if !confirmation.behind && !run.is_silent_about(kept.sealed.seq) => {
                     missing.push(*ticket);
                 }
+                None if !confirmation.behind && names_all => missing.push(*ticket),
                 Some(_) | None => {}
             }
         }

@@ -65,6 +65,20 @@ fn an_aggregator_that_is_behind_is_sent_nothing_again() {
 }
 
 #[test]
+fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
+    let of = |incarnation, spans| Confirmed { incarnation: Incarnation(incarnation), spans };
+    let confirm = |behind, runs| Confirmation { node: NodeName::new("n").unwrap(), behind, runs };
+    let other = |n| of(n, vec![(Seq(1), Seq(9))]);
+    let mut entrusted = keeping(1..=2);
+    entrusted.on_confirmation(at(60), &confirm(true, vec![other(2)]));
+    assert_eq!(resent(&mut entrusted, at(60)), [], "it may still be read");
+    entrusted.on_confirmation(at(60), &confirm(false, (2..6).map(other).collect()));
+    assert_eq!(resent(&mut entrusted, at(60)), [], "the list may have been cut");
+    entrusted.on_confirmation(at(60), &confirm(false, vec![other(2)]));
+    assert_eq!(resent(&mut entrusted, at(60)).len(), 2);
+}
+
+#[test]
 fn repetitions_come_at_growing_distances() {
     let mut entrusted = keeping(1..=1);
     let nothing = confirm(false, &[]);
