@@ -72,7 +72,10 @@ fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
     let mut entrusted = keeping(1..=2);
     entrusted.on_confirmation(at(60), &confirm(true, vec![other(2)]));
     assert_eq!(resent(&mut entrusted, at(60)), [], "it may still be read");
-    entrusted.on_confirmation(at(60), &confirm(false, (2..6).map(other).collect()));
+    entrusted.on_confirmation(
+        at(60),
+        &confirm(false, (2..2 + CONFIRMED_RUNS_MAX as u64).map(other).collect()),
+    );
     assert_eq!(resent(&mut entrusted, at(60)), [], "the list may have been cut");
     entrusted.on_confirmation(at(60), &confirm(false, vec![other(2)]));
     assert_eq!(resent(&mut entrusted, at(60)).len(), 2);
