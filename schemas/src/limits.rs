@@ -118,6 +118,8 @@ pub mod node {
     pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
     /// Time between two notes of how much the open interval has counted.
     pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+    /// Time after which a write into the spool that is not done is told of.
+    pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
     /// Wait on the way out for what is written into the spool last.
     pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
     /// Dead letters that wait to be sent.

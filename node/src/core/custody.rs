@@ -2,7 +2,9 @@
 //! incarnation takes it out again. Without a spool nothing here does anything.
 
 use plimsoll_schemas::ids::Incarnation;
-use plimsoll_schemas::limits::node::{RUNNING_NOTED_EVERY, SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE};
+use plimsoll_schemas::limits::node::{
+    RUNNING_NOTED_EVERY, SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER,
+};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::draft::Draft;
@@ -17,10 +19,14 @@ pub struct SpoolFigures {
     pub bytes: usize,
     /// Whether what is held would outlive the process at this moment.
     pub durable: bool,
+    /// Whether messages wait for a disk that does not answer, or that keeps an outdated file.
+    pub stuck: bool,
     /// Writes that failed.
     pub failures: u64,
     /// Samples taken over from former incarnations.
     pub recovered: u64,
+    /// Samples in messages of former incarnations that were too old to be sent again.
+    pub released: u64,
     /// Samples that were lost with the interval that was open when the last one ended.
     pub crashed: u64,
     /// Samples of which a damaged file does not tell whether they were sent.
@@ -34,7 +40,8 @@ pub struct SpoolFigures {
 pub(super) struct Custody {
     /// `None` without a spool.
     journal: Option<Journal>,
-    under_way: bool,
+    /// Since when a batch has been on its way to the disk.
+    under_way: Option<Mono>,
     /// When a failed write is tried again.
     retry_at: Option<Mono>,
     /// When the open interval may be noted next.
@@ -50,9 +57,20 @@ impl Custody {
     /// When something is to be written without an event from outside; `counted` is what the open
     /// interval has counted so far, if there is one.
     pub(super) fn next_deadline(&self, counted: Option<u64>) -> Option<Mono> {
-        let journal = self.journal.as_ref().filter(|_| !self.under_way);
+        self.journal.as_ref()?;
+        if let Some(since) = self.under_way {
+            return (!self.figures.stuck).then(|| since.plus(SPOOL_STUCK_AFTER));
+        }
         let note_at = counted.filter(|n| *n != self.noted).map(|_| self.note_at);
-        journal.and(self.retry_at.or(note_at))
+        self.retry_at.or(note_at)
+    }
+
+    /// A disk that does not answer for long is told of; what waits for it goes on waiting, since
+    /// nobody knows what it will have written.
+    pub(super) fn on_deadline(&mut self, now: Mono) {
+        if self.under_way.is_some_and(|since| now.since(since) >= SPOOL_STUCK_AFTER) {
+            (self.figures.stuck, self.figures.durable) = (true, false);
+        }
     }
 }
 
@@ -91,13 +109,12 @@ impl Core {
                 self.custody.former.push(run);
             }
         }
-        for sealed in recovered.sealed {
-            self.outbox.adopt(now.mono, sealed);
-        }
+        recovered.sealed.into_iter().for_each(|sealed| self.outbox.adopt(now.mono, sealed));
         // State that was measured before is of no use any more, and a farewell is said above.
         let drafts = recovered.drafts.into_iter().map(|(_, draft)| draft);
         for draft in drafts.filter(Draft::is_latency) {
-            self.enqueue_draft(now, draft);
+            self.totals.recorded = self.totals.recorded.saturating_add(draft.samples());
+            self.outbox.adopt_draft(draft);
         }
     }
 
@@ -121,6 +138,7 @@ impl Core {
 
     /// What grew too old in the spool was recorded and is lost.
     fn give_up(&mut self, expired: Expired) {
+        self.custody.figures.released = expired.released_samples;
         self.totals.recorded = self.totals.recorded.saturating_add(expired.draft_samples);
         self.lose(seal::EXPIRED, expired.draft_samples);
     }
@@ -129,7 +147,7 @@ impl Core {
     /// under way, or one has failed a moment ago.
     pub fn next_spool(&mut self, now: Now) -> Option<Batch> {
         let waits = self.custody.retry_at.is_some_and(|retry_at| now.mono < retry_at);
-        if self.custody.under_way || waits {
+        if self.custody.under_way.is_some() || waits {
             return None;
         }
         let mut journal = self.custody.journal.take()?;
@@ -137,7 +155,7 @@ impl Core {
         self.custody.figures.bytes = journal.bytes();
         self.custody.journal = Some(journal);
         if batch.is_some() {
-            self.custody.under_way = true;
+            self.custody.under_way = Some(now.mono);
             // From here on what is sealed is not in the batch, and must wait for the next.
             self.outbox.set_spooled(true);
             self.outbox.on_spooling();
@@ -188,22 +206,42 @@ impl Core {
 
     /// The batch is in the spool.
     pub fn on_spooled(&mut self) {
-        self.custody.under_way = false;
+        self.custody.under_way = None;
         self.custody.retry_at = None;
-        self.custody.figures.durable = true;
+        (self.custody.figures.stuck, self.custody.figures.durable) = (false, true);
         self.outbox.on_spooled();
     }
 
     /// The batch could not be written and the file is gone: until it can be written anew,
     /// messages are sent without it.
     pub fn on_spool_failed(&mut self, now: Now) {
-        self.custody.under_way = false;
+        self.on_not_spooled(now, false);
+        self.outbox.on_spool_failed();
+    }
+
+    /// The batch could not be written, and a file is still there that says less than was sent
+    /// before. Until it is gone or written anew, nothing more is sent: a later start would take
+    /// what is sent now for something that never was.
+    pub fn on_spool_stuck(&mut self, now: Now) {
+        self.on_not_spooled(now, true);
+    }
+
+    fn on_not_spooled(&mut self, now: Now, stuck: bool) {
+        self.custody.under_way = None;
         self.custody.retry_at = Some(now.mono.plus(SPOOL_RETRY_PAUSE));
-        self.custody.figures.durable = false;
+        (self.custody.figures.stuck, self.custody.figures.durable) = (stuck, false);
         self.custody.figures.failures += 1;
         if let Some(journal) = &mut self.custody.journal {
             journal.on_failed();
         }
+    }
+
+    /// There is nobody any more who could write the spool.
+    pub fn close_spool(&mut self) {
+        self.custody.journal = None;
+        self.custody.under_way = None;
+        (self.custody.figures.stuck, self.custody.figures.durable) = (false, false);
+        self.custody.figures.failures += 1;
         self.outbox.on_spool_failed();
     }
 }

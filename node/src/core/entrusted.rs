@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::limits::node::{
     ACK_WAIT, CONFIRMATION_PROBE_AFTER, CONFIRMATION_PROBE_MAX, ENTRUSTED_PATIENCE, RESEND_AFTER,
-    RESEND_AFTER_MAX,
+    RESEND_AFTER_MAX, SPOOL_AGE_MAX,
 };
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::subject::Lane;
@@ -200,6 +200,13 @@ impl Entrusted {
         self.remove(ticket).map(|_| ticket)
     }
 
+    /// Lets go of a copy that is so old that an aggregator may not know of it any more.
+    pub fn expire(&mut self, now: Mono) -> Option<Ticket> {
+        let (ticket, kept) = self.kept.first_key_value()?;
+        let ticket = (now.since(kept.acknowledged) >= SPOOL_AGE_MAX).then_some(*ticket)?;
+        self.remove(ticket).map(|_| ticket)
+    }
+
     /// When the oldest copy may be let go.
     #[must_use]
     pub fn patience_ends(&self) -> Option<Mono> {
@@ -236,7 +243,9 @@ impl Entrusted {
     pub fn next_deadline(&self) -> Option<Mono> {
         let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
         let probe = (!self.kept.is_empty()).then_some(self.probe_at);
-        overdue.into_iter().chain(probe).min()
+        let oldest = self.kept.values().next();
+        let expires = oldest.map(|kept| kept.acknowledged.plus(SPOOL_AGE_MAX));
+        overdue.into_iter().chain(probe).chain(expires).min()
     }
 }
 

@@ -17,8 +17,19 @@ pub struct Sent {
     pub sealed: Sealed,
     /// When its oldest part came to be.
     pub enqueued: Mono,
+    /// True when it came from a former incarnation.
+    adopted: bool,
     attempts: u32,
     failures_in_a_row: u32,
+}
+
+/// Messages of former incarnations: they were admitted then, and are no reason not to admit more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// How many.
+    pub messages: usize,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 /// All messages that are sealed and not acknowledged.
@@ -28,6 +39,7 @@ pub struct Flight {
     next_ticket: u64,
     bytes: usize,
     samples: u64,
+    adopted: Adopted,
     /// Not in the spool yet, and not in the batch that is being written.
     unspooled: BTreeSet<Ticket>,
     /// In the batch that is being written.
@@ -58,6 +70,12 @@ impl Flight {
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// What of it came from former incarnations.
+    #[must_use]
+    pub fn adopted(&self) -> Adopted {
+        self.adopted
     }
 
     /// Messages on their way.
@@ -101,7 +119,9 @@ impl Flight {
         let lane = sealed.lane;
         let ticket = self.add(sealed, now);
         if let Some(sent) = self.sent.get_mut(&ticket) {
-            sent.attempts = 1;
+            (sent.attempts, sent.adopted) = (1, true);
+            self.adopted.messages += 1;
+            self.adopted.bytes += sent.sealed.payload.len();
         }
         self.again.entry(lane).or_default().insert(ticket);
     }
@@ -111,7 +131,7 @@ impl Flight {
         let ticket = Ticket(self.next_ticket);
         self.bytes += sealed.payload.len();
         self.samples = self.samples.saturating_add(sealed.samples);
-        let sent = Sent { sealed, enqueued, attempts: 0, failures_in_a_row: 0 };
+        let sent = Sent { sealed, enqueued, adopted: false, attempts: 0, failures_in_a_row: 0 };
         self.sent.insert(ticket, sent);
         ticket
     }
@@ -204,6 +224,10 @@ impl Flight {
         self.in_flight.remove(&ticket);
         self.resting.remove(&ticket);
         self.bytes -= sent.sealed.payload.len();
+        if sent.adopted {
+            self.adopted.messages -= 1;
+            self.adopted.bytes -= sent.sealed.payload.len();
+        }
         self.samples = self.samples.saturating_sub(sent.sealed.samples);
         Some(sent)
     }

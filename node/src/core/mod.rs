@@ -259,6 +259,7 @@ impl Core {
     /// acknowledgements that are overdue.
     pub fn on_deadline(&mut self, now: Now) {
         self.outbox.on_deadline(now.mono);
+        self.custody.on_deadline(now.mono);
         while let Some(expired) = self.outbox.expire(now.mono) {
             self.lose(seal::EXPIRED, expired.samples());
         }

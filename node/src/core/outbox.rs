@@ -27,7 +27,7 @@ use super::bounds::OutboxBounds;
 use super::breaker::{Breaker, BreakerState};
 use super::draft::{Draft, DraftId, DraftIds};
 use super::entrusted::Entrusted;
-use super::flight::Flight;
+use super::flight::{Adopted, Flight};
 use super::pressure::{Admission, Pressure};
 use super::queue::Queue;
 pub use super::sealed::{Publish, Sealed, Ticket};
@@ -102,7 +102,7 @@ impl Outbox {
     pub fn try_push(&mut self, now: Mono, mut draft: Draft) -> Result<(), Box<Draft>> {
         self.account.attempted += 1;
         draft.id = self.draft_ids.give();
-        let admission = self.pressure.admit(now, self.depth());
+        let admission = self.pressure.admit(now, self.own().0);
         let calm = admission == Admission::Normal;
         let lane = if calm { Lane::Normal } else { Lane::Emergency };
         if draft.last && self.farewell.is_none() {
@@ -125,11 +125,11 @@ impl Outbox {
         if admission == Admission::Drop {
             return Err(Box::new(draft));
         }
-        if self.bytes() + draft.bytes() <= self.bounds.bytes_max {
+        if self.own().1 + draft.bytes() <= self.bounds.bytes_max {
             self.queue(lane).push(draft);
             return Ok(());
         }
-        let others = self.bytes() - self.queue(lane).bytes();
+        let others = self.own().1 - self.queue(lane).bytes();
         let room = self.bounds.bytes_max.saturating_sub(others);
         self.queue(lane).try_join_newest(draft, room)?;
         self.account.coalesced += 1;
@@ -138,14 +138,14 @@ impl Outbox {
 
     fn coalesce(&mut self) {
         let bounds = (self.bounds.coalesce_messages, self.bounds.coalesce_bytes);
-        while self.depth() > bounds.0 || self.bytes() > bounds.1 {
+        while self.own().0 > bounds.0 || self.own().1 > bounds.1 {
             let ids = &mut self.draft_ids;
             if !(self.normal.coalesce(ids) || self.emergency.coalesce(ids)) {
                 break;
             }
             self.account.coalesced += 1;
         }
-        self.pressure.on_depth(self.depth());
+        self.pressure.on_depth(self.own().0);
     }
 
     fn queue(&mut self, lane: Lane) -> &mut Queue {
@@ -184,6 +184,15 @@ impl Outbox {
     pub fn adopt(&mut self, now: Mono, sealed: Sealed) {
         self.account.attempted += 1;
         self.flight.adopt(sealed, now);
+        self.depth_max = self.depth_max.max(self.depth());
+    }
+
+    /// Takes over a draft of a former incarnation; it was admitted then.
+    pub fn adopt_draft(&mut self, mut draft: Draft) {
+        self.account.attempted += 1;
+        draft.id = self.draft_ids.give();
+        self.normal.push(draft);
+        self.coalesce();
         self.depth_max = self.depth_max.max(self.depth());
     }
 
@@ -256,6 +265,10 @@ impl Outbox {
         }
         self.flight.wake(now);
         self.entrusted.on_deadline(now);
+        while let Some(ticket) = self.entrusted.expire(now) {
+            self.breaker.on_released(ticket);
+            self.account.released += 1;
+        }
         self.resume_at.take_if(|resume_at| now >= *resume_at);
         self.token_at.take_if(|token_at| now >= *token_at);
         self.room_at.take_if(|room_at| now >= *room_at);
@@ -269,7 +282,7 @@ impl Outbox {
         let queues = [&mut self.normal, &mut self.emergency];
         let expired = queues.into_iter().find_map(|queue| queue.pop_older(now, ttl))?;
         self.account.dropped += 1;
-        self.pressure.on_depth(self.depth());
+        self.pressure.on_depth(self.own().0);
         Some(expired)
     }
 
@@ -323,6 +336,12 @@ impl Outbox {
     fn bytes(&self) -> usize {
         let farewell = self.farewell.as_ref().map_or(0, |(_, draft)| draft.bytes());
         self.normal.bytes() + self.emergency.bytes() + farewell + self.flight.bytes()
+    }
+
+    /// Messages and bytes held, without what was adopted.
+    fn own(&self) -> (usize, usize) {
+        let Adopted { messages, bytes } = self.flight.adopted();
+        (self.depth() - messages, self.bytes() - bytes)
     }
 
     /// Samples in all messages held.

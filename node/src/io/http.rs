@@ -37,6 +37,10 @@ async fn status(ask: &mpsc::Sender<Query>) -> Option<Status> {
 
 async fn show_readiness(State(ask): State<mpsc::Sender<Query>>) -> Response {
     match status(&ask).await {
+        Some(status) if status.spool.stuck => {
+            let held = status.bus.outbox_messages;
+            probe(false, format!("the spool cannot be written; {held} messages wait for it"))
+        }
         Some(status) if status.connected && status.breaker == BreakerState::Closed => {
             probe(true, "connected to the broker".to_owned())
         }
@@ -139,6 +143,16 @@ fn add_spool(page: &Page, spool: &SpoolFigures) {
             "plimsoll_agent_spool_durable",
             "1 while what is held would outlive the process",
             spool.durable.into(),
+        ),
+        (
+            "plimsoll_agent_spool_stuck",
+            "1 while messages wait for a disk that does not answer or keeps an outdated file",
+            spool.stuck.into(),
+        ),
+        (
+            "plimsoll_agent_spool_released_samples",
+            "Samples in messages of former incarnations that were too old to be sent again",
+            spool.released,
         ),
         (
             "plimsoll_agent_spool_recovered_samples",

@@ -58,13 +58,22 @@ impl Keeper {
     pub fn on_written(&mut self, core: &mut Core, now: Now, written: Option<Written>) {
         match written {
             Some(Written { failure: None, .. }) => core.on_spooled(),
-            Some(Written { failure: Some(Failure { reason, text }), .. }) => {
+            Some(Written { failure: Some(Failure { reason, text, remains: false }), .. }) => {
                 tracing::error!(reason, text, "spool not written; messages are sent without it");
                 core.on_spool_failed(now);
             }
+            Some(Written { failure: Some(Failure { reason, text, remains: true }), .. }) => {
+                tracing::error!(
+                    reason,
+                    text,
+                    "spool neither written nor removed; messages wait, for a later start would \
+                     send them twice: mend the disk, or remove spool.path and start again"
+                );
+                core.on_spool_stuck(now);
+            }
             None => {
                 tracing::error!("the spool's thread is gone; messages are sent without a spool");
-                core.on_spool_failed(now);
+                core.close_spool();
                 self.0 = None;
             }
         }
@@ -84,7 +93,7 @@ impl Keeper {
         };
         if tokio::time::timeout(SPOOL_END_WAIT, rest).await.is_err() {
             tracing::warn!("the spool was not written in time");
-            core.on_spool_failed(clock.now());
+            core.close_spool();
         }
     }
 }

@@ -78,13 +78,16 @@ pub struct Opened {
     pub set_aside: Option<SetAside>,
 }
 
-/// Why a batch was not written. Then there is no file: what it held would no longer be true.
+/// Why a batch was not written. Then there is no file, unless it `remains`: what it held would
+/// no longer be true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// As a label: `full` or `io`.
     pub reason: &'static str,
     /// In words.
     pub text: String,
+    /// True when the file could not be removed either: a later start would believe it.
+    pub remains: bool,
 }
 
 /// What came of one write.

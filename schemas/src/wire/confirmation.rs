@@ -3,6 +3,8 @@
 //! One MessagePack map with named fields, like a snapshot, on the node's own subject. It is
 //! said again and again, so that any one may be lost; it is never more than what is stored.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{SCHEMA, WireError};
@@ -108,9 +110,14 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
         return Err(WireError::Node { payload: envelope.node, subject });
     }
     let runs = envelope.runs.into_iter().map(check).collect::<Option<Vec<_>>>();
-    let runs = runs.filter(|runs| runs.len() <= CONFIRMED_RUNS_MAX);
+    let runs = runs.filter(|runs| runs.len() <= CONFIRMED_RUNS_MAX && are_distinct(runs));
     let runs = runs.ok_or(WireError::Bounds { field: "runs" })?;
     Ok(Confirmation { node: node.clone(), behind: envelope.behind, runs })
+}
+
+fn are_distinct(runs: &[Confirmed]) -> bool {
+    let names: BTreeSet<Incarnation> = runs.iter().map(|run| run.incarnation).collect();
+    names.len() == runs.len()
 }
 
 fn check(Run { incarnation, spans }: Run) -> Option<Confirmed> {
@@ -127,7 +134,6 @@ fn check(Run { incarnation, spans }: Run) -> Option<Confirmed> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
 
     use proptest::prelude::*;
 

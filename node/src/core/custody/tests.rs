@@ -213,6 +213,8 @@ fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
     assert_eq!(world.core.custody.figures.crashed, 1);
 }
 
+mod disks;
+
 #[derive(Clone, Debug)]
 enum Step {
     Record(u64),

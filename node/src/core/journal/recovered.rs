@@ -23,6 +23,9 @@ use super::{RunAccount, Sealed};
 use crate::core::Identity;
 use crate::core::draft::Draft;
 
+/// An age beyond which it is the clock that was wrong.
+const CLOCK_LEAP_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
+
 /// Samples lost because their interval was still open when the process ended.
 pub const CRASH: &str = "crash";
 
@@ -271,15 +274,17 @@ impl Recovered {
     /// remain.
     pub fn expire(&mut self, now: Wall, age_max: Duration) -> Expired {
         let mut expired = Expired::default();
+        // A clock that leapt by years makes nothing old.
+        let is_old = |age: Duration| age > age_max && age < CLOCK_LEAP_MAX;
         self.sealed.retain(|sealed| {
-            let keep = now.since(sealed.sealed_at) <= age_max;
+            let keep = !is_old(now.since(sealed.sealed_at));
             expired.released_messages += u64::from(!keep);
             expired.released_samples += if keep { 0 } else { sealed.samples };
             keep
         });
         self.drafts.retain(|(_, draft)| {
             let end = draft.start.plus(Duration::from_nanos(draft.length_ns));
-            let keep = now.since(end) <= age_max;
+            let keep = !is_old(now.since(end));
             expired.drafts += u64::from(!keep);
             expired.draft_samples += if keep { 0 } else { draft.samples() };
             keep

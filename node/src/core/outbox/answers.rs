@@ -69,7 +69,7 @@ impl Outbox {
 
     fn remove(&mut self, ticket: Ticket) -> Option<Sent> {
         let sent = self.flight.remove(ticket)?;
-        self.pressure.on_depth(self.depth());
+        self.pressure.on_depth(self.own().0);
         Some(sent)
     }
 

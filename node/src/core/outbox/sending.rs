@@ -79,6 +79,10 @@ impl Outbox {
             }
             let first_time = matches!(pick, Pick::Draft) && self.emergency.limit_front();
             self.account.rate_limited += u64::from(first_time);
+            let reserved = !critical && self.farewell_of(Lane::Emergency).is_some();
+            if reserved && self.tokens.try_take(now, true).is_ok() {
+                return Some((Lane::Emergency, Pick::Farewell));
+            }
         }
         if self.pressure.is_conservative() {
             return None;
@@ -121,8 +125,13 @@ impl Outbox {
         if let Some(draft) = queue.front() {
             return room.then(|| (Pick::Draft, draft.is_critical()));
         }
+        self.farewell_of(lane).map(|draft| (Pick::Farewell, draft.is_critical()))
+    }
+
+    /// The farewell, once no draft is left that could have a higher seq.
+    fn farewell_of(&self, lane: Lane) -> Option<&Draft> {
         let alone = self.normal.messages() + self.emergency.messages() == 0;
-        let farewell = self.farewell.as_ref().filter(|(wanted, _)| alone && *wanted == lane);
-        farewell.map(|(_, draft)| (Pick::Farewell, draft.is_critical()))
+        let (wanted, draft) = self.farewell.as_ref().filter(|_| alone)?;
+        (*wanted == lane).then_some(draft)
     }
 }

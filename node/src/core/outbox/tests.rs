@@ -343,4 +343,46 @@ fn a_probe_that_is_confirmed_before_it_is_acknowledged_lets_another_go() {
     assert_eq!(outbox.breaker(), BreakerState::Closed);
 }
 
+#[test]
+fn the_farewell_finds_its_reserve_whatever_waits_in_its_lane() {
+    let marks = Marks { drop: 200, reroute: 20, leave: 5, conservative_max: 60 * SECOND };
+    let mut outbox =
+        filled(OutboxBounds { marks, coalesce_messages: 500, ..OutboxBounds::default() }, 120);
+    outbox.on_connected();
+    for quarter in 0..16 {
+        let now = Mono(quarter * 250_000_000);
+        outbox.on_deadline(now);
+        send_all(&mut outbox, now);
+    }
+    // All of them wait to go again, and for tokens.
+    outbox.on_connected();
+    outbox.try_push(at(4), state(false).farewell()).unwrap();
+    outbox.on_leave();
+    let mut after = None;
+    for quarter in 16..200 {
+        let now = Mono(quarter * 250_000_000);
+        outbox.on_deadline(now);
+        for publish in send_all(&mut outbox, now) {
+            if publish.subject.ends_with("true") {
+                after.get_or_insert(quarter / 4 - 4);
+            }
+            outbox.on_acknowledged(now, publish.ticket);
+        }
+    }
+    assert!(after.is_some_and(|seconds| seconds < 2), "{after:?} s");
+}
+
+#[test]
+fn a_copy_that_is_older_than_any_aggregator_remembers_is_let_go() {
+    let mut outbox = filled(bounds(), 1);
+    outbox.on_connected();
+    let sent = send_all(&mut outbox, at(0));
+    outbox.on_acknowledged(at(0), sent[0].ticket);
+    let day = at(24 * 3_600);
+    outbox.on_deadline(Mono(day.0 - 1));
+    assert_eq!(outbox.entrusted().messages(), 1);
+    outbox.on_deadline(day);
+    assert_eq!((outbox.entrusted().messages(), outbox.account().released), (0, 1));
+}
+
 mod properties;

@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use plimsoll_schemas::limits::node::SPOOL_BYTES_MAX;
@@ -53,7 +53,7 @@ impl SpoolFile {
             let path = path.to_owned();
             move |source| SpoolError::Inaccessible { path, source }
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at(dir))?;
+        make_dir(dir).map_err(at(dir))?;
         let path = dir.join(format!("{}.spool", identity.node));
         let new_path = dir.join(format!("{}.spool.new", identity.node));
         let lock = lock(dir.join(format!("{}.lock", identity.node)))?;
@@ -107,20 +107,29 @@ impl SpoolFile {
             _ => "io",
         };
         let mut text = error.to_string();
-        if let Err(error) = self.discard() {
+        let discarded = self.discard();
+        let remains = discarded.is_err();
+        if let Err(error) = discarded {
             text = format!("{text}; and the file before could not be removed: {error}");
         }
-        Err(Failure { reason, text })
+        Err(Failure { reason, text, remains })
     }
 
     fn append(&mut self, batch: &Batch) -> io::Result<()> {
         let none = || io::Error::other("there is no file to append to");
         let file = self.file.as_mut().ok_or_else(none)?;
         file.write_all(&batch.bytes)?;
-        if batch.sync && self.sync { file.sync_data() } else { Ok(()) }
+        if !batch.sync {
+            return Ok(());
+        }
+        if file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other("somebody has removed the file"));
+        }
+        if self.sync { file.sync_data() } else { Ok(()) }
     }
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        make_dir(&self.dir)?;
         let mut options = OpenOptions::new();
         let mut file =
             options.write(true).create(true).truncate(true).mode(0o600).open(&self.new_path)?;
@@ -161,6 +170,10 @@ impl Drop for SpoolFile {
             let _nobody_to_tell = self.discard();
         }
     }
+}
+
+fn make_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 fn lock(path: PathBuf) -> Result<File, SpoolError> {

@@ -312,3 +312,16 @@ async fn without_sync_the_file_names_the_run_of_the_machine() {
     let opened = open(dir.path());
     assert_eq!((intervals(&opened), opened.set_aside), (Some(1), None));
 }
+
+#[tokio::test]
+async fn a_file_that_somebody_removed_is_noticed_and_written_anew() {
+    let (dir, path) = place();
+    let Opened { mut spool, mut journal, .. } = open(dir.path());
+    assert_eq!(write(&mut spool, batch(&mut journal, 1)).await.failure, None);
+    fs::remove_dir_all(dir.path()).unwrap();
+    let failure = write(&mut spool, batch(&mut journal, 2)).await.failure.unwrap();
+    assert!(failure.text.contains("removed"), "{failure:?}");
+    journal.on_failed();
+    assert_eq!(write(&mut spool, batch(&mut journal, 3)).await.failure, None);
+    assert!(path.exists());
+}
