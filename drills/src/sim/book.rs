@@ -10,6 +10,7 @@ use plimsoll_schemas::histogram::layout;
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::wire::{self, Body};
 
+use super::agenda::Time;
 use super::reader::{Merged, REPORTED};
 
 /// An incarnation and a number within it.
@@ -18,6 +19,8 @@ pub type Name = (u64, u64);
 /// What a message was when it was first handed over.
 #[derive(Clone, Debug)]
 pub struct Booked {
+    /// When it was first handed over.
+    pub at: Time,
     /// Its bytes, for ever.
     pub payload: Bytes,
     /// The samples of jobs in it.
@@ -87,7 +90,12 @@ impl NodeBook {
     ///
     /// # Errors
     /// When it cannot be read, or its name had other bytes before.
-    pub fn note(&mut self, subject: &str, payload: &Bytes) -> Result<(Name, bool), String> {
+    pub fn note(
+        &mut self,
+        at: Time,
+        subject: &str,
+        payload: &Bytes,
+    ) -> Result<(Name, bool), String> {
         let parsed: SnapshotSubject =
             subject.parse().map_err(|error| format!("subject {subject}: {error}"))?;
         let snapshot = wire::decode(&parsed, payload)
@@ -102,6 +110,7 @@ impl NodeBook {
         }
         let (samples, others) = contents(&snapshot.body);
         let booked = Booked {
+            at,
             payload: payload.clone(),
             samples,
             others,
@@ -122,6 +131,12 @@ impl NodeBook {
         if let Some(booked) = self.messages.get(&name) {
             self.refused.extend(booked.samples.iter().copied());
         }
+    }
+
+    /// How many messages were first handed over since then.
+    #[must_use]
+    pub fn handed_over_since(&self, since: Time) -> u64 {
+        self.messages.values().filter(|booked| booked.at >= since).count() as u64
     }
 
     /// No sample is there twice, none that was never recorded.

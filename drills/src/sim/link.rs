@@ -35,9 +35,10 @@ impl<T> Default for Pipe<T> {
 }
 
 impl<T> Pipe<T> {
-    /// When something arrives that would by itself arrive at `at`.
-    pub fn arrival(&mut self, at: Time) -> Time {
-        self.clear_at = self.clear_at.max(at);
+    /// When something arrives that would by itself arrive at `at`, and no sooner than `apart`
+    /// after what was sent before.
+    pub fn arrival(&mut self, at: Time, apart: Time) -> Time {
+        self.clear_at = self.clear_at.saturating_add(apart).max(at);
         self.clear_at
     }
 

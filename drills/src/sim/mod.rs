@@ -3,9 +3,9 @@
 //!
 //! Read [`plan`] for what a run is made of, [`world`] for how it runs, [`book`] for the oracle
 //! that judges it, and [`campaign`] for many runs. What is modelled, and how badly it behaves,
-//! stands in [`broker`], [`link`], [`clocks`], [`disk`] and [`reader::Store`]. [`node`] and [`reader`] are
-//! the only files that know the cores' interfaces. Nothing in here waits, sleeps, or reads a
-//! clock, and no two threads work on one run.
+//! stands in [`broker`], [`link`], [`clocks`], [`disk`] and [`reader::Store`]. [`node`] and
+//! [`reader`] are the only files that know the cores' interfaces. Nothing in here waits, sleeps,
+//! or reads a clock, and no two threads work on one run.
 
 pub mod act;
 pub mod agenda;

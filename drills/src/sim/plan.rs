@@ -31,6 +31,8 @@ pub struct Knobs {
     pub depths: Depths,
     /// Shortest and longest way of a packet.
     pub delay: (Time, Time),
+    /// Shortest time between two messages that the aggregator reads.
+    pub reading: Time,
     /// Time between two syncs of the broker.
     pub sync_every: Time,
     /// Time between two checkpoints, and for writing one at most.
@@ -125,7 +127,7 @@ impl Plan {
             swarm.push(Fault::Break);
         }
         let faults_permille = dice.one_of([30, 100, 250]);
-        let gap = dice.one_of([100, 250, 500]) * MILLISECOND;
+        let gap = dice.one_of([100, 200, 400]) * MILLISECOND;
         let reach = dice.one_of([5, 20, 90]) * SECOND;
         let mut lives = vec![LIVES_MAX; knobs.nodes];
         let mut at = 0;
@@ -158,9 +160,10 @@ impl Knobs {
         let quick = dice.within(1..=20) * MILLISECOND;
         Self {
             nodes: dice.one_of([2, 2, 3]),
-            interval: Duration::from_millis(dice.one_of([1_000, 1_000, 2_000, 5_000])),
+            interval: Duration::from_millis(dice.one_of([1_000, 2_000, 2_000, 5_000])),
             depths: Depths::draw(dice),
             delay: (MILLISECOND / 2, quick.max(dice.span(MILLISECOND, 2 * SECOND))),
+            reading: dice.one_of([0, 0, 0, 100, 400]) * MILLISECOND,
             sync_every: dice.one_of([1, 10, 120]) * SECOND,
             checkpoint: (dice.one_of([1, 2, 10]) * SECOND, dice.span(MILLISECOND, 2 * SECOND)),
             spool: dice.one_of([

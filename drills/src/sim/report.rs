@@ -106,8 +106,9 @@ impl Report {
 #[must_use]
 pub fn words(report: &Report) -> String {
     let mut text = format!(
-        "\n{} runs of {} steps from seed {}: {} events, {} virtual hours, {} ms ({} runs a second)\n\
-         samples: {} recorded, {} merged, {} lost for a named reason, {} duplicated\n",
+        "\n{} runs of {} steps from seed {}: {} events, {} virtual hours, {} ms \
+         ({} runs a second)\nsamples: {} recorded, {} merged, {} lost for a named reason, \
+         {} duplicated\n",
         report.runs,
         report.steps,
         report.from,

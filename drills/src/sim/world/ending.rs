@@ -20,6 +20,8 @@ const LIVES_MAX: usize = 4;
 const PATIENCE: Time = 30 * SECOND;
 /// Time between two looks at whether it has.
 const LOOK_EVERY: Time = 5 * SECOND;
+/// Time within which a message is confirmed in a mesh at rest.
+const TOLD_WITHIN: Time = 30 * SECOND;
 /// Messages of a node, or of a lane, that are on their way even so.
 const UNDER_WAY_MAX: u64 = 8;
 /// Copies that a node at rest has.
@@ -84,7 +86,20 @@ impl World {
             (Some(_), None) => false,
             (None, _) => true,
         });
-        nodes_rest && self.reader.core.is_some() && self.reads_all(all_gone)
+        let is_told = |number| all_gone || self.is_told(number);
+        nodes_rest
+            && self.reader.core.is_some()
+            && self.reads_all(all_gone)
+            && (0..self.nodes.len()).all(is_told)
+    }
+
+    /// Whether a node keeps copies of nothing but what it sent a moment ago: all else is
+    /// confirmed.
+    fn is_told(&self, number: usize) -> bool {
+        let since = self.now().saturating_sub(TOLD_WITHIN);
+        let recent = self.books[number].handed_over_since(since);
+        let figures = self.nodes[number].figures.as_ref();
+        figures.is_none_or(|figures| figures.status.bus.entrusted <= recent)
     }
 
     fn reads_all(&self, all_gone: bool) -> bool {

@@ -29,17 +29,19 @@ impl World {
             self.reached.reach("message lost on the way");
             return;
         }
-        let (generation, at) = (link.generation, link.requests.arrival(at));
+        let (generation, at) = (link.generation, link.requests.arrival(at, 0));
         self.agenda.plan(at, Event::Request { who, generation, request });
     }
 
     fn answer(&mut self, who: Who, answer: Answer) {
         let at = self.now() + self.delay(who);
+        let is_slow = who == Who::Aggregator && !self.is_healed;
+        let apart = if is_slow { self.knobs.reading } else { 0 };
         let link = self.link(who);
         if !link.is_intact {
             return;
         }
-        let (generation, at) = (link.generation, link.answers.arrival(at));
+        let (generation, at) = (link.generation, link.answers.arrival(at, apart));
         self.agenda.plan(at, Event::Answer { who, generation, answer });
     }
 

@@ -246,7 +246,8 @@ impl World {
         let who = Who::Node(number);
         let Sending { token, subject, id, payload } = sending;
         let lane = lane_of(&subject);
-        let noted = self.books[number].note(&subject, &payload);
+        let at = self.now();
+        let noted = self.books[number].note(at, &subject, &payload);
         let name = match noted {
             Ok((name, is_new)) => {
                 let is_testament = self.books[number].messages[&name].is_testament;
