@@ -68,6 +68,12 @@ pub struct NodeView {
 }
 
 impl Core {
+    /// What is known of one node.
+    #[must_use]
+    pub fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.nodes.get(name).map(Arc::as_ref)
+    }
+
     /// Copies out what is known. `broker` is what the connection says of itself.
     #[must_use]
     pub fn view(&self, now: Wall, broker: &str) -> View {

@@ -69,8 +69,32 @@ pub struct Sets {
     pub recorded: u64,
     /// Of those, merged.
     pub merged: u64,
-    /// Of those, missing.
+    /// Of those, missing for a named reason.
+    pub lost: u64,
+    /// Of those, missing without one.
     pub missing: u64,
+    /// How often a sample was merged once more than it should have been.
+    pub duplicated: u64,
+    /// Samples merged that nobody ever recorded.
+    pub invented: u64,
+}
+
+impl Sets {
+    /// Adds those of another node, or run.
+    pub fn add(&mut self, other: &Self) {
+        self.recorded += other.recorded;
+        self.merged += other.merged;
+        self.lost += other.lost;
+        self.missing += other.missing;
+        self.duplicated += other.duplicated;
+        self.invented += other.invented;
+    }
+
+    /// What has no explanation: missing without a reason, or there without an origin.
+    #[must_use]
+    pub fn unexplained(&self) -> u64 {
+        self.missing + self.invented
+    }
 }
 
 impl NodeBook {
@@ -163,28 +187,50 @@ impl NodeBook {
         }
     }
 
+    fn missing(&self, merged: &Merged) -> impl Iterator<Item = usize> {
+        let present: BTreeSet<usize> = merged.reported.iter().map(|(bucket, _)| *bucket).collect();
+        (1..=self.recorded).filter(move |bucket| !present.contains(bucket))
+    }
+
+    /// Samples that are missing and in nothing that was lost by name.
+    fn unnamed(&self, merged: &Merged) -> impl Iterator<Item = usize> {
+        let is_named =
+            |bucket: &usize| self.unkept.contains(bucket) || self.refused.contains(bucket);
+        self.missing(merged).filter(move |bucket| !is_named(bucket))
+    }
+
+    /// What was merged and what was recorded, as sets, once everything has come to rest.
+    #[must_use]
+    pub fn sets(&self, merged: &Merged) -> Sets {
+        let is_known = |bucket: usize| (1..=self.recorded).contains(&bucket);
+        let mut sets = Sets { recorded: self.recorded as u64, ..Sets::default() };
+        for (bucket, count) in &merged.reported {
+            let kind = if is_known(*bucket) { &mut sets.merged } else { &mut sets.invented };
+            *kind += 1;
+            sets.duplicated += count - 1;
+        }
+        let gone = sets.recorded - sets.merged;
+        let unnamed = self.unnamed(merged).count() as u64;
+        sets.missing = if self.excuse.is_some() { 0 } else { unnamed.saturating_sub(self.dropped) };
+        sets.lost = gone - sets.missing;
+        sets
+    }
+
     /// Holds what was merged against what was recorded, once everything has come to rest.
     ///
     /// # Errors
-    /// Names a sample that is missing without a reason.
-    pub fn compare(&self, merged: &Merged) -> Result<Sets, String> {
+    /// Names a sample that is missing without a reason, or there without one.
+    pub fn compare(&self, merged: &Merged) -> Result<(), String> {
         self.check_merged(merged)?;
-        let present: BTreeSet<usize> = merged.reported.iter().map(|(bucket, _)| *bucket).collect();
-        let missing: Vec<usize> =
-            (1..=self.recorded).filter(|bucket| !present.contains(bucket)).collect();
-        let blamed =
-            |bucket: &&usize| !self.unkept.contains(bucket) && !self.refused.contains(bucket);
-        let unexplained: Vec<&usize> = missing.iter().filter(blamed).collect();
-        if unexplained.len() as u64 > self.dropped && self.excuse.is_none() {
-            return Err(format!(
-                "{} samples are missing and {} were dropped; the first is {}",
-                unexplained.len(),
+        let Sets { missing, .. } = self.sets(merged);
+        match self.unnamed(merged).next().filter(|_| missing > 0) {
+            None => Ok(()),
+            Some(first) => Err(format!(
+                "{missing} samples are missing and no more than {} were dropped; the first is {}",
                 self.dropped,
-                self.whereabouts(*unexplained[0]),
-            ));
+                self.whereabouts(first),
+            )),
         }
-        let (recorded, missing) = (self.recorded as u64, missing.len() as u64);
-        Ok(Sets { recorded, merged: recorded - missing, missing })
     }
 }
 

@@ -135,9 +135,7 @@ impl Findings {
         self.events += outcome.events;
         self.virtual_seconds += outcome.ended_at / super::agenda::SECOND;
         self.reached.add(&outcome.reached);
-        self.sets.recorded += outcome.sets.recorded;
-        self.sets.merged += outcome.sets.merged;
-        self.sets.missing += outcome.sets.missing;
+        self.sets.add(&outcome.sets);
     }
 
     /// Runs a second.

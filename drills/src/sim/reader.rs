@@ -39,6 +39,23 @@ pub struct Store {
     nodes_max: usize,
 }
 
+/// What a running aggregator has of one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Samples in its histograms, of all operations.
+    pub samples: u64,
+    /// Of those, samples that jobs reported.
+    pub reported: u64,
+    /// A bucket of what jobs reported that is there more than once.
+    pub doubled: Option<usize>,
+    /// Samples that its ledger calls recorded, and those that it calls merged.
+    pub recorded: u64,
+    /// See `recorded`.
+    pub merged: u64,
+    /// Samples whose whereabouts the ledger knows: merged, held, missing, unseen, or lost.
+    pub known: u64,
+}
+
 /// What was merged of one node.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
@@ -126,6 +143,13 @@ fn merged(node: &Node) -> Merged {
     merged
 }
 
+/// Samples of which a ledger says where they are.
+#[must_use]
+pub fn known(ledger: &Ledger) -> u64 {
+    let lost: u64 = ledger.lost.values().sum();
+    ledger.merged + ledger.held + ledger.unaccounted + ledger.unseen + lost
+}
+
 impl ReaderCore {
     /// An aggregator as its store has it; tells whether there was a checkpoint.
     ///
@@ -168,6 +192,24 @@ impl ReaderCore {
     /// When it cannot.
     pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), String> {
         self.0.on_message(now, message).map_err(|unreadable| unreadable.text)
+    }
+
+    /// What it has of a node; nothing at all of one that it never heard.
+    #[must_use]
+    pub fn held(&self, node: &NodeName) -> Held {
+        let Some(node) = self.0.node(node) else { return Held::default() };
+        let mut held = Held::default();
+        for (operation, windows) in node.operations.iter() {
+            held.samples += windows.total().count();
+            if operation.as_str() == REPORTED {
+                let mut buckets = windows.total().counts().iter();
+                held.reported = windows.total().count();
+                held.doubled = buckets.find(|(_, n)| *n > 1).map(|(bucket, _)| bucket);
+            }
+        }
+        let ledger = node.account.ledger();
+        (held.recorded, held.merged, held.known) = (ledger.recorded, ledger.merged, known(&ledger));
+        held
     }
 
     /// Time passes.

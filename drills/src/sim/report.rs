@@ -36,8 +36,10 @@ pub struct Report {
     pub merged: u64,
     /// Of those, missing for a named reason.
     pub lost: u64,
-    /// Samples merged twice; more than none is a failure.
+    /// How often a sample was merged once more; more than never is a failure.
     pub duplicated: u64,
+    /// Samples missing without a reason, or merged without an origin; more than none is one too.
+    pub unexplained: u64,
     /// How often each fault and branch was reached.
     pub reached: BTreeMap<&'static str, u64>,
     /// Those that never were, when there were seeds enough to demand it.
@@ -93,8 +95,9 @@ impl Report {
             runs_per_second: findings.runs_per_second(),
             recorded: findings.sets.recorded,
             merged: findings.sets.merged,
-            lost: findings.sets.missing,
-            duplicated: 0,
+            lost: findings.sets.lost,
+            duplicated: findings.sets.duplicated,
+            unexplained: findings.sets.unexplained(),
             reached: findings.reached.all().collect(),
             missed,
             failure,
@@ -108,7 +111,7 @@ pub fn words(report: &Report) -> String {
     let mut text = format!(
         "\n{} runs of {} steps from seed {}: {} events, {} virtual hours, {} ms \
          ({} runs a second)\nsamples: {} recorded, {} merged, {} lost for a named reason, \
-         {} duplicated\n",
+         {} duplicated, {} unexplained\n",
         report.runs,
         report.steps,
         report.from,
@@ -120,6 +123,7 @@ pub fn words(report: &Report) -> String {
         report.merged,
         report.lost,
         report.duplicated,
+        report.unexplained,
     );
     for (name, n) in &report.reached {
         // A string takes whatever is written to it.

@@ -167,6 +167,7 @@ impl World {
         let Some(merged) = self.check_store() else { return };
         let ahead = self.reading_missing(&merged);
         self.reader.readings.truncate(self.reader.mark.readings);
+        self.fold_anew();
         if let Some(what) = ahead {
             self.break_with("a checkpoint's position is never ahead of its state", || what);
         }

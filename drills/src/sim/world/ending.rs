@@ -9,7 +9,7 @@ use plimsoll_schemas::wire::Bus;
 use super::{Time, Who, World};
 use crate::sim::agenda::SECOND;
 use crate::sim::book::{NodeBook, Sets};
-use crate::sim::reader::Merged;
+use crate::sim::reader::{Merged, known};
 
 /// Time in which a healed mesh must come to rest.
 const REST_WITHIN: Time = 30 * 60 * SECOND;
@@ -129,6 +129,21 @@ impl World {
         format!("{} {}", nodes.join("; "), lanes.join("; "))
     }
 
+    /// A run that broke never came to rest: what is missing may be on its way, and only what is
+    /// there too often counts.
+    pub(super) fn count_doubled(&mut self) {
+        if self.broken.is_none() || self.sets != Sets::default() {
+            return;
+        }
+        self.store_all();
+        let Ok(merged) = self.reader.store.merged() else { return };
+        for (node, book) in self.nodes.iter().zip(&self.books) {
+            let Some(merged) = merged.get(node.name.as_str()) else { continue };
+            let Sets { duplicated, invented, .. } = book.sets(merged);
+            self.sets.add(&Sets { duplicated, invented, ..Sets::default() });
+        }
+    }
+
     fn compare(&mut self) {
         let now = self.clock(Who::Aggregator);
         let Some(core) = &self.reader.core else { return };
@@ -144,26 +159,16 @@ impl World {
         for number in 0..self.nodes.len() {
             let name = self.nodes[number].name.to_string();
             let merged = merged.get(&name).unwrap_or(&none);
-            let compared = self.books[number].compare(merged);
-            let sets = match compared {
-                Ok(sets) => sets,
-                Err(what) => {
-                    return self
-                        .break_with("merged = recorded - lost", || format!("{name}: {what}"));
-                }
-            };
-            self.add_sets(sets);
+            let book = &self.books[number];
+            self.sets.add(&book.sets(merged));
+            if let Err(what) = book.compare(merged) {
+                return self.break_with("merged = recorded - lost", || format!("{name}: {what}"));
+            }
             let sum = merged.others + merged.reported.iter().map(|(_, n)| n).sum::<u64>();
             if let Err(what) = balance(&self.books[number], sum, ledgers.get(&name)) {
                 return self.break_with("the ledger is exact", || format!("{name}: {what}"));
             }
         }
-    }
-
-    fn add_sets(&mut self, sets: Sets) {
-        self.sets.recorded += sets.recorded;
-        self.sets.merged += sets.merged;
-        self.sets.missing += sets.missing;
     }
 }
 
@@ -173,8 +178,7 @@ fn balance(book: &NodeBook, merged: u64, ledger: Option<&Ledger>) -> Result<(), 
         let has_reason = book.taken <= book.unkept_count || book.excuse.is_some();
         return if has_reason { Ok(()) } else { Err("the node was never heard".to_owned()) };
     };
-    let lost: u64 = ledger.lost.values().sum();
-    let known = ledger.merged + ledger.held + ledger.unaccounted + ledger.unseen + lost;
+    let known = known(ledger);
     if ledger.merged != merged {
         return Err(format!("{} booked and {merged} merged", ledger.merged));
     }

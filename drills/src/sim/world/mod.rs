@@ -7,6 +7,7 @@ mod acts;
 mod checks;
 mod ending;
 mod event;
+mod fold;
 mod links;
 mod nodes;
 mod readers;
@@ -155,6 +156,7 @@ impl World {
         let over = self.schedule.last().map_or(0, |(at, _)| *at);
         self.run_until(over);
         self.end();
+        self.count_doubled();
         Outcome {
             reached: self.reached,
             events: self.events,

@@ -9,6 +9,7 @@ use plimsoll_schemas::limits::aggregator::CHECKPOINT_RETRY_PAUSE;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 
+use super::fold::Fold;
 use super::{Answer, Event, Place, Request, Time, Undo, Who, World};
 use crate::sim::agenda::MILLISECOND;
 use crate::sim::book::Name;
@@ -66,6 +67,8 @@ pub(super) struct ReaderProcess {
     /// What led to the present state.
     pub(super) readings: Vec<Reading>,
     pub(super) resets: u64,
+    /// The same by node.
+    pub(super) folds: Vec<Fold>,
 }
 
 impl ReaderProcess {
@@ -182,11 +185,13 @@ impl World {
         };
         let read = core.on_message(now, delivered);
         let (from, name, resets) = (message.from, message.name, self.reader.resets);
-        self.reader.readings.push(Reading { lane, stream, number, from, name, resets });
+        let reading = Reading { lane, stream, number, from, name, resets };
         self.say(|| format!("aggregator: reads {} at {number}", message.id));
         if let Err(what) = read {
-            self.break_with("what a node sends can be read", || what);
+            return self.break_with("what a node sends can be read", || what);
         }
+        self.fold(&reading);
+        self.reader.readings.push(reading);
     }
 
     pub(super) fn settle_reader(&mut self) {
