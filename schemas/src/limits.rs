@@ -271,10 +271,16 @@ pub mod aggregator {
     pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a node counts as silent.
     pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
-    /// Silence after which a node that said farewell is forgotten.
-    pub const NODE_FORGET_AFTER: Duration = Duration::from_secs(3_600);
-    /// Silence after which any node is forgotten: the streams no longer hold a message of it.
-    pub const NODE_FORGET_SILENT_AFTER: Duration = Duration::from_secs(24 * 3_600);
+    /// Silence after which a node that said farewell is hidden.
+    pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);
+    /// Silence after which any node is hidden: the streams no longer hold a message of it.
+    pub const NODE_HIDE_SILENT_AFTER: Duration = Duration::from_secs(24 * 3_600);
+    /// Silence after which a hidden node's account is forgotten. Many times the age at which
+    /// streams, spools and copies let go of a message, since what comes after it counts twice.
+    pub const ACCOUNT_FORGET_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
+    /// What the wall clock gains on the monotonic one between two evaluations above which it
+    /// has leapt, so that nobody has been silent meanwhile.
+    pub const CLOCK_LEAP_MIN: Duration = Duration::from_secs(60);
     /// Shortest time between two checkpoints.
     pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
     /// A checkpoint is begun no sooner than so many times the last one's duration after it began.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, Evidence, LatencyEvidence, Notice, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
-use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY};
 use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
@@ -38,9 +37,11 @@ impl Core {
             return;
         }
         self.evaluates_at = now.mono.plus(EVALUATE_EVERY);
+        self.bear_a_leap(now);
         // The past is read as it was: a node long gone may still have messages to come.
         if self.ready {
-            self.forget_nodes(now.wall);
+            self.hide_nodes(now.wall);
+            self.forget_accounts(now.wall);
             self.expire_windows(now.wall);
             self.evaluate(now.wall, Duration::ZERO);
             self.judge_gaps(now.wall);
@@ -53,24 +54,10 @@ impl Core {
         self.evaluates_at
     }
 
-    fn forget_nodes(&mut self, now: Wall) {
-        let gone: Vec<NodeName> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| node.may_be_forgotten(now))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in gone {
-            self.nodes.remove(&name);
-            self.alerts.forget(&name);
-            self.gaps.remove(&name);
-            self.unsaved.touch_node(&name);
-        }
-    }
-
     pub(super) fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.fleet).expire(now);
-        self.nodes.values_mut().for_each(|node| Arc::make_mut(node).operations.expire(now));
+        let shown = self.nodes.values_mut().filter(|node| !node.hidden);
+        shown.for_each(|node| Arc::make_mut(node).operations.expire(now));
     }
 
     /// Judges every budget as of `at`, which lies `late` before the present.

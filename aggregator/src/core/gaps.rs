@@ -35,7 +35,8 @@ impl Core {
         if self.is_behind() || now.since(heard) >= NODE_SILENT_AFTER {
             return;
         }
-        let gaps = self.nodes.iter().map(|(name, node)| (name.clone(), node.account.gap()));
+        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
+        let gaps = shown.map(|(name, node)| (name.clone(), node.account.gap()));
         for (name, gap) in gaps.collect::<Vec<_>>() {
             self.watch(&name, gap);
             self.judge_gap(now, name);

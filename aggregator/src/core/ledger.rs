@@ -48,6 +48,10 @@ pub struct Account {
     /// Sum of the incarnations that are no longer told apart.
     past: Ledger,
     past_incarnations: BTreeSet<Incarnation>,
+    /// The greatest of those that are not remembered even as such. What nobody knows and is no
+    /// greater may be one of them, and nothing of it is merged.
+    #[serde(default)]
+    past_floor: Option<Incarnation>,
     /// Messages that had been merged before.
     #[serde(default)]
     duplicates: u64,
@@ -62,7 +66,7 @@ const OVERLAPS_BORNE: u64 = 3;
 impl Account {
     /// Decides about a snapshot that carries `samples`, and books it when it is new.
     pub fn book(&mut self, header: &Header, samples: u64) -> Decision {
-        if self.past_incarnations.contains(&header.incarnation) {
+        if self.is_past(header.incarnation) {
             return Decision::Forgotten;
         }
         let begun = &mut self.begun;
@@ -83,6 +87,12 @@ impl Account {
         self.notice_overlap(header);
         self.fold_the_oldest();
         Decision::Merge(order)
+    }
+
+    fn is_past(&self, incarnation: Incarnation) -> bool {
+        let below = self.past_floor.is_some_and(|floor| incarnation <= floor);
+        let unknown = || !self.runs.contains_key(&incarnation);
+        self.past_incarnations.contains(&incarnation) || below && unknown()
     }
 
     /// An heir is later than the run it speaks for, whichever was heard first.
@@ -128,7 +138,7 @@ impl Account {
         self.past.add(&run.ledger(true));
         self.past_incarnations.insert(incarnation);
         if self.past_incarnations.len() > INCARNATIONS_PAST_MAX {
-            self.past_incarnations.pop_first();
+            self.past_floor = self.past_floor.max(self.past_incarnations.pop_first());
         }
     }
 

@@ -11,6 +11,7 @@ pub mod confirm;
 mod conflicts;
 mod evaluate;
 mod gaps;
+mod hidden;
 pub mod judge;
 pub mod ledger;
 pub mod node;
@@ -113,6 +114,10 @@ pub struct Core {
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
     evaluates_at: Mono,
+    /// When time was last let pass.
+    passed: Now,
+    /// False while it is known that no node is hidden.
+    may_hide_some: bool,
     /// When budgets were last judged.
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
@@ -139,6 +144,8 @@ impl Core {
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
             evaluates_at: now.mono.plus(EVALUATE_EVERY),
+            passed: now,
+            may_hide_some: true,
             judged_at: None,
             gaps: BTreeMap::new(),
             conflicts: Conflicts::default(),
@@ -208,6 +215,7 @@ impl Core {
         // An interval's samples count from the moment at which all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
         let (taken, timeliness) = place(moment.now, ended);
+        self.make_room_for(&header.node);
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             return self.count_over_cap("node", 1);
         };
@@ -228,6 +236,7 @@ impl Core {
         };
         self.unsaved.touch_node(&header.node);
         node.last_heard = node.last_heard.max(moment.heard.unwrap_or(taken));
+        node.hidden = false;
         *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
         match timeliness {
             Timeliness::InTime => {}

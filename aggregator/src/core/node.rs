@@ -6,7 +6,8 @@ use plimsoll_schemas::hardware::{Reading, sensor};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Operation, Seq, Series};
 use plimsoll_schemas::limits::aggregator::{
-    NODE_FORGET_AFTER, NODE_FORGET_SILENT_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, OPERATIONS_MAX,
+    ACCOUNT_FORGET_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
+    NODE_SILENT_AFTER, OPERATIONS_MAX,
 };
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
@@ -26,6 +27,9 @@ pub struct Node {
     pub account: Account,
     /// When it last spoke, on the aggregator's clock.
     pub last_heard: Wall,
+    /// True once it has been gone for so long that it is not shown any more. Its account stays.
+    #[serde(default)]
+    pub hidden: bool,
     /// Its operations.
     pub operations: Operations,
     /// Sums of its counters.
@@ -118,10 +122,23 @@ impl Node {
     /// True once a node has been gone for so long that nobody asks: soon after a farewell,
     /// else when the streams no longer hold anything of it.
     #[must_use]
-    pub fn may_be_forgotten(&self, now: Wall) -> bool {
+    pub fn may_be_hidden(&self, now: Wall) -> bool {
         let left = self.account.has_left();
-        let patience = if left { NODE_FORGET_AFTER } else { NODE_FORGET_SILENT_AFTER };
+        let patience = if left { NODE_HIDE_AFTER } else { NODE_HIDE_SILENT_AFTER };
         now.since(self.last_heard) >= patience
+    }
+
+    /// True once nothing that was merged can come again, wherever it was kept.
+    #[must_use]
+    pub fn may_be_forgotten(&self, now: Wall) -> bool {
+        now.since(self.last_heard) >= ACCOUNT_FORGET_AFTER
+    }
+
+    /// What is kept of the node while it is not shown: its account, and when it was heard.
+    #[must_use]
+    pub fn hidden(&self) -> Self {
+        let (account, last_heard) = (self.account.clone(), self.last_heard);
+        Self { account, last_heard, hidden: true, ..Self::default() }
     }
 
     /// Adds to counters and replaces gauges; tells how many series found no room.
@@ -201,8 +218,9 @@ mod tests {
         let later = Wall(1).plus(NODE_SILENT_AFTER);
         assert_eq!(node.presence(Wall(1)), Presence::Heard);
         assert_eq!(node.presence(later), Presence::Silent);
-        assert!(!node.may_be_forgotten(later.plus(NODE_FORGET_AFTER)));
-        assert!(node.may_be_forgotten(later.plus(NODE_FORGET_SILENT_AFTER)));
+        assert!(!node.may_be_hidden(later.plus(NODE_HIDE_AFTER)));
+        assert!(node.may_be_hidden(later.plus(NODE_HIDE_SILENT_AFTER)));
+        assert!(!node.may_be_forgotten(later.plus(NODE_HIDE_SILENT_AFTER)));
     }
 
     #[test]

@@ -59,9 +59,11 @@ impl Progress {
         self.goal.get_or_insert(last_seq);
         // What the stream has forgotten, or never held, need not be waited for.
         self.read = self.read.max(first_seq.saturating_sub(1));
-        if last_seq <= self.read {
-            // Whatever was pending is gone, and nobody worked it off.
-            (self.pending, self.backlog_since) = (0, None);
+        // What was pending may be gone, and what came meanwhile was not counted for any reader.
+        self.pending = last_seq.saturating_sub(self.read);
+        if self.pending == 0 {
+            // Nobody worked it off.
+            self.backlog_since = None;
         }
     }
 
@@ -127,6 +129,29 @@ mod tests {
         lane.on_positioned(501, 500);
         assert!(lane.has_read_all());
         assert_eq!(lane.recoveries(), Recoveries::default());
+    }
+
+    #[test]
+    fn what_came_while_nobody_was_connected_is_known_to_be_unread() {
+        let mut lane = Progress::default();
+        lane.on_positioned(1, 2);
+        lane.on_read(second(1), 2, 0);
+        assert!(lane.has_read_all());
+        lane.on_positioned(1, 5);
+        assert_eq!((lane.has_read_all(), lane.pending), (false, 3));
+        lane.on_read(second(2), 5, 0);
+        assert!(lane.has_read_all());
+    }
+
+    #[test]
+    fn of_what_was_pending_only_what_the_stream_still_holds_is_waited_for() {
+        let mut lane = Progress::default();
+        lane.on_positioned(1, 500);
+        lane.on_read(second(1), 1, 499);
+        lane.on_positioned(499, 500);
+        assert_eq!(lane.pending, 2);
+        lane.on_read(second(2), 500, 0);
+        assert_eq!((lane.has_read_all(), lane.recoveries().count), (true, 1));
     }
 
     #[test]

@@ -252,7 +252,7 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
 }
 
 #[test]
-fn a_node_that_said_farewell_is_not_silent_and_is_forgotten_in_time() {
+fn a_node_that_said_farewell_is_not_silent_and_is_hidden_in_time() {
     let mut core = core();
     let mut node = Speaker::new("a");
     deliver(&mut core, start(), &node.say(start(), MS, 5));

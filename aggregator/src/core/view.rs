@@ -85,16 +85,12 @@ impl Core {
                 at_seconds: seconds(now.0),
                 ready: self.ready,
                 broker: broker.to_owned(),
-                nodes: self
-                    .nodes
-                    .iter()
-                    .map(|(name, node)| self.node_row(now, name, node))
-                    .collect(),
+                nodes: self.shown().map(|(name, node)| self.node_row(now, name, node)).collect(),
                 operations,
                 budgets: self.budget_rows(now),
                 changes: self.changes.clone(),
             },
-            nodes: self.nodes.iter().map(|(name, node)| self.node_view(now, name, node)).collect(),
+            nodes: self.shown().map(|(name, node)| self.node_view(now, name, node)).collect(),
             sums_ns,
             counts: self.counts.clone(),
             notices: self.notices.counts(),
@@ -136,8 +132,8 @@ impl Core {
     }
 
     fn operation_rows(&self, now: Wall) -> Vec<(OperationRow, u128)> {
-        let expected = |node: &&Arc<Node>| node.presence(now) != Presence::Left;
-        let nodes_expected = self.nodes.values().filter(expected).count() as u64;
+        let expected = |(_, node): &(&NodeName, &Node)| node.presence(now) != Presence::Left;
+        let nodes_expected = self.shown().filter(expected).count() as u64;
         let mut rows = Vec::new();
         for (operation, windows) in self.fleet.iter() {
             let speaking = |window| {

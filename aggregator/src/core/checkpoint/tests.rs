@@ -265,6 +265,10 @@ fn a_node_that_was_forgotten_is_forgotten_by_the_store_too() {
     world.now = world.now.after(7_200 * SECOND);
     world.core.on_deadline(world.now);
     world.checkpoint();
+    assert_eq!(world.stored.as_ref().unwrap().nodes.len(), 1, "its account stays");
+    world.now = world.now.after(7 * 86_400 * SECOND);
+    world.core.on_deadline(world.now);
+    world.checkpoint();
     assert_eq!(world.stored.as_ref().unwrap().nodes, []);
     world.restart();
     assert_eq!(world.view().summary.operations[0].total.count, 1, "the fleet's total remains");

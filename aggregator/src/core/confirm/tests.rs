@@ -104,6 +104,25 @@ fn confirmations_say_behind_until_all_that_the_lanes_hold_has_been_read() {
         behind.push(said(&core.take_changes(start().wall).unwrap()).unwrap().behind);
     }
     assert_eq!(behind, [true, false, true, false]);
+    // A connection that comes back finds more; until that is read nobody is told otherwise.
+    core.on_positioned(Lane::Normal, 1, 6, "s1");
+    let (subject, payload) = speaker.say(start(), MS, 3);
+    let (lane, at, subject, payload) = (Lane::Emergency, None, &*subject, &*payload);
+    let message = Delivered { lane, stream_seq: 1, pending: 0, at, subject, payload };
+    core.on_message(start(), message).unwrap();
+    assert!(said(&core.take_changes(start().wall).unwrap()).unwrap().behind);
     core.on_reset(Lane::Normal, 9);
     assert!(core.is_behind(), "a stream made anew holds what was not read");
+}
+
+#[test]
+fn a_lane_that_was_purged_while_nobody_was_connected_leaves_nobody_behind() {
+    let mut core = core();
+    let (subject, payload) = Speaker::new("a").say(start(), MS, 1);
+    let (lane, at, subject, payload) = (Lane::Emergency, None, &*subject, &*payload);
+    let message = Delivered { lane, stream_seq: 1, pending: 5, at, subject, payload };
+    core.on_message(start(), message).unwrap();
+    assert!(core.is_behind());
+    core.on_positioned(Lane::Emergency, 7, 6, "s1");
+    assert!(!core.is_behind());
 }

@@ -106,6 +106,26 @@ fn incarnations_are_bounded_and_their_sums_remain() {
     assert!(account.ledger().is_settled());
 }
 
+#[test]
+fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
+    let mut account = Account::default();
+    let all = (INCARNATIONS_MAX + INCARNATIONS_PAST_MAX) as u64 + 10;
+    for run in 7..7 + all {
+        assert!(matches!(account.book(&header(run, 1, 10, 0), 10), Decision::Merge(_)));
+    }
+    for run in 7..7 + all {
+        let decision = account.book(&header(run, 1, 10, 0), 10);
+        assert!(!matches!(decision, Decision::Merge(_)), "{run}: {decision:?}");
+    }
+    assert_eq!((account.ledger().merged, account.past_floor), (10 * all, Some(Incarnation(16))));
+    // A run that is still told apart speaks on, whatever is known of those below it.
+    let mut account = Account { past_floor: Some(Incarnation(50)), ..Account::default() };
+    account.book(&header(60, 1, 10, 0), 10);
+    account.past_floor = Some(Incarnation(70));
+    assert!(matches!(account.book(&header(60, 2, 20, 0), 10), Decision::Merge(_)));
+    assert_eq!(account.book(&header(70, 1, 10, 0), 10), Decision::Forgotten);
+}
+
 /// The last word for a crashed run: spoken by its heir, under the crashed run's name.
 fn testament(of: u64, seq: u64, heir: u64, recorded: u64, crash: u64) -> Header {
     let lost = BTreeMap::from([(LossReason::new("crash").unwrap(), crash)]);
@@ -233,7 +253,8 @@ fn an_account_stored_before_there_were_heirs_is_still_read() {
     account.book(&header(1, 3, 40, 0), 10);
     let mut stored = serde_json::to_value(&account).unwrap();
     let whole = stored.as_object_mut().unwrap();
-    assert!(["duplicates", "conflicts"].iter().all(|new| whole.remove(*new).is_some()));
+    let new = ["duplicates", "conflicts", "past_floor"];
+    assert!(new.iter().all(|new| whole.remove(*new).is_some()));
     let run = whole["runs"]["1"].as_object_mut().unwrap();
     let new = ["heir", "duplicates", "overlaps"];
     assert!(new.iter().all(|new| run.remove(*new).is_some()));

@@ -205,7 +205,9 @@ impl World {
 
     pub(super) fn on_dial(&mut self, who: Who, life: u64) {
         let machine = self.machine(who);
-        if machine.life != life || !machine.is_alive || self.link(who).is_intact {
+        let is_wanted = machine.life == life && machine.is_alive;
+        // Whoever believes in a connection does not make another.
+        if !is_wanted || self.link(who).is_intact || self.link(who).belief != Belief::Down {
             return;
         }
         let answers = self.broker.is_up && !self.broker.is_stalled && self.link(who).is_open();
