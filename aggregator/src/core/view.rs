@@ -74,6 +74,12 @@ impl Core {
         self.nodes.get(name).map(Arc::as_ref)
     }
 
+    /// Where the alert about gaps in a node's account stands.
+    #[must_use]
+    pub fn gap_alert(&self, name: &NodeName) -> AlertState {
+        self.gap(name).1
+    }
+
     /// Copies out what is known. `broker` is what the connection says of itself.
     #[must_use]
     pub fn view(&self, now: Wall, broker: &str) -> View {

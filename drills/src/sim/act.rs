@@ -16,6 +16,17 @@ pub enum Who {
     Aggregator,
 }
 
+/// What passes for a confirmation and is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It names a number that was never sent.
+    Unsent,
+    /// It is about another node.
+    Stranger,
+    /// It is no confirmation at all, or half of one.
+    Garbage,
+}
+
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -125,6 +136,28 @@ pub enum Act {
         /// For how long.
         span: Time,
     },
+    /// A node is told what nobody who knows would say.
+    Forge {
+        /// Which node.
+        node: usize,
+        /// What it is told.
+        lie: Lie,
+    },
+    /// Confirmations come late, and one past another, for a while.
+    Delay {
+        /// By how much at most.
+        by: Time,
+        /// For how long.
+        span: Time,
+    },
+    /// The aggregator's store is copied somewhere.
+    BackUp,
+    /// The aggregator's process ends and comes back with that copy, or with no store at all when
+    /// there is none.
+    RollBack {
+        /// How long it is away.
+        down: Time,
+    },
     /// A process is stopped for a while.
     Pause {
         /// Whose.
@@ -166,6 +199,12 @@ impl Act {
             Self::Jump { .. } => "clock set",
             Self::DiskFull { .. } => "disk full",
             Self::Jam { .. } => "hand-over jammed",
+            Self::Forge { lie: Lie::Unsent, .. } => "confirmation forged",
+            Self::Forge { lie: Lie::Stranger, .. } => "confirmation for another node",
+            Self::Forge { lie: Lie::Garbage, .. } => "confirmation garbled",
+            Self::Delay { .. } => "confirmations slow",
+            Self::BackUp => "aggregator's store backed up",
+            Self::RollBack { .. } => "aggregator's store rolled back",
             Self::Pause { .. } => "process stopped",
         }
     }
@@ -207,6 +246,12 @@ impl fmt::Display for Act {
             }
             Self::Jump { who, by_ms } => write!(f, "{who}: {name} by {by_ms} ms"),
             Self::DiskFull { who, span } => write!(f, "{who}: {name} for {}", Shown(*span)),
+            Self::Forge { node, .. } => write!(f, "n{node}: {name}"),
+            Self::Delay { by, span } => {
+                write!(f, "{name} by up to {} for {}", Shown(*by), Shown(*span))
+            }
+            Self::BackUp => f.write_str(name),
+            Self::RollBack { down } => write!(f, "{name}, back after {}", Shown(*down)),
             Self::Jam { node, span } => write!(f, "n{node}: {name} for {}", Shown(*span)),
         }
     }

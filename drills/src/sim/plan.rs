@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::act::{Act, End, Who};
+use super::act::{Act, End, Lie, Who};
 use super::agenda::{MILLISECOND, SECOND, Time};
 use super::broker::Crash;
 use super::dice::Dice;
@@ -89,10 +89,13 @@ enum Fault {
     Jump,
     DiskFull,
     Jam,
+    Forge,
+    Delay,
+    RollBack,
     Pause,
 }
 
-const FAULTS: [Fault; 20] = [
+const FAULTS: [Fault; 23] = [
     Fault::Break,
     Fault::Partition,
     Fault::Slow,
@@ -113,6 +116,9 @@ const FAULTS: [Fault; 20] = [
     Fault::Jump,
     Fault::DiskFull,
     Fault::Jam,
+    Fault::Forge,
+    Fault::Delay,
+    Fault::RollBack,
 ];
 
 impl Plan {
@@ -215,6 +221,12 @@ fn draw(fault: Fault, dice: &mut Dice, nodes: usize, reach: Time) -> Act {
         }
         Fault::DiskFull => Act::DiskFull { who, span },
         Fault::Jam => Act::Jam { node: dice.place(nodes), span },
+        Fault::Forge => {
+            let lie = dice.one_of([Lie::Unsent, Lie::Unsent, Lie::Stranger, Lie::Garbage]);
+            Act::Forge { node: dice.place(nodes), lie }
+        }
+        Fault::Delay => Act::Delay { by: dice.span(SECOND, 60 * SECOND), span },
+        Fault::RollBack => dice.one_of([Act::BackUp, Act::RollBack { down: span }]),
         Fault::Pause => Act::Pause { who, span: span.min(30 * SECOND) },
     }
 }
@@ -238,7 +250,7 @@ mod tests {
         };
         let per_seed: Vec<BTreeSet<&str>> = (0..300).map(names).collect();
         let all: BTreeSet<&str> = per_seed.iter().flatten().copied().collect();
-        assert_eq!(all.len(), FAULTS.len() + 2 + 2, "{all:?}");
+        assert_eq!(all.len(), FAULTS.len() + 2 + 2 + 2 + 1, "{all:?}");
         assert!(per_seed.iter().all(|names| names.len() < all.len()));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 54] = [
+pub const DEMANDED: [&str; 65] = [
     "load",
     "connection broken",
     "partition",
@@ -29,6 +29,17 @@ pub const DEMANDED: [&str; 54] = [
     "disk full",
     "hand-over jammed",
     "process stopped",
+    "confirmation forged",
+    "confirmation for another node",
+    "confirmation garbled",
+    "forgery refused",
+    "confirmations slow",
+    "confirmation overtaken",
+    "aggregator's store backed up",
+    "aggregator's store rolled back",
+    "ledger gap told",
+    "ledger gap closed",
+    "breaker closed again",
     "told of a stall",
     "told of a lost connection",
     "message lost on the way",

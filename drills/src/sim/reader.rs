@@ -10,6 +10,7 @@ use bytes::Bytes;
 use plimsoll_aggregator::core::checkpoint::{Changes, Checkpoint, StoredRecords};
 use plimsoll_aggregator::core::node::Node;
 use plimsoll_aggregator::core::{Core, Delivered};
+use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
@@ -74,6 +75,14 @@ impl Store {
     #[must_use]
     pub fn new(nodes_max: usize) -> Self {
         Self { nodes_max, ..Self::default() }
+    }
+
+    /// What a copy of its file holds.
+    #[must_use]
+    pub fn copy(&mut self) -> Self {
+        self.settle();
+        let (nodes, fleet, rest) = (self.nodes.clone(), self.fleet.clone(), self.rest.clone());
+        Self { nodes, fleet, rest, pending: Vec::new(), nodes_max: self.nodes_max }
     }
 
     /// A checkpoint is on the disk.
@@ -210,6 +219,12 @@ impl ReaderCore {
         let ledger = node.account.ledger();
         (held.recorded, held.merged, held.known) = (ledger.recorded, ledger.merged, known(&ledger));
         held
+    }
+
+    /// Whether it tells people that something of a node's account is missing.
+    #[must_use]
+    pub fn tells_gap(&self, node: &NodeName) -> bool {
+        self.0.gap_alert(node) == AlertState::Firing
     }
 
     /// Time passes.

@@ -39,7 +39,8 @@ impl World {
             }
             Act::Remake { lane } => {
                 if self.broker.is_up && !self.broker.is_stalled {
-                    self.broker.remake(lane);
+                    let gone = self.broker.remake(lane);
+                    self.note_gone(gone.len());
                     self.end_consumer(lane);
                 }
             }
@@ -56,6 +57,13 @@ impl World {
                 self.nodes[node].is_jammed = true;
                 self.after(span, Event::Undo(Undo::Unjam(node)));
             }
+            Act::Forge { node, lie } => self.forge(node, lie),
+            Act::Delay { by, span } => {
+                self.lateness = by;
+                self.after(span, Event::Undo(Undo::Punctual));
+            }
+            Act::BackUp => self.reader.back_up(),
+            Act::RollBack { down } => self.roll_back(down),
             Act::Pause { who, span } => self.pause(who, span),
         }
     }
@@ -81,6 +89,7 @@ impl World {
             }
             Undo::DiskRoom(who) => self.machine(who).is_disk_full = false,
             Undo::Unjam(node) => self.nodes[node].is_jammed = false,
+            Undo::Punctual => self.lateness = 0,
             Undo::Continue(who) => self.go_on(who),
         }
     }
@@ -122,6 +131,7 @@ impl World {
         let gone = self.broker.crash(self.agenda.now(), how, &mut self.dice);
         self.broker.is_up = true;
         self.say(|| format!("broker: up again, {} messages gone", gone.len()));
+        self.note_gone(gone.len());
     }
 
     fn end_process(&mut self, who: Who, end: End, down: Time) {
@@ -165,6 +175,7 @@ impl World {
         self.say(|| "all faults end".to_owned());
         self.is_healed = true;
         (self.broker.is_full, self.broker.forgets_permille) = (false, 0);
+        self.lateness = 0;
         self.knobs.checkpoint.0 = nanos(CHECKPOINT_EVERY);
         self.come_up(Crash::Kill);
         for who in self.everybody() {

@@ -74,7 +74,9 @@ impl World {
         reached.reach_n("let go without a confirmation", new.released - old.released);
         let turned = |is: &dyn Fn(&Figures) -> bool| is(after) && !before.is_some_and(is);
         let breaker = |state| move |figures: &Figures| figures.status.breaker == state;
+        let was_closed = before.is_none_or(|b| b.status.breaker == BreakerState::Closed);
         let branches = [
+            ("breaker closed again", !was_closed && turned(&breaker(BreakerState::Closed))),
             ("breaker open", turned(&breaker(BreakerState::Open))),
             ("breaker half-open", turned(&breaker(BreakerState::HalfOpen))),
             ("only the emergency lane sent", turned(&|figures| figures.status.conservative)),

@@ -51,6 +51,7 @@ pub(super) enum Undo {
     Reboot(Who),
     DiskRoom(Who),
     Unjam(usize),
+    Punctual,
     Continue(Who),
 }
 
@@ -98,6 +99,12 @@ pub(super) enum Event {
     GiveUp {
         who: Who,
         since: Time,
+    },
+    /// A confirmation that was held up somewhere.
+    Late {
+        node: usize,
+        number: u64,
+        payload: Bytes,
     },
     /// A process's own client answers.
     Local {

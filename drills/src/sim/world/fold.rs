@@ -35,6 +35,16 @@ impl World {
         (0..self.nodes.len()).for_each(|number| self.check_fold(number));
     }
 
+    /// Counts the gaps that people are told of, and those that have closed.
+    pub(super) fn watch_gaps(&mut self) {
+        let Some(core) = &self.reader.core else { return };
+        for (node, tells) in self.nodes.iter().zip(&mut self.reader.gaps) {
+            let told = std::mem::replace(tells, core.tells_gap(&node.name));
+            self.reached.reach_n("ledger gap told", u64::from(!told && *tells));
+            self.reached.reach_n("ledger gap closed", u64::from(told && !*tells));
+        }
+    }
+
     fn add_to_fold(&mut self, reading: &Reading) {
         let fold = &mut self.reader.folds[reading.from];
         let Some(booked) = self.books[reading.from].messages.get(&reading.name) else { return };

@@ -33,7 +33,7 @@ impl World {
         self.agenda.plan(at, Event::Request { who, generation, request });
     }
 
-    fn answer(&mut self, who: Who, answer: Answer) {
+    pub(super) fn answer(&mut self, who: Who, answer: Answer) {
         let at = self.now() + self.delay(who);
         let is_slow = who == Who::Aggregator && !self.is_healed;
         let apart = if is_slow { self.knobs.reading } else { 0 };
@@ -109,16 +109,6 @@ impl World {
         let permille = self.broker.forgets_permille;
         if permille == 0 || !self.dice.chance(permille) {
             self.answer(who, Answer::News(news));
-        }
-    }
-
-    /// Plain messages: no stream keeps them, and nobody waits for them.
-    fn pass_on(&mut self, node: usize, payload: bytes::Bytes) {
-        let lost = !self.is_healed && self.dice.chance(100);
-        if lost {
-            self.reached.reach("confirmation lost");
-        } else {
-            self.answer(Who::Node(node), Answer::Told { payload });
         }
     }
 

@@ -5,12 +5,14 @@
 
 mod acts;
 mod checks;
+mod confirming;
 mod ending;
 mod event;
 mod fold;
 mod links;
 mod nodes;
 mod readers;
+mod rollback;
 mod spools;
 
 use std::collections::VecDeque;
@@ -98,6 +100,12 @@ pub struct World {
     nodes: Vec<NodeProcess>,
     reader: ReaderProcess,
     books: Vec<NodeBook>,
+    /// By how much confirmations are late, at most.
+    lateness: Time,
+    /// Confirmations passed on so far, and the newest that each node has heard.
+    told: (u64, Vec<u64>),
+    /// Whether streams have lost messages, and whether an aggregator began with an older store.
+    lossy: (bool, bool),
     reached: Reached,
     broken: Option<Broken>,
     /// True once the schedule is over and everything was healed.
@@ -130,6 +138,9 @@ impl World {
             nodes,
             reader: ReaderProcess::new(count),
             books: vec![NodeBook::default(); count],
+            lateness: 0,
+            told: (0, vec![0; count]),
+            lossy: (false, false),
             reached: Reached::default(),
             broken: None,
             is_healed: false,
@@ -197,6 +208,7 @@ impl World {
             Event::Echo { who, generation } => self.on_echo(who, generation),
             Event::Silence { who, since } => self.on_silence(who, since),
             Event::GiveUp { who, since } => self.on_give_up(who, since),
+            Event::Late { node, number, payload } => self.tell_late(node, number, payload),
             Event::Local { node, life, news } => {
                 if self.machines[node].life == life {
                     self.on_news(Who::Node(node), news);
@@ -221,7 +233,9 @@ impl World {
             | Event::GiveUp { who, .. } => *who,
             Event::Local { node, .. } | Event::Spooled { node, .. } => Who::Node(*node),
             Event::Written { .. } | Event::LookAgain { .. } => Who::Aggregator,
-            Event::Step(_) | Event::Undo(_) | Event::Request { .. } => return Some(event),
+            Event::Step(_) | Event::Undo(_) | Event::Late { .. } | Event::Request { .. } => {
+                return Some(event);
+            }
         };
         let machine = self.machine(who);
         if machine.is_paused {

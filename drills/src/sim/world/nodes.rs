@@ -145,7 +145,10 @@ impl World {
         machine.timer_at = Time::MAX;
         match who {
             Who::Node(number) => self.settle_node(number),
-            Who::Aggregator => self.settle_reader(),
+            Who::Aggregator => {
+                self.settle_reader();
+                self.watch_gaps();
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 
 use super::fold::Fold;
+use super::rollback::Copy;
 use super::{Answer, Event, Place, Request, Time, Undo, Who, World};
 use crate::sim::agenda::MILLISECOND;
 use crate::sim::book::Name;
@@ -67,13 +68,18 @@ pub(super) struct ReaderProcess {
     /// What led to the present state.
     pub(super) readings: Vec<Reading>,
     pub(super) resets: u64,
+    /// A copy of an older store.
+    pub(super) copy: Copy,
+    /// Nodes that it tells people of, for gaps in their accounts.
+    pub(super) gaps: Vec<bool>,
     /// The same by node.
     pub(super) folds: Vec<Fold>,
 }
 
 impl ReaderProcess {
     pub(super) fn new(nodes: usize) -> Self {
-        Self { store: Store::new(nodes), ..Self::default() }
+        let copy = Copy::of_nothing(nodes);
+        Self { store: Store::new(nodes), copy, gaps: vec![false; nodes], ..Self::default() }
     }
 }
 

@@ -1,0 +1,55 @@
+//! An aggregator whose store is put back to what it was some time ago, as an operator does with
+//! a copy of its file: it must come to the same counts by reading the streams again.
+
+use super::readers::{Mark, ReaderProcess};
+use super::{Event, Time, Undo, Who, World};
+use crate::sim::reader::Store;
+
+/// A copy of a store, and what its checkpoint covers.
+#[derive(Default)]
+pub(super) struct Copy {
+    store: Store,
+    mark: Mark,
+}
+
+impl Copy {
+    pub(super) fn of_nothing(nodes: usize) -> Self {
+        Self { store: Store::new(nodes), mark: Mark::default() }
+    }
+}
+
+impl ReaderProcess {
+    pub(super) fn back_up(&mut self) {
+        self.copy = Copy { store: self.store.copy(), mark: self.mark };
+    }
+}
+
+impl World {
+    /// What nodes were told is stored is stored no longer: until the streams are read again,
+    /// they alone have it.
+    pub(super) fn roll_back(&mut self, down: Time) {
+        if !self.machine(Who::Aggregator).is_alive {
+            return;
+        }
+        self.end_reader();
+        self.reader.store = self.reader.copy.store.copy();
+        self.reader.mark = self.reader.copy.mark;
+        self.books.iter_mut().for_each(|book| book.confirmed.clear());
+        self.lossy.1 = true;
+        self.excuse_losses();
+        self.after(down, Event::Undo(Undo::Reboot(Who::Aggregator)));
+    }
+
+    /// Streams have lost so many messages.
+    pub(super) fn note_gone(&mut self, messages: usize) {
+        self.lossy.0 |= messages > 0;
+        self.excuse_losses();
+    }
+
+    fn excuse_losses(&mut self) {
+        if self.lossy == (true, true) {
+            let excuse = "streams lost what only a newer store had";
+            self.books.iter_mut().for_each(|book| book.excuse = Some(excuse));
+        }
+    }
+}
