@@ -12,8 +12,8 @@ use super::broker::Crash;
 pub enum Who {
     /// The node with this number.
     Node(usize),
-    /// The aggregator.
-    Aggregator,
+    /// The aggregator with this number.
+    Aggregator(usize),
 }
 
 /// What passes for a confirmation and is none.
@@ -150,11 +150,16 @@ pub enum Act {
         /// For how long.
         span: Time,
     },
-    /// The aggregator's store is copied somewhere.
-    BackUp,
-    /// The aggregator's process ends and comes back with that copy, or with no store at all when
+    /// An aggregator's store is copied somewhere.
+    BackUp {
+        /// Whose.
+        which: usize,
+    },
+    /// An aggregator's process ends and comes back with that copy, or with no store at all when
     /// there is none.
     RollBack {
+        /// Whose.
+        which: usize,
         /// How long it is away.
         down: Time,
     },
@@ -191,7 +196,7 @@ impl Act {
                 End::Killed => "node killed",
                 End::PowerCut => "node without power",
             },
-            Self::EndProcess { who: Who::Aggregator, end, .. } => match end {
+            Self::EndProcess { who: Who::Aggregator(_), end, .. } => match end {
                 End::Asked => "aggregator asked to end",
                 End::Killed => "aggregator killed",
                 End::PowerCut => "aggregator without power",
@@ -203,7 +208,7 @@ impl Act {
             Self::Forge { lie: Lie::Stranger, .. } => "confirmation for another node",
             Self::Forge { lie: Lie::Garbage, .. } => "confirmation garbled",
             Self::Delay { .. } => "confirmations slow",
-            Self::BackUp => "aggregator's store backed up",
+            Self::BackUp { .. } => "aggregator's store backed up",
             Self::RollBack { .. } => "aggregator's store rolled back",
             Self::Pause { .. } => "process stopped",
         }
@@ -214,7 +219,8 @@ impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node(number) => write!(f, "n{number}"),
-            Self::Aggregator => f.write_str("aggregator"),
+            Self::Aggregator(0) => f.write_str("aggregator"),
+            Self::Aggregator(number) => write!(f, "aggregator {number}"),
         }
     }
 }
@@ -250,8 +256,11 @@ impl fmt::Display for Act {
             Self::Delay { by, span } => {
                 write!(f, "{name} by up to {} for {}", Shown(*by), Shown(*span))
             }
-            Self::BackUp => f.write_str(name),
-            Self::RollBack { down } => write!(f, "{name}, back after {}", Shown(*down)),
+            Self::BackUp { which } => write!(f, "{}: {name}", Who::Aggregator(*which)),
+            Self::RollBack { which, down } => {
+                let who = Who::Aggregator(*which);
+                write!(f, "{who}: {name}, back after {}", Shown(*down))
+            }
             Self::Jam { node, span } => write!(f, "n{node}: {name} for {}", Shown(*span)),
         }
     }

@@ -50,6 +50,8 @@ pub struct NodeBook {
     /// Why samples may be missing without a name: a copy was let go, or a process ended whose
     /// copies nothing kept.
     pub excuse: Option<&'static str>,
+    /// Whether that is a reason for one aggregator only.
+    excuse_alone: bool,
     /// Samples of any operation in all incarnations that have ended.
     pub taken: u64,
     /// Of those, dropped for want of room.
@@ -58,8 +60,6 @@ pub struct NodeBook {
     pub refused_count: u64,
     /// Of those, so many at most that nobody is to blame for.
     pub unkept_count: u64,
-    /// What the node was last told is stored: incarnation, first and last number.
-    pub confirmed: Vec<(u64, u64, u64)>,
 }
 
 /// What the final comparison found.
@@ -154,6 +154,19 @@ impl NodeBook {
         self.refused_count += samples;
         if let Some(booked) = self.messages.get(&name) {
             self.refused.extend(booked.samples.iter().copied());
+        }
+    }
+
+    /// Why one aggregator may lack what another one has.
+    pub fn excuse_one(&mut self, reason: &'static str) {
+        self.excuse_alone = self.excuse.is_none();
+        self.excuse.get_or_insert(reason);
+    }
+
+    /// That is no reason why both may lack it, unless one `forgets` what it told.
+    pub fn excuse_two(&mut self, forgets: bool) {
+        if self.excuse_alone && !forgets {
+            self.excuse = None;
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Step {
 pub struct Knobs {
     /// Number of nodes.
     pub nodes: usize,
+    /// The aggregators.
+    pub readers: Readers,
     /// Length of a node's interval.
     pub interval: Duration,
     /// The bounds of the nodes' outboxes.
@@ -45,6 +47,25 @@ pub struct Knobs {
     pub payload_max: usize,
     /// How far clocks drift, at most, in millionths.
     pub drift_ppm: u64,
+}
+
+/// Which aggregators there are. Each reads all streams, and nodes believe any one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// One, with a store.
+    One,
+    /// Two, each with a store of its own.
+    Two,
+    /// One with a store, and one that keeps everything in memory.
+    OneAndStateless,
+}
+
+impl Readers {
+    /// How many.
+    #[must_use]
+    pub fn count(self) -> usize {
+        if self == Self::One { 1 } else { 2 }
+    }
 }
 
 /// How nodes keep what they hold.
@@ -142,7 +163,7 @@ impl Plan {
             at += dice.within(0..=2 * gap);
             let act = if dice.chance(faults_permille) {
                 let fault = swarm[dice.place(swarm.len())];
-                let act = draw(fault, &mut dice, knobs.nodes, reach);
+                let act = draw(fault, &mut dice, &knobs, reach);
                 if spend_life(&mut lives, act) { act } else { load(&mut dice, knobs.nodes) }
             } else {
                 load(&mut dice, knobs.nodes)
@@ -166,6 +187,13 @@ impl Knobs {
         let quick = dice.within(1..=20) * MILLISECOND;
         Self {
             nodes: dice.one_of([2, 2, 3]),
+            readers: dice.one_of([
+                Readers::One,
+                Readers::One,
+                Readers::One,
+                Readers::Two,
+                Readers::OneAndStateless,
+            ]),
             interval: Duration::from_millis(dice.one_of([1_000, 2_000, 2_000, 5_000])),
             depths: Depths::draw(dice),
             delay: (MILLISECOND / 2, quick.max(dice.span(MILLISECOND, 2 * SECOND))),
@@ -191,14 +219,15 @@ fn load(dice: &mut Dice, nodes: usize) -> Act {
     Act::Load { node: dice.place(nodes), samples, packed: dice.within(1..=samples) }
 }
 
-fn anyone(dice: &mut Dice, nodes: usize) -> Who {
-    let number = dice.place(nodes + 1);
-    if number < nodes { Who::Node(number) } else { Who::Aggregator }
+fn anyone(dice: &mut Dice, Knobs { nodes, readers, .. }: &Knobs) -> Who {
+    let number = dice.place(nodes + readers.count());
+    if number < *nodes { Who::Node(number) } else { Who::Aggregator(number - nodes) }
 }
 
-fn draw(fault: Fault, dice: &mut Dice, nodes: usize, reach: Time) -> Act {
+fn draw(fault: Fault, dice: &mut Dice, knobs: &Knobs, reach: Time) -> Act {
     let span = dice.span(50 * MILLISECOND, reach);
-    let who = anyone(dice, nodes);
+    let who = anyone(dice, knobs);
+    let (nodes, which) = (knobs.nodes, dice.place(knobs.readers.count()));
     match fault {
         Fault::Break => Act::Break { who, heard_after: dice.span(MILLISECOND, 10 * SECOND) },
         Fault::Partition => {
@@ -214,7 +243,9 @@ fn draw(fault: Fault, dice: &mut Dice, nodes: usize, reach: Time) -> Act {
         Fault::EndNode(end) => {
             Act::EndProcess { who: Who::Node(dice.place(nodes)), end, down: span }
         }
-        Fault::EndAggregator(end) => Act::EndProcess { who: Who::Aggregator, end, down: span },
+        Fault::EndAggregator(end) => {
+            Act::EndProcess { who: Who::Aggregator(which), end, down: span }
+        }
         Fault::Jump => {
             let by = i64::try_from(dice.span(1, 600_000)).unwrap_or(0);
             Act::Jump { who, by_ms: if dice.chance(500) { by } else { -by } }
@@ -226,7 +257,9 @@ fn draw(fault: Fault, dice: &mut Dice, nodes: usize, reach: Time) -> Act {
             Act::Forge { node: dice.place(nodes), lie }
         }
         Fault::Delay => Act::Delay { by: dice.span(SECOND, 60 * SECOND), span },
-        Fault::RollBack => dice.one_of([Act::BackUp, Act::RollBack { down: span }]),
+        Fault::RollBack => {
+            dice.one_of([Act::BackUp { which }, Act::RollBack { which, down: span }])
+        }
         Fault::Pause => Act::Pause { who, span: span.min(30 * SECOND) },
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 65] = [
+pub const DEMANDED: [&str; 67] = [
     "load",
     "connection broken",
     "partition",
@@ -40,6 +40,8 @@ pub const DEMANDED: [&str; 65] = [
     "ledger gap told",
     "ledger gap closed",
     "breaker closed again",
+    "two aggregators",
+    "a stateless aggregator beside one with a store",
     "told of a stall",
     "told of a lost connection",
     "message lost on the way",

@@ -66,6 +66,16 @@ pub struct Merged {
     pub others: u64,
 }
 
+impl Merged {
+    /// What either has.
+    pub fn unite(&mut self, other: &Self) {
+        let both: BTreeMap<usize, u64> =
+            self.reported.iter().chain(&other.reported).copied().collect();
+        self.reported = both.into_iter().collect();
+        self.others = self.others.max(other.others);
+    }
+}
+
 fn mesh() -> MeshName {
     MeshName::new(MESH).expect("a constant of plain letters")
 }
@@ -201,6 +211,12 @@ impl ReaderCore {
     /// When it cannot.
     pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), String> {
         self.0.on_message(now, message).map_err(|unreadable| unreadable.text)
+    }
+
+    /// What it has merged of a node, straight from its memory.
+    #[must_use]
+    pub fn merged(&self, node: &NodeName) -> Merged {
+        self.0.node(node).map(merged).unwrap_or_default()
     }
 
     /// What it has of a node; nothing at all of one that it never heard.

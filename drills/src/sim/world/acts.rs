@@ -41,7 +41,7 @@ impl World {
                 if self.broker.is_up && !self.broker.is_stalled {
                     let gone = self.broker.remake(lane);
                     self.note_gone(gone.len());
-                    self.end_consumer(lane);
+                    self.end_consumers(lane);
                 }
             }
             Act::EndProcess { who, end, down } => self.end_process(who, end, down),
@@ -62,8 +62,8 @@ impl World {
                 self.lateness = by;
                 self.after(span, Event::Undo(Undo::Punctual));
             }
-            Act::BackUp => self.reader.back_up(),
-            Act::RollBack { down } => self.roll_back(down),
+            Act::BackUp { which } => self.readers[which].back_up(),
+            Act::RollBack { which, down } => self.roll_back(which, down),
             Act::Pause { who, span } => self.pause(who, span),
         }
     }
@@ -82,7 +82,7 @@ impl World {
             Undo::Room => self.broker.is_full = false,
             Undo::Remember => self.broker.forgets_permille = 0,
             Undo::Reboot(who) => {
-                let is_wanted = who == Who::Aggregator || !self.is_over;
+                let is_wanted = matches!(who, Who::Aggregator(_)) || !self.is_over;
                 if !self.machine(who).is_alive && is_wanted {
                     self.begin(who);
                 }
@@ -97,7 +97,7 @@ impl World {
     pub(super) fn begin(&mut self, who: Who) {
         match who {
             Who::Node(number) => self.begin_node(number),
-            Who::Aggregator => self.begin_reader(),
+            Who::Aggregator(which) => self.begin_reader(which),
         }
     }
 
@@ -120,7 +120,7 @@ impl World {
         }
         (self.broker.is_up, self.broker.is_stalled) = (false, false);
         self.orphans.clear();
-        self.consumers = [None; 2];
+        self.consumers.fill([None; 2]);
         self.after(down, Event::Undo(Undo::ComeUp(how)));
     }
 
@@ -140,13 +140,13 @@ impl World {
         }
         match (who, end) {
             (Who::Node(number), End::Asked) => self.ask_node(number, down),
-            (Who::Aggregator, End::Asked) => self.ask_reader(down),
+            (Who::Aggregator(which), End::Asked) => self.ask_reader(which, down),
             (Who::Node(number), End::Killed | End::PowerCut) => {
                 self.end_node(number, end);
                 self.after(down, Event::Undo(Undo::Reboot(who)));
             }
-            (Who::Aggregator, End::Killed | End::PowerCut) => {
-                self.end_reader();
+            (Who::Aggregator(which), End::Killed | End::PowerCut) => {
+                self.end_reader(which);
                 self.after(down, Event::Undo(Undo::Reboot(who)));
             }
         }

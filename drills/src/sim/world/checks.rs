@@ -127,7 +127,7 @@ impl World {
     }
 
     /// A node is told what is stored, which is nothing that was never sent.
-    pub(super) fn note_confirmed(&mut self, number: usize, payload: &Bytes) {
+    pub(super) fn note_confirmed(&mut self, which: usize, number: usize, payload: &Bytes) {
         let confirmation = match confirmation::decode(&self.nodes[number].name, payload) {
             Ok(confirmation) => confirmation,
             Err(error) => {
@@ -141,13 +141,14 @@ impl World {
         };
         let confirmed: Vec<_> = confirmation.runs.iter().flat_map(spans).collect();
         let behind = if confirmation.behind { ", behind" } else { "" };
-        self.say(|| format!("aggregator: tells n{number} of {confirmed:?}{behind}"));
-        self.books[number].confirmed = confirmed;
+        let who = Who::Aggregator(which);
+        self.say(|| format!("{who}: tells n{number} of {confirmed:?}{behind}"));
+        self.readers[which].confirmed.insert(number, confirmed);
     }
 
     /// What a store holds was merged once.
-    fn check_store(&mut self) -> Option<BTreeMap<String, Merged>> {
-        let merged = match self.reader.store.merged() {
+    fn check_store(&mut self, which: usize) -> Option<BTreeMap<String, Merged>> {
+        let merged = match self.readers[which].store.merged() {
             Ok(merged) => merged,
             Err(what) => {
                 self.break_with("a checkpoint can be read", || what);
@@ -165,15 +166,16 @@ impl World {
 
     /// A restored state holds all that was read up to its positions and all that nodes were
     /// told is stored, and no position is ahead.
-    pub(super) fn check_restored(&mut self) {
-        let Some(merged) = self.check_store() else { return };
-        let ahead = self.reading_missing(&merged);
-        self.reader.readings.truncate(self.reader.mark.readings);
-        self.fold_anew();
+    pub(super) fn check_restored(&mut self, which: usize) {
+        let Some(merged) = self.check_store(which) else { return };
+        let ahead = self.reading_missing(which, &merged);
+        let reader = &mut self.readers[which];
+        reader.readings.truncate(reader.mark.readings);
+        self.fold_anew(which);
         if let Some(what) = ahead {
             self.break_with("a checkpoint's position is never ahead of its state", || what);
         }
-        if let Some(what) = self.confirmed_missing(&merged) {
+        if let Some(what) = self.confirmed_missing(which, &merged) {
             self.break_with("what is confirmed is stored", || what);
         }
     }
@@ -188,24 +190,25 @@ impl World {
         booked.is_some_and(|booked| booked.samples.iter().all(has))
     }
 
-    fn reading_missing(&self, merged: &BTreeMap<String, Merged>) -> Option<String> {
-        let (core, mark) = (self.reader.core.as_ref()?, self.reader.mark);
+    fn reading_missing(&self, which: usize, merged: &BTreeMap<String, Merged>) -> Option<String> {
+        let (core, mark) = (self.readers[which].core.as_ref()?, self.readers[which].mark);
         let is_covered = |(place, reading): &(usize, &Reading)| {
             let (position, stream) = core.position(reading.lane);
             let covers = stream == Some(reading.stream) && reading.number <= position;
             *place < mark.readings || (covers && reading.resets == mark.resets)
         };
-        let mut covered = self.reader.readings.iter().enumerate().filter(is_covered);
+        let mut covered = self.readers[which].readings.iter().enumerate().filter(is_covered);
         let missing = covered.find(|(_, r)| !self.holds(merged, r.from, r.name));
         missing.map(|(_, r)| format!("n{}: message {:?} at {}", r.from, r.name, r.number))
     }
 
-    fn confirmed_missing(&self, merged: &BTreeMap<String, Merged>) -> Option<String> {
-        for (number, book) in self.books.iter().enumerate() {
-            for (incarnation, first, last) in &book.confirmed {
+    fn confirmed_missing(&self, which: usize, merged: &BTreeMap<String, Merged>) -> Option<String> {
+        for (number, confirmed) in &self.readers[which].confirmed {
+            let book = &self.books[*number];
+            for (incarnation, first, last) in confirmed {
                 let names = (*incarnation, *first)..=(*incarnation, *last);
                 let mut told = book.messages.range(names).map(|(name, _)| *name);
-                if let Some(name) = told.find(|name| !self.holds(merged, number, *name)) {
+                if let Some(name) = told.find(|name| !self.holds(merged, *number, *name)) {
                     return Some(format!("n{number}: message {name:?}"));
                 }
             }

@@ -7,7 +7,6 @@ use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
 
 use super::{Answer, Event, Who, World};
 use crate::sim::act::Lie;
-use crate::sim::agenda::MILLISECOND;
 use crate::sim::link::Belief;
 use crate::sim::node::NodeCore;
 use crate::sim::plan::Spooling;
@@ -25,7 +24,7 @@ impl World {
         self.told.0 += 1;
         let number = self.told.0;
         if self.lateness > 0 {
-            let span = self.dice.span(MILLISECOND, self.lateness);
+            let span = self.dice.within(0..=self.lateness);
             return self.after(span, Event::Late { node, number, payload });
         }
         self.tell_late(node, number, payload);

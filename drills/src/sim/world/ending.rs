@@ -6,9 +6,11 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::wire::Bus;
 
+use super::nodes::NodeProcess;
 use super::{Time, Who, World};
 use crate::sim::agenda::SECOND;
 use crate::sim::book::{NodeBook, Sets};
+use crate::sim::plan::Readers;
 use crate::sim::reader::{Merged, known};
 
 /// Time in which a healed mesh must come to rest.
@@ -88,8 +90,7 @@ impl World {
         });
         let is_told = |number| all_gone || self.is_told(number);
         nodes_rest
-            && self.reader.core.is_some()
-            && self.reads_all(all_gone)
+            && (0..self.readers.len()).all(|which| self.reads_all(which, all_gone))
             && (0..self.nodes.len()).all(is_told)
     }
 
@@ -102,31 +103,53 @@ impl World {
         figures.is_none_or(|figures| figures.status.bus.entrusted <= recent)
     }
 
-    fn reads_all(&self, all_gone: bool) -> bool {
+    fn reads_all(&self, which: usize, all_gone: bool) -> bool {
         let lag_max = if all_gone { 0 } else { UNDER_WAY_MAX };
-        Lane::ALL.into_iter().all(|lane| {
-            let (last, next) =
-                (self.broker.stream(lane).last, self.reader.cursors[lane as usize].next);
-            next <= last + 1 && last + 1 - next <= lag_max
-        })
-    }
-
-    fn reader_position(&self, lane: Lane) -> (u64, Option<u64>) {
-        self.reader.core.as_ref().map_or((0, None), |core| core.position(lane))
+        let is_up = self.readers[which].core.is_some();
+        is_up
+            && Lane::ALL.into_iter().all(|lane| {
+                let (last, next) = (
+                    self.broker.stream(lane).last,
+                    self.readers[which].cursors[lane as usize].next,
+                );
+                next <= last + 1 && last + 1 - next <= lag_max
+            })
     }
 
     fn unrest(&self) -> String {
-        let node = |node: &super::nodes::NodeProcess| {
+        let node = |node: &NodeProcess| {
             let figures = node.figures.as_ref();
             let told = figures.map(|f| (f.status.connected, f.status.breaker, &f.status.bus));
             format!("{}: {told:?}", node.name)
         };
         let nodes: Vec<String> = self.nodes.iter().map(node).collect();
+        let positions = |lane| -> Vec<_> {
+            let cores = self.readers.iter().map(|reader| reader.core.as_ref());
+            cores.map(|core| core.map(|core| core.position(lane))).collect()
+        };
         let lanes = Lane::ALL.map(|lane| {
             let stream = self.broker.stream(lane);
-            format!("{lane:?} {}/{} {:?}", stream.id, stream.last, self.reader_position(lane))
+            format!("{lane:?} {}/{} {:?}", stream.id, stream.last, positions(lane))
         });
         format!("{} {}", nodes.join("; "), lanes.join("; "))
+    }
+
+    /// What an aggregator has of each node: in its store, or where it has none in its memory.
+    fn stored(&mut self, which: usize) -> Option<Vec<Merged>> {
+        let reader = &self.readers[which];
+        if let Some(core) = reader.core.as_ref().filter(|_| reader.is_stateless) {
+            return Some(self.nodes.iter().map(|node| core.merged(&node.name)).collect());
+        }
+        self.store_all(which);
+        let stored = match self.readers[which].store.merged() {
+            Ok(stored) => stored,
+            Err(what) => {
+                self.break_with("a checkpoint can be read", || what);
+                return None;
+            }
+        };
+        let of = |node: &NodeProcess| stored.get(node.name.as_str()).cloned().unwrap_or_default();
+        Some(self.nodes.iter().map(of).collect())
     }
 
     /// A run that broke never came to rest: what is missing may be on its way, and only what is
@@ -135,37 +158,55 @@ impl World {
         if self.broken.is_none() || self.sets != Sets::default() {
             return;
         }
-        self.store_all();
-        let Ok(merged) = self.reader.store.merged() else { return };
-        for (node, book) in self.nodes.iter().zip(&self.books) {
-            let Some(merged) = merged.get(node.name.as_str()) else { continue };
-            let Sets { duplicated, invented, .. } = book.sets(merged);
-            self.sets.add(&Sets { duplicated, invented, ..Sets::default() });
+        for which in 0..self.readers.len() {
+            let Some(stored) = self.stored(which) else { return };
+            for (book, merged) in self.books.iter().zip(&stored) {
+                let Sets { duplicated, invented, .. } = book.sets(merged);
+                self.sets.add(&Sets { duplicated, invented, ..Sets::default() });
+            }
         }
     }
 
+    /// Each aggregator has everything. Where streams have lost messages, one may lack what a node
+    /// let go on the word of the other; then no more than that is certain: together they have
+    /// everything, if neither had to do without what it once had.
     fn compare(&mut self) {
-        let now = self.clock(Who::Aggregator);
-        let Some(core) = &self.reader.core else { return };
+        let mut together = vec![Merged::default(); self.nodes.len()];
+        let is_pair = self.readers.len() > 1;
+        if is_pair && self.lossy.0 {
+            let excuse = "a copy was let go on the word of one aggregator";
+            self.books.iter_mut().for_each(|book| book.excuse_one(excuse));
+        }
+        for which in 0..self.readers.len() {
+            let Some(stored) = self.stored(which) else { return };
+            self.compare_one(which, &stored);
+            together.iter_mut().zip(&stored).for_each(|(all, one)| all.unite(one));
+        }
+        for (number, all) in together.iter().enumerate().filter(|_| is_pair) {
+            self.books[number].excuse_two(self.knobs.readers == Readers::OneAndStateless);
+            if let Err(what) = self.books[number].compare(all) {
+                let words = || format!("n{number}: {what}");
+                return self.break_with("together aggregators have everything", words);
+            }
+        }
+    }
+
+    fn compare_one(&mut self, which: usize, stored: &[Merged]) {
+        let now = self.clock(Who::Aggregator(which));
+        let Some(core) = &self.readers[which].core else { return };
         let (ledgers, duplicates, late) = core.ledgers(now.wall);
         self.reached.reach_n("repetition refused by the ledger", duplicates);
         self.reached.reach_n("late sample", late);
-        self.store_all();
-        let merged = match self.reader.store.merged() {
-            Ok(merged) => merged,
-            Err(what) => return self.break_with("a checkpoint can be read", || what),
-        };
-        let none = Merged::default();
-        for number in 0..self.nodes.len() {
-            let name = self.nodes[number].name.to_string();
-            let merged = merged.get(&name).unwrap_or(&none);
-            let book = &self.books[number];
-            self.sets.add(&book.sets(merged));
+        for (number, merged) in stored.iter().enumerate() {
+            let (name, book) = (self.nodes[number].name.to_string(), &self.books[number]);
+            if which == 0 {
+                self.sets.add(&book.sets(merged));
+            }
             if let Err(what) = book.compare(merged) {
                 return self.break_with("merged = recorded - lost", || format!("{name}: {what}"));
             }
             let sum = merged.others + merged.reported.iter().map(|(_, n)| n).sum::<u64>();
-            if let Err(what) = balance(&self.books[number], sum, ledgers.get(&name)) {
+            if let Err(what) = balance(book, sum, ledgers.get(&name)) {
                 return self.break_with("the ledger is exact", || format!("{name}: {what}"));
             }
         }

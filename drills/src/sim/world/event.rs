@@ -119,10 +119,12 @@ pub(super) enum Event {
     },
     /// A checkpoint is written, or not.
     Written {
+        which: usize,
         life: u64,
     },
     /// A cursor looks for its stream again.
     LookAgain {
+        which: usize,
         lane: Lane,
         generation: u64,
     },

@@ -35,7 +35,7 @@ impl World {
 
     pub(super) fn answer(&mut self, who: Who, answer: Answer) {
         let at = self.now() + self.delay(who);
-        let is_slow = who == Who::Aggregator && !self.is_healed;
+        let is_slow = matches!(who, Who::Aggregator(_)) && !self.is_healed;
         let apart = if is_slow { self.knobs.reading } else { 0 };
         let link = self.link(who);
         if !link.is_intact {
@@ -84,12 +84,13 @@ impl World {
                 let (first, last, stream) = (stream.first(), stream.last, stream.id);
                 self.answer(who, Answer::Looked { lane, first, last, stream });
             }
-            (Request::Open { lane, next }, Some(who)) => {
-                let generation = self.link(who).generation;
-                self.consumers[lane as usize] = Some(Consumer { generation, next });
-                self.pump(lane);
+            (Request::Open { lane, next }, Some(Who::Aggregator(which))) => {
+                let generation = self.link(Who::Aggregator(which)).generation;
+                let consumer = Consumer { generation, next };
+                self.consumers[which][lane as usize] = Some(consumer);
+                self.pump_to(which, lane);
             }
-            (Request::Look { .. } | Request::Open { .. }, None) => {}
+            (Request::Look { .. } | Request::Open { .. }, _) => {}
         }
     }
 
@@ -112,12 +113,17 @@ impl World {
         }
     }
 
-    /// Sends a lane's reader what the stream has for it.
-    pub(super) fn pump(&mut self, lane: Lane) {
-        let Some(mut consumer) = self.consumers[lane as usize] else { return };
-        let link = self.link(Who::Aggregator);
+    /// Sends a lane's readers what the stream has for them.
+    fn pump(&mut self, lane: Lane) {
+        (0..self.readers.len()).for_each(|which| self.pump_to(which, lane));
+    }
+
+    fn pump_to(&mut self, which: usize, lane: Lane) {
+        let who = Who::Aggregator(which);
+        let Some(mut consumer) = self.consumers[which][lane as usize] else { return };
+        let link = self.link(who);
         if link.generation != consumer.generation || !link.is_intact {
-            self.consumers[lane as usize] = None;
+            self.consumers[which][lane as usize] = None;
             return;
         }
         while let Some((number, stored)) = self.broker.stream(lane).from(consumer.next) {
@@ -127,9 +133,9 @@ impl World {
             let place = Place { stream: stream.id, number, behind: stream.behind(number), at };
             consumer.next = number + 1;
             let answer = Answer::Message { lane, place, message };
-            self.answer(Who::Aggregator, answer);
+            self.answer(who, answer);
         }
-        self.consumers[lane as usize] = Some(consumer);
+        self.consumers[which][lane as usize] = Some(consumer);
     }
 
     pub(super) fn on_answer(&mut self, who: Who, generation: u64, answer: Answer) {
@@ -148,8 +154,8 @@ impl World {
         match (answer, who) {
             (Answer::News(news), _) => self.on_news(who, news),
             (Answer::Told { payload }, Who::Node(node)) => self.on_told(node, &payload),
-            (Answer::Told { .. }, Who::Aggregator) => {}
-            (answer, _) => self.on_lane(answer),
+            (answer, Who::Aggregator(which)) => self.on_lane(which, answer),
+            (_, Who::Node(_)) => {}
         }
     }
 

@@ -26,7 +26,7 @@ use super::broker::Broker;
 use super::clocks::Clocks;
 use super::dice::Dice;
 use super::link::Link;
-use super::plan::{Knobs, Plan};
+use super::plan::{Knobs, Plan, Readers};
 use super::reached::Reached;
 use event::{Answer, Event, Place, Request, Undo};
 use nodes::NodeProcess;
@@ -94,11 +94,11 @@ pub struct World {
     broker: Broker,
     /// Read by a stopped broker from connections that are gone.
     orphans: VecDeque<Request>,
-    consumers: [Option<Consumer>; 2],
+    consumers: Vec<[Option<Consumer>; 2]>,
     machines: Vec<Machine>,
     links: Vec<Link<Request, Answer>>,
     nodes: Vec<NodeProcess>,
-    reader: ReaderProcess,
+    readers: Vec<ReaderProcess>,
     books: Vec<NodeBook>,
     /// By how much confirmations are late, at most.
     lateness: Time,
@@ -123,7 +123,8 @@ impl World {
     pub fn new(plan: &Plan, tells: bool) -> Self {
         let mut dice = Dice::new(plan.seed, 2);
         let (knobs, count) = (plan.knobs.clone(), plan.knobs.nodes);
-        let machines = (0..=count).map(|_| Machine::new(&knobs, &mut dice)).collect();
+        let readers = knobs.readers.count();
+        let machines = (0..count + readers).map(|_| Machine::new(&knobs, &mut dice)).collect();
         let name = |number| NodeName::new(format!("n{number}")).expect("a letter and a digit");
         let nodes = (0..count).map(|number| NodeProcess::new(name(number), &knobs)).collect();
         let mut world = Self {
@@ -132,11 +133,11 @@ impl World {
             dice,
             agenda: Agenda::default(),
             orphans: VecDeque::new(),
-            consumers: [None; 2],
+            consumers: vec![[None; 2]; readers],
             machines,
-            links: (0..=count).map(|_| Link::default()).collect(),
+            links: (0..count + readers).map(|_| Link::default()).collect(),
             nodes,
-            reader: ReaderProcess::new(count),
+            readers: (0..readers).map(|which| ReaderProcess::new(which, &knobs)).collect(),
             books: vec![NodeBook::default(); count],
             lateness: 0,
             told: (0, vec![0; count]),
@@ -150,11 +151,18 @@ impl World {
             tale: tells.then(Vec::new),
             knobs,
         };
+        match plan.knobs.readers {
+            Readers::One => {}
+            Readers::Two => world.reached.reach("two aggregators"),
+            Readers::OneAndStateless => {
+                world.reached.reach("a stateless aggregator beside one with a store");
+            }
+        }
         world.say(|| format!("{:?}", plan.knobs));
         for number in 0..count {
             world.begin_node(number);
         }
-        world.begin_reader();
+        (0..readers).for_each(|which| world.begin_reader(which));
         world
     }
 
@@ -215,8 +223,10 @@ impl World {
                 }
             }
             Event::Spooled { node, life } => self.on_spooled(node, life),
-            Event::Written { life } => self.on_written(life),
-            Event::LookAgain { lane, generation } => self.look_again(lane, generation),
+            Event::Written { which, life } => self.on_written(which, life),
+            Event::LookAgain { which, lane, generation } => {
+                self.look_again(which, lane, generation);
+            }
         }
     }
 
@@ -232,7 +242,9 @@ impl World {
             | Event::Silence { who, .. }
             | Event::GiveUp { who, .. } => *who,
             Event::Local { node, .. } | Event::Spooled { node, .. } => Who::Node(*node),
-            Event::Written { .. } | Event::LookAgain { .. } => Who::Aggregator,
+            Event::Written { which, .. } | Event::LookAgain { which, .. } => {
+                Who::Aggregator(*which)
+            }
             Event::Step(_) | Event::Undo(_) | Event::Late { .. } | Event::Request { .. } => {
                 return Some(event);
             }
@@ -248,7 +260,7 @@ impl World {
     fn index(&self, who: Who) -> usize {
         match who {
             Who::Node(number) => number,
-            Who::Aggregator => self.nodes.len(),
+            Who::Aggregator(which) => self.nodes.len() + which,
         }
     }
 
@@ -263,7 +275,8 @@ impl World {
     }
 
     fn everybody(&self) -> Vec<Who> {
-        (0..self.nodes.len()).map(Who::Node).chain([Who::Aggregator]).collect()
+        let readers = (0..self.readers.len()).map(Who::Aggregator);
+        (0..self.nodes.len()).map(Who::Node).chain(readers).collect()
     }
 
     fn now(&self) -> Time {

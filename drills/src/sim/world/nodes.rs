@@ -145,15 +145,18 @@ impl World {
         machine.timer_at = Time::MAX;
         match who {
             Who::Node(number) => self.settle_node(number),
-            Who::Aggregator => {
-                self.settle_reader();
-                self.watch_gaps();
+            Who::Aggregator(which) => {
+                self.settle_reader(which);
+                self.watch_gaps(which);
             }
         }
     }
 
     pub(super) fn on_news(&mut self, who: Who, news: News) {
-        let Who::Node(number) = who else { return self.on_reader_news(news) };
+        let number = match who {
+            Who::Node(number) => number,
+            Who::Aggregator(which) => return self.on_reader_news(which, news),
+        };
         let now = self.clock(who);
         let Some(core) = &mut self.nodes[number].core else { return };
         core.on_news(now, news);

@@ -1,22 +1,24 @@
 //! What the aggregator's driver, cursors and keeper do between its core and the world.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use plimsoll_aggregator::core::Delivered;
 use plimsoll_aggregator::core::checkpoint::Changes;
-use plimsoll_schemas::limits::aggregator::CHECKPOINT_RETRY_PAUSE;
+use plimsoll_schemas::limits::aggregator::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 
 use super::fold::Fold;
 use super::rollback::Copy;
-use super::{Answer, Event, Place, Request, Time, Undo, Who, World};
+use super::{Answer, Event, Knobs, Place, Request, Time, Undo, Who, World};
 use crate::sim::agenda::MILLISECOND;
 use crate::sim::book::Name;
 use crate::sim::broker::Message;
 use crate::sim::clocks::duration;
 use crate::sim::node::News;
+use crate::sim::plan::Readers;
 use crate::sim::reader::{ReaderCore, Store};
 
 /// Where one lane is read.
@@ -63,6 +65,10 @@ pub(super) struct ReaderProcess {
     /// Set while it is leaving: how long it stays away.
     leaves: Option<Time>,
     pub(super) store: Store,
+    /// Whether it keeps everything in memory, and calls that stored.
+    pub(super) is_stateless: bool,
+    /// What each node was last told is stored: incarnation, first and last number.
+    pub(super) confirmed: BTreeMap<usize, Vec<(u64, u64, u64)>>,
     /// What the checkpoint in the store covers.
     pub(super) mark: Mark,
     /// What led to the present state.
@@ -77,104 +83,121 @@ pub(super) struct ReaderProcess {
 }
 
 impl ReaderProcess {
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(super) fn new(which: usize, knobs: &Knobs) -> Self {
+        let nodes = knobs.nodes;
+        let is_stateless = which > 0 && knobs.readers == Readers::OneAndStateless;
         let copy = Copy::of_nothing(nodes);
-        Self { store: Store::new(nodes), copy, gaps: vec![false; nodes], ..Self::default() }
+        Self {
+            store: Store::new(nodes),
+            copy,
+            is_stateless,
+            gaps: vec![false; nodes],
+            ..Self::default()
+        }
     }
 }
 
 impl World {
-    pub(super) fn begin_reader(&mut self) {
+    pub(super) fn begin_reader(&mut self, which: usize) {
         let at = self.now();
-        self.machine(Who::Aggregator).begin(at);
-        let now = self.clock(Who::Aggregator);
-        let (core, restored) = match ReaderCore::begin(&mut self.reader.store, now) {
+        self.machine(Who::Aggregator(which)).begin(at);
+        let now = self.clock(Who::Aggregator(which));
+        let (core, restored) = match ReaderCore::begin(&mut self.readers[which].store, now) {
             Ok(begun) => begun,
             Err(what) => return self.break_with("a checkpoint can be read", || what),
         };
         if restored {
             self.reached.reach("restored from a checkpoint");
         }
-        self.say(|| format!("aggregator: begins, restored: {restored}"));
+        self.say(|| format!("{}: begins, restored: {restored}", Who::Aggregator(which)));
         for lane in Lane::ALL {
             let (read, stream) = core.position(lane);
             let next = if stream.is_some() { read + 1 } else { 1 };
-            self.reader.cursors[lane as usize] = Cursor { next, stream, is_open: false };
+            self.readers[which].cursors[lane as usize] = Cursor { next, stream, is_open: false };
         }
-        self.reader.core = Some(core);
-        (self.reader.keeps_at, self.reader.leaves) = (Mono(0), None);
-        self.check_restored();
-        self.link(Who::Aggregator).forget();
-        self.dial_soon(Who::Aggregator);
-        self.settle_reader();
+        self.readers[which].core = Some(core);
+        (self.readers[which].keeps_at, self.readers[which].leaves) = (Mono(0), None);
+        if self.readers[which].is_stateless {
+            self.readers[which].confirmed.clear();
+        }
+        self.check_restored(which);
+        self.link(Who::Aggregator(which)).forget();
+        self.dial_soon(Who::Aggregator(which));
+        self.settle_reader(which);
     }
 
-    pub(super) fn on_reader_news(&mut self, news: News) {
+    pub(super) fn on_reader_news(&mut self, which: usize, news: News) {
         let is_up = news == News::Connected;
         if is_up || news == News::Disconnected {
-            self.reader.cursors.iter_mut().for_each(|cursor| cursor.is_open = false);
+            self.readers[which].cursors.iter_mut().for_each(|cursor| cursor.is_open = false);
         }
         if is_up {
             for lane in Lane::ALL {
-                self.request(Who::Aggregator, Request::Look { lane });
+                self.request(Who::Aggregator(which), Request::Look { lane });
             }
         }
-        self.settle_reader();
+        self.settle_reader(which);
     }
 
-    /// The stream under a cursor is gone: the broker says so, and the cursor looks again.
-    pub(super) fn end_consumer(&mut self, lane: Lane) {
-        if self.consumers[lane as usize].take().is_some() {
-            let generation = self.link(Who::Aggregator).generation;
-            let answer = Answer::Gone { lane };
-            self.after(MILLISECOND, Event::Answer { who: Who::Aggregator, generation, answer });
+    /// The stream under the cursors is gone: the broker says so, and they look again.
+    pub(super) fn end_consumers(&mut self, lane: Lane) {
+        for which in 0..self.readers.len() {
+            if self.consumers[which][lane as usize].take().is_some() {
+                let who = Who::Aggregator(which);
+                let (generation, answer) = (self.link(who).generation, Answer::Gone { lane });
+                self.after(MILLISECOND, Event::Answer { who, generation, answer });
+            }
         }
     }
 
-    pub(super) fn look_again(&mut self, lane: Lane, generation: u64) {
-        if self.link(Who::Aggregator).generation == generation {
-            self.request(Who::Aggregator, Request::Look { lane });
+    pub(super) fn look_again(&mut self, which: usize, lane: Lane, generation: u64) {
+        if self.link(Who::Aggregator(which)).generation == generation {
+            self.request(Who::Aggregator(which), Request::Look { lane });
         }
     }
 
-    pub(super) fn on_lane(&mut self, answer: Answer) {
+    pub(super) fn on_lane(&mut self, which: usize, answer: Answer) {
         match answer {
             Answer::Looked { lane, first, last, stream } => {
-                self.on_looked(lane, first, last, stream);
+                self.on_looked(which, lane, first, last, stream);
             }
-            Answer::Message { lane, place, message } => self.on_reading(lane, place, &message),
+            Answer::Message { lane, place, message } => {
+                self.on_reading(which, lane, place, &message)
+            }
             Answer::Gone { lane } => {
-                self.reader.cursors[lane as usize].is_open = false;
-                let generation = self.link(Who::Aggregator).generation;
-                self.after(25 * MILLISECOND, Event::LookAgain { lane, generation });
+                self.readers[which].cursors[lane as usize].is_open = false;
+                let generation = self.link(Who::Aggregator(which)).generation;
+                self.after(25 * MILLISECOND, Event::LookAgain { which, lane, generation });
             }
             Answer::News(_) | Answer::Told { .. } => {}
         }
-        self.settle_reader();
+        self.settle_reader(which);
     }
 
     /// As `bus::reader` does: is our position one in this stream?
-    fn on_looked(&mut self, lane: Lane, first: u64, last: u64, stream: u64) {
-        let Some(core) = &mut self.reader.core else { return };
-        let cursor = &mut self.reader.cursors[lane as usize];
+    fn on_looked(&mut self, which: usize, lane: Lane, first: u64, last: u64, stream: u64) {
+        let reader = &mut self.readers[which];
+        let Some(core) = &mut reader.core else { return };
+        let cursor = &mut reader.cursors[lane as usize];
         let remade = cursor.stream.is_some_and(|known| known != stream);
         if remade || last + 1 < cursor.next {
             self.reached.reach("stream reset");
-            self.reader.resets += 1;
+            reader.resets += 1;
             core.on_reset(lane, last);
             cursor.next = 1;
         }
         (cursor.stream, cursor.is_open) = (Some(stream), true);
         core.on_positioned(lane, first, last, stream);
         let next = cursor.next;
-        self.request(Who::Aggregator, Request::Open { lane, next });
+        self.request(Who::Aggregator(which), Request::Open { lane, next });
     }
 
-    fn on_reading(&mut self, lane: Lane, place: Place, message: &Rc<Message>) {
+    fn on_reading(&mut self, which: usize, lane: Lane, place: Place, message: &Rc<Message>) {
         let Place { stream, number, behind, at } = place;
-        let now = self.clock(Who::Aggregator);
-        let cursor = &mut self.reader.cursors[lane as usize];
-        let Some(core) = &mut self.reader.core else { return };
+        let now = self.clock(Who::Aggregator(which));
+        let reader = &mut self.readers[which];
+        let cursor = &mut reader.cursors[lane as usize];
+        let Some(core) = &mut reader.core else { return };
         if !cursor.is_open || number < cursor.next {
             return;
         }
@@ -190,128 +213,136 @@ impl World {
             payload: &message.payload,
         };
         let read = core.on_message(now, delivered);
-        let (from, name, resets) = (message.from, message.name, self.reader.resets);
+        let (from, name, resets) = (message.from, message.name, self.readers[which].resets);
         let reading = Reading { lane, stream, number, from, name, resets };
-        self.say(|| format!("aggregator: reads {} at {number}", message.id));
+        self.say(|| format!("{}: reads {} at {number}", Who::Aggregator(which), message.id));
         if let Err(what) = read {
             return self.break_with("what a node sends can be read", || what);
         }
-        self.fold(&reading);
-        self.reader.readings.push(reading);
+        self.fold(which, &reading);
+        self.readers[which].readings.push(reading);
     }
 
-    pub(super) fn settle_reader(&mut self) {
-        let now = self.clock(Who::Aggregator);
-        let Some(core) = &mut self.reader.core else { return };
+    pub(super) fn settle_reader(&mut self, which: usize) {
+        let now = self.clock(Who::Aggregator(which));
+        let Some(core) = &mut self.readers[which].core else { return };
         let deadline = core.on_deadline(now);
-        if now.mono >= self.reader.keeps_at {
-            self.keep();
+        if now.mono >= self.readers[which].keeps_at {
+            self.keep(which);
         }
-        if self.reader.leaves.is_some() && self.reader.writing.is_none() {
-            return self.leave_reader();
+        if self.readers[which].leaves.is_some() && self.readers[which].writing.is_none() {
+            return self.leave_reader(which);
         }
-        let waits = self.reader.writing.is_none() && self.reader.keeps_at > now.mono;
-        let deadline = if waits { deadline.min(self.reader.keeps_at) } else { deadline };
-        let machine = self.machine(Who::Aggregator);
+        let waits =
+            self.readers[which].writing.is_none() && self.readers[which].keeps_at > now.mono;
+        let deadline = if waits { deadline.min(self.readers[which].keeps_at) } else { deadline };
+        let machine = self.machine(Who::Aggregator(which));
         let at = machine.clocks.when(machine.born, deadline);
         if at < machine.timer_at {
             machine.timer_at = at;
-            self.agenda.plan(at, Event::Timer(Who::Aggregator));
+            self.agenda.plan(at, Event::Timer(Who::Aggregator(which)));
         }
     }
 
     /// Takes a checkpoint and begins to write it, unless one is under way.
-    fn keep(&mut self) {
-        let now = self.clock(Who::Aggregator);
-        let Some(core) = self.reader.core.as_mut().filter(|_| self.reader.writing.is_none()) else {
-            return;
-        };
+    fn keep(&mut self, which: usize) {
+        let now = self.clock(Who::Aggregator(which));
+        let reader = &mut self.readers[which];
+        let Some(core) = reader.core.as_mut().filter(|_| reader.writing.is_none()) else { return };
         let Some(changes) = core.take_changes(now.wall) else { return };
         let told = ReaderCore::confirmations(&changes);
-        let mark = Mark { readings: self.reader.readings.len(), resets: self.reader.resets };
-        self.reader.writing = Some(Writing { changes, told, mark });
+        if self.readers[which].is_stateless {
+            self.readers[which].keeps_at = now.mono.plus(CHECKPOINT_EVERY);
+            return self.confirm(which, told);
+        }
+        let mark = Mark {
+            readings: self.readers[which].readings.len(),
+            resets: self.readers[which].resets,
+        };
+        self.readers[which].writing = Some(Writing { changes, told, mark });
         let took = self.dice.span(MILLISECOND, self.knobs.checkpoint.1.max(MILLISECOND));
-        let life = self.machine(Who::Aggregator).life;
-        self.after(took, Event::Written { life });
+        let life = self.machine(Who::Aggregator(which)).life;
+        self.after(took, Event::Written { which, life });
     }
 
-    pub(super) fn on_written(&mut self, life: u64) {
-        if self.machine(Who::Aggregator).life != life {
+    pub(super) fn on_written(&mut self, which: usize, life: u64) {
+        if self.machine(Who::Aggregator(which)).life != life {
             return;
         }
-        let Some(writing) = self.reader.writing.take() else { return };
-        let now = self.clock(Who::Aggregator);
-        let pause = if self.machine(Who::Aggregator).is_disk_full {
+        let Some(writing) = self.readers[which].writing.take() else { return };
+        let now = self.clock(Who::Aggregator(which));
+        let pause = if self.machine(Who::Aggregator(which)).is_disk_full {
             self.reached.reach("checkpoint failed");
-            if let Some(core) = &mut self.reader.core {
+            if let Some(core) = &mut self.readers[which].core {
                 core.on_changes_lost();
             }
             CHECKPOINT_RETRY_PAUSE
         } else {
-            let told = self.commit(writing);
-            self.confirm(told);
+            let told = self.commit(which, writing);
+            self.confirm(which, told);
             duration(self.knobs.checkpoint.0)
         };
-        self.reader.keeps_at = now.mono.plus(pause);
-        if self.reader.leaves.is_some() {
+        self.readers[which].keeps_at = now.mono.plus(pause);
+        if self.readers[which].leaves.is_some() {
             // On the way out it writes what is left, whatever the pause.
-            self.keep();
+            self.keep(which);
         }
-        self.settle_reader();
+        self.settle_reader(which);
     }
 
-    fn commit(&mut self, writing: Writing) -> Vec<(usize, Bytes)> {
-        self.reader.store.commit(writing.changes);
-        self.reader.mark = writing.mark;
+    fn commit(&mut self, which: usize, writing: Writing) -> Vec<(usize, Bytes)> {
+        self.readers[which].store.commit(writing.changes);
+        self.readers[which].mark = writing.mark;
         writing.told
     }
 
-    fn confirm(&mut self, told: Vec<(usize, Bytes)>) {
+    fn confirm(&mut self, which: usize, told: Vec<(usize, Bytes)>) {
         for (node, payload) in told {
-            self.note_confirmed(node, &payload);
-            self.request(Who::Aggregator, Request::Tell { node, payload });
+            self.note_confirmed(which, node, &payload);
+            self.request(Who::Aggregator(which), Request::Tell { node, payload });
         }
     }
 
     /// The process is gone at once; a transaction under way is wholly on the disk or not at all.
-    pub(super) fn end_reader(&mut self) {
-        self.say(|| "aggregator: gone".to_owned());
-        let disk_full = self.machine(Who::Aggregator).is_disk_full;
-        if let Some(writing) = self.reader.writing.take()
+    pub(super) fn end_reader(&mut self, which: usize) {
+        self.say(|| format!("{}: gone", Who::Aggregator(which)));
+        let disk_full = self.machine(Who::Aggregator(which)).is_disk_full;
+        if let Some(writing) = self.readers[which].writing.take()
             && !disk_full
             && self.dice.chance(500)
         {
-            self.commit(writing);
+            self.commit(which, writing);
         }
-        self.reader.core = None;
-        self.machine(Who::Aggregator).end();
-        self.link(Who::Aggregator).forget();
+        self.readers[which].core = None;
+        self.machine(Who::Aggregator(which)).end();
+        self.link(Who::Aggregator(which)).forget();
     }
 
-    pub(super) fn ask_reader(&mut self, down: Time) {
-        if self.machine(Who::Aggregator).is_paused || self.reader.leaves.is_some() {
+    pub(super) fn ask_reader(&mut self, which: usize, down: Time) {
+        if self.machine(Who::Aggregator(which)).is_paused || self.readers[which].leaves.is_some() {
             return;
         }
-        self.reader.leaves = Some(down);
-        self.keep();
-        self.settle_reader();
+        self.readers[which].leaves = Some(down);
+        self.keep(which);
+        self.settle_reader(which);
     }
 
-    fn leave_reader(&mut self) {
-        let down = self.reader.leaves.take().unwrap_or(0);
-        self.end_reader();
-        self.after(down, Event::Undo(Undo::Reboot(Who::Aggregator)));
+    fn leave_reader(&mut self, which: usize) {
+        let down = self.readers[which].leaves.take().unwrap_or(0);
+        self.end_reader(which);
+        self.after(down, Event::Undo(Undo::Reboot(Who::Aggregator(which))));
     }
 
     /// The state as it is now, in the store.
-    pub(super) fn store_all(&mut self) {
-        let now = self.clock(Who::Aggregator);
-        if let Some(writing) = self.reader.writing.take() {
-            self.commit(writing);
+    pub(super) fn store_all(&mut self, which: usize) {
+        let now = self.clock(Who::Aggregator(which));
+        if let Some(writing) = self.readers[which].writing.take() {
+            self.commit(which, writing);
         }
-        let changes = self.reader.core.as_mut().and_then(|core| core.take_changes(now.wall));
+        let changes =
+            self.readers[which].core.as_mut().and_then(|core| core.take_changes(now.wall));
         if let Some(changes) = changes {
-            self.reader.store.commit(changes);
+            self.readers[which].store.commit(changes);
         }
     }
 }

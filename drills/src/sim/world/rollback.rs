@@ -27,17 +27,17 @@ impl ReaderProcess {
 impl World {
     /// What nodes were told is stored is stored no longer: until the streams are read again,
     /// they alone have it.
-    pub(super) fn roll_back(&mut self, down: Time) {
-        if !self.machine(Who::Aggregator).is_alive {
+    pub(super) fn roll_back(&mut self, which: usize, down: Time) {
+        if !self.machine(Who::Aggregator(which)).is_alive {
             return;
         }
-        self.end_reader();
-        self.reader.store = self.reader.copy.store.copy();
-        self.reader.mark = self.reader.copy.mark;
-        self.books.iter_mut().for_each(|book| book.confirmed.clear());
+        self.end_reader(which);
+        self.readers[which].store = self.readers[which].copy.store.copy();
+        self.readers[which].mark = self.readers[which].copy.mark;
+        self.readers[which].confirmed.clear();
         self.lossy.1 = true;
         self.excuse_losses();
-        self.after(down, Event::Undo(Undo::Reboot(Who::Aggregator)));
+        self.after(down, Event::Undo(Undo::Reboot(Who::Aggregator(which))));
     }
 
     /// Streams have lost so many messages.
