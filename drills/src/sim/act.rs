@@ -163,6 +163,13 @@ pub enum Act {
         /// How long it is away.
         down: Time,
     },
+    /// An aggregator's process ends and comes back when its clock shows another day.
+    Away {
+        /// Which.
+        which: usize,
+        /// How long it is away, for everybody else.
+        down: Time,
+    },
     /// A process is stopped for a while.
     Pause {
         /// Whose.
@@ -210,6 +217,7 @@ impl Act {
             Self::Delay { .. } => "confirmations slow",
             Self::BackUp { .. } => "aggregator's store backed up",
             Self::RollBack { .. } => "aggregator's store rolled back",
+            Self::Away { .. } => "aggregator away for a day",
             Self::Pause { .. } => "process stopped",
         }
     }
@@ -255,6 +263,10 @@ impl fmt::Display for Act {
             Self::Forge { node, .. } => write!(f, "n{node}: {name}"),
             Self::Delay { by, span } => {
                 write!(f, "{name} by up to {} for {}", Shown(*by), Shown(*span))
+            }
+            Self::Away { which, down } => {
+                let who = Who::Aggregator(*which);
+                write!(f, "{who}: {name}, back after {}", Shown(*down))
             }
             Self::BackUp { which } => write!(f, "{}: {name}", Who::Aggregator(*which)),
             Self::RollBack { which, down } => {

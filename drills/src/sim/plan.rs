@@ -113,10 +113,11 @@ enum Fault {
     Forge,
     Delay,
     RollBack,
+    Away,
     Pause,
 }
 
-const FAULTS: [Fault; 23] = [
+const FAULTS: [Fault; 24] = [
     Fault::Break,
     Fault::Partition,
     Fault::Slow,
@@ -140,6 +141,7 @@ const FAULTS: [Fault; 23] = [
     Fault::Forge,
     Fault::Delay,
     Fault::RollBack,
+    Fault::Away,
 ];
 
 impl Plan {
@@ -260,6 +262,7 @@ fn draw(fault: Fault, dice: &mut Dice, knobs: &Knobs, reach: Time) -> Act {
         Fault::RollBack => {
             dice.one_of([Act::BackUp { which }, Act::RollBack { which, down: span }])
         }
+        Fault::Away => Act::Away { which, down: span },
         Fault::Pause => Act::Pause { who, span: span.min(30 * SECOND) },
     }
 }

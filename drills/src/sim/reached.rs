@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 67] = [
+pub const DEMANDED: [&str; 69] = [
     "load",
     "connection broken",
     "partition",
@@ -40,6 +40,8 @@ pub const DEMANDED: [&str; 67] = [
     "ledger gap told",
     "ledger gap closed",
     "breaker closed again",
+    "aggregator away for a day",
+    "node hidden",
     "two aggregators",
     "a stateless aggregator beside one with a store",
     "told of a stall",

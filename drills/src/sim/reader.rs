@@ -237,6 +237,12 @@ impl ReaderCore {
         held
     }
 
+    /// Whether it shows a node to nobody, and has let its histograms go.
+    #[must_use]
+    pub fn hides(&self, node: &NodeName) -> bool {
+        self.0.node(node).is_some_and(|node| node.hidden)
+    }
+
     /// Whether it tells people that something of a node's account is missing.
     #[must_use]
     pub fn tells_gap(&self, node: &NodeName) -> bool {
@@ -267,11 +273,16 @@ impl ReaderCore {
         self.0.on_changes_lost();
     }
 
-    /// The account of each node, and how many repetitions and late samples there were.
+    /// The account of a node, hidden or not.
     #[must_use]
-    pub fn ledgers(&self, now: Wall) -> (BTreeMap<String, Ledger>, u64, u64) {
+    pub fn ledger(&self, node: &NodeName) -> Option<Ledger> {
+        self.0.node(node).map(|node| node.account.ledger())
+    }
+
+    /// How many repetitions and late samples there were.
+    #[must_use]
+    pub fn counts(&self, now: Wall) -> (u64, u64) {
         let view = self.0.view(now, "");
-        let rows = view.summary.nodes.into_iter().map(|row| (row.node, row.ledger)).collect();
-        (rows, view.counts.duplicates, view.counts.late_samples)
+        (view.counts.duplicates, view.counts.late_samples)
     }
 }

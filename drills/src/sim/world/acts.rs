@@ -64,6 +64,7 @@ impl World {
             }
             Act::BackUp { which } => self.readers[which].back_up(),
             Act::RollBack { which, down } => self.roll_back(which, down),
+            Act::Away { which, down } => self.go_away(which, down),
             Act::Pause { who, span } => self.pause(who, span),
         }
     }

@@ -180,7 +180,17 @@ impl World {
         }
     }
 
-    fn holds(&self, merged: &BTreeMap<String, Merged>, number: usize, name: Name) -> bool {
+    /// Whether all of a message is in a store, as far as can be seen: not of hidden nodes.
+    fn holds(
+        &self,
+        which: usize,
+        merged: &BTreeMap<String, Merged>,
+        number: usize,
+        name: Name,
+    ) -> bool {
+        if self.readers[which].folds[number].was_hidden {
+            return true;
+        }
         let merged = merged.get(self.nodes[number].name.as_str());
         let has = |sample: &usize| {
             let merged = merged.map(|merged| merged.reported.as_slice());
@@ -198,7 +208,7 @@ impl World {
             *place < mark.readings || (covers && reading.resets == mark.resets)
         };
         let mut covered = self.readers[which].readings.iter().enumerate().filter(is_covered);
-        let missing = covered.find(|(_, r)| !self.holds(merged, r.from, r.name));
+        let missing = covered.find(|(_, r)| !self.holds(which, merged, r.from, r.name));
         missing.map(|(_, r)| format!("n{}: message {:?} at {}", r.from, r.name, r.number))
     }
 
@@ -208,7 +218,7 @@ impl World {
             for (incarnation, first, last) in confirmed {
                 let names = (*incarnation, *first)..=(*incarnation, *last);
                 let mut told = book.messages.range(names).map(|(name, _)| *name);
-                if let Some(name) = told.find(|name| !self.holds(merged, *number, *name)) {
+                if let Some(name) = told.find(|name| !self.holds(which, merged, *number, *name)) {
                     return Some(format!("n{number}: message {name:?}"));
                 }
             }

@@ -152,6 +152,17 @@ impl World {
         Some(self.nodes.iter().map(of).collect())
     }
 
+    /// The same, with what nodes had before they were hidden.
+    fn merged(&mut self, which: usize) -> Option<Vec<Merged>> {
+        let mut stored = self.stored(which)?;
+        for (number, merged) in stored.iter_mut().enumerate() {
+            if let Some(known) = self.merged_of_hidden(which, number) {
+                *merged = known;
+            }
+        }
+        Some(stored)
+    }
+
     /// A run that broke never came to rest: what is missing may be on its way, and only what is
     /// there too often counts.
     pub(super) fn count_doubled(&mut self) {
@@ -178,7 +189,7 @@ impl World {
             self.books.iter_mut().for_each(|book| book.excuse_one(excuse));
         }
         for which in 0..self.readers.len() {
-            let Some(stored) = self.stored(which) else { return };
+            let Some(stored) = self.merged(which) else { return };
             self.compare_one(which, &stored);
             together.iter_mut().zip(&stored).for_each(|(all, one)| all.unite(one));
         }
@@ -194,11 +205,11 @@ impl World {
     fn compare_one(&mut self, which: usize, stored: &[Merged]) {
         let now = self.clock(Who::Aggregator(which));
         let Some(core) = &self.readers[which].core else { return };
-        let (ledgers, duplicates, late) = core.ledgers(now.wall);
+        let (duplicates, late) = core.counts(now.wall);
         self.reached.reach_n("repetition refused by the ledger", duplicates);
         self.reached.reach_n("late sample", late);
         for (number, merged) in stored.iter().enumerate() {
-            let (name, book) = (self.nodes[number].name.to_string(), &self.books[number]);
+            let (name, book) = (self.nodes[number].name.clone(), &self.books[number]);
             if which == 0 {
                 self.sets.add(&book.sets(merged));
             }
@@ -206,7 +217,7 @@ impl World {
                 return self.break_with("merged = recorded - lost", || format!("{name}: {what}"));
             }
             let sum = merged.others + merged.reported.iter().map(|(_, n)| n).sum::<u64>();
-            if let Err(what) = balance(book, sum, ledgers.get(&name)) {
+            if let Err(what) = balance(book, sum, core.ledger(&name).as_ref()) {
                 return self.break_with("the ledger is exact", || format!("{name}: {what}"));
             }
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::World;
 use super::readers::{ReaderProcess, Reading};
 use crate::sim::book::Name;
+use crate::sim::reader::Merged;
 
 /// What an aggregator's state was made of, as far as one node is concerned.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +15,12 @@ pub(super) struct Fold {
     names: BTreeSet<Name>,
     /// Samples in them.
     samples: u64,
-    /// Of those, samples that jobs reported.
-    reported: u64,
+    /// Samples in its histograms, and of those the ones that jobs reported.
+    shown: (u64, u64),
+    /// True while it is hidden.
+    is_hidden: bool,
+    /// Whether it ever was: then histograms are not all there is.
+    pub(super) was_hidden: bool,
 }
 
 impl World {
@@ -28,11 +33,47 @@ impl World {
 
     /// An aggregator begins again with what led to its checkpoint.
     pub(super) fn fold_anew(&mut self, which: usize) {
-        self.readers[which].folds = vec![Fold::default(); self.nodes.len()];
+        let before = std::mem::take(&mut self.readers[which].folds);
+        let was_hidden = |number: usize| before.get(number).is_some_and(|fold| fold.was_hidden);
+        let fresh = |number| Fold { was_hidden: was_hidden(number), ..Fold::default() };
+        self.readers[which].folds = (0..self.nodes.len()).map(fresh).collect();
         let readings = std::mem::take(&mut self.readers[which].readings);
         readings.iter().for_each(|reading| self.add_to_fold(which, reading));
+        let ReaderProcess { core, folds, .. } = &mut self.readers[which];
+        for (node, fold) in self.nodes.iter().zip(folds).filter(|(_, fold)| fold.was_hidden) {
+            // When exactly it was hidden last is not told by what was read.
+            let held = core.as_ref().map(|core| core.held(&node.name)).unwrap_or_default();
+            fold.shown = (held.samples, held.reported);
+        }
         self.readers[which].readings = readings;
         (0..self.nodes.len()).for_each(|number| self.check_fold(which, number));
+    }
+
+    /// A hidden node has no histograms; when it is heard again they begin anew.
+    pub(super) fn watch_hidden(&mut self, which: usize) {
+        let ReaderProcess { core: Some(core), folds, .. } = &mut self.readers[which] else {
+            return;
+        };
+        for (node, fold) in self.nodes.iter().zip(folds) {
+            let was_hidden = std::mem::replace(&mut fold.is_hidden, core.hides(&node.name));
+            if fold.is_hidden && !was_hidden {
+                self.reached.reach("node hidden");
+                (fold.was_hidden, fold.shown) = (true, (0, 0));
+            }
+        }
+    }
+
+    /// What was merged of a node that was hidden, as far as its ledger agrees.
+    pub(super) fn merged_of_hidden(&self, which: usize, number: usize) -> Option<Merged> {
+        let fold = self.readers[which].folds.get(number).filter(|fold| fold.was_hidden)?;
+        let booked = fold.names.iter().filter_map(|name| self.books[number].messages.get(name));
+        let mut merged = Merged::default();
+        for booked in booked {
+            merged.reported.extend(booked.samples.iter().map(|sample| (*sample, 1)));
+            merged.others += booked.others;
+        }
+        merged.reported.sort_unstable();
+        Some(merged)
     }
 
     /// Counts the gaps that people are told of, and those that have closed.
@@ -51,7 +92,8 @@ impl World {
         if fold.names.insert(reading.name) {
             let reported = booked.samples.len() as u64;
             fold.samples += reported + booked.others;
-            fold.reported += reported;
+            fold.shown.0 += reported + booked.others;
+            fold.shown.1 += reported;
         }
     }
 
@@ -59,7 +101,7 @@ impl World {
         let Some(core) = &self.readers[which].core else { return };
         let (fold, name) = (&self.readers[which].folds[number], &self.nodes[number].name);
         let held = core.held(name);
-        let expected = (fold.samples, fold.samples, fold.reported);
+        let expected = (fold.samples, fold.shown.0, fold.shown.1);
         let invariant = if held.doubled.is_some() {
             "no sample is merged twice"
         } else if (held.merged, held.samples, held.reported) != expected {

@@ -76,6 +76,8 @@ pub(super) struct ReaderProcess {
     pub(super) resets: u64,
     /// A copy of an older store.
     pub(super) copy: Copy,
+    /// Days that it was away.
+    pub(super) away: u32,
     /// Nodes that it tells people of, for gaps in their accounts.
     pub(super) gaps: Vec<bool>,
     /// The same by node.
@@ -227,6 +229,7 @@ impl World {
         let now = self.clock(Who::Aggregator(which));
         let Some(core) = &mut self.readers[which].core else { return };
         let deadline = core.on_deadline(now);
+        self.watch_hidden(which);
         if now.mono >= self.readers[which].keeps_at {
             self.keep(which);
         }

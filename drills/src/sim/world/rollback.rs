@@ -5,6 +5,11 @@ use super::readers::{Mark, ReaderProcess};
 use super::{Event, Time, Undo, Who, World};
 use crate::sim::reader::Store;
 
+/// A day and a bit, in milliseconds.
+const DAY_MS: i64 = 25 * 3_600 * 1_000;
+/// Days that an aggregator is away, at most: after seven it may forget whom it knew.
+const AWAY_MAX: u32 = 3;
+
 /// A copy of a store, and what its checkpoint covers.
 #[derive(Default)]
 pub(super) struct Copy {
@@ -38,6 +43,18 @@ impl World {
         self.lossy.1 = true;
         self.excuse_losses();
         self.after(down, Event::Undo(Undo::Reboot(Who::Aggregator(which))));
+    }
+
+    /// A day later nobody was heard for long: nodes are hidden, but what they sent is known.
+    pub(super) fn go_away(&mut self, which: usize, down: Time) {
+        let who = Who::Aggregator(which);
+        if !self.machine(who).is_alive || self.readers[which].away >= AWAY_MAX {
+            return;
+        }
+        self.readers[which].away += 1;
+        self.end_reader(which);
+        self.machine(who).clocks.jump(DAY_MS * 1_000_000);
+        self.after(down, Event::Undo(Undo::Reboot(who)));
     }
 
     /// Streams have lost so many messages.
