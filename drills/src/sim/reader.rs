@@ -219,17 +219,19 @@ impl ReaderCore {
         self.0.node(node).map(merged).unwrap_or_default()
     }
 
-    /// What it has of a node; nothing at all of one that it never heard.
+    /// What it has of a node; nothing at all of one that it never heard. To look for what is
+    /// `doubled` takes a while.
     #[must_use]
-    pub fn held(&self, node: &NodeName) -> Held {
+    pub fn held(&self, node: &NodeName, looks_for_doubled: bool) -> Held {
         let Some(node) = self.0.node(node) else { return Held::default() };
         let mut held = Held::default();
         for (operation, windows) in node.operations.iter() {
             held.samples += windows.total().count();
             if operation.as_str() == REPORTED {
-                let mut buckets = windows.total().counts().iter();
                 held.reported = windows.total().count();
-                held.doubled = buckets.find(|(_, n)| *n > 1).map(|(bucket, _)| bucket);
+                let mut buckets = windows.total().counts().iter();
+                let doubled = looks_for_doubled.then(|| buckets.find(|(_, n)| *n > 1));
+                held.doubled = doubled.flatten().map(|(bucket, _)| bucket);
             }
         }
         let ledger = node.account.ledger();

@@ -27,8 +27,8 @@ impl World {
     /// A message was read: the state must have grown by its samples, or not at all when it had
     /// been read before.
     pub(super) fn fold(&mut self, which: usize, reading: &Reading) {
-        self.add_to_fold(which, reading);
-        self.check_fold(which, reading.from);
+        let reported = self.add_to_fold(which, reading);
+        self.check_fold(which, reading.from, reported > 0);
     }
 
     /// An aggregator begins again with what led to its checkpoint.
@@ -38,15 +38,17 @@ impl World {
         let fresh = |number| Fold { was_hidden: was_hidden(number), ..Fold::default() };
         self.readers[which].folds = (0..self.nodes.len()).map(fresh).collect();
         let readings = std::mem::take(&mut self.readers[which].readings);
-        readings.iter().for_each(|reading| self.add_to_fold(which, reading));
+        for reading in &readings {
+            self.add_to_fold(which, reading);
+        }
         let ReaderProcess { core, folds, .. } = &mut self.readers[which];
         for (node, fold) in self.nodes.iter().zip(folds).filter(|(_, fold)| fold.was_hidden) {
             // When exactly it was hidden last is not told by what was read.
-            let held = core.as_ref().map(|core| core.held(&node.name)).unwrap_or_default();
+            let held = core.as_ref().map(|core| core.held(&node.name, false)).unwrap_or_default();
             fold.shown = (held.samples, held.reported);
         }
         self.readers[which].readings = readings;
-        (0..self.nodes.len()).for_each(|number| self.check_fold(which, number));
+        (0..self.nodes.len()).for_each(|number| self.check_fold(which, number, true));
     }
 
     /// A hidden node has no histograms; when it is heard again they begin anew.
@@ -86,21 +88,23 @@ impl World {
         }
     }
 
-    fn add_to_fold(&mut self, which: usize, reading: &Reading) {
+    /// Tells how many samples of jobs the message carries.
+    fn add_to_fold(&mut self, which: usize, reading: &Reading) -> u64 {
         let fold = &mut self.readers[which].folds[reading.from];
-        let Some(booked) = self.books[reading.from].messages.get(&reading.name) else { return };
+        let Some(booked) = self.books[reading.from].messages.get(&reading.name) else { return 0 };
+        let reported = booked.samples.len() as u64;
         if fold.names.insert(reading.name) {
-            let reported = booked.samples.len() as u64;
             fold.samples += reported + booked.others;
             fold.shown.0 += reported + booked.others;
             fold.shown.1 += reported;
         }
+        reported
     }
 
-    fn check_fold(&mut self, which: usize, number: usize) {
+    fn check_fold(&mut self, which: usize, number: usize, looks_for_doubled: bool) {
         let Some(core) = &self.readers[which].core else { return };
         let (fold, name) = (&self.readers[which].folds[number], &self.nodes[number].name);
-        let held = core.held(name);
+        let held = core.held(name, looks_for_doubled);
         let expected = (fold.samples, fold.shown.0, fold.shown.1);
         let invariant = if held.doubled.is_some() {
             "no sample is merged twice"
