@@ -148,7 +148,7 @@ pub struct LedgerPage {
     pub behind: bool,
     /// All nodes together.
     pub fleet: Ledger,
-    /// Every node ever heard and not yet forgotten.
+    /// Every node ever heard and not hidden.
     pub nodes: Vec<NodeLedger>,
 }
 

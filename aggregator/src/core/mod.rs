@@ -264,7 +264,7 @@ impl Core {
     fn on_latency(&mut self, times: Times, header: &Header, latency: &Latency) {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
-        let numbers = node.take_numbers(&latency.counters, &latency.gauges);
+        let numbers = node.take_numbers((header.incarnation, header.seq), latency);
         let (mut in_node, mut in_fleet) = (0, 0);
         for (Series { operation, .. }, samples) in &latency.histograms {
             let judged = self.judged.contains(operation);

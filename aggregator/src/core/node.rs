@@ -11,7 +11,7 @@ use plimsoll_schemas::limits::aggregator::{
 };
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{Bus, Hardware};
+use plimsoll_schemas::wire::{Bus, Hardware, Latency};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Account;
@@ -35,7 +35,7 @@ pub struct Node {
     /// Sums of its counters.
     pub counters: BTreeMap<Series, f64>,
     /// Latest values of its gauges.
-    pub gauges: BTreeMap<Series, f64>,
+    pub gauges: BTreeMap<Series, Latest<f64>>,
     /// Latest readings, of sensors in the catalogue only.
     pub readings: Latest<Vec<Reading>>,
     /// Its own account of its way to the broker.
@@ -147,18 +147,18 @@ impl Node {
     }
 
     /// Adds to counters and replaces gauges; tells how many series found no room.
-    pub fn take_numbers(&mut self, counters: &[(Series, f64)], gauges: &[(Series, f64)]) -> u64 {
+    pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency) -> u64 {
         let mut without_room = 0;
-        for (series, amount) in counters {
+        for (series, amount) in &latency.counters {
             match bounded_entry(&mut self.counters, series, NODE_SERIES_MAX) {
                 // Two finite numbers may add up to infinity.
                 Some(sum) => *sum = (*sum + amount).clamp(f64::MIN, f64::MAX),
                 None => without_room += 1,
             }
         }
-        for (series, value) in gauges {
+        for (series, value) in &latency.gauges {
             match bounded_entry(&mut self.gauges, series, NODE_SERIES_MAX) {
-                Some(gauge) => *gauge = *value,
+                Some(gauge) => gauge.offer(&self.account, from, *value),
                 None => without_room += 1,
             }
         }
@@ -287,12 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn a_late_gauge_does_not_replace_a_newer_one() {
+        let mut node = Node::default();
+        let series = Series::plain(Operation::new("depth").unwrap());
+        for (seq, value) in [(5, 5.0), (4, 4.0), (6, 6.0), (3, 3.0)] {
+            let latency = Latency { gauges: vec![(series.clone(), value)], ..Latency::default() };
+            node.take_numbers((Incarnation(1), Seq(seq)), &latency);
+        }
+        assert_eq!(node.gauges[&series].value, 6.0);
+    }
+
+    #[test]
     fn a_flood_of_series_is_bounded_and_counted() {
         let mut node = Node::default();
         let flood: Vec<(Series, f64)> = (0..NODE_SERIES_MAX + 7)
             .map(|i| (Series::plain(Operation::new(format!("c{i}")).unwrap()), 1.0))
             .collect();
-        assert_eq!(node.take_numbers(&flood, &[]), 7);
+        let latency = Latency { counters: flood, ..Latency::default() };
+        assert_eq!(node.take_numbers((Incarnation(1), Seq(1)), &latency), 7);
         assert_eq!(node.counters.len(), NODE_SERIES_MAX);
     }
 }
