@@ -24,7 +24,7 @@ pub struct Summary {
     pub ready: bool,
     /// `jetstream`, `core`, or `disconnected`.
     pub broker: String,
-    /// Every node ever heard and not yet forgotten.
+    /// Every node ever heard and not hidden.
     pub nodes: Vec<NodeRow>,
     /// Every operation, for the fleet and for each node.
     pub operations: Vec<OperationRow>,
@@ -148,7 +148,7 @@ pub struct LedgerPage {
     pub behind: bool,
     /// All nodes together.
     pub fleet: Ledger,
-    /// Every node ever heard and not yet forgotten.
+    /// Every node ever heard and not hidden.
     pub nodes: Vec<NodeLedger>,
 }
 

@@ -18,11 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 
+mod order;
+
 /// What to do with a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is new, and of the node's incarnation with this number in order of appearance.
-    Merge(u64),
+    /// It is new.
+    Merge,
     /// It was merged before.
     Duplicate,
     /// Its incarnation is too old to be remembered.
@@ -42,9 +44,11 @@ pub struct Gap {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     runs: BTreeMap<Incarnation, Run>,
-    /// Incarnations begun so far. Their order is that of their appearance here: a node whose
-    /// clock was set back calls its later incarnation by a smaller number.
+    /// The greatest number of an incarnation in their order, see [`order`].
     begun: u64,
+    /// The run that went on speaking when another was held to be the newest, and how often.
+    #[serde(default)]
+    spoke_on: Option<(Incarnation, u32)>,
     /// Sum of the incarnations that are no longer told apart.
     past: Ledger,
     past_incarnations: BTreeSet<Incarnation>,
@@ -69,24 +73,17 @@ impl Account {
         if self.is_past(header.incarnation) {
             return Decision::Forgotten;
         }
-        let begun = &mut self.begun;
-        let run = self.runs.entry(header.incarnation).or_insert_with(|| {
-            *begun += 1;
-            Run::new(*begun)
-        });
+        let run = self.run_of(header.incarnation);
         if !run.seqs.insert(header.seq.0) {
             run.duplicates += 1;
             self.duplicates += 1;
             return Decision::Duplicate;
         }
         run.book(header, samples);
-        let order = run.order;
-        if header.heir.is_some() {
-            self.put_heirs_last(header.incarnation);
-        }
+        self.put_in_order(header);
         self.notice_overlap(header);
         self.fold_the_oldest();
-        Decision::Merge(order)
+        Decision::Merge
     }
 
     fn is_past(&self, incarnation: Incarnation) -> bool {
@@ -95,30 +92,12 @@ impl Account {
         self.past_incarnations.contains(&incarnation) || below && unknown()
     }
 
-    /// An heir is later than the run it speaks for, whichever was heard first.
-    fn put_heirs_last(&mut self, mut incarnation: Incarnation) {
-        // As many steps as there are runs: forged heirs may form a ring.
-        for _ in 0..self.runs.len() {
-            let Some(run) = self.runs.get(&incarnation) else { return };
-            let (order, Some(heir)) = (run.order, run.heir) else { return };
-            let Some(later) = self.runs.get_mut(&heir).filter(|heir| heir.order < order) else {
-                return;
-            };
-            self.begun += 1;
-            later.order = self.begun;
-            incarnation = heir;
-        }
-    }
-
     /// Two nodes of one name look like a run that goes on although a later one has begun. What
     /// an heir sends of a crashed run looks like it too, save that it is about earlier times. A
     /// run's own name tells when it began; its messages do not, for it may inherit older ones.
     fn notice_overlap(&mut self, header: &Header) {
-        let heirless = self.runs.iter().filter(|(_, run)| run.heir.is_none());
-        let newest = heirless.max_by_key(|(_, run)| run.order);
-        let Some((began, order)) = newest.map(|(name, run)| (Wall(name.0), run.order)) else {
-            return;
-        };
+        let Some((newest, run)) = self.newest() else { return };
+        let (began, order) = (Wall(newest.0), run.order);
         let Some(run) = self.runs.get_mut(&header.incarnation) else { return };
         if run.order < order && run.heir.is_none() && header.start > began {
             run.overlaps = run.overlaps.saturating_add(1);
@@ -142,17 +121,6 @@ impl Account {
         }
     }
 
-    /// The latest run that nobody has spoken the last word for.
-    fn newest(&self) -> Option<&Run> {
-        self.runs.values().filter(|run| run.heir.is_none()).max_by_key(|run| run.order)
-    }
-
-    /// True when the newest incarnation has said farewell.
-    #[must_use]
-    pub fn has_left(&self) -> bool {
-        self.newest().is_some_and(|run| run.said_farewell)
-    }
-
     /// Sequence numbers missing below the highest one heard, over all incarnations.
     #[must_use]
     pub fn holes(&self) -> u64 {
@@ -171,7 +139,7 @@ impl Account {
     pub fn gap(&self) -> Option<Gap> {
         let mut gap: Option<Gap> = None;
         for (incarnation, run) in self.runs.iter().filter(|(_, run)| run.missing() > 0) {
-            let Some((first, _)) = run.seqs.gaps().next() else { continue };
+            let Some(first) = run.hole() else { continue };
             let samples = gap.map_or(0, |gap| gap.samples).saturating_add(run.missing());
             let hole = gap.map_or((*incarnation, first), |gap| gap.hole);
             gap = Some(Gap { samples, hole });
@@ -197,7 +165,7 @@ impl Account {
 
     /// All incarnations told apart, and whether each has ended; in order of their names.
     pub(super) fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
-        let newest = self.newest().map(|run| run.order);
+        let newest = self.newest().map(|(_, run)| run.order);
         self.runs.iter().map(move |(incarnation, run)| {
             (*incarnation, run, run.said_farewell || Some(run.order) != newest)
         })

@@ -225,15 +225,15 @@ impl Core {
         if node.account.conflicts() > conflicts {
             self.conflicts.notice(&header.node);
         }
-        let order = match decision {
-            Decision::Merge(order) => order,
+        match decision {
+            Decision::Merge => {}
             Decision::Duplicate => {
                 // Who sends again has not heard that it need not.
                 self.unsaved.touch_node(&header.node);
                 return self.counts.duplicates += 1;
             }
             Decision::Forgotten => return self.counts.forgotten += 1,
-        };
+        }
         self.unsaved.touch_node(&header.node);
         node.last_heard = node.last_heard.max(moment.heard.unwrap_or(taken));
         node.hidden = false;
@@ -252,21 +252,19 @@ impl Core {
                 self.on_latency(times, &header, &latency);
             }
             Body::Hardware(hardware) => {
-                let unknown = node.take_readings((order, header.seq), hardware);
+                let unknown = node.take_readings((header.incarnation, header.seq), hardware);
                 self.count_over_cap("unknown_sensor", unknown);
             }
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
-            Body::Bus(bus) => {
-                node.bus.offer((order, header.seq), bus);
-            }
+            Body::Bus(bus) => node.take_bus((header.incarnation, header.seq), bus),
         }
     }
 
     fn on_latency(&mut self, times: Times, header: &Header, latency: &Latency) {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
-        let numbers = node.take_numbers(&latency.counters, &latency.gauges);
+        let numbers = node.take_numbers((header.incarnation, header.seq), latency);
         let (mut in_node, mut in_fleet) = (0, 0);
         for (Series { operation, .. }, samples) in &latency.histograms {
             let judged = self.judged.contains(operation);

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{Reading, sensor};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Operation, Seq, Series};
 use plimsoll_schemas::limits::aggregator::{
     ACCOUNT_FORGET_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
     NODE_SILENT_AFTER, OPERATIONS_MAX,
 };
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{Bus, Hardware};
+use plimsoll_schemas::wire::{Bus, Hardware, Latency};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Account;
@@ -35,14 +35,14 @@ pub struct Node {
     /// Sums of its counters.
     pub counters: BTreeMap<Series, f64>,
     /// Latest values of its gauges.
-    pub gauges: BTreeMap<Series, f64>,
+    pub gauges: BTreeMap<Series, Latest<f64>>,
     /// Latest readings, of sensors in the catalogue only.
     pub readings: Latest<Vec<Reading>>,
     /// Its own account of its way to the broker.
     pub bus: Latest<Bus>,
 }
 
-/// Where a snapshot stands among a node's: its incarnation in order of appearance, its seq.
+/// Where a snapshot stands among a node's: its incarnation's number in their order, its seq.
 pub type Position = (u64, Seq);
 
 /// A value that a newer snapshot replaces and an older one, arriving late, does not.
@@ -51,16 +51,21 @@ pub struct Latest<T> {
     /// The value.
     pub value: T,
     from: Position,
+    /// Of which run it is; unknown in what was stored before this was kept.
+    #[serde(default)]
+    of: Option<Incarnation>,
 }
 
 impl<T> Latest<T> {
-    /// Takes `value` unless a newer one is there; tells whether it did.
-    pub fn offer(&mut self, from: Position, value: T) -> bool {
-        let newer = from > self.from;
-        if newer {
-            *self = Self { value, from };
+    /// Takes `value`, of number `seq` of a run, unless a newer one is there. Runs may have
+    /// changed places since that one was taken: `account` knows where they stand now.
+    fn offer(&mut self, account: &Account, (of, seq): (Incarnation, Seq), value: T) {
+        let place = |run: Incarnation| account.order(run);
+        let order = self.of.and_then(place).unwrap_or(self.from.0);
+        let from = (place(of).unwrap_or_default(), seq);
+        if from > (order, self.from.1) {
+            *self = Self { value, from, of: Some(of) };
         }
-        newer
     }
 }
 
@@ -142,18 +147,18 @@ impl Node {
     }
 
     /// Adds to counters and replaces gauges; tells how many series found no room.
-    pub fn take_numbers(&mut self, counters: &[(Series, f64)], gauges: &[(Series, f64)]) -> u64 {
+    pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency) -> u64 {
         let mut without_room = 0;
-        for (series, amount) in counters {
+        for (series, amount) in &latency.counters {
             match bounded_entry(&mut self.counters, series, NODE_SERIES_MAX) {
                 // Two finite numbers may add up to infinity.
                 Some(sum) => *sum = (*sum + amount).clamp(f64::MIN, f64::MAX),
                 None => without_room += 1,
             }
         }
-        for (series, value) in gauges {
+        for (series, value) in &latency.gauges {
             match bounded_entry(&mut self.gauges, series, NODE_SERIES_MAX) {
-                Some(gauge) => *gauge = *value,
+                Some(gauge) => gauge.offer(&self.account, from, *value),
                 None => without_room += 1,
             }
         }
@@ -161,13 +166,18 @@ impl Node {
     }
 
     /// Takes readings of known sensors; tells how many were of unknown ones.
-    pub fn take_readings(&mut self, from: Position, hardware: Hardware) -> u64 {
+    pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
         let all = hardware.readings.len();
         let mut known = hardware.readings;
         known.retain(|reading| sensor(&reading.sensor).is_some());
         let unknown = all - known.len();
-        self.readings.offer(from, known);
+        self.readings.offer(&self.account, from, known);
         unknown as u64
+    }
+
+    /// Takes its account of its way to the broker.
+    pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
+        self.bus.offer(&self.account, from, bus);
     }
 }
 
@@ -186,29 +196,62 @@ pub fn bounded_entry<'a, K: Ord + Clone, V: Default>(
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::hardware::LOAD1;
-    use plimsoll_schemas::ids::Labels;
+    use plimsoll_schemas::ids::{Labels, NodeName};
+    use plimsoll_schemas::wire::{Header, Totals};
 
     use super::*;
 
+    /// A node that has heard one message of each of these runs.
+    fn node(runs: &[u64]) -> Node {
+        let mut node = Node::default();
+        for run in runs {
+            let header = Header {
+                node: NodeName::new("n").unwrap(),
+                incarnation: Incarnation(*run),
+                seq: Seq(1),
+                start: Wall(*run),
+                length_ns: 1,
+                totals: Totals::default(),
+                last: false,
+                heir: None,
+            };
+            node.account.book(&header, 0);
+        }
+        node
+    }
+
+    fn load(value: f64) -> Hardware {
+        Hardware { readings: vec![Reading::ok(&LOAD1, Labels::default(), value)] }
+    }
+
     #[test]
     fn a_late_reading_does_not_replace_a_newer_one() {
-        let mut node = Node::default();
-        let hardware =
-            |value| Hardware { readings: vec![Reading::ok(&LOAD1, Labels::default(), value)] };
-        node.take_readings((1, Seq(5)), hardware(5.0));
-        node.take_readings((1, Seq(4)), hardware(4.0));
+        let mut node = node(&[1, 2]);
+        node.take_readings((Incarnation(1), Seq(5)), load(5.0));
+        node.take_readings((Incarnation(1), Seq(4)), load(4.0));
         assert_eq!(node.readings.value[0].value, Some(5.0));
-        node.take_readings((2, Seq(1)), hardware(1.0));
+        node.take_readings((Incarnation(2), Seq(1)), load(1.0));
         assert_eq!(node.readings.value[0].value, Some(1.0));
     }
 
     #[test]
+    fn a_former_run_that_is_heard_late_masks_nothing_of_the_living_one() {
+        let mut node = node(&[9]);
+        node.take_readings((Incarnation(9), Seq(1)), load(9.0));
+        node.account = self::node(&[9, 7]).account;
+        node.take_readings((Incarnation(7), Seq(500)), load(7.0));
+        assert_eq!(node.readings.value[0].value, Some(9.0));
+        node.take_readings((Incarnation(9), Seq(2)), load(9.5));
+        assert_eq!(node.readings.value[0].value, Some(9.5));
+    }
+
+    #[test]
     fn readings_of_unknown_sensors_are_counted_and_not_kept() {
-        let mut node = Node::default();
+        let mut node = node(&[1]);
         let mut strange = Reading::ok(&LOAD1, Labels::default(), 1.0);
         strange.sensor = "mood".to_owned();
         let hardware = Hardware { readings: vec![strange] };
-        assert_eq!(node.take_readings((1, Seq(1)), hardware), 1);
+        assert_eq!(node.take_readings((Incarnation(1), Seq(1)), hardware), 1);
         assert!(node.readings.value.is_empty());
     }
 
@@ -244,12 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn a_late_gauge_does_not_replace_a_newer_one() {
+        let mut node = Node::default();
+        let series = Series::plain(Operation::new("depth").unwrap());
+        for (seq, value) in [(5, 5.0), (4, 4.0), (6, 6.0), (3, 3.0)] {
+            let latency = Latency { gauges: vec![(series.clone(), value)], ..Latency::default() };
+            node.take_numbers((Incarnation(1), Seq(seq)), &latency);
+        }
+        assert_eq!(node.gauges[&series].value, 6.0);
+    }
+
+    #[test]
     fn a_flood_of_series_is_bounded_and_counted() {
         let mut node = Node::default();
         let flood: Vec<(Series, f64)> = (0..NODE_SERIES_MAX + 7)
             .map(|i| (Series::plain(Operation::new(format!("c{i}")).unwrap()), 1.0))
             .collect();
-        assert_eq!(node.take_numbers(&flood, &[]), 7);
+        let latency = Latency { counters: flood, ..Latency::default() };
+        assert_eq!(node.take_numbers((Incarnation(1), Seq(1)), &latency), 7);
         assert_eq!(node.counters.len(), NODE_SERIES_MAX);
     }
 }

@@ -32,6 +32,9 @@ pub(super) struct Run {
     /// Messages about a time after a later incarnation had begun.
     #[serde(default)]
     pub(super) overlaps: u64,
+    /// The newest number when last nothing was missing.
+    #[serde(default)]
+    settled: Seq,
 }
 
 impl Run {
@@ -48,6 +51,7 @@ impl Run {
             heir: None,
             duplicates: 0,
             overlaps: 0,
+            settled: Seq(0),
         }
     }
 
@@ -64,6 +68,17 @@ impl Run {
             let gone = samples.saturating_add(header.totals.lost_sum());
             self.unseen = header.totals.recorded.saturating_sub(gone);
         }
+        if self.missing() == 0 {
+            self.settled = self.newest;
+        }
+    }
+
+    /// The first number that is missing, of those between two that are there. A hole that was
+    /// there when nothing was missing, as that of a message refused for good, is none if there
+    /// is another: what is missing now is not in it.
+    pub(super) fn hole(&self) -> Option<u64> {
+        let holes = || self.seqs.gaps().map(|(first, _)| first);
+        holes().find(|first| *first > self.settled.0).or_else(|| holes().next())
     }
 
     /// Samples recorded of which nothing is known.

@@ -128,7 +128,7 @@ impl Core {
         NodeView {
             node: name.to_string(),
             counters: node.counters.clone(),
-            gauges: if speaks { node.gauges.clone() } else { BTreeMap::new() },
+            gauges: if speaks { gauges_of(node) } else { BTreeMap::new() },
             readings: if speaks { node.readings.value.clone() } else { Vec::new() },
             bus: node.bus.value.clone(),
             holes: node.account.holes(),
@@ -186,6 +186,10 @@ impl Core {
             })
             .collect()
     }
+}
+
+fn gauges_of(node: &Node) -> BTreeMap<Series, f64> {
+    node.gauges.iter().map(|(series, gauge)| (series.clone(), gauge.value)).collect()
 }
 
 fn row(

@@ -104,6 +104,26 @@ fn one_gap_after_another_each_soon_closed_is_no_alert() {
 }
 
 #[test]
+fn gaps_that_soon_close_are_not_one_long_gap_because_a_hole_without_samples_stays() {
+    let mut world = World::new();
+    // What the 3rd message held was refused for good.
+    world.speaker.lose(10);
+    world.live(1, 0);
+    // The next one is lost before the last one is found: something is missing all the time.
+    world.lost = Some(world.speaker.say(world.now, MS, 10));
+    for _ in 0..10 {
+        world.live(9, 0);
+        let late = world.speaker.say(world.now, MS, 10);
+        world.live(1, 0);
+        world.find();
+        world.lost = Some(late);
+    }
+    assert_eq!(world.told(), []);
+    world.live(31, 0);
+    assert_eq!(world.told(), [(AlertState::Firing, 10)]);
+}
+
+#[test]
 fn what_waits_to_be_read_is_not_missing() {
     let mut world = World::new();
     world.live(300, 1);
