@@ -171,13 +171,13 @@ impl World {
         let ahead = self.reading_missing(which, &merged);
         let reader = &mut self.readers[which];
         reader.readings.truncate(reader.mark.readings);
-        self.fold_anew(which);
         if let Some(what) = ahead {
             self.break_with("a checkpoint's position is never ahead of its state", || what);
         }
         if let Some(what) = self.confirmed_missing(which, &merged) {
             self.break_with("what is confirmed is stored", || what);
         }
+        self.fold_anew(which);
     }
 
     /// Whether all of a message is in a store, as far as can be seen: not of hidden nodes.

@@ -179,8 +179,8 @@ impl World {
     }
 
     /// Each aggregator has everything. Where streams have lost messages, one may lack what a node
-    /// let go on the word of the other; then no more than that is certain: together they have
-    /// everything, if neither had to do without what it once had.
+    /// let go on the word of the other; then both together must have everything, unless one of
+    /// them keeps nothing.
     fn compare(&mut self) {
         let mut together = vec![Merged::default(); self.nodes.len()];
         let is_pair = self.readers.len() > 1;

@@ -164,7 +164,7 @@ impl World {
                 self.on_looked(which, lane, first, last, stream);
             }
             Answer::Message { lane, place, message } => {
-                self.on_reading(which, lane, place, &message)
+                self.on_reading(which, lane, place, &message);
             }
             Answer::Gone { lane } => {
                 self.readers[which].cursors[lane as usize].is_open = false;
