@@ -1,10 +1,10 @@
 //! The node's decisions, without clock, socket or task: events in, messages to publish out.
 //!
 //! A sample's way: [`dogstatsd`] reads a line, [`interval`] finds its series and counts it, the
-//! interval closes into a [`draft`], [`outbox`] seals it when it may be sent, and keeps it until the
-//! broker has acknowledged it ([`flight`]) and an aggregator has confirmed it ([`entrusted`]).
-//! [`journal`] says what of this a spool holds. [`Core`] joins them and keeps the ledger; the
-//! driver feeds it and carries out what it asks. [`departure`] bounds the way out.
+//! interval closes into a [`draft`], [`outbox`] seals it when it may be sent, and keeps it until
+//! the broker has acknowledged it ([`flight`]) and an aggregator has confirmed it
+//! ([`entrusted`]). [`journal`] says what of this a spool holds. [`Core`] joins them and keeps the
+//! ledger; the driver feeds it and carries out what it asks. [`departure`] bounds the way out.
 
 pub mod bounds;
 pub mod breaker;
