@@ -157,6 +157,22 @@ impl NodeBook {
         }
     }
 
+    /// Whether a run without a last word was followed by one that a clock set back gave a smaller
+    /// name. An aggregator cannot tell that from a living run and a former one that is heard
+    /// late, and then says that the node is silent and its samples are held, not that it left.
+    #[must_use]
+    pub fn seems_to_go_on(&self) -> bool {
+        let mut runs: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
+        for ((run, _), message) in &self.messages {
+            let (spoke, ended) = runs.entry(*run).or_default();
+            *spoke = message.at.max(*spoke);
+            *ended |= message.is_last;
+        }
+        runs.iter().any(|(name, (spoke, ended))| {
+            !ended && runs.range(..name).any(|(_, (later, _))| later > spoke)
+        })
+    }
+
     /// Why one aggregator may lack what another one has.
     pub fn excuse_one(&mut self, reason: &'static str) {
         self.excuse_alone = self.excuse.is_none();
