@@ -180,9 +180,9 @@ impl World {
         self.knobs.checkpoint.0 = nanos(CHECKPOINT_EVERY);
         self.come_up(Crash::Kill);
         for who in self.everybody() {
-            self.go_on(who);
             (self.link(who).slowness, self.machine(who).is_disk_full) = (0, false);
             self.unblock(who);
+            self.go_on(who);
         }
         if self.broker.is_stalled {
             self.resume();

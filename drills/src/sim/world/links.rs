@@ -304,11 +304,18 @@ impl World {
                 self.serve(Some(who), request);
             }
         }
-        if !self.link(who).answers.is_blocked {
-            let generation = self.link(who).generation;
-            for answer in std::mem::take(&mut self.link(who).answers.parked) {
-                self.after(0, Event::Answer { who, generation, answer });
-            }
+        if self.link(who).answers.is_blocked {
+            return;
+        }
+        let generation = self.link(who).generation;
+        let parked = std::mem::take(&mut self.link(who).answers.parked).into_iter();
+        let parked = parked.map(|answer| Event::Answer { who, generation, answer });
+        if self.machine(who).is_paused {
+            // What came while the process was stopped came later.
+            let deferred = &mut self.machine(who).deferred;
+            parked.rev().for_each(|event| deferred.push_front(event));
+        } else {
+            parked.for_each(|event| self.after(0, event));
         }
     }
 
