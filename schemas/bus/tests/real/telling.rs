@@ -90,9 +90,7 @@ async fn poll_telling(talk: &Talk, word: &str, span: Duration) -> usize {
     let (telling, mut told) = (Stopwatch::start(), 0);
     while telling.elapsed() < span {
         for _ in 0..100 {
-            let before = Stopwatch::start();
             assert_eq!(talk.bus.tell(aside(SUBJECT, word)), Ok(()));
-            assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
             told += 1;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
