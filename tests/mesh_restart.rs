@@ -9,7 +9,6 @@ use plimsoll_cli::child::until;
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
@@ -54,7 +53,7 @@ async fn kill_broker(stack: &mut Stack) {
 /// and its end is far from its beginning.
 async fn fill_stream(stack: &mut Stack, snapshots: u64) {
     let mut publisher = Publisher::connect(stack.broker().url()).await.unwrap();
-    let (clock, mut encoder) = (Clock::start(), Encoder::default());
+    let clock = Clock::start();
     let mut samples = Histogram::default();
     (1..=SAMPLES).for_each(|n| samples.record(n * 20_000));
     let series = Series::plain(Operation::new("publish").unwrap());
@@ -71,7 +70,7 @@ async fn fill_stream(stack: &mut Stack, snapshots: u64) {
             heir: None,
         };
         let snapshot = Snapshot { header, body: Body::Latency(latency.clone()) };
-        let payload = encode(&snapshot, &mut encoder);
+        let payload = encode(&snapshot);
         publisher.publish("plimsoll.v1.local.normal.past.latency", payload).await.unwrap();
     }
     let all = |summary: &Summary| {

@@ -14,7 +14,6 @@ mod later;
 mod sidecar;
 
 use files::Golden;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
@@ -35,7 +34,7 @@ const NAMES: [&str; 11] = [
 
 /// What an encoder makes of a sidecar's input.
 fn encoded(sidecar: &Sidecar) -> Vec<u8> {
-    let bytes = encode(&sidecar.snapshot(), &mut Encoder::default());
+    let bytes = encode(&sidecar.snapshot());
     if sidecar.unknown_fields { later::with_unknown_fields(&bytes) } else { bytes }
 }
 

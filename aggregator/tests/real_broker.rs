@@ -13,7 +13,6 @@ use plimsoll_cli::child::{Child, until};
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::clock::{Clock, Deadline, Stopwatch};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::confirm_subject;
 use plimsoll_schemas::summary::LedgerPage;
@@ -74,7 +73,7 @@ impl Node {
             heir: None,
         };
         let snapshot = Snapshot { header, body: Body::Latency(latency) };
-        let payload = encode(&snapshot, &mut Encoder::default()).into();
+        let payload = encode(&snapshot).into();
         let (subject, message_id) =
             ("plimsoll.v1.m.normal.a.latency".to_owned(), token.to_string());
         self.bus.try_publish(Outgoing { token, subject, message_id, payload }).unwrap();

@@ -6,7 +6,6 @@ use std::hint::black_box;
 
 use plimsoll_node::core::draft::Draft;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
@@ -45,7 +44,7 @@ fn snapshot() -> Snapshot {
 fn main() {
     let what = std::env::args().nth(1).unwrap_or_default();
     let pairs: Vec<(Draft, Draft)> = (0..TIMES).map(|_| (draft(1), draft(2))).collect();
-    let (snapshot, mut encoder) = (snapshot(), Encoder::default());
+    let snapshot = snapshot();
     match what.as_str() {
         "join" => {
             for (mut older, newer) in pairs {
@@ -56,7 +55,7 @@ fn main() {
         }
         "encode" => {
             for _ in 0..TIMES {
-                black_box(encode(&snapshot, &mut encoder).len());
+                black_box(encode(&snapshot).len());
             }
             std::mem::forget(pairs);
         }

@@ -12,7 +12,6 @@ use plimsoll_node::core::entrusted::EntrustedBounds;
 use plimsoll_node::core::outbox::Outbox;
 use plimsoll_node::core::sealed::{Sealed, Ticket};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
@@ -40,7 +39,7 @@ fn node() -> NodeName {
     NodeName::new("n").expect("a constant name of plain letters")
 }
 
-fn seal(seq: Seq, lane: Lane, draft: Draft, encoder: &mut Encoder) -> Sealed {
+fn seal(seq: Seq, lane: Lane, draft: Draft) -> Sealed {
     let samples = draft.samples();
     let header = Header {
         node: node(),
@@ -52,7 +51,7 @@ fn seal(seq: Seq, lane: Lane, draft: Draft, encoder: &mut Encoder) -> Sealed {
         last: false,
         heir: None,
     };
-    let payload = encode(&Snapshot { header, body: draft.body }, encoder).into();
+    let payload = encode(&Snapshot { header, body: draft.body }).into();
     let subject = "plimsoll.v1.m.normal.n.latency".to_owned();
     Sealed {
         incarnation: RUN,
@@ -75,7 +74,7 @@ fn main() {
     bounds.coalesce_bytes = bounds.bytes_max;
     bounds.entrusted = EntrustedBounds { messages: 4_000, bytes: bounds.bytes_max };
     let mut outbox = Outbox::new(RUN, bounds);
-    let (mut encoder, now) = (Encoder::default(), Mono(1));
+    let now = Mono(1);
     for draft in (0..TIMES).map(draft).collect::<Vec<_>>() {
         if far >= 1 {
             black_box(outbox.try_push(now, draft).is_ok());
@@ -85,7 +84,7 @@ fn main() {
     }
     outbox.on_connected();
     for seq in 1..=if far >= 2 { TIMES } else { 0 } {
-        let seal = |seq, lane, draft| seal(seq, lane, draft, &mut encoder);
+        let seal = |seq, lane, draft| seal(seq, lane, draft);
         black_box(outbox.next_publish(now, seal).is_some());
         black_box(outbox.on_acknowledged(now, Ticket(seq)));
         if far >= 3 {

@@ -35,6 +35,15 @@ pub mod wire {
     pub const CONFIRMED_SPANS_MAX: usize = 64;
     /// Bytes of one confirmation; the fullest takes less than 20 KiB.
     pub const CONFIRMATION_BYTES_MAX: usize = 32 * 1024;
+    /// Events in one message.
+    pub const EVENTS_MAX: usize = 256;
+    /// Bytes of an event's title, and of a service check's name.
+    pub const EVENT_TITLE_BYTES_MAX: usize = 256;
+    /// Bytes of an event's text; with all of [`EVENTS_MAX`] such the message still fits.
+    pub const EVENT_TEXT_BYTES_MAX: usize = 1_024;
+    /// Bytes of one frame from a client beside a node; as large as a message, so that what a
+    /// client merged while the node was away is cut as a snapshot would be.
+    pub const FRAME_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
     /// Samples in one histogram of one message; 2^40 cannot overflow any total.
     pub const SAMPLES_MAX: u64 = 1 << 40;
     /// Highest seq and highest running total; an incarnation that counted a million a second

@@ -51,11 +51,13 @@ pub enum Kind {
     Hardware,
     /// The node's own account of its way to the broker.
     Bus,
+    /// Events and service checks of the jobs.
+    Event,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Latency, Self::Hardware, Self::Bus];
+    pub const ALL: [Self; 4] = [Self::Latency, Self::Hardware, Self::Bus, Self::Event];
 
     /// The kind's token in a subject and its value as a label.
     #[must_use]
@@ -64,6 +66,7 @@ impl Kind {
             Self::Latency => "latency",
             Self::Hardware => "hardware",
             Self::Bus => "bus",
+            Self::Event => "event",
         }
     }
 }
@@ -91,7 +94,7 @@ pub enum SubjectError {
     #[error("lane {0:?} is neither normal nor emergency")]
     Lane(String),
     /// A kind that this version does not know.
-    #[error("kind {0:?} is none of latency, hardware, bus")]
+    #[error("kind {0:?} is none of latency, hardware, bus, event")]
     Kind(String),
     /// A token that is no name.
     #[error("subject: {0}")]

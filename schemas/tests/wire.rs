@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{self, Reading, SensorState};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{
     Incarnation, Labels, LossReason, MeshName, NodeName, Operation, Seq, Series,
 };
@@ -61,7 +60,7 @@ fn latency() -> Snapshot {
 }
 
 fn bytes_of(snapshot: &Snapshot) -> Vec<u8> {
-    encode(snapshot, &mut Encoder::default())
+    encode(snapshot)
 }
 
 /// A message as the open map that a foreign or hostile writer could have made.

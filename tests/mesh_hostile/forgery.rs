@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::time::Wall;
@@ -27,7 +26,7 @@ fn forgery(kind: &str, payload: Vec<u8>, reason: &'static str) -> Forgery {
 
 /// A message that any reader accepts.
 pub(crate) fn message(header: Header, body: Body) -> Vec<u8> {
-    encode(&Snapshot { header, body }, &mut Encoder::default())
+    encode(&Snapshot { header, body })
 }
 
 pub(crate) fn header(node: &str, incarnation: u64, seq: u64, recorded: u64) -> Header {

@@ -258,6 +258,7 @@ impl Core {
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
             Body::Bus(bus) => node.take_bus((header.incarnation, header.seq), bus),
+            Body::Event(_) => {}
         }
     }
 

@@ -5,7 +5,6 @@ mod strange;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, LossReason, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Totals};
@@ -116,7 +115,7 @@ impl Speaker {
 
     fn encode(&self, header: Header, body: Body) -> (String, Vec<u8>) {
         let subject = format!("plimsoll.v1.m.normal.{}.{}", self.node, body.kind().as_str());
-        (subject, wire::encode(&Snapshot { header, body }, &mut Encoder::default()))
+        (subject, wire::encode(&Snapshot { header, body }))
     }
 }
 
@@ -302,7 +301,7 @@ fn totals_at_their_greatest_are_shown_and_not_added_past_the_end() {
             heir: None,
         };
         let snapshot = Snapshot { header, body: Body::Bus(Bus::default()) };
-        let payload = wire::encode(&snapshot, &mut Encoder::default());
+        let payload = wire::encode(&snapshot);
         deliver(&mut core, start(), &("plimsoll.v1.m.normal.a.bus".to_owned(), payload));
     }
     let view = core.view(start().wall, "test");

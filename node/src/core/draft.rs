@@ -9,7 +9,7 @@ use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::limits::node::COALESCED_BYTES_MAX;
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, SAMPLES_MAX, SERIES_MAX};
 use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::{Body, Latency};
+use plimsoll_schemas::wire::{Body, Events, Latency};
 
 /// An upper bound of the bytes one bucket takes: six for its count, three for the gap before.
 const BUCKET_BYTES: usize = 9;
@@ -163,7 +163,19 @@ impl Size {
                 Self { wire_bytes: bytes, heap_bytes: bytes, ..Self::default() }
             }
             Body::Bus(_) => Self::default(),
+            Body::Event(events) => Self::of_events(events),
         }
+    }
+
+    fn of_events(events: &Events) -> Self {
+        let bytes = events.events.iter().map(|event| {
+            let labels: usize =
+                event.labels.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
+            let texts = [&event.title, &event.text, &event.host, &event.aggregation_key];
+            labels + texts.into_iter().map(String::len).sum::<usize>() + SERIES_BYTES
+        });
+        let bytes = bytes.sum();
+        Self { wire_bytes: bytes, heap_bytes: bytes, ..Self::default() }
     }
 
     fn of_latency(latency: &Latency) -> Self {
@@ -233,7 +245,6 @@ pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::histogram::codec::Encoder;
     use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq};
     use plimsoll_schemas::wire::{Header, Snapshot, Totals, encode};
     use proptest::prelude::*;
@@ -320,7 +331,7 @@ mod tests {
     heir: None,
                };
                let bound = joined.bytes();
-               let bytes = encode(&Snapshot { header, body: joined.body }, &mut Encoder::default());
+               let bytes = encode(&Snapshot { header, body: joined.body });
                prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());
            }
        }

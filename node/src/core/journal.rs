@@ -17,7 +17,6 @@ pub mod recovered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::node::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES};
 use plimsoll_schemas::subject::Lane;
@@ -80,7 +79,6 @@ pub struct Batch {
 pub struct Journal {
     identity: Identity,
     head: Vec<u8>,
-    encoder: Encoder,
     /// `None` when that is not known.
     filed: Option<Filed>,
     running: Option<Running>,
@@ -109,7 +107,7 @@ impl Journal {
     #[must_use]
     pub fn new(identity: Identity, boot: Option<&str>) -> Self {
         let head = frame::head(&record::head(&identity, boot));
-        Self { identity, head, encoder: Encoder::default(), filed: None, running: None }
+        Self { identity, head, filed: None, running: None }
     }
 
     /// What must be written so that the file says what is held; `None` when it does.
@@ -150,7 +148,7 @@ impl Journal {
         let mut snapshots = Vec::new();
         for (id, lane, draft) in &held.drafts {
             if !filed.drafts.holds(*id) {
-                let snapshot = record::encode(&self.identity, *id, draft, &mut self.encoder);
+                let snapshot = record::encode(&self.identity, *id, draft);
                 filed.drafts.put(*id, snapshot.len());
                 snapshots.push((*id, *lane, *draft, snapshot));
             }

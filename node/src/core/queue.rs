@@ -128,7 +128,8 @@ impl Queue {
         let (mut hardware, mut bus) = (None, None);
         for (index, entry) in self.drafts.iter().enumerate().rev() {
             let newer = match entry.draft.body {
-                Body::Latency(_) => continue,
+                // Events say something new each.
+                Body::Latency(_) | Body::Event(_) => continue,
                 Body::Hardware(_) => &mut hardware,
                 Body::Bus(_) => &mut bus,
             };

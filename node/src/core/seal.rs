@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, LossReason, NodeName, Seq};
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT, SERIES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
@@ -28,14 +27,13 @@ pub(super) const EXPIRED: &str = "expired";
 pub(super) struct Sealer {
     identity: Identity,
     incarnation: Incarnation,
-    encoder: Encoder,
     /// Samples in all messages handed out so far.
     handed_out: u64,
 }
 
 impl Sealer {
     pub(super) fn new(identity: Identity, incarnation: Incarnation) -> Self {
-        Self { identity, incarnation, encoder: Encoder::default(), handed_out: 0 }
+        Self { identity, incarnation, handed_out: 0 }
     }
 
     /// The run of the node that it seals for.
@@ -90,7 +88,7 @@ impl Sealer {
             seq,
             lane,
             subject: subject.to_string(),
-            payload: Bytes::from(wire::encode(snapshot, &mut self.encoder)),
+            payload: Bytes::from(wire::encode(snapshot)),
             samples: snapshot.body.samples(),
             last,
             sealed_at: now,

@@ -1,11 +1,10 @@
 //! Bucket counts as standard HdrHistogram V2 bytes.
 //!
-//! Writing is the `hdrhistogram` crate's own serializer, so that any HdrHistogram library can
-//! read what a node sends. Reading is ours: that crate's reader believes the lengths it is
+//! Both directions are ours, and tests hold them against the `hdrhistogram` crate byte by byte.
+//! That crate's writer walks and clears all 23 000 buckets for each histogram, which took a node
+//! with a hundred series over 1 % of a core and 400 KiB; its reader believes the lengths it is
 //! told (a 40-byte message makes it reserve 4 GiB) and panics on some zero runs.
 
-use hdrhistogram::Histogram as Reference;
-use hdrhistogram::serialization::{Serializer, V2Serializer};
 use thiserror::Error;
 
 use super::counts::Counts;
@@ -52,39 +51,7 @@ pub enum CodecError {
     TooMany,
 }
 
-/// Writes histograms; keeps its buffers between calls.
-pub struct Encoder {
-    scratch: Reference<u64>,
-    serializer: V2Serializer,
-}
-
-impl Default for Encoder {
-    fn default() -> Self {
-        Self { scratch: reference(), serializer: V2Serializer::new() }
-    }
-}
-
-impl Encoder {
-    /// The V2 bytes of `counts`.
-    #[must_use]
-    pub fn encode(&mut self, counts: &Counts) -> Vec<u8> {
-        self.scratch.reset();
-        for (index, n) in counts.iter() {
-            self.scratch
-                .record_n(layout::lowest(index), n)
-                .expect("a bucket of the layout is within the reference histogram's range");
-        }
-        let mut bytes = Vec::new();
-        self.serializer
-            .serialize(&self.scratch, &mut bytes)
-            .expect("writing to a vector cannot fail and counts stay below 2^63");
-        bytes
-    }
-}
-
-/// The V2 bytes of `counts`, the same as an [`Encoder`] gives, without its buffers: for
-/// checkpoints, which write thousands of small histograms. `None` above [`STORED_MAX`] samples
-/// in a bucket.
+/// The V2 bytes of `counts`; `None` above [`STORED_MAX`] samples in a bucket.
 #[must_use]
 pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
     let mut bytes = vec![0; HEADER_BYTES];
@@ -98,18 +65,16 @@ pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
         write_zigzag(&mut bytes, i64::try_from(n).ok().filter(|_| n <= STORED_MAX)?);
         next = index + 1;
     }
+    if next == 0 {
+        // The reference library writes its first bucket even when nothing is in it.
+        write_zigzag(&mut bytes, 0);
+    }
     let payload = u32::try_from(bytes.len() - HEADER_BYTES).ok()?;
     let words = [COOKIE, payload, 0, u32::from(DIGITS)].map(u32::to_be_bytes);
     bytes[..16].copy_from_slice(words.as_flattened());
     let longs = [LOW_NS, MAX_NS, 1.0_f64.to_bits()].map(u64::to_be_bytes);
     bytes[16..HEADER_BYTES].copy_from_slice(longs.as_flattened());
     Some(bytes)
-}
-
-/// An empty histogram of the reference library in the mesh's layout.
-#[must_use]
-pub fn reference() -> Reference<u64> {
-    Reference::new_with_bounds(LOW_NS, MAX_NS, DIGITS).expect("the layout's bounds are valid")
 }
 
 /// Reads V2 bytes; on an error nothing was allocated beyond a few pages.
@@ -214,10 +179,11 @@ fn write_zigzag(bytes: &mut Vec<u8>, number: i64) {
 
 #[cfg(test)]
 mod tests {
-    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::histogram::reference;
 
     fn counts(pairs: &[(usize, u64)]) -> Counts {
         let mut counts = Counts::default();
@@ -226,7 +192,7 @@ mod tests {
     }
 
     fn good() -> Vec<u8> {
-        Encoder::default().encode(&counts(&[(3, 1), (2_000, 300), (9_000, 7)]))
+        encode(&counts(&[(3, 1), (2_000, 300), (9_000, 7)])).unwrap()
     }
 
     fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
@@ -285,7 +251,21 @@ mod tests {
         ) {
             let counts = counts(&pairs);
             let total = counts.iter().map(|(_, n)| n).sum();
-            prop_assert_eq!(decode(&Encoder::default().encode(&counts)), Ok((counts, total)));
+            prop_assert_eq!(decode(&encode(&counts).unwrap()), Ok((counts, total)));
+        }
+
+        #[test]
+        fn the_bytes_are_those_of_the_reference_library(
+            pairs in prop::collection::vec((0..layout::LEN, 1..1_u64 << 56), 0..100),
+        ) {
+            let counts = counts(&pairs);
+            let mut reference = reference();
+            for (index, n) in counts.iter() {
+                reference.record_n(layout::lowest(index), n).unwrap();
+            }
+            let mut bytes = Vec::new();
+            V2Serializer::new().serialize(&reference, &mut bytes).unwrap();
+            prop_assert_eq!(encode(&counts).unwrap(), bytes);
         }
 
         #[test]
@@ -293,8 +273,8 @@ mod tests {
             pairs in prop::collection::vec((0..layout::LEN, 1..1_000_u64), 1..100),
         ) {
             let counts = counts(&pairs);
-            let bytes = Encoder::default().encode(&counts);
-            let read: Reference<u64> =
+            let bytes = encode(&counts).unwrap();
+            let read: hdrhistogram::Histogram<u64> =
                 Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
             for (index, n) in counts.iter() {
                 prop_assert_eq!(read.count_at(layout::lowest(index)), n);

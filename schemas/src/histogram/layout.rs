@@ -50,7 +50,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::histogram::codec;
+    use crate::histogram::reference;
 
     #[test]
     fn buckets_tile_the_whole_range() {
@@ -65,7 +65,7 @@ mod tests {
     proptest! {
         #[test]
         fn bucket_edges_equal_those_of_the_reference_library(value in 0..=MAX_NS) {
-            let reference = codec::reference();
+            let reference = reference();
             prop_assert_eq!(lowest(index_of(value)), reference.lowest_equivalent(value));
             prop_assert_eq!(highest(index_of(value)), reference.highest_equivalent(value));
         }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Bus, Hardware, Header, Latency, SCHEMA, Snapshot, Totals, WireError, is_zero};
+use super::latency::LatencyBody;
+use super::{Body, Bus, Events, Hardware, Header, SCHEMA, Snapshot, Totals, WireError};
 use crate::hardware::SensorState;
-use crate::histogram::codec::{self, Encoder};
-use crate::histogram::{ExactFigures, Histogram};
-use crate::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
+use crate::ids::{Incarnation, LossReason, NodeName, Seq};
 use crate::limits::wire::{
     COUNT_MAX, DEPTH_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
 };
@@ -42,56 +41,14 @@ struct Version {
     schema: u16,
 }
 
-#[derive(Serialize, Deserialize)]
-struct LatencyBody {
-    #[serde(default)]
-    histograms: Vec<HistogramEntry>,
-    #[serde(default)]
-    counters: Vec<NumberEntry>,
-    #[serde(default)]
-    gauges: Vec<NumberEntry>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct HistogramEntry {
-    operation: String,
-    #[serde(default)]
-    labels: Labels,
-    unit: String,
-    count: u64,
-    sum_ns: u64,
-    /// Multiples of 2^64 in the sum; zero short of 214 days of latency in one interval.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    sum_carry: u64,
-    min_ns: u64,
-    max_ns: u64,
-    #[serde(with = "serde_bytes")]
-    hdr: Vec<u8>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct NumberEntry {
-    operation: String,
-    #[serde(default)]
-    labels: Labels,
-    value: f64,
-}
-
-/// The upper and the lower 64 bits.
-#[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
-fn halves(sum: u128) -> (u64, u64) {
-    ((sum >> 64) as u64, sum as u64)
-}
-
-const UNIT: &str = "ns";
-
 /// The bytes of one snapshot.
 #[must_use]
-pub fn encode(snapshot: &Snapshot, encoder: &mut Encoder) -> Vec<u8> {
+pub fn encode(snapshot: &Snapshot) -> Vec<u8> {
     match &snapshot.body {
-        Body::Latency(latency) => pack(snapshot, latency_body(latency, encoder)),
+        Body::Latency(latency) => pack(snapshot, LatencyBody::of(latency)),
         Body::Hardware(hardware) => pack(snapshot, hardware),
         Body::Bus(bus) => pack(snapshot, bus),
+        Body::Event(events) => pack(snapshot, events),
     }
 }
 
@@ -115,33 +72,6 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
     .expect("a snapshot holds only maps, numbers and text, which MessagePack can express")
 }
 
-fn latency_body(latency: &Latency, encoder: &mut Encoder) -> LatencyBody {
-    let histogram = |(series, histogram): &(Series, Histogram)| {
-        let (sum_carry, sum_ns) = halves(histogram.sum_ns());
-        HistogramEntry {
-            operation: series.operation.to_string(),
-            labels: series.labels.clone(),
-            unit: UNIT.to_owned(),
-            count: histogram.count(),
-            sum_ns,
-            sum_carry,
-            min_ns: histogram.min_ns(),
-            max_ns: histogram.max_ns(),
-            hdr: encoder.encode(histogram.counts()),
-        }
-    };
-    let number = |(series, value): &(Series, f64)| NumberEntry {
-        operation: series.operation.to_string(),
-        labels: series.labels.clone(),
-        value: *value,
-    };
-    LatencyBody {
-        histograms: latency.histograms.iter().map(histogram).collect(),
-        counters: latency.counters.iter().map(number).collect(),
-        gauges: latency.gauges.iter().map(number).collect(),
-    }
-}
-
 /// Reads the message that arrived under `subject`.
 ///
 /// # Errors
@@ -152,9 +82,10 @@ pub fn decode(subject: &SnapshotSubject, bytes: &[u8]) -> Result<Snapshot, WireE
         return Err(WireError::TooLarge { bytes: bytes.len(), max: MESSAGE_BYTES_MAX });
     }
     match subject.kind {
-        Kind::Latency => open(subject, bytes, |body| Ok(Body::Latency(check_latency(body)?))),
+        Kind::Latency => open(subject, bytes, |body| Ok(Body::Latency(LatencyBody::check(body)?))),
         Kind::Hardware => open(subject, bytes, |body| Ok(Body::Hardware(check_hardware(body)?))),
         Kind::Bus => open(subject, bytes, |body| Ok(Body::Bus(check_bus(body)?))),
+        Kind::Event => open(subject, bytes, |body| Ok(Body::Event(Events::check(body)?))),
     }
 }
 
@@ -239,64 +170,6 @@ fn check_header<B>(
         heir: envelope.heir.map(Incarnation),
     };
     Ok((header, envelope.body))
-}
-
-fn check_latency(body: LatencyBody) -> Result<Latency, WireError> {
-    let series = body.histograms.len() + body.counters.len() + body.gauges.len();
-    if series > SERIES_MAX {
-        return Err(WireError::Bounds { field: "series" });
-    }
-    let latency = Latency {
-        histograms: body.histograms.into_iter().map(check_histogram).collect::<Result<_, _>>()?,
-        counters: check_numbers(body.counters, "counter")?,
-        gauges: check_numbers(body.gauges, "gauge")?,
-    };
-    check_distinct(latency.histograms.iter().map(|(series, _)| series))?;
-    check_distinct(latency.counters.iter().map(|(series, _)| series))?;
-    check_distinct(latency.gauges.iter().map(|(series, _)| series))?;
-    Ok(latency)
-}
-
-fn check_distinct<'a>(series: impl Iterator<Item = &'a Series>) -> Result<(), WireError> {
-    let mut sorted: Vec<&Series> = series.collect();
-    sorted.sort_unstable();
-    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(WireError::DuplicateSeries(pair[0].to_string())),
-        None => Ok(()),
-    }
-}
-
-fn check_histogram(entry: HistogramEntry) -> Result<(Series, Histogram), WireError> {
-    let series = Series { operation: Operation::new(entry.operation)?, labels: entry.labels };
-    if entry.unit != UNIT {
-        return Err(WireError::Bounds { field: "unit" });
-    }
-    let (counts, total) = codec::decode(&entry.hdr)
-        .map_err(|source| WireError::Histogram { series: series.to_string(), source })?;
-    let exact = ExactFigures {
-        count: entry.count,
-        sum_ns: (u128::from(entry.sum_carry) << 64) | u128::from(entry.sum_ns),
-        min_ns: entry.min_ns,
-        max_ns: entry.max_ns,
-    };
-    match Histogram::try_from_parts(exact, counts, total) {
-        Ok(histogram) => Ok((series, histogram)),
-        Err(figure) => Err(WireError::Contradiction { series: series.to_string(), figure }),
-    }
-}
-
-fn check_numbers(
-    entries: Vec<NumberEntry>,
-    field: &'static str,
-) -> Result<Vec<(Series, f64)>, WireError> {
-    let check = |entry: NumberEntry| {
-        if !entry.value.is_finite() {
-            return Err(WireError::NotFinite { field });
-        }
-        let operation = Operation::new(entry.operation)?;
-        Ok((Series { operation, labels: entry.labels }, entry.value))
-    };
-    entries.into_iter().map(check).collect()
 }
 
 fn check_hardware(hardware: Hardware) -> Result<Hardware, WireError> {

@@ -9,9 +9,13 @@
 pub mod confirmation;
 mod envelope;
 mod error;
+mod event;
+pub mod frame;
+mod latency;
 
 pub use envelope::{decode, encode};
 pub use error::WireError;
+pub use event::{AlertType, Event, EventSource, Events};
 
 use std::collections::BTreeMap;
 
@@ -83,6 +87,8 @@ pub enum Body {
     Hardware(Hardware),
     /// The node's way to the broker.
     Bus(Bus),
+    /// What the jobs have to say in words.
+    Event(Events),
 }
 
 impl Body {
@@ -93,6 +99,7 @@ impl Body {
             Self::Latency(_) => Kind::Latency,
             Self::Hardware(_) => Kind::Hardware,
             Self::Bus(_) => Kind::Bus,
+            Self::Event(_) => Kind::Event,
         }
     }
 
@@ -100,10 +107,8 @@ impl Body {
     #[must_use]
     pub fn samples(&self) -> u64 {
         match self {
-            Self::Latency(latency) => {
-                latency.histograms.iter().fold(0, |sum, (_, h)| sum.saturating_add(h.count()))
-            }
-            Self::Hardware(_) | Self::Bus(_) => 0,
+            Self::Latency(latency) => latency.samples(),
+            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => 0,
         }
     }
 }
@@ -117,6 +122,14 @@ pub struct Latency {
     pub counters: Vec<(Series, f64)>,
     /// The last value of each gauge; finite.
     pub gauges: Vec<(Series, f64)>,
+}
+
+impl Latency {
+    /// Samples in all histograms.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.histograms.iter().fold(0, |sum, (_, h)| sum.saturating_add(h.count()))
+    }
 }
 
 /// One sample of the machine's sensors.
@@ -175,6 +188,9 @@ pub struct Bus {
     /// Times that a published message was sent again because no aggregator had it.
     #[serde(skip_serializing_if = "is_zero")]
     pub resent: u64,
+    /// Datagrams that the kernel dropped because a socket of the node was full.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub kernel_dropped: u64,
     /// 0 closed, 1 half-open, 2 open; absent when the node has no breaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker_state: Option<u8>,

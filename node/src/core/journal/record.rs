@@ -6,7 +6,6 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
-use plimsoll_schemas::histogram::codec::Encoder;
 use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::node::SPOOL_ENTRIES_MAX;
 use plimsoll_schemas::limits::wire::{COUNT_MAX, DEPTH_MAX, LOSS_REASONS_MAX};
@@ -100,12 +99,7 @@ pub(super) fn head(identity: &Identity, boot: Option<&str>) -> HeadRecord {
 }
 
 /// A draft in the form of the wire.
-pub(super) fn encode(
-    identity: &Identity,
-    id: DraftId,
-    draft: &Draft,
-    encoder: &mut Encoder,
-) -> Vec<u8> {
+pub(super) fn encode(identity: &Identity, id: DraftId, draft: &Draft) -> Vec<u8> {
     let header = Header {
         node: identity.node.clone(),
         incarnation: NO_RUN,
@@ -116,7 +110,7 @@ pub(super) fn encode(
         last: draft.last,
         heir: None,
     };
-    wire::encode(&Snapshot { header, body: draft.body.clone() }, encoder)
+    wire::encode(&Snapshot { header, body: draft.body.clone() })
 }
 
 /// Reads one record; fields that it does not know are skipped.

@@ -42,7 +42,7 @@ fn ten_thousand_intervals_without_a_broker_stay_bounded_and_keep_every_count() {
         .iter()
         .filter_map(|snapshot| match &snapshot.body {
             Body::Latency(latency) => Some(latency.counters[0].1),
-            Body::Hardware(_) | Body::Bus(_) => None,
+            Body::Hardware(_) | Body::Bus(_) | Body::Event(_) => None,
         })
         .sum();
     assert_eq!(counted, 40_000.0);

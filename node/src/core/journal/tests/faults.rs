@@ -154,7 +154,7 @@ fn a_draft_that_stands_under_another_name_or_count_is_not_believed() {
     let mut world = World::new();
     [Op::Draft(0, vec![1]), Op::Draft(0, vec![2, 3])].iter().for_each(|op| world.step(op));
     let (one, two) = (&world.drafts[&DraftId(1)].1, &world.drafts[&DraftId(2)].1);
-    let snapshot = record::encode(&identity(), DraftId(1), one, &mut Encoder::default());
+    let snapshot = record::encode(&identity(), DraftId(1), one);
     for (id, draft, believed) in [(1, one, 1), (2, one, 0), (1, two, 0)] {
         let entry = (DraftId(id), Lane::Normal, draft, snapshot.clone());
         let drafts = vec![DraftRecord::new(&entry)];

@@ -286,7 +286,7 @@ pub(super) fn sealed(lane: Lane, draft: Draft, run: &RunAccount) -> Sealed {
         seq: run.newest,
         lane,
         subject: subject.to_string(),
-        payload: Bytes::from(wire::encode(&snapshot, &mut Encoder::default())),
+        payload: Bytes::from(wire::encode(&snapshot)),
         samples,
         last: draft.last,
         sealed_at,

@@ -1,0 +1,145 @@
+//! Distributions and numbers in their MessagePack form, as snapshots and frames carry them.
+//!
+//! Turns them into maps with named fields and back; what it reads back it believes nothing of.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Latency, WireError, is_zero};
+use crate::histogram::{ExactFigures, Histogram, codec};
+use crate::ids::{Labels, Operation, Series};
+use crate::limits::wire::SERIES_MAX;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct LatencyBody {
+    #[serde(default)]
+    histograms: Vec<HistogramEntry>,
+    #[serde(default)]
+    counters: Vec<NumberEntry>,
+    #[serde(default)]
+    gauges: Vec<NumberEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HistogramEntry {
+    operation: String,
+    #[serde(default)]
+    labels: Labels,
+    unit: String,
+    count: u64,
+    sum_ns: u64,
+    /// Multiples of 2^64 in the sum; zero short of 214 days of latency in one interval.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    sum_carry: u64,
+    min_ns: u64,
+    max_ns: u64,
+    #[serde(with = "serde_bytes")]
+    hdr: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NumberEntry {
+    operation: String,
+    #[serde(default)]
+    labels: Labels,
+    value: f64,
+}
+
+/// The upper and the lower 64 bits.
+#[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
+fn halves(sum: u128) -> (u64, u64) {
+    ((sum >> 64) as u64, sum as u64)
+}
+
+const UNIT: &str = "ns";
+
+impl LatencyBody {
+    pub(super) fn of(latency: &Latency) -> Self {
+        let histogram = |(series, histogram): &(Series, Histogram)| {
+            let (sum_carry, sum_ns) = halves(histogram.sum_ns());
+            HistogramEntry {
+                operation: series.operation.to_string(),
+                labels: series.labels.clone(),
+                unit: UNIT.to_owned(),
+                count: histogram.count(),
+                sum_ns,
+                sum_carry,
+                min_ns: histogram.min_ns(),
+                max_ns: histogram.max_ns(),
+                hdr: codec::encode(histogram.counts())
+                    .expect("a histogram on its way out counts far fewer than can be stored"),
+            }
+        };
+        let number = |(series, value): &(Series, f64)| NumberEntry {
+            operation: series.operation.to_string(),
+            labels: series.labels.clone(),
+            value: *value,
+        };
+        Self {
+            histograms: latency.histograms.iter().map(histogram).collect(),
+            counters: latency.counters.iter().map(number).collect(),
+            gauges: latency.gauges.iter().map(number).collect(),
+        }
+    }
+
+    pub(super) fn check(self) -> Result<Latency, WireError> {
+        let series = self.histograms.len() + self.counters.len() + self.gauges.len();
+        if series > SERIES_MAX {
+            return Err(WireError::Bounds { field: "series" });
+        }
+        let latency = Latency {
+            histograms: self
+                .histograms
+                .into_iter()
+                .map(check_histogram)
+                .collect::<Result<_, _>>()?,
+            counters: check_numbers(self.counters, "counter")?,
+            gauges: check_numbers(self.gauges, "gauge")?,
+        };
+        check_distinct(latency.histograms.iter().map(|(series, _)| series))?;
+        check_distinct(latency.counters.iter().map(|(series, _)| series))?;
+        check_distinct(latency.gauges.iter().map(|(series, _)| series))?;
+        Ok(latency)
+    }
+}
+
+fn check_distinct<'a>(series: impl Iterator<Item = &'a Series>) -> Result<(), WireError> {
+    let mut sorted: Vec<&Series> = series.collect();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(WireError::DuplicateSeries(pair[0].to_string())),
+        None => Ok(()),
+    }
+}
+
+fn check_histogram(entry: HistogramEntry) -> Result<(Series, Histogram), WireError> {
+    let series = Series { operation: Operation::new(entry.operation)?, labels: entry.labels };
+    if entry.unit != UNIT {
+        return Err(WireError::Bounds { field: "unit" });
+    }
+    let (counts, total) = codec::decode(&entry.hdr)
+        .map_err(|source| WireError::Histogram { series: series.to_string(), source })?;
+    let exact = ExactFigures {
+        count: entry.count,
+        sum_ns: (u128::from(entry.sum_carry) << 64) | u128::from(entry.sum_ns),
+        min_ns: entry.min_ns,
+        max_ns: entry.max_ns,
+    };
+    match Histogram::try_from_parts(exact, counts, total) {
+        Ok(histogram) => Ok((series, histogram)),
+        Err(figure) => Err(WireError::Contradiction { series: series.to_string(), figure }),
+    }
+}
+
+fn check_numbers(
+    entries: Vec<NumberEntry>,
+    field: &'static str,
+) -> Result<Vec<(Series, f64)>, WireError> {
+    let check = |entry: NumberEntry| {
+        if !entry.value.is_finite() {
+            return Err(WireError::NotFinite { field });
+        }
+        let operation = Operation::new(entry.operation)?;
+        Ok((Series { operation, labels: entry.labels }, entry.value))
+    };
+    entries.into_iter().map(check).collect()
+}
