@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_schemas::clock::Deadline;
-use plimsoll_schemas::summary::{Presence, Summary};
+use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::feed::{Feed, caught_up};
-use plimsoll_tests::lone::{Lone, fleet_count, node, operation, summary_when};
+use plimsoll_tests::lone::{fleet_count, node, operation, summary_when};
 use plimsoll_tests::oracle::check_mesh;
 use plimsoll_tests::page::{Page, shown};
 
 /// Long enough for a dozen snapshots of every node, and for p99 to be more than the maximum.
 const RUN: Duration = Duration::from_secs(12);
-const DRAIN_WAIT: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn every_figure_equals_the_raw_samples_of_the_jobs() {
@@ -74,39 +74,34 @@ const DATAGRAMS: [&str; 5] = [
 #[tokio::test]
 async fn a_node_fed_over_udp_counts_every_line_value_and_rate() {
     let dir = tempfile::tempdir().unwrap();
-    let options = StackOptions { nodes: 0, ..StackOptions::new(dir.path()) };
-    let mut stack = Stack::start(options).await.unwrap();
-    let broker = stack.broker().url();
-    let mut lone = Lone::node("fed", dir.path(), &broker).await.unwrap();
-    let feed = Feed::udp(lone.udp().unwrap()).unwrap();
+    let mut mesh = Fed::start(dir.path()).await.unwrap();
+    let feed = Feed::udp(mesh.node.udp().unwrap()).unwrap();
     for datagram in DATAGRAMS {
         feed.send(datagram).unwrap();
     }
-    caught_up(&lone.api, DATAGRAMS.len()).await.unwrap();
+    caught_up(&mesh.node.api, DATAGRAMS.len()).await.unwrap();
     // A gauge is shown only while its node speaks.
     for (series, value) in [
         ("plimsoll_job_increments{node=\"fed\",counter=\"hits\"}", 2.0),
         ("plimsoll_job_increments{node=\"fed\",counter=\"hits\",zone=\"x\"}", 8.0),
         ("plimsoll_job_value{node=\"fed\",gauge=\"depth\"}", -9.25),
     ] {
-        shown(stack.api(), series, value).await.unwrap();
+        shown(mesh.stack.api(), series, value).await.unwrap();
     }
-    assert_eq!(lone.terminate(DRAIN_WAIT).await.unwrap().code(), Some(0), "{}", lone.log());
-    let left = |summary: &Summary| summary.nodes.iter().any(|row| row.presence == Presence::Left);
-    let summary = summary_when(stack.api(), "the node has left", left).await.unwrap();
+    let summary = mesh.drained().await.unwrap();
     for (name, count, min_ns, max_ns, mean_ns) in [
         ("a", 2, 1_500_000, 2_500_000, 2_000_000),
         ("b", 1, 7_000_000, 7_000_000, 7_000_000),
         ("packed", 4, 1_000_000, 4_000_000, 2_500_000),
         ("rated", 3, 10_000_000, 20_000_000, 13_333_333),
     ] {
-        for scope in ["fed", ""] {
+        for scope in [NODE, ""] {
             let total = &operation(&summary, scope, name).unwrap().total;
             let seen = (total.count, total.min_ns, total.max_ns, total.mean_ns);
             assert_eq!(seen, (count, min_ns, max_ns, mean_ns), "{name} of {scope:?}");
         }
     }
-    let ledger = &node(&summary, "fed").unwrap().ledger;
-    assert!(ledger.is_settled() && ledger.lost.is_empty(), "{ledger:?}");
-    stack.end().await.unwrap();
+    let ledger = &node(&summary, NODE).unwrap().ledger;
+    assert!(ledger.lost.is_empty(), "{ledger:?}");
+    mesh.stack.end().await.unwrap();
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_cli::child::until;
-use plimsoll_cli::stack::{Stack, StackOptions};
-use plimsoll_schemas::summary::{Presence, Summary};
+use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::feed::{Feed, caught_up};
 use plimsoll_tests::lone::{Lone, fleet_count, node, operation, summary_when};
 use plimsoll_tests::noise::Noise;
@@ -118,60 +118,51 @@ fn resident_bytes(page: &Page) -> f64 {
     page.value("process_resident_memory_bytes").unwrap()
 }
 
-async fn drained(stack: &Stack, target: &mut Lone) -> Summary {
-    assert_eq!(target.terminate(WAIT).await.unwrap().code(), Some(0), "{}", target.log());
-    let left = |summary: &Summary| summary.nodes.iter().any(|row| row.presence == Presence::Left);
-    let summary = summary_when(stack.api(), "the node has left", left).await.unwrap();
-    let ledger = &node(&summary, "target").unwrap().ledger;
-    assert!(ledger.is_settled() && ledger.lost.is_empty(), "{ledger:?}");
+async fn drained(mesh: &mut Fed) -> Summary {
+    let summary = mesh.drained().await.unwrap();
+    let ledger = &node(&summary, NODE).unwrap().ledger;
+    assert!(ledger.lost.is_empty(), "{ledger:?}");
     summary
-}
-
-async fn started(dir: &tempfile::TempDir) -> (Stack, Lone) {
-    let options = StackOptions { nodes: 0, ..StackOptions::new(dir.path()) };
-    let mut stack = Stack::start(options).await.unwrap();
-    let broker = stack.broker().url();
-    let target = Lone::node("target", dir.path(), &broker).await.unwrap();
-    (stack, target)
 }
 
 #[tokio::test]
 async fn every_refused_line_is_counted_by_reason_and_costs_itself_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let (stack, mut target) = started(&dir).await;
-    let feeds = [Feed::unix(target.socket()).unwrap(), Feed::udp(target.udp().unwrap()).unwrap()];
+    let mut mesh = Fed::start(dir.path()).await.unwrap();
+    let feeds =
+        [Feed::unix(mesh.node.socket()).unwrap(), Feed::udp(mesh.node.udp().unwrap()).unwrap()];
     let (by_reason, noise) = (Attack::by_reason(), Attack::noise(11));
     let (mut good, mut expected) = (0, BTreeMap::new());
     for feed in &feeds {
-        good += by_reason.run(feed, &target).await;
+        good += by_reason.run(feed, &mesh.node).await;
         for (reason, lines) in &by_reason.refused {
             *expected.entry(reason.clone()).or_default() += lines;
         }
-        assert_eq!(rejected(&target).await, expected);
+        assert_eq!(rejected(&mesh.node).await, expected);
     }
     for feed in &feeds {
-        let before: f64 = rejected(&target).await.values().sum();
-        good += noise.run(feed, &target).await;
-        let after: f64 = rejected(&target).await.values().sum();
+        let before: f64 = rejected(&mesh.node).await.values().sum();
+        good += noise.run(feed, &mesh.node).await;
+        let after: f64 = rejected(&mesh.node).await.values().sum();
         assert_eq!(after - before, noise.refused["any"]);
     }
-    assert!(target.is_alive().unwrap());
-    let summary = drained(&stack, &mut target).await;
+    assert!(mesh.node.is_alive().unwrap());
+    let summary = drained(&mut mesh).await;
     assert_eq!(fleet_count(&summary, "good"), good);
-    let page = Page::of(stack.api()).await.unwrap();
-    let told = "plimsoll_node_rejected_lines_total{node=\"target\",reason=\"negative\"}";
+    let page = Page::of(mesh.stack.api()).await.unwrap();
+    let told = "plimsoll_node_rejected_lines_total{node=\"fed\",reason=\"negative\"}";
     assert_eq!(page.value(told), Some(expected["negative"]), "the aggregator hears of it too");
 }
 
 #[tokio::test]
 async fn a_hundred_thousand_names_fold_into_one_and_memory_stays_bounded() {
     let dir = tempfile::tempdir().unwrap();
-    let (stack, mut target) = started(&dir).await;
-    let feed = Feed::unix(target.socket()).unwrap();
+    let mut mesh = Fed::start(dir.path()).await.unwrap();
+    let feed = Feed::unix(mesh.node.socket()).unwrap();
     feed.send(GOOD).unwrap();
     // An operation that is new after the flood finds no room, unless a budget judges it.
     let known = |summary: &Summary| fleet_count(summary, "good") == 1;
-    summary_when(stack.api(), "the good operation is known", known).await.unwrap();
+    summary_when(mesh.stack.api(), "the good operation is known", known).await.unwrap();
     let mut good = 1;
     for first in (0..NAMES).step_by(50) {
         let names = (first..first + 50).map(|n| format!("name_{n}:1|ms\n"));
@@ -179,7 +170,7 @@ async fn a_hundred_thousand_names_fold_into_one_and_memory_stays_bounded() {
         good += 1;
     }
     let page = until("the node has read everything", WAIT, async || {
-        let page = Page::of(&target.api).await.ok()?;
+        let page = Page::of(&mesh.node.api).await.ok()?;
         let values = page.value("plimsoll_agent_values_total")?;
         (values >= (NAMES + good) as f64).then_some(page)
     });
@@ -187,43 +178,43 @@ async fn a_hundred_thousand_names_fold_into_one_and_memory_stays_bounded() {
     assert_eq!(page.value("plimsoll_agent_values_total"), Some((NAMES + good) as f64));
     assert!(page.value("plimsoll_agent_overflowed_total").unwrap() > 0.0);
     assert!(resident_bytes(&page) < RESIDENT_BYTES_MAX, "{} bytes", resident_bytes(&page));
-    let summary = drained(&stack, &mut target).await;
+    let summary = drained(&mut mesh).await;
     assert_eq!(fleet_count(&summary, "good"), good as u64);
-    let publish = operation(&summary, "target", "publish").unwrap().total.count;
+    let publish = operation(&summary, NODE, "publish").unwrap().total.count;
     let all = (NAMES + good) as u64 + publish;
-    assert_eq!(node(&summary, "target").unwrap().ledger.merged, all);
-    for scope in ["target", ""] {
+    assert_eq!(node(&summary, NODE).unwrap().ledger.merged, all);
+    for scope in [NODE, ""] {
         let rows = summary.operations.iter().filter(|row| row.scope.node() == scope);
         assert_eq!(rows.map(|row| row.total.count).sum::<u64>(), all, "{scope:?}");
         assert!(operation(&summary, scope, "other").is_some_and(|row| row.total.count > 0));
     }
-    let aggregator = Page::of(stack.api()).await.unwrap();
+    let aggregator = Page::of(mesh.stack.api()).await.unwrap();
     assert!(resident_bytes(&aggregator) < RESIDENT_BYTES_MAX, "{}", resident_bytes(&aggregator));
 }
 
 #[tokio::test]
 async fn huge_and_tiny_values_are_taken_and_bounded() {
     let dir = tempfile::tempdir().unwrap();
-    let (stack, mut target) = started(&dir).await;
-    let feed = Feed::unix(target.socket()).unwrap();
+    let mut mesh = Fed::start(dir.path()).await.unwrap();
+    let feed = Feed::unix(mesh.node.socket()).unwrap();
     feed.send("huge:1e300:3600001:0|ms\ntiny:0.0000001|ms\nmany:1|ms|@0.000001").unwrap();
     feed.send("sum:1e308:1e308:1e308|c\nlow:-1e308|g").unwrap();
-    caught_up(&target.api, 2).await.unwrap();
-    let page = Page::of(&target.api).await.unwrap();
+    caught_up(&mesh.node.api, 2).await.unwrap();
+    let page = Page::of(&mesh.node.api).await.unwrap();
     assert_eq!(page.value("plimsoll_agent_clamped_total"), Some(2.0));
     // A gauge is shown only while its node speaks.
     for (series, value) in [
-        ("plimsoll_job_increments{node=\"target\",counter=\"sum\"}", f64::MAX),
-        ("plimsoll_job_value{node=\"target\",gauge=\"low\"}", -1e308),
+        ("plimsoll_job_increments{node=\"fed\",counter=\"sum\"}", f64::MAX),
+        ("plimsoll_job_value{node=\"fed\",gauge=\"low\"}", -1e308),
     ] {
-        shown(stack.api(), series, value).await.unwrap();
+        shown(mesh.stack.api(), series, value).await.unwrap();
     }
-    let summary = drained(&stack, &mut target).await;
+    let summary = drained(&mut mesh).await;
     let hour = 3_600_000_000_000;
     for (name, count, min_ns, max_ns) in
         [("huge", 3, 0, hour), ("tiny", 1, 0, 0), ("many", 1_000_000, 1_000_000, 1_000_000)]
     {
-        let total = &operation(&summary, "target", name).unwrap().total;
+        let total = &operation(&summary, NODE, name).unwrap().total;
         assert_eq!((total.count, total.min_ns, total.max_ns), (count, min_ns, max_ns), "{name}");
     }
 }

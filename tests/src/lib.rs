@@ -4,6 +4,7 @@
 //! here reaches into a process: what a test knows, an operator could have seen too.
 
 pub mod drill;
+pub mod fed;
 pub mod feed;
 pub mod lone;
 pub mod noise;

@@ -36,6 +36,14 @@ impl Raw {
         Ok(raw)
     }
 
+    /// What a test sent of one operation.
+    #[must_use]
+    pub fn sent(operation: &str, values_ns: &[u64]) -> Self {
+        let mut values = values_ns.to_vec();
+        values.sort_unstable();
+        Self(BTreeMap::from([(operation.to_owned(), values)]))
+    }
+
     /// What all jobs sent.
     ///
     /// # Errors

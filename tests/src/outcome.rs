@@ -1,7 +1,7 @@
 //! A program run to its end, and what it said on the way.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -48,11 +48,15 @@ impl Running {
     ///
     /// # Errors
     /// When it cannot be run.
-    pub fn start(mut command: Command) -> Result<Self> {
+    pub fn start(command: Command) -> Result<Self> {
+        Self::start_reading(command, Stdio::null())
+    }
+
+    fn start_reading(mut command: Command, stdin: Stdio) -> Result<Self> {
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let named = format!("{:?} does not start", command.get_program());
         let process = command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(stdout.try_clone()?)
             .stderr(stderr.try_clone()?)
             .spawn()
@@ -93,7 +97,6 @@ async fn poll_status(process: &mut Child) -> Result<Option<std::process::ExitSta
 
 /// Parent and child share one position in the file, so reading begins by going back.
 fn said(file: &mut File) -> Result<String> {
-    use std::io::Seek;
     let mut text = String::new();
     file.rewind()?;
     file.read_to_string(&mut text)?;
@@ -116,6 +119,17 @@ impl Drop for Running {
 /// When it does not start or does not end in time.
 pub async fn run(command: Command, wait: Duration) -> Result<Outcome> {
     Running::start(command)?.end(wait).await
+}
+
+/// Runs a program to its end that reads `input`.
+///
+/// # Errors
+/// When it does not start or does not end in time.
+pub async fn run_with_input(command: Command, input: &str, wait: Duration) -> Result<Outcome> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(input.as_bytes())?;
+    file.rewind()?;
+    Running::start_reading(command, file.into())?.end(wait).await
 }
 
 /// Processes whose command line names `dir`: id and command line.

@@ -1,0 +1,127 @@
+//! What must hold whatever bytes come from outside: each function takes any bytes and panics
+//! where one of these rules is broken.
+//!
+//! `fuzz-dogstatsd`, `fuzz-frames` and `fuzz-wire` put a coverage-guided fuzzer in front of
+//! them; the tests run them over `seeds/` and the golden messages of the wire. With cargo-fuzz and
+//! a nightly toolchain, ten minutes of one:
+//!
+//! ```text
+//! cargo +nightly fuzz run --fuzz-dir node/fuzz fuzz-dogstatsd \
+//!     node/fuzz/corpus/dogstatsd node/fuzz/seeds/dogstatsd -- -max_total_time=600
+//! ```
+
+use std::time::Duration;
+
+use plimsoll_node::core::bounds::Bounds;
+use plimsoll_node::core::sealed::Publish;
+use plimsoll_node::core::{Core, Identity, Signal};
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::wire::{self, frame};
+
+const NODE: &str = "n";
+const MESH: &str = "m";
+
+fn identity() -> Identity {
+    let name = "a constant name of plain letters";
+    Identity { mesh: MeshName::new(MESH).expect(name), node: NodeName::new(NODE).expect(name) }
+}
+
+/// A node reads the bytes as datagrams (cut at 0xff): whatever it seals can be read, and holds
+/// every sample that it says it took.
+///
+/// # Panics
+/// When that is not so.
+pub fn dogstatsd(bytes: &[u8]) {
+    let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
+    let mut core = Core::new(identity(), Bounds::default(), now);
+    core.on_signal(now, Signal::Connected);
+    for datagram in bytes.split(|byte| *byte == 0xff) {
+        core.on_datagram(datagram);
+    }
+    check_sealed(core, now);
+}
+
+/// A node reads the bytes as one frame: what can be read comes back as it was written, and what
+/// the node makes of it can be read by an aggregator.
+///
+/// # Panics
+/// When that is not so.
+pub fn frames(bytes: &[u8]) {
+    if let Some(prefix) = bytes.first_chunk() {
+        let _any_length: Result<_, _> = frame::length(*prefix);
+    }
+    let Ok(frame) = frame::decode(bytes) else { return };
+    if let Ok(written) = frame::encode(&frame) {
+        assert_eq!(frame::decode(&written[frame::PREFIX_BYTES..]), Ok(frame));
+    }
+}
+
+/// An aggregator reads the bytes as a message of each kind: what can be read comes back as it
+/// was written.
+///
+/// # Panics
+/// When that is not so.
+pub fn wire(bytes: &[u8]) {
+    for kind in Kind::ALL {
+        let Identity { mesh, node } = identity();
+        let subject = SnapshotSubject { mesh, lane: Lane::Normal, node, kind };
+        let Ok(snapshot) = wire::decode(&subject, bytes) else { continue };
+        let written = wire::encode(&snapshot);
+        assert_eq!(wire::decode(&subject, &written), Ok(snapshot));
+    }
+}
+
+fn check_sealed(mut core: Core, now: Now) {
+    let taken = core.status().intake.samples;
+    let later = now.after(Duration::from_secs(2));
+    core.on_deadline(later);
+    let mut carried = 0;
+    while let Some(Publish { subject, payload, ticket, .. }) = core.next_publish(later) {
+        let subject: SnapshotSubject = subject.parse().expect("a node publishes under its name");
+        let snapshot = wire::decode(&subject, &payload).expect("what a node seals can be read");
+        carried += snapshot.body.samples();
+        core.on_signal(later, Signal::Acknowledged(ticket));
+    }
+    assert_eq!(carried, taken, "every sample taken stands in a message");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Every seed, whole, cut short at every length, and with each byte changed in turn.
+    fn run(seeds: &str, rule: fn(&[u8])) {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join(seeds);
+        let mut count = 0;
+        for entry in std::fs::read_dir(seeds).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            (0..=bytes.len()).for_each(|len| rule(&bytes[..len]));
+            for at in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[at] ^= 0x41;
+                rule(&changed);
+            }
+            count += 1;
+        }
+        assert!(count >= 3, "{count} seeds");
+    }
+
+    #[test]
+    fn no_datagram_near_a_seed_breaks_a_rule() {
+        run("seeds/dogstatsd", dogstatsd);
+    }
+
+    #[test]
+    fn no_frame_near_a_seed_breaks_a_rule() {
+        run("seeds/frames", frames);
+    }
+
+    #[test]
+    fn no_message_near_a_seed_breaks_a_rule() {
+        run("../../tests/data/wire/v1", wire);
+    }
+}
