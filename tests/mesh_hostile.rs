@@ -4,5 +4,9 @@
 mod bus;
 #[path = "mesh_hostile/forgery.rs"]
 mod forgery;
+#[path = "mesh_hostile/labels.rs"]
+mod labels;
 #[path = "mesh_hostile/lines.rs"]
 mod lines;
+#[path = "mesh_hostile/traffic.rs"]
+mod traffic;
