@@ -256,6 +256,10 @@ pub mod aggregator {
 
     /// Nodes known at one time.
     pub const NODES_MAX: usize = 10_000;
+    /// The newest events of the fleet that are kept to be shown.
+    pub const EVENTS_KEPT_MAX: usize = 256;
+    /// Service checks of which one node's latest status is known.
+    pub const SERVICE_CHECKS_MAX: usize = 64;
     /// Operations known for one node, and for the fleet.
     pub const OPERATIONS_MAX: usize = 256;
     /// Counter and gauge series known for one node.
