@@ -39,7 +39,7 @@ pub mod wire {
     pub const EVENTS_MAX: usize = 256;
     /// Bytes of an event's title, and of a service check's name.
     pub const EVENT_TITLE_BYTES_MAX: usize = 256;
-    /// Bytes of an event's text; with all of [`EVENTS_MAX`] such the message still fits.
+    /// Bytes of an event's text.
     pub const EVENT_TEXT_BYTES_MAX: usize = 1_024;
     /// Bytes of one frame from a client beside a node; as large as a message, so that what a
     /// client merged while the node was away is cut as a snapshot would be.
