@@ -168,7 +168,9 @@ proptest! {
 
     #[test]
     fn a_damaged_event_never_panics(
-        at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        cut in any::<prop::sample::Index>(),
     ) {
         let mut bytes = encode(&snapshot(vec![event(), check()]));
         let cut = cut.index(bytes.len());

@@ -172,9 +172,10 @@ pub(crate) mod tests {
         fn what_is_kept_fits_into_one_message_and_takes_no_more_than_is_said(
             sizes in prop::collection::vec(any::<bool>(), 0..400),
         ) {
-            let events: Vec<Event> =
-                (0..).zip(&sizes).map(|(n, is_large)| if *is_large { largest(n) } else { event(n) }).collect();
-            let mut draft = Draft::new(Body::Event(Events { events: events.clone() }), Wall(1), 1, Mono(1));
+            let of_size = |(n, is_large)| if is_large { largest(n) } else { event(n) };
+            let events: Vec<Event> = (0..).zip(sizes).map(of_size).collect();
+            let body = Body::Event(Events { events: events.clone() });
+            let mut draft = Draft::new(body, Wall(1), 1, Mono(1));
             let given_up = usize::try_from(draft.keep_newest_events()).unwrap();
             let Body::Event(kept) = &draft.body else { unreachable!() };
             prop_assert_eq!(&kept.events[..], &events[given_up..]);
