@@ -18,10 +18,15 @@ use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
 /// Every message of the version; names are only ever added.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 16] = [
     "bus_coalesced",
     "bus_disconnected",
+    "bus_kernel_dropped",
     "bus_rejected",
+    "event_edges",
+    "event_empty",
+    "event_later",
+    "event_typical",
     "hardware_states",
     "latency_edges",
     "latency_empty",

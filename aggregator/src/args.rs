@@ -32,6 +32,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll-aggregator --print-config > aggregator.toml    # every key, its default and meaning
   curl -s 127.0.0.1:9900/metrics/summary | jq '.budgets'
   curl -s 127.0.0.1:9900/api/v1/ledger | jq '.nodes[] | {node, ledger}'
+  curl -s '127.0.0.1:9900/api/v1/events?source=service_check&alert_type=error' | jq '.events'
 
 Settings: flags win over PLIMSOLL_AGGREGATOR_* variables, those over the file.
 A budget in the file:

@@ -34,8 +34,8 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
-    /// Address of `/metrics`, `/metrics/summary`, `/api/v1/ledger`, `/healthz` and `/readyz`.
-    /// Loopback by default: there is no authentication yet.
+    /// Address of `/metrics`, `/metrics/summary`, `/api/v1/ledger`, `/api/v1/events`, `/healthz`
+    /// and `/readyz`. Loopback by default: there is no authentication yet.
     pub address: SocketAddr,
 }
 

@@ -251,6 +251,10 @@ impl Driver {
             Query::Ledger(answer) => {
                 drop(answer.send(Box::new(self.core.statement(self.clock.now().wall))));
             }
+            Query::Events(wanted, answer) => {
+                let page = self.core.events(self.clock.now().wall, &wanted);
+                drop(answer.send(Box::new(page)));
+            }
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker(),
                 past_is_read: self.core.is_ready(),

@@ -5,6 +5,7 @@
 //! Every label value is escaped, since operation names and labels come from outside.
 
 mod accounts;
+mod events;
 mod families;
 mod own;
 

@@ -13,11 +13,14 @@ use plimsoll_cli::child::{Child, until};
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::clock::{Clock, Deadline, Stopwatch};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::confirm_subject;
-use plimsoll_schemas::summary::LedgerPage;
+use plimsoll_schemas::summary::{EventsPage, LedgerPage};
+use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::confirmation::{Confirmation, decode};
-use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
+use plimsoll_schemas::wire::{
+    AlertType, Body, Event, EventSource, Events, Header, Latency, Snapshot, Totals, encode,
+};
 use tokio::time::timeout;
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -56,12 +59,17 @@ impl Node {
 
     /// Sends a message until the broker has it; again under another id, as nodes do.
     async fn say(&mut self, seq: u64, ms: u64) {
-        self.sent += 1;
-        let token = self.sent;
         let mut samples = Histogram::default();
         samples.record_n(ms * 1_000_000, 200);
         let series = Series::plain(Operation::new("epoch_hook").unwrap());
         let latency = Latency { histograms: vec![(series, samples)], ..Latency::default() };
+        self.send(seq, Body::Latency(latency)).await;
+    }
+
+    async fn send(&mut self, seq: u64, body: Body) {
+        self.sent += 1;
+        let token = self.sent;
+        let subject = format!("plimsoll.v1.m.normal.a.{}", body.kind().as_str());
         let header = Header {
             node: name(),
             incarnation: Incarnation(7),
@@ -72,10 +80,8 @@ impl Node {
             last: false,
             heir: None,
         };
-        let snapshot = Snapshot { header, body: Body::Latency(latency) };
-        let payload = encode(&snapshot).into();
-        let (subject, message_id) =
-            ("plimsoll.v1.m.normal.a.latency".to_owned(), token.to_string());
+        let payload = encode(&Snapshot { header, body }).into();
+        let message_id = token.to_string();
         self.bus.try_publish(Outgoing { token, subject, message_id, payload }).unwrap();
         let stored = |event: &BusEvent| match event {
             BusEvent::Acknowledged { token: heard, .. } => *heard == token,
@@ -159,6 +165,54 @@ async fn a_node_hears_what_is_stored_and_what_is_not() {
         node.confirmed(3, |said| said.runs[0].covers(Seq(3))).await;
         assert!(aggregator.ledger().await.nodes[0].runs[0].holes.is_empty());
     }
+}
+
+fn event(source: EventSource, title: &str, alert_type: AlertType) -> Event {
+    Event {
+        source,
+        title: title.to_owned(),
+        text: "two\nlines".to_owned(),
+        alert_type,
+        low_priority: false,
+        at: Wall(1_700_000_000_000_000_000),
+        host: String::new(),
+        aggregation_key: String::new(),
+        labels: Labels::new([("job", "train")]).unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn events_are_told_to_who_asks_and_their_counts_outlive_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), true).await.unwrap();
+    let state = dir.path().join("state.redb");
+    let mut aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
+    let mut node = Node::connect(broker.url()).await;
+    let done = event(EventSource::Event, "done", AlertType::Success);
+    let check = event(EventSource::ServiceCheck, "db", AlertType::Error);
+    let body = Body::Event(Events { events: vec![done, check] });
+    node.send(1, body.clone()).await;
+    // The same message once more, as after an acknowledgement that was lost.
+    node.send(1, body).await;
+    node.confirmed(2, |said| said.runs[0].covers(Seq(2))).await;
+    let told = aggregator.api.get("/api/v1/events").await.unwrap();
+    let page: EventsPage = serde_json::from_str(&told).unwrap();
+    let titles: Vec<&str> = page.events.iter().map(|row| row.title.as_str()).collect();
+    assert_eq!(
+        (titles.as_slice(), page.events[1].text.as_str()),
+        (&["db", "done"][..], "two\nlines")
+    );
+    let asked = "/api/v1/events?source=service_check&alert_type=error&node=a&limit=1";
+    let page: EventsPage = serde_json::from_str(&aggregator.api.get(asked).await.unwrap()).unwrap();
+    assert_eq!((page.events.len(), page.events[0].at_seconds), (1, 1_700_000_000.0));
+    let refused = aggregator.api.get("/api/v1/events?limit=many").await.unwrap_err();
+    assert!(refused.to_string().contains("400"), "{refused}");
+    aggregator.child.kill();
+    let aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
+    let of = r#"{node="a",source="service_check",alert_type="error"}"#;
+    let counted = aggregator.api.metric(&format!("plimsoll_events_total{of}")).await.unwrap();
+    let status = r#"plimsoll_service_check_status{node="a",check="db"}"#;
+    assert_eq!((counted, aggregator.api.metric(status).await.unwrap()), (Some(1.0), Some(2.0)));
 }
 
 #[tokio::test]

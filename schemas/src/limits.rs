@@ -39,7 +39,7 @@ pub mod wire {
     pub const EVENTS_MAX: usize = 256;
     /// Bytes of an event's title, and of a service check's name.
     pub const EVENT_TITLE_BYTES_MAX: usize = 256;
-    /// Bytes of an event's text; with all of [`EVENTS_MAX`] such the message still fits.
+    /// Bytes of an event's text.
     pub const EVENT_TEXT_BYTES_MAX: usize = 1_024;
     /// Bytes of one frame from a client beside a node; as large as a message, so that what a
     /// client merged while the node was away is cut as a snapshot would be.
@@ -256,6 +256,10 @@ pub mod aggregator {
 
     /// Nodes known at one time.
     pub const NODES_MAX: usize = 10_000;
+    /// The newest events of the fleet that are kept to be shown.
+    pub const EVENTS_KEPT_MAX: usize = 256;
+    /// Service checks of which one node's latest status is known.
+    pub const SERVICE_CHECKS_MAX: usize = 64;
     /// Operations known for one node, and for the fleet.
     pub const OPERATIONS_MAX: usize = 256;
     /// Counter and gauge series known for one node.

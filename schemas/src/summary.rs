@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::alert::{AlertState, Notice, Scope};
 use crate::budget::Window;
+use crate::ids::Labels;
 use crate::limits::aggregator::LOSS_REASONS_MAX;
+use crate::wire::{AlertType, EventSource};
 
 /// Everything at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -192,6 +194,48 @@ pub struct RunLedger {
     pub said_farewell: bool,
     /// The incarnation that spoke the last word for it, after a crash.
     pub heir: Option<u64>,
+}
+
+/// The newest events of the fleet, as `/api/v1/events` tells them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventsPage {
+    /// The mesh.
+    pub mesh: String,
+    /// The moment, in seconds since 1970.
+    pub at_seconds: f64,
+    /// False while the stream's past is still being read.
+    pub ready: bool,
+    /// Newest first, in the order in which they were merged.
+    pub events: Vec<EventRow>,
+}
+
+/// One event or service check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRow {
+    /// The node that sent it.
+    pub node: String,
+    /// When it was merged, in seconds since 1970; when the broker stored it if it was read from
+    /// the past.
+    pub merged_at_seconds: f64,
+    /// When it happened, as its sender or the node says.
+    pub at_seconds: f64,
+    /// An event or a service check.
+    pub source: EventSource,
+    /// Its title, or the check's name.
+    pub title: String,
+    /// Its text, or the check's message.
+    pub text: String,
+    /// How bad it is; `success`, `warning`, `error` and `info` of a check are ok, warning,
+    /// critical and unknown.
+    pub alert_type: AlertType,
+    /// True for an event of low priority.
+    pub low_priority: bool,
+    /// The host that its sender named, or nothing.
+    pub host: String,
+    /// Events with the same key belong together.
+    pub aggregation_key: String,
+    /// Its tags.
+    pub labels: Labels,
 }
 
 /// One operation in one scope.

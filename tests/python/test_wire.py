@@ -76,6 +76,19 @@ class GoldenMessages(unittest.TestCase):
 
         self.each(check)
 
+    def test_an_event_holds_no_field_but_those_stated(self):
+        checked = []
+
+        def check(sidecar, message):
+            rows = sidecar["body"].get("event", {}).get("events", [])
+            for stated, told in zip(rows, message["body"].get("events", []), strict=True):
+                later = {"later"} if sidecar.get("unknown_fields") else set()
+                self.assertEqual(set(told), set(stated) | later)
+                checked.append(stated["title"])
+
+        self.each(check)
+        self.assertGreaterEqual(len(checked), 8)
+
     def test_histograms_have_the_samples_and_quantiles_stated(self):
         checked = []
 

@@ -3,7 +3,7 @@
 A message is one MessagePack map with named fields; fields not named here are skipped:
 
     schema       1
-    kind         "latency", "hardware" or "bus": what the body is
+    kind         "latency", "hardware", "bus" or "event": what the body is
     node         who speaks
     incarnation  the run of the node: its start in nanoseconds since 1970
     seq          number of the message within the incarnation, from 1
@@ -15,6 +15,12 @@ A message is one MessagePack map with named fields; fields not named here are sk
     body         latency:  histograms, and counters and gauges of {operation, labels, value}
                  hardware: readings of {sensor, labels, state, value}; only "ok" has a value
                  bus:      counters of the node's way to its broker, round_trip_ns perhaps nil
+                 event:    events of {source, title, text, alert_type, low_priority, at, host,
+                           aggregation_key, labels}, oldest first
+
+An event is an "event" or a "service_check" of a job, at a time in nanoseconds since 1970. Its
+alert_type is "info", "success", "warning" or "error"; on a check these are unknown, ok, warning
+and critical. What is empty or false in it is absent.
 
 A histogram is {operation, labels, unit: "ns", count, sum_ns, sum_carry, min_ns, max_ns, hdr}.
 The figures are exact; the sum is sum_carry * 2**64 + sum_ns, and sum_carry may be absent. hdr

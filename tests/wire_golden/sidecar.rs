@@ -35,14 +35,15 @@ pub(crate) struct Sidecar {
     body: Stated,
 }
 
-/// What is stated about a body. Hardware and bus are kept by the names of their fields, so that
-/// a renamed field is a difference.
+/// What is stated about a body. Hardware, bus and events are kept by the names of their fields,
+/// so that a renamed field is a difference.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Stated {
     Latency { histograms: Vec<Distribution>, counters: Vec<Number>, gauges: Vec<Number> },
     Hardware(Value),
     Bus(Value),
+    Event(Value),
 }
 
 #[derive(Debug, Deserialize)]
@@ -115,6 +116,9 @@ impl Sidecar {
                 assert_eq!(&json!(told), fields, "{about}");
             }
             (Stated::Bus(fields), Body::Bus(told)) => assert_eq!(&json!(told), fields, "{about}"),
+            (Stated::Event(fields), Body::Event(told)) => {
+                assert_eq!(&json!(told), fields, "{about}");
+            }
             (stated, _) => panic!("{about}: the message is not {stated:?}"),
         }
     }
@@ -133,6 +137,9 @@ impl Stated {
                 Body::Hardware(serde_json::from_value(fields.clone()).expect(parsed))
             }
             Self::Bus(fields) => Body::Bus(serde_json::from_value(fields.clone()).expect(parsed)),
+            Self::Event(fields) => {
+                Body::Event(serde_json::from_value(fields.clone()).expect(parsed))
+            }
         }
     }
 }

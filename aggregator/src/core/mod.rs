@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod confirm;
 mod conflicts;
 mod evaluate;
+pub mod events;
 mod gaps;
 mod hidden;
 pub mod judge;
@@ -35,12 +36,13 @@ use plimsoll_schemas::ids::{MeshName, NodeName, Operation, Series};
 use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{self, Body, Header, Latency, Snapshot};
+use plimsoll_schemas::wire::{self, Body, Events, Header, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
+use events::Newest;
 use gaps::Watched;
 use ledger::Decision;
 use node::{Node, Operations, bounded_entry};
@@ -123,6 +125,8 @@ pub struct Core {
     /// What is missing from nodes' accounts, and for how long.
     gaps: BTreeMap<NodeName, Watched>,
     conflicts: Conflicts,
+    /// Not part of a checkpoint: after a restart it begins empty.
+    events: Newest,
     /// What is being caught up with after a restart.
     past: Option<Past>,
     unsaved: Unsaved,
@@ -149,6 +153,7 @@ impl Core {
             judged_at: None,
             gaps: BTreeMap::new(),
             conflicts: Conflicts::default(),
+            events: Newest::default(),
             past: None,
             unsaved: Unsaved::default(),
             budgets,
@@ -258,7 +263,11 @@ impl Core {
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
             Body::Bus(bus) => node.take_bus((header.incarnation, header.seq), bus),
-            Body::Event(_) => {}
+            Body::Event(Events { events }) => {
+                let without_room = node.take_events((header.incarnation, header.seq), &events);
+                self.events.push(&header.node, moment.now, events);
+                self.count_over_cap("service_check", without_room);
+            }
         }
     }
 

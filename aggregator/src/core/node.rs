@@ -1,5 +1,7 @@
 //! What the aggregator keeps about one node.
 
+mod events;
+
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{Reading, sensor};
@@ -11,7 +13,7 @@ use plimsoll_schemas::limits::aggregator::{
 };
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{Bus, Hardware, Latency};
+use plimsoll_schemas::wire::{AlertType, Bus, EventSource, Hardware, Latency};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Account;
@@ -40,6 +42,12 @@ pub struct Node {
     pub readings: Latest<Vec<Reading>>,
     /// Its own account of its way to the broker.
     pub bus: Latest<Bus>,
+    /// Events and service checks that it sent, by source and how bad they were.
+    #[serde(default)]
+    pub events: BTreeMap<(EventSource, AlertType), u64>,
+    /// The latest status of each service check.
+    #[serde(default)]
+    pub checks: BTreeMap<String, Latest<AlertType>>,
 }
 
 /// Where a snapshot stands among a node's: its incarnation's number in their order, its seq.

@@ -13,7 +13,7 @@ use plimsoll_schemas::summary::{
     BudgetRow, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
 };
 use plimsoll_schemas::time::{Wall, seconds};
-use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::{AlertType, Bus, EventSource};
 
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
@@ -59,6 +59,10 @@ pub struct NodeView {
     pub readings: Vec<Reading>,
     /// Its way to the broker.
     pub bus: Bus,
+    /// Its events and service checks, by source and how bad they were.
+    pub events: BTreeMap<(EventSource, AlertType), u64>,
+    /// The latest status of each of its service checks.
+    pub checks: BTreeMap<String, AlertType>,
     /// Sequence numbers missing below the highest one heard.
     pub holes: u64,
     /// Messages that two nodes of its name must have sent.
@@ -131,6 +135,8 @@ impl Core {
             gauges: if speaks { gauges_of(node) } else { BTreeMap::new() },
             readings: if speaks { node.readings.value.clone() } else { Vec::new() },
             bus: node.bus.value.clone(),
+            events: node.events.clone(),
+            checks: if speaks { node.check_statuses() } else { BTreeMap::new() },
             holes: node.account.holes(),
             name_conflicts: node.account.conflicts(),
             gap_alert: self.gap(name).1,

@@ -96,6 +96,9 @@ pub(super) fn delivery(exposition: &mut Exposition, view: &View) {
     let trips = rows().filter_map(|(labels, bus)| Some((labels, seconds(bus.round_trip_ns?))));
     let help = "The node's latest round trip to the broker";
     exposition.family("plimsoll_node_round_trip_seconds", Gauge, help, trips);
+    let dropped = rows().map(|(labels, bus)| (labels, float(bus.kernel_dropped)));
+    let help = "Datagrams that the node's kernel dropped because a socket of the node was full";
+    exposition.family("plimsoll_node_kernel_dropped_datagrams_total", Counter, help, dropped);
     let rejected = view.nodes.iter().flat_map(|node| {
         node.bus.rejected.iter().map(|(reason, n)| {
             (vec![("node", node.node.as_str()), ("reason", reason.as_str())], float(*n))

@@ -11,6 +11,7 @@ use plimsoll_schemas::time::seconds;
 
 use super::FamilyType::{Counter, Gauge};
 use super::accounts::{delivery, ledger, nodes};
+use super::events::events;
 use super::{Exposition, float, label_key};
 use crate::core::view::View;
 
@@ -26,6 +27,7 @@ pub fn fleet(view: &View, budgets: &[Budget]) -> String {
         ledger(&mut exposition, view);
         nodes(&mut exposition, view);
         delivery(&mut exposition, view);
+        events(&mut exposition, view);
         job_numbers(&mut exposition, view);
         hardware(&mut exposition, view);
     }

@@ -1,20 +1,24 @@
 //! The aggregator's HTTP pages: Prometheus metrics, the JSON summary and ledger, liveness,
-//! readiness.
+//! readiness, events.
 //!
 //! The driver owns the state; a request asks it for a view and formats that here.
 
+mod events;
+
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Query as Parameters, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_process::http::{ending, metrics, probe};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
-use plimsoll_schemas::summary::LedgerPage;
+use plimsoll_schemas::summary::{EventsPage, LedgerPage};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::core::events::Wanted;
 use crate::core::view::View;
 use crate::exposition::{fleet, own};
 
@@ -24,6 +28,8 @@ pub enum Query {
     View(oneshot::Sender<Arc<View>>),
     /// Every account in full.
     Ledger(oneshot::Sender<Box<LedgerPage>>),
+    /// The newest events.
+    Events(Wanted, oneshot::Sender<Box<EventsPage>>),
     /// Whether that is the whole truth.
     Readiness(oneshot::Sender<Readiness>),
 }
@@ -53,6 +59,7 @@ pub fn routes(budgets: &[Budget]) -> (Router, mpsc::Receiver<Query>) {
         .route("/metrics", get(show_metrics))
         .route("/metrics/summary", get(show_summary))
         .route("/api/v1/ledger", get(show_ledger))
+        .route("/api/v1/events", get(show_events))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
         .with_state(Asker { ask, budgets: budgets.into() });
@@ -63,6 +70,9 @@ const INDEX: &str = "plimsoll-aggregator
 /metrics           Prometheus text
 /metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
 /api/v1/ledger     JSON: every account in full, by node and incarnation, with what is missing
+/api/v1/events     JSON: the newest events and service checks, newest first
+                   ?limit=1..256, node=, source=event|service_check,
+                   alert_type=info|success|warning|error
 /healthz           alive
 /readyz            connected, and the stream's past has been read
 ";
@@ -85,6 +95,18 @@ async fn show_summary(State(asker): State<Asker>) -> Response {
 
 async fn show_ledger(State(asker): State<Asker>) -> Response {
     asker.ask(Query::Ledger).await.map_or_else(ending, |page| Json(page).into_response())
+}
+
+async fn show_events(
+    State(asker): State<Asker>,
+    Parameters(parameters): Parameters<Vec<(String, String)>>,
+) -> Response {
+    let wanted = match events::parse(&parameters) {
+        Ok(wanted) => wanted,
+        Err(wrong) => return (StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response(),
+    };
+    let page = asker.ask(|answer| Query::Events(wanted, answer)).await;
+    page.map_or_else(ending, |page| Json(page).into_response())
 }
 
 async fn show_readiness(State(asker): State<Asker>) -> Response {

@@ -27,6 +27,8 @@ pub struct Booked {
     pub samples: Vec<usize>,
     /// How many samples of other operations.
     pub others: u64,
+    /// How many events.
+    pub events: u64,
     /// Whether it is a farewell.
     pub is_last: bool,
     /// Whether a later incarnation says it.
@@ -138,6 +140,7 @@ impl NodeBook {
             payload: payload.clone(),
             samples,
             others,
+            events: events(&snapshot.body),
             is_last: snapshot.header.last,
             is_testament: snapshot.header.heir.is_some(),
         };
@@ -260,6 +263,13 @@ impl NodeBook {
                 self.whereabouts(first),
             )),
         }
+    }
+}
+
+fn events(body: &Body) -> u64 {
+    match body {
+        Body::Event(events) => events.events.len() as u64,
+        Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => 0,
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Held {
     pub samples: u64,
     /// Of those, samples that jobs reported.
     pub reported: u64,
+    /// Events that it has counted.
+    pub events: u64,
     /// A bucket of what jobs reported that is there more than once.
     pub doubled: Option<usize>,
     /// Samples that its ledger calls recorded, and those that it calls merged.
@@ -224,7 +226,7 @@ impl ReaderCore {
     #[must_use]
     pub fn held(&self, node: &NodeName, looks_for_doubled: bool) -> Held {
         let Some(node) = self.0.node(node) else { return Held::default() };
-        let mut held = Held::default();
+        let mut held = Held { events: node.events.values().sum(), ..Held::default() };
         for (operation, windows) in node.operations.iter() {
             held.samples += windows.total().count();
             if operation.as_str() == REPORTED {

@@ -7,7 +7,6 @@ use plimsoll_schemas::limits::node::{
 };
 use plimsoll_schemas::time::{Mono, Now};
 
-use super::draft::Draft;
 use super::journal::recovered::{Expired, Recovered};
 use super::journal::{Batch, Held, Journal, RunAccount, Running};
 use super::{Core, seal};
@@ -112,7 +111,7 @@ impl Core {
         recovered.sealed.into_iter().for_each(|sealed| self.outbox.adopt(now.mono, sealed));
         // State that was measured before is of no use any more, and a farewell is said above.
         let drafts = recovered.drafts.into_iter().map(|(_, draft)| draft);
-        for draft in drafts.filter(Draft::is_latency) {
+        for draft in drafts.filter(|draft| !draft.is_state()) {
             self.totals.recorded = self.totals.recorded.saturating_add(draft.samples());
             self.outbox.adopt_draft(draft);
         }
@@ -141,6 +140,7 @@ impl Core {
         self.custody.figures.released = expired.released_samples;
         self.totals.recorded = self.totals.recorded.saturating_add(expired.draft_samples);
         self.lose(seal::EXPIRED, expired.draft_samples);
+        self.outbox.lose_events(seal::EXPIRED, expired.draft_events);
     }
 
     /// What must be written into the spool next; `None` while nothing has changed, a write is

@@ -2,6 +2,8 @@
 //! with another one. Merging adds samples and counters exactly and gives up only the time at
 //! which each was taken.
 
+pub(crate) mod events;
+
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::histogram::Histogram;
@@ -9,7 +11,7 @@ use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::limits::node::COALESCED_BYTES_MAX;
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, SAMPLES_MAX, SERIES_MAX};
 use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::{Body, Events, Latency};
+use plimsoll_schemas::wire::{Body, Latency};
 
 /// An upper bound of the bytes one bucket takes: six for its count, three for the gap before.
 const BUCKET_BYTES: usize = 9;
@@ -110,6 +112,12 @@ impl Draft {
         matches!(self.body, Body::Latency(_))
     }
 
+    /// True when a newer one of its kind takes its place.
+    #[must_use]
+    pub fn is_state(&self) -> bool {
+        matches!(self.body, Body::Hardware(_) | Body::Bus(_))
+    }
+
     /// Takes in `newer`, which came after it, unless one message could not hold both.
     ///
     /// # Errors
@@ -163,19 +171,11 @@ impl Size {
                 Self { wire_bytes: bytes, heap_bytes: bytes, ..Self::default() }
             }
             Body::Bus(_) => Self::default(),
-            Body::Event(events) => Self::of_events(events),
+            Body::Event(events) => {
+                let bytes = events.events.iter().map(events::bytes).sum();
+                Self { wire_bytes: bytes, heap_bytes: bytes, ..Self::default() }
+            }
         }
-    }
-
-    fn of_events(events: &Events) -> Self {
-        let bytes = events.events.iter().map(|event| {
-            let labels: usize =
-                event.labels.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
-            let texts = [&event.title, &event.text, &event.host, &event.aggregation_key];
-            labels + texts.into_iter().map(String::len).sum::<usize>() + SERIES_BYTES
-        });
-        let bytes = bytes.sum();
-        Self { wire_bytes: bytes, heap_bytes: bytes, ..Self::default() }
     }
 
     fn of_latency(latency: &Latency) -> Self {

@@ -349,6 +349,7 @@ impl Core {
             held_samples: self.outbox.samples(),
             entrusted_samples: self.outbox.entrusted().samples(),
             entrusted_bytes: self.outbox.entrusted().bytes(),
+            events_lost: self.outbox.events_lost().clone(),
             confirmations: self.confirmations.clone(),
             denials: self.denials,
             spool: self.custody.figures.clone(),

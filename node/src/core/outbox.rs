@@ -12,6 +12,7 @@
 //! `published = confirmed + released + entrusted`, at every moment.
 
 mod answers;
+mod entering;
 mod sending;
 
 pub use answers::Forged;
@@ -28,7 +29,7 @@ use super::breaker::{Breaker, BreakerState};
 use super::draft::{Draft, DraftId, DraftIds};
 use super::entrusted::Entrusted;
 use super::flight::{Adopted, Flight};
-use super::pressure::{Admission, Pressure};
+use super::pressure::Pressure;
 use super::queue::Queue;
 pub use super::sealed::{Publish, Sealed, Ticket};
 use super::tokens::TokenBucket;
@@ -60,6 +61,8 @@ pub struct Outbox {
     resume_at: Option<Mono>,
     depth_max: usize,
     account: Bus,
+    /// Events in no message any more, by reason.
+    events_lost: BTreeMap<&'static str, u64>,
 }
 
 impl Outbox {
@@ -90,62 +93,9 @@ impl Outbox {
             resume_at: None,
             depth_max: 0,
             account: Bus::default(),
+            events_lost: BTreeMap::new(),
             bounds,
         }
-    }
-
-    /// Takes a new message, or counts it as dropped and gives it back.
-    ///
-    /// # Errors
-    /// When there is no room for it; its samples are the caller's to account for. The farewell
-    /// carries none and always has a place.
-    pub fn try_push(&mut self, now: Mono, mut draft: Draft) -> Result<(), Box<Draft>> {
-        self.account.attempted += 1;
-        draft.id = self.draft_ids.give();
-        let admission = self.pressure.admit(now, self.own().0);
-        let calm = admission == Admission::Normal;
-        let lane = if calm { Lane::Normal } else { Lane::Emergency };
-        if draft.last && self.farewell.is_none() {
-            self.farewell = Some((lane, draft));
-        } else if let Err(draft) = self.try_enqueue(admission, lane, draft) {
-            self.account.dropped += 1;
-            return Err(draft);
-        }
-        self.coalesce();
-        self.depth_max = self.depth_max.max(self.depth());
-        Ok(())
-    }
-
-    fn try_enqueue(
-        &mut self,
-        admission: Admission,
-        lane: Lane,
-        draft: Draft,
-    ) -> Result<(), Box<Draft>> {
-        if admission == Admission::Drop {
-            return Err(Box::new(draft));
-        }
-        if self.own().1 + draft.bytes() <= self.bounds.bytes_max {
-            self.queue(lane).push(draft);
-            return Ok(());
-        }
-        let others = self.own().1 - self.queue(lane).bytes();
-        let room = self.bounds.bytes_max.saturating_sub(others);
-        self.queue(lane).try_join_newest(draft, room)?;
-        self.account.coalesced += 1;
-        Ok(())
-    }
-
-    fn coalesce(&mut self) {
-        let bounds = (self.bounds.coalesce_messages, self.bounds.coalesce_bytes);
-        while self.own().0 > bounds.0 || self.own().1 > bounds.1 {
-            let ids = &mut self.draft_ids;
-            if !(self.normal.coalesce(ids) || self.emergency.coalesce(ids)) {
-                break;
-            }
-            self.account.coalesced += 1;
-        }
-        self.pressure.on_depth(self.own().0);
     }
 
     fn queue(&mut self, lane: Lane) -> &mut Queue {
@@ -178,28 +128,6 @@ impl Outbox {
     /// Hears how far a former incarnation has come.
     pub fn know(&mut self, incarnation: Incarnation, newest: Seq) {
         self.newest_sent.insert(incarnation, newest);
-    }
-
-    /// Takes over a message of a former incarnation, which may have been sent before.
-    pub fn adopt(&mut self, now: Mono, sealed: Sealed) {
-        self.account.attempted += 1;
-        self.flight.adopt(sealed, now);
-        self.depth_max = self.depth_max.max(self.depth());
-    }
-
-    /// Takes over a draft of a former incarnation; it was admitted then.
-    pub fn adopt_draft(&mut self, mut draft: Draft) {
-        self.account.attempted += 1;
-        draft.id = self.draft_ids.give();
-        self.normal.push(draft);
-        self.coalesce();
-        self.depth_max = self.depth_max.max(self.depth());
-    }
-
-    /// Takes a message that was sealed on behalf of a former incarnation.
-    pub fn seal_for(&mut self, now: Mono, sealed: Sealed) {
-        self.account.attempted += 1;
-        self.flight.seal(sealed, now, self.spooled);
     }
 
     /// All drafts, with the lanes they are to go by.
@@ -276,16 +204,6 @@ impl Outbox {
         self.breaker.on_deadline(now);
     }
 
-    /// Gives up the next draft that is too old, if any may grow too old.
-    pub fn expire(&mut self, now: Mono) -> Option<Draft> {
-        let ttl = self.bounds.ttl?;
-        let queues = [&mut self.normal, &mut self.emergency];
-        let expired = queues.into_iter().find_map(|queue| queue.pop_older(now, ttl))?;
-        self.account.dropped += 1;
-        self.pressure.on_depth(self.own().0);
-        Some(expired)
-    }
-
     fn expires_at(&self) -> Option<Mono> {
         let ttl = self.bounds.ttl?;
         let fronts = [self.normal.front(), self.emergency.front()];
@@ -319,6 +237,12 @@ impl Outbox {
             entrusted: self.entrusted.messages() as u64,
             ..self.account.clone()
         }
+    }
+
+    /// Events and service checks given up before they were sent, by reason.
+    #[must_use]
+    pub fn events_lost(&self) -> &BTreeMap<&'static str, u64> {
+        &self.events_lost
     }
 
     /// Begins a new measurement of the greatest depth.

@@ -90,15 +90,13 @@ impl Queue {
     }
 
     /// Makes one message of two: lets go the oldest state message that a newer one supersedes,
-    /// or else merges the two neighbours that together cover the least time, so that what is
-    /// known of when stays as even as it can. False when nothing more can be done.
-    pub fn coalesce(&mut self, ids: &mut DraftIds) -> bool {
+    /// or puts the oldest events to the next, or else merges the two neighbours that together
+    /// cover the least time, so that what is known of when stays as even as it can. Tells how
+    /// many events found no room in one message; `None` when nothing more can be done.
+    pub fn coalesce(&mut self, ids: &mut DraftIds) -> Option<u64> {
         match self.superseded() {
-            Some((older, newer)) => {
-                self.supersede((older, newer), ids);
-                true
-            }
-            None => self.join_shortest(ids),
+            Some(pair) => Some(self.supersede(pair, ids)),
+            None => self.join_shortest(ids).then_some(0),
         }
     }
 
@@ -122,16 +120,16 @@ impl Queue {
         Ok(())
     }
 
-    /// The oldest hardware or bus draft that has a newer one of its kind, and that one.
+    /// The oldest hardware, bus or event draft that has a newer one of its kind, and that one.
     fn superseded(&self) -> Option<(usize, usize)> {
         let mut found = None;
-        let (mut hardware, mut bus) = (None, None);
+        let (mut hardware, mut bus, mut event) = (None, None, None);
         for (index, entry) in self.drafts.iter().enumerate().rev() {
             let newer = match entry.draft.body {
-                // Events say something new each.
-                Body::Latency(_) | Body::Event(_) => continue,
+                Body::Latency(_) => continue,
                 Body::Hardware(_) => &mut hardware,
                 Body::Bus(_) => &mut bus,
+                Body::Event(_) => &mut event,
             };
             found = newer.replace(index).map(|newer| (index, newer)).or(found);
         }
@@ -139,14 +137,25 @@ impl Queue {
     }
 
     /// The greatest depth of both is kept: it is the one figure of a bus message that the
-    /// next does not repeat.
-    fn supersede(&mut self, (older, newer): (usize, usize), ids: &mut DraftIds) {
-        let older_body = self.remove(older).body;
+    /// next does not repeat. Events say something new each, and are kept as far as they fit.
+    fn supersede(&mut self, (older, newer): (usize, usize), ids: &mut DraftIds) -> u64 {
+        let older = self.remove(older);
         let newer = &mut self.drafts[newer - 1].draft;
-        if let (Body::Bus(older), Body::Bus(body)) = (older_body, &mut newer.body) {
-            body.outbox_messages_max = body.outbox_messages_max.max(older.outbox_messages_max);
-            newer.id = ids.give();
+        let bytes = newer.bytes();
+        let mut given_up = 0;
+        match (&older.body, &mut newer.body) {
+            (Body::Bus(older), Body::Bus(body)) => {
+                body.outbox_messages_max = body.outbox_messages_max.max(older.outbox_messages_max);
+                newer.id = ids.give();
+            }
+            (Body::Event(_), Body::Event(_)) => {
+                given_up = newer.take_in_older_events(older);
+                newer.id = ids.give();
+            }
+            _ => {}
         }
+        self.bytes = self.bytes - bytes + newer.bytes();
+        given_up
     }
 
     fn join_shortest(&mut self, ids: &mut DraftIds) -> bool {

@@ -49,6 +49,8 @@ pub struct Status {
     pub entrusted_samples: u64,
     /// Bytes of those messages.
     pub entrusted_bytes: usize,
+    /// Events and service checks given up before they were sent, by reason.
+    pub events_lost: BTreeMap<&'static str, u64>,
     /// What aggregators said.
     pub confirmations: Confirmations,
     /// What the broker did not permit.

@@ -208,6 +208,9 @@ fn add_outcomes(page: &Page, status: &Status) {
     let lost = status.totals.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
     let help = "Samples given up, by reason";
     by(page, "plimsoll_agent_lost_samples_total", help, &["reason"], lost);
+    let lost = status.events_lost.iter().map(|(reason, n)| (*reason, *n));
+    let help = "Events and service checks given up before they were sent, by reason";
+    by(page, "plimsoll_agent_events_lost_total", help, &["reason"], lost);
 }
 
 /// Adds a family of counters told apart by one label.

@@ -71,12 +71,42 @@ pub enum AlertType {
 }
 
 impl EventSource {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Event, Self::ServiceCheck];
+
     /// The source as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Event => "event",
             Self::ServiceCheck => "service_check",
+        }
+    }
+}
+
+impl AlertType {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Info, Self::Success, Self::Warning, Self::Error];
+
+    /// How bad it is, as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Success => "success",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+
+    /// What it stands for on a service check: 0 ok, 1 warning, 2 critical, 3 unknown.
+    #[must_use]
+    pub const fn check_status(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Warning => 1,
+            Self::Error => 2,
+            Self::Info => 3,
         }
     }
 }

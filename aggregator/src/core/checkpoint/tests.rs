@@ -1,15 +1,18 @@
 //! State out as records and in again: nothing that an answer depends on may differ.
 
+mod former;
+
 use std::ops::Range;
 
 use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::ids::{Labels, Operation, Series};
-use plimsoll_schemas::wire::{Body, Bus, Hardware, Latency};
+use plimsoll_schemas::wire::{AlertType, Body, Bus, Events, Hardware, Latency};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
 use crate::core::Delivered;
+use crate::core::events::tests::{check, event};
 use crate::core::tests::{MS, SECOND, Speaker, core, start};
 use crate::core::view::View;
 
@@ -28,6 +31,7 @@ enum Kind {
     Numbers(f64),
     Hardware(f64),
     Bus(u64),
+    Events(usize),
     Farewell,
     Repeat(Index),
     Garbage,
@@ -40,6 +44,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         1 => (-5.0..5.0).prop_map(Kind::Numbers),
         1 => (0.0..5.0).prop_map(Kind::Hardware),
         1 => any::<u64>().prop_map(Kind::Bus),
+        1 => (0..4_usize).prop_map(Kind::Events),
         1 => Just(Kind::Farewell),
         1 => any::<Index>().prop_map(Kind::Repeat),
         1 => Just(Kind::Garbage),
@@ -69,6 +74,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                     let bus = Bus { outbox_bytes, ..Bus::default() };
                     speaker.message(now, Body::Bus(bus), false)
                 }
+                Kind::Events(n) => speaker.message(now, events(n), false),
                 Kind::Farewell => speaker.farewell(now),
                 Kind::Repeat(_) if said.is_empty() => continue,
                 Kind::Repeat(index) => index.get(&said).clone(),
@@ -84,6 +90,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn numbers(value: f64) -> Body {
     let series = vec![(Series::plain(Operation::new("epochs").unwrap()), value)];
     Body::Latency(Latency { counters: series.clone(), gauges: series, ..Latency::default() })
+}
+
+/// A service check, and an event for each further one.
+fn events(n: usize) -> Body {
+    let check = check("db", AlertType::ALL[n % 4]);
+    let events = std::iter::repeat_n(event("e", 1), n.saturating_sub(1)).chain([check]);
+    Body::Event(Events { events: events.collect() })
 }
 
 /// A stream that a core reads, and the store beside it.

@@ -17,6 +17,8 @@ pub(super) struct Fold {
     samples: u64,
     /// Samples in its histograms, and of those the ones that jobs reported.
     shown: (u64, u64),
+    /// Events that it has counted.
+    events: u64,
     /// True while it is hidden.
     is_hidden: bool,
     /// Whether it ever was: then histograms are not all there is.
@@ -45,7 +47,7 @@ impl World {
         for (node, fold) in self.nodes.iter().zip(folds).filter(|(_, fold)| fold.was_hidden) {
             // When exactly it was hidden last is not told by what was read.
             let held = core.as_ref().map(|core| core.held(&node.name, false)).unwrap_or_default();
-            fold.shown = (held.samples, held.reported);
+            (fold.shown, fold.events) = ((held.samples, held.reported), held.events);
         }
         self.readers[which].readings = readings;
         (0..self.nodes.len()).for_each(|number| self.check_fold(which, number, true));
@@ -60,7 +62,7 @@ impl World {
             let was_hidden = std::mem::replace(&mut fold.is_hidden, core.hides(&node.name));
             if fold.is_hidden && !was_hidden {
                 self.reached.reach("node hidden");
-                (fold.was_hidden, fold.shown) = (true, (0, 0));
+                (fold.was_hidden, fold.shown, fold.events) = (true, (0, 0), 0);
             }
         }
     }
@@ -97,6 +99,7 @@ impl World {
             fold.samples += reported + booked.others;
             fold.shown.0 += reported + booked.others;
             fold.shown.1 += reported;
+            fold.events += booked.events;
         }
         reported
     }
@@ -105,10 +108,10 @@ impl World {
         let Some(core) = &self.readers[which].core else { return };
         let (fold, name) = (&self.readers[which].folds[number], &self.nodes[number].name);
         let held = core.held(name, looks_for_doubled);
-        let expected = (fold.samples, fold.shown.0, fold.shown.1);
+        let expected = (fold.samples, fold.shown.0, fold.shown.1, fold.events);
         let invariant = if held.doubled.is_some() {
             "no sample is merged twice"
-        } else if (held.merged, held.samples, held.reported) != expected {
+        } else if (held.merged, held.samples, held.reported, held.events) != expected {
             "what is merged is what was read, once"
         } else if held.recorded != held.known {
             "recorded = merged + held + unaccounted + unseen + lost"

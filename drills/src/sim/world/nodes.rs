@@ -20,6 +20,9 @@ use crate::sim::disk::Disk;
 use crate::sim::meter::Meter;
 use crate::sim::node::{Figures, News, NodeCore, Sending};
 
+/// With one of so many samples a job reports an event.
+const SAMPLES_AN_EVENT: usize = 5;
+
 /// A node and what the model knows of its present incarnation.
 pub(super) struct NodeProcess {
     pub(super) name: NodeName,
@@ -108,7 +111,7 @@ impl World {
         self.settle_node(number);
     }
 
-    /// Jobs report samples, each of which there is once.
+    /// Jobs report samples, each of which there is once, and an event with some.
     pub(super) fn load(&mut self, number: usize, samples: u64, packed: u64) {
         let who = Who::Node(number);
         let is_taken = {
@@ -126,6 +129,9 @@ impl World {
             // A line may carry several values; both forms are used.
             let separator = if lines == 0 { "" } else { "\n" };
             write!(datagram, "{separator}{line}").expect("a string takes what is written to it");
+            if sample % SAMPLES_AN_EVENT == 0 {
+                datagram.push_str("\n_e{5,4}:shard|done");
+            }
             lines += 1;
             if lines == packed || left == 0 {
                 core.on_datagram(datagram.as_bytes());

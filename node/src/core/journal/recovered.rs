@@ -93,6 +93,8 @@ pub struct Expired {
     pub drafts: u64,
     /// Their samples.
     pub draft_samples: u64,
+    /// Their events.
+    pub draft_events: u64,
 }
 
 /// Reads a whole file. `boot` names the machine's present run, where that is known.
@@ -287,6 +289,7 @@ impl Recovered {
             let keep = !is_old(now.since(end));
             expired.drafts += u64::from(!keep);
             expired.draft_samples += if keep { 0 } else { draft.samples() };
+            expired.draft_events += if keep { 0 } else { draft.events() };
             keep
         });
         expired

@@ -385,4 +385,5 @@ fn a_copy_that_is_older_than_any_aggregator_remembers_is_let_go() {
     assert_eq!((outbox.entrusted().messages(), outbox.account().released), (0, 1));
 }
 
+mod events;
 mod properties;

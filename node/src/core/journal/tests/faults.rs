@@ -272,7 +272,7 @@ fn what_is_too_old_is_given_up_and_counted() {
     let mut read = world.read();
     let now = Wall(3_500).plus(SPOOL_AGE_MAX);
     let expired = read.expire(now, SPOOL_AGE_MAX);
-    let all = Expired { released_messages: 2, released_samples: 3, drafts: 0, draft_samples: 0 };
+    let all = Expired { released_messages: 2, released_samples: 3, ..Expired::default() };
     assert_eq!((expired, read.drafts.len(), read.sealed.len()), (all, 2, 0));
     let later = read.expire(now.plus(std::time::Duration::from_nanos(1)), SPOOL_AGE_MAX);
     assert_eq!((later.drafts, later.draft_samples, read.samples()), (1, 4, 8));

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use super::super::recovered::{Recovered, read};
 use super::*;
+use crate::core::draft::events;
 
 pub(super) const NOW: Mono = Mono(77);
 const RUN: Incarnation = Incarnation(9);
@@ -21,6 +22,7 @@ pub(super) enum Op {
     Draft(u8, Vec<u64>),
     Hardware,
     Bus,
+    Events(u64),
     Farewell,
     Merge(usize),
     Seal(usize),
@@ -36,6 +38,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(name, values)| Op::Draft(name, values)),
         1 => Just(Op::Hardware),
         1 => Just(Op::Bus),
+        1 => (0..4_u64).prop_map(Op::Events),
         1 => Just(Op::Farewell),
         2 => (0..9_usize).prop_map(Op::Merge),
         4 => (0..9_usize).prop_map(Op::Seal),
@@ -193,6 +196,7 @@ impl World {
                 self.add(Body::Hardware(Hardware { readings }), false);
             }
             Op::Bus => self.add(Body::Bus(bus()), false),
+            Op::Events(n) => self.add(events::tests::draft(0..*n).body, false),
             Op::Farewell => self.add(Body::Bus(bus()), true),
             Op::Merge(n) => self.merge(*n),
             Op::Seal(n) => self.seal(*n),

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use plimsoll_schemas::limits::node::IN_FLIGHT_MAX;
 
 use super::*;
+use crate::core::draft::events;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -27,7 +28,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let seq = || 1..60_u64;
     let step = prop_oneof![
-        12 => (0..4_u8, 0..9_u64).prop_map(|(kind, samples)| Step::Push(kind, samples)),
+        12 => (0..5_u8, 0..9_u64).prop_map(|(kind, samples)| Step::Push(kind, samples)),
         6 => Just(Step::Send),
         4 => seq().prop_map(Step::Acknowledge),
         1 => seq().prop_map(Step::Defer),
@@ -74,7 +75,11 @@ fn apply(
 ) -> Result<(), TestCaseError> {
     match *step {
         Step::Push(kind, samples) => {
-            let draft = if kind < 2 { latency(samples) } else { state(kind == 2) };
+            let draft = match kind {
+                0 | 1 => latency(samples),
+                2 | 3 => state(kind == 2),
+                _ => events::tests::draft(0..samples),
+            };
             let samples = draft.samples();
             model.samples += if outbox.try_push(*now, draft).is_ok() { samples } else { 0 };
         }
