@@ -11,9 +11,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use clap::Parser;
-use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, setsockopt, sockopt};
 use plimsoll_schemas::clock::Deadline;
-use socket2::SockRef;
 
 /// As a node asks for it.
 const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
@@ -26,7 +25,7 @@ struct Args {
     /// Datagrams to take with one call; 1 is `recv`, more is `recvmmsg`
     #[arg(long, default_value_t = 1)]
     batch: usize,
-    /// Milliseconds to rest after each call, so that one wake finds several datagrams
+    /// Milliseconds to rest after a call that left nothing, so that one wake finds several
     #[arg(long, default_value_t = 0)]
     rest_ms: u64,
 }
@@ -34,7 +33,7 @@ struct Args {
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BYTES)?;
+    setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BYTES)?;
     println!("{}", socket.local_addr()?.port());
     std::io::stdout().flush()?;
     if args.batch > 1 { several(&socket, &args) } else { single(&socket) }

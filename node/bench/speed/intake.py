@@ -37,7 +37,6 @@ def measure(programs, server, rate, packed, seconds, seed):
         "achieved": told["sent"] / told["seconds"],
         "kept_up": told["sent"] >= KEPT_UP * told["attempted"],
         "cores": cpu / told["seconds"],
-        "core_us": cpu * 1e6,
     }
     if values is not None:
         result["unaccounted"] = taken - (server.values() - values)

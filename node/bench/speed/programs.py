@@ -42,21 +42,23 @@ class Programs:
 
     def __init__(self):
         """Builds what is older than its source."""
-        say("building the node, its load and the receiving loop (release)")
-        cargo = ["cargo", "build", "--release", "--locked", "--bins", "--examples"]
-        built = subprocess.run([*cargo, "-p", "plimsoll-node"], cwd=ROOT, stdout=2)
-        if built.returncode != 0:
-            raise Failed("cargo build failed")
+        say("building what is to be measured (release)")
         metadata = ["cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"]
         self.workspace = json.loads(output(metadata, cwd=ROOT))
         self.target = Path(self.workspace["target_directory"])
+        command = ["cargo", "build", "--release", "--locked", "--bins", "--examples"]
+        for package in ("plimsoll-node", "plimsoll-client"):
+            if any(package == known["name"] for known in self.workspace["packages"]):
+                command += ["-p", package]
+        if subprocess.run(command, cwd=ROOT, stdout=2).returncode != 0:
+            raise Failed("cargo build failed")
 
     def example(self, name):
         return str(self.target / "release/examples" / name)
 
-    def has_example(self, package, name):
-        packages = (p for p in self.workspace["packages"] if p["name"] == package)
-        return any(t["name"] == name for p in packages for t in p["targets"])
+    def has_example(self, name):
+        packages = self.workspace["packages"]
+        return any(target["name"] == name for known in packages for target in known["targets"])
 
     def load_command(self, to, rate, packed, seconds, series=10, seed=1):
         """The load as a command. Two threads where one may not do."""

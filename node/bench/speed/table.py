@@ -138,12 +138,12 @@ def mib(kib):
 def client(result):
     if "skipped" in result:
         return [f"Left out ({result['skipped']})."]
-    best = min((r["ns"] for r in result["rows"] if not r["ours"] and r["ns"] > 0), default=None)
+    best = min((row["ns"] for row in result["rows"] if row["other"]), default=None)
     rows = []
     for row in result["rows"]:
         beside = times(best and row["ns"] / best)
-        rows.append([row["name"], str(row.get("threads", 1)), f"{row['ns']:.1f}", beside])
-    lines = table(["what", "threads", "ns", "beside the cheapest other"], rows)
+        rows.append([row["name"], f"{row['ns']:.1f}", beside])
+    lines = table(["what", "ns", "beside the cheapest other"], rows)
     if "versions" in result:
         told = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
         lines += ["", f"With {told}."]
