@@ -1,6 +1,7 @@
 """Builds and starts our own programs: node with its broker, load, the loop that only receives."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from speed import kernel
 from speed.process import Failed, Process, free_port, output, say
 
 ROOT = Path(__file__).resolve().parents[3]
+# Datagrams a second that one and two threads of the load surely send.
+SENT_BY_THREADS = (150_000, 300_000)
 
 
 @dataclass
@@ -61,7 +64,8 @@ class Programs:
         return any(target["name"] == name for known in packages for target in known["targets"])
 
     def load_command(self, to, rate, packed, seconds, series=10, seed=1):
-        """The load as a command. Two threads where one may not do."""
+        """The load as a command, with as many threads as it takes to send so many datagrams."""
+        wanted = 1 + sum(rate / packed > most for most in SENT_BY_THREADS)
         options = {
             "to": to,
             "rate": rate,
@@ -69,7 +73,7 @@ class Programs:
             "seconds": seconds,
             "series": series,
             "seed": seed,
-            "threads": 2 if rate / packed > 150_000 else 1,
+            "threads": min(wanted, max(1, (os.cpu_count() or 1) - 1)),
         }
         flags = (part for name, value in options.items() for part in (f"--{name}", str(value)))
         return [self.example("dogstatsd_load"), *flags]
