@@ -1,0 +1,154 @@
+"""What one DogStatsD sample costs the process that takes it, and how many a second it can take.
+
+Every server is up all the time and meets the same load in turn, round after round. Counted is the
+CPU time of the receiving process, over the samples that reached it.
+"""
+
+import time
+from statistics import median
+
+from speed import kernel, peers
+from speed.process import say
+
+POINTS = [(100_000, 20), (400_000, 20), (100_000, 1), (400_000, 1)]
+TARGET_US = {20: 0.2, 1: 0.9}
+REST_MS = 5
+# A load that sent less than this share of what was due did not keep up.
+KEPT_UP = 0.97
+
+
+def measure(programs, server, rate, packed, seconds, seed):
+    """One run: CPU microseconds a sample, and what became of the datagrams."""
+    port = server.port
+    values = server.values()
+    dropped = kernel.udp_dropped(port) if port else 0
+    cpu = server.process.cpu_seconds()
+    told = programs.load(server.to, rate, packed, seconds, seed=seed)
+    settle(port)
+    cpu = server.process.cpu_seconds() - cpu
+    dropped = (kernel.udp_dropped(port) if port else 0) - dropped
+    taken = told["sent"] - dropped * packed
+    result = {
+        "server": server.name,
+        "rate": rate,
+        "packed": packed,
+        "us_per_sample": cpu * 1e6 / max(taken, 1),
+        "dropped": dropped / max(told["datagrams"], 1),
+        "achieved": told["sent"] / told["seconds"],
+        "kept_up": told["sent"] >= KEPT_UP * told["attempted"],
+        "cores": cpu / told["seconds"],
+    }
+    if values is not None:
+        result["unaccounted"] = taken - (server.values() - values)
+    return result
+
+
+def settle(port):
+    """Until what was sent has been read; a server may rest a while before it looks."""
+    end = time.monotonic() + 2
+    while port and kernel.udp_waiting(port) and time.monotonic() < end:
+        time.sleep(0.005)
+    time.sleep(0.05)
+
+
+def highest(programs, server, packed, seconds):
+    """The highest rate found at which the kernel drops nothing: doubled while it holds, then
+    sought in between. None when it drops even at the lowest."""
+    good = bad = best = None
+    rate = 100_000 * (10 if packed > 1 else 1)
+    for probe in range(9):
+        result = measure(programs, server, rate, packed, seconds, seed=100 + probe)
+        if result["dropped"]:
+            # Twice in a row is the server's doing, once may be the machine's.
+            result = measure(programs, server, rate, packed, seconds, seed=200 + probe)
+        if result["dropped"] == 0 and result["kept_up"]:
+            good, best = rate, result
+        else:
+            bad = rate
+            if result["dropped"] == 0:
+                # The load is at its end, not the server: what it managed is what is known.
+                return {**result, "limit": "load"}
+        if bad is None:
+            rate *= 2
+        elif good is None:
+            rate //= 2
+        elif bad / good < 1.25:
+            break
+        else:
+            rate = round((good * bad) ** 0.5)
+    return best and {**best, "limit": "server"}
+
+
+def section(programs, stack, folder, cache, quick):
+    """All servers at all points, and each one's highest rate."""
+    url, broker_version = programs.broker(stack, folder)
+    udp, unix = programs.node(stack, folder, url, "speed", "--set", "hardware.enabled=false")
+    servers, skipped = peers.start(stack, folder, cache)
+    loop = programs.floor(stack, folder, "recv loop")
+    rest = ["--batch", "64", "--rest-ms", str(REST_MS)]
+    resting = programs.floor(stack, folder, "resting loop", *rest)
+    servers = [udp, unix, *servers, loop, resting]
+    seconds, rounds = (3, 1) if quick else (8, 3)
+    runs = []
+    for turn in range(rounds):
+        for rate, packed in POINTS:
+            say(f"intake: round {turn + 1} of {rounds}, {rate} samples/s, {packed} a datagram")
+            for server in servers:
+                run = measure(programs, server, rate, packed, seconds, seed=turn + 1)
+                runs.append({**run, "round": turn})
+    most = []
+    for packed in TARGET_US:
+        for server in (s for s in servers if s.port):
+            say(f"intake: highest rate of {server.name}, {packed} a datagram")
+            found = highest(programs, server, packed, 1 if quick else 2)
+            found = found or {"server": server.name, "packed": packed, "limit": "none"}
+            most.append({**found, "target_us": TARGET_US[packed]})
+    return {
+        "servers": [{"name": s.name, "version": s.version, "kind": kind(s)} for s in servers],
+        "broker": broker_version,
+        "skipped": skipped,
+        "seconds": seconds,
+        "rounds": rounds,
+        "points": [point(runs, servers, rate, packed) for rate, packed in POINTS],
+        "highest": most,
+        "unaccounted": sum(run.get("unaccounted", 0) for run in runs),
+        "runs": runs,
+    }
+
+
+def kind(server):
+    return "ours" if server.ours else "floor" if server.floor else "peer"
+
+
+def point(runs, servers, rate, packed):
+    """Medians over the rounds, and the node beside the cheapest peer of the same round."""
+    here = [run for run in runs if (run["rate"], run["packed"]) == (rate, packed)]
+    figures = {}
+    for server in servers:
+        mine = [run for run in here if run["server"] == server.name]
+        figures[server.name] = {
+            "us_per_sample": median(run["us_per_sample"] for run in mine),
+            "dropped": median(run["dropped"] for run in mine),
+            "kept_up": all(run["kept_up"] for run in mine),
+        }
+    ratios = {}
+    for kinds in ("peer", "floor"):
+        others = [s.name for s in servers if kind(s) == kinds]
+        found = [beside(here, turn, servers[0].name, others) for turn in {r["round"] for r in here}]
+        ratios[kinds] = median(found) if others else None
+    cost = figures[servers[0].name]["us_per_sample"]
+    return {
+        "rate": rate,
+        "packed": packed,
+        "figures": figures,
+        "beside_best_peer": ratios["peer"],
+        "beside_best_floor": ratios["floor"],
+        "target_us": TARGET_US[packed],
+        "met": cost <= TARGET_US[packed],
+    }
+
+
+def beside(runs, turn, name, others):
+    """The cost at `name` over the lowest cost at any of `others`, in one round."""
+    costs = {run["server"]: run["us_per_sample"] for run in runs if run["round"] == turn}
+    return costs[name] / min((costs[other] for other in others), default=float("nan"))

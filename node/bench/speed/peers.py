@@ -1,0 +1,193 @@
+"""Other agents: puts them in place from packages and starts each with a configuration of its own.
+
+All flush once a second, as the node does, and write nowhere, so that they are not billed for a
+disk. What cannot be installed is left out, with a word of why; what was installed stays.
+"""
+
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from speed.process import Failed, Process, free_port, output, say
+from speed.programs import ROOT, Server, answers, bound
+
+STATSD = "statsd@0.9.0"
+
+NETDATA = """
+[global]
+    run as user = {user}
+[directories]
+    config = {folder}
+    stock config = {folder}
+    plugins = {folder}
+    cache = {folder}
+    lib = {folder}
+    log = {folder}
+[db]
+    mode = ram
+[web]
+    mode = none
+[health]
+    enabled = no
+[ml]
+    enabled = no
+[plugins]
+    enable running new plugins = no
+    cgroups = no
+    diskspace = no
+    idlejitter = no
+    netdata monitoring = no
+    netdata monitoring extended = no
+    proc = no
+    slabinfo = no
+    tc = no
+    timex = no
+    statsd = yes
+[statsd]
+    bind to = udp:127.0.0.1:{port}
+"""
+
+COLLECTD = """
+Hostname "speed"
+FQDNLookup false
+BaseDir "{folder}"
+PIDFile "{folder}/collectd.pid"
+Interval 1
+LoadPlugin statsd
+<Plugin statsd>
+  Host "127.0.0.1"
+  Port "{port}"
+  TimerCount true
+  TimerPercentile 50
+  TimerPercentile 99
+</Plugin>
+"""
+
+ETSY = """{{
+  address: "127.0.0.1", port: {port}, mgmt_address: "127.0.0.1", mgmt_port: {management},
+  backends: [], flushInterval: 1000, percentThreshold: [50, 99]
+}}
+"""
+
+
+def find(program):
+    """A program, also where only root looks."""
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin:/usr/local/sbin")
+
+
+def need(program, package, service=None):
+    """The path of a program, whose Debian package is installed first where it is missing."""
+    found = find(program)
+    if found:
+        return found
+    if not shutil.which("apt-get"):
+        raise Failed(f"{program} is missing and there is no apt-get")
+    script = 'source deploy/packages.sh && install_packages "$0" && stop_service "$1"'
+    command = ["bash", "-c", script, package, service or package]
+    done = subprocess.run(command, cwd=ROOT, stdout=2, stdin=subprocess.DEVNULL)
+    found = find(program)
+    if done.returncode != 0 or not found:
+        raise Failed(f"the package {package} could not be installed")
+    return found
+
+
+def netdata(stack, folder, _cache):
+    program = need("netdata", "netdata-core", "netdata")
+    folder = own(folder, "netdata")
+    port, config = free_port(), folder / "netdata.conf"
+    user = output(["id", "-un"]).strip()
+    config.write_text(NETDATA.format(folder=folder, port=port, user=user))
+    process = Process(stack, folder / "netdata.out", [program, "-D", "-c", str(config)])
+    server = bound(Server("Netdata", process, f"127.0.0.1:{port}", port))
+    server.version = output([program, "-v"]).split()[1].lstrip("v")
+    return server
+
+
+def collectd(stack, folder, _cache):
+    program = need("collectd", "collectd-core", "collectd")
+    folder = own(folder, "collectd")
+    port, config = free_port(), folder / "collectd.conf"
+    config.write_text(COLLECTD.format(folder=folder, port=port))
+    process = Process(stack, folder / "collectd.out", [program, "-f", "-C", str(config)])
+    server = bound(Server("collectd", process, f"127.0.0.1:{port}", port))
+    # It tells its version in its help alone, which ends with exit code 0.
+    told = re.search(r"collectd (\d+(?:\.\d+)+)", output([program, "-h"]))
+    server.version = told[1] if told else ""
+    return server
+
+
+def etsy(stack, folder, cache):
+    node = find("node")
+    npm = find("npm")
+    if not node or not npm:
+        raise Failed("there is no Node.js with npm")
+    script = cache / "npm/node_modules/statsd/stats.js"
+    if not script.exists():
+        say(f"installing {STATSD} from npm")
+        flags = ["--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"]
+        install = [npm, "install", "--prefix", str(cache / "npm"), *flags, STATSD]
+        output(install, timeout=180)
+    folder = own(folder, "etsy")
+    port, config = free_port(), folder / "statsd.js"
+    config.write_text(ETSY.format(port=port, management=free_port(socket.SOCK_STREAM)))
+    process = Process(stack, folder / "statsd.out", [node, str(script), str(config)])
+    server = bound(Server("etsy statsd", process, f"127.0.0.1:{port}", port))
+    server.version = STATSD.partition("@")[2]
+    return server
+
+
+def node_exporter(stack, folder):
+    """The exporter of hardware figures, the address to scrape, and its version."""
+    program = need("prometheus-node-exporter", "prometheus-node-exporter")
+    port = free_port(socket.SOCK_STREAM)
+    command = [program, f"--web.listen-address=127.0.0.1:{port}"]
+    process = Process(stack, folder / "node_exporter.log", command)
+    url = f"http://127.0.0.1:{port}/metrics"
+    process.wait_until(lambda: answers(url))
+    told = subprocess.run([program, "--version"], capture_output=True, text=True)
+    words = (told.stdout + told.stderr).split()
+    version = words[words.index("version") + 1] if "version" in words else ""
+    return process, url, version
+
+
+def python(cache):
+    """A Python interpreter that has prometheus_client and statsd, and their versions."""
+    folder = cache / "venv"
+    program = folder / "bin/python"
+    wanted = ["prometheus_client", "statsd"]
+    if not imports(program, wanted):
+        say("installing prometheus_client and statsd from PyPI")
+        output(["python3", "-m", "venv", "--clear", str(folder)])
+        pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        output([*pip, *wanted], timeout=180)
+    tell = "from importlib.metadata import version as v; print(v('prometheus_client'), v('statsd'))"
+    versions = output([str(program), "-c", tell]).split()
+    return str(program), dict(zip(wanted, versions))
+
+
+def imports(program, modules):
+    """Whether this interpreter is there and has these modules."""
+    if not program.exists():
+        return False
+    command = [str(program), "-c", f"import {', '.join(modules)}"]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def own(folder, name) -> Path:
+    made = folder / name
+    made.mkdir()
+    return made
+
+
+def start(stack, folder, cache):
+    """Every StatsD server that can be had, and a word for each that cannot."""
+    servers, skipped = [], {}
+    for name, begin in (("Netdata", netdata), ("collectd", collectd), ("etsy statsd", etsy)):
+        try:
+            servers.append(begin(stack, folder, cache))
+        except Failed as why:
+            say(f"without {name}: {why}")
+            skipped[name] = str(why)
+    return servers, skipped

@@ -1,0 +1,168 @@
+"""Writes what was measured as Markdown. Knows the figures' names and computes nothing new."""
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def verdict(met):
+    return "met" if met else "**missed**"
+
+
+def bullets(targets):
+    return [f"- {target['name']}: {verdict(target['met'])}" for target in targets]
+
+
+def left_out(skipped):
+    return ["", *(f"Left out: {name} ({why})." for name, why in skipped.items())] if skipped else []
+
+
+def microseconds(value):
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}"
+
+
+def percent(share):
+    return f"{share * 100:.2g} %" if share >= 0.001 else "< 0.1 %"
+
+
+def per_second(rate):
+    return f"{rate / 1e6:.2g} M/s" if rate >= 1e6 else f"{rate / 1e3:.0f} k/s"
+
+
+def times(ratio):
+    return "-" if ratio is None else f"{ratio:.2f} x"
+
+
+def machine(facts):
+    load = f"load {facts['load']:.2f} at the start, {facts['load_at_end']:.2f} at the end"
+    lines = [
+        f"{facts['date']}, commit {facts['commit']}, {facts['cores']} x {facts['cpu']},",
+        f"{facts['kernel']}, net.core.rmem_max {facts['rmem_max']}, {load}.",
+    ]
+    if facts["busy"]:
+        lines.append("The machine was busy with other work: trust the ratios, not the figures.")
+    return lines
+
+
+def intake(result):
+    servers = result["servers"]
+    rows = []
+    for point in result["points"]:
+        row = [f"{per_second(point['rate'])}, {point['packed']} a datagram"]
+        row += [cost(point["figures"][server["name"]]) for server in servers]
+        row += [times(point["beside_best_peer"]), times(point["beside_best_floor"])]
+        rows.append([*row, f"<= {point['target_us']:g}: {verdict(point['met'])}"])
+    heads = [f"{server['name']} {server['version']}".strip() for server in servers]
+    head = ["load", *heads, "node / best peer", "node / best loop", "target"]
+    return [
+        "CPU microseconds that the receiving process spends on a sample, 10 series of timers; in",
+        "brackets the share of datagrams that the kernel dropped, where it dropped any.",
+        "",
+        *table(head, rows),
+        "",
+        "Highest rate found at which the kernel dropped nothing, and the cost of a sample there",
+        "(`>=`: the load could send no more).",
+        "",
+        *highest(result["highest"]),
+        "",
+        f"Medians of {result['rounds']} rounds of {result['seconds']} s; in each round all servers",
+        "take their turn at every load. The loops receive and drop: one with `recv`, one with",
+        "`recvmmsg` and a rest of 5 ms when there is nothing more. `~`: the load sent less than it",
+        f"should. Behind the node: {result['broker']}. Of the values that were sent and that the",
+        f"kernel did not drop, the node counted all but {result['unaccounted']}.",
+        *left_out(result["skipped"]),
+    ]
+
+
+def cost(found):
+    text = microseconds(found["us_per_sample"])
+    if found["dropped"]:
+        text += f" ({percent(found['dropped'])})"
+    return text if found["kept_up"] else "~" + text
+
+
+def highest(found):
+    names = list(dict.fromkeys(one["server"] for one in found))
+    rows = []
+    for packed in dict.fromkeys(one["packed"] for one in found):
+        here = {one["server"]: one for one in found if one["packed"] == packed}
+        ours = here[names[0]]
+        met = ours.get("us_per_sample", float("inf")) <= ours["target_us"]
+        row = [f"{packed} a datagram", *(top(here[name]) for name in names)]
+        rows.append([*row, f"<= {ours['target_us']:g} us: {verdict(met)}"])
+    return table(["load", *names, "target"], rows)
+
+
+def top(found):
+    if found["limit"] == "none":
+        return "drops at any"
+    least = ">= " if found["limit"] == "load" else ""
+    return f"{least}{per_second(found['achieved'])}, {microseconds(found['us_per_sample'])} us"
+
+
+def resident(result):
+    rows = []
+    for name, row in result["rows"].items():
+        idle = row["idle"]
+        shares = [row["idle_cpu"], *row["cpu"].values()]
+        rows.append(
+            [
+                f"{name} {row['version']}".strip(),
+                mib(idle["rss"]),
+                f"{mib(idle['anonymous'])} + {mib(idle['file'])}",
+                mib(idle["pss"]),
+                mib(row["active"]["rss"]),
+                *(f"{share * 100:.2f} %" for share in shares),
+            ]
+        )
+    head = ["process", "RSS idle", "anonymous + file", "PSS", "RSS with 100 series", "CPU idle"]
+    head += ["CPU at 1 000/s, 1 a datagram", "CPU at 1 000/s, 20 a datagram"]
+    return [
+        f"MiB resident after {result['idle_seconds']} s without load and after load; CPU as a",
+        f"share of one core, medians of {result['rounds']} rounds of {result['seconds']} s, all",
+        "processes at the same time. The nodes and node_exporter read the machine's hardware once",
+        "a second, the other agents do not; node_exporter gets no samples.",
+        "",
+        *table(head, rows),
+        "",
+        *bullets(result["targets"]),
+        *left_out(result["skipped"]),
+    ]
+
+
+def mib(kib):
+    return f"{kib / 1024:.1f}"
+
+
+def client(result):
+    if "skipped" in result:
+        return [f"Left out ({result['skipped']})."]
+    best = min((row["ns"] for row in result["rows"] if row["other"]), default=None)
+    rows = []
+    for row in result["rows"]:
+        beside = times(best and row["ns"] / best)
+        rows.append([row["name"], f"{row['ns']:.1f}", beside])
+    lines = table(["what", "ns", "beside the cheapest other"], rows)
+    if "versions" in result:
+        told = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+        lines += ["", f"With {told}."]
+    return [*lines, "", *bullets(result["targets"])]
+
+
+SECTIONS = {
+    "rust": ("A record in Rust", client),
+    "intake": ("DogStatsD intake", intake),
+    "python": ("A timed call in Python", client),
+    "resident": ("At rest", resident),
+}
+
+
+def document(report):
+    lines = machine(report["machine"])
+    for name, (title, write) in SECTIONS.items():
+        if name in report["sections"]:
+            found = report["sections"][name]
+            body = [f"Not measured: {found['failed']}"] if "failed" in found else write(found)
+            lines += ["", f"### {title}", "", *body]
+    return "\n".join(lines)
