@@ -115,6 +115,7 @@ impl World {
             let machine = self.machine(who);
             machine.is_alive && !machine.is_paused
         };
+        let now = self.clock(who);
         let node = &mut self.nodes[number];
         let Some(core) = node.core.as_mut().filter(|core| is_taken && !core.is_leaving()) else {
             return;
@@ -128,7 +129,7 @@ impl World {
             write!(datagram, "{separator}{line}").expect("a string takes what is written to it");
             lines += 1;
             if lines == packed || left == 0 {
-                core.on_datagram(datagram.as_bytes());
+                core.on_datagram(now, datagram.as_bytes());
                 datagram.clear();
                 lines = 0;
             }
