@@ -28,6 +28,9 @@ pub struct Args {
     /// Unix datagram socket for DogStatsD [default: none]
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
+    /// Unix stream socket for frames of the Rust client [default: none]
+    #[arg(long, value_name = "PATH")]
+    stream: Option<PathBuf>,
     /// Directory in which what is held outlives a restart [default: none, memory only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
@@ -50,15 +53,16 @@ Settings: flags win over PLIMSOLL_NODE_* variables, those over the file.";
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 7] {
-        let unix = self.unix.as_ref().map(|path| path.display().to_string());
+    pub fn flags(&self) -> [(&'static str, Option<String>); 8] {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         [
             ("name", self.name.clone()),
             ("mesh", self.mesh.clone()),
             ("bus.url", self.nats.clone()),
             ("listen.udp", self.udp.clone()),
-            ("listen.unix", unix),
-            ("spool.path", self.spool.as_ref().map(|path| path.display().to_string())),
+            ("listen.unix", path(&self.unix)),
+            ("listen.stream", path(&self.stream)),
+            ("spool.path", path(&self.spool)),
             ("http.address", self.http.clone()),
         ]
     }

@@ -11,11 +11,14 @@ use plimsoll_schemas::limits::node as limits;
 use serde::{Deserialize, Deserializer};
 
 use crate::core::bounds::Bounds;
+use crate::core::intake::rules::Rules;
 use crate::io::hardware::HardwareConfig;
 
 mod delivery;
+mod intake;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
+pub use intake::{LabelSettings, UnitSettings};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../node.toml");
@@ -36,6 +39,10 @@ pub struct Config {
     pub http: Http,
     /// How samples are gathered.
     pub interval: Interval,
+    /// Which tags become labels.
+    pub labels: LabelSettings,
+    /// In which unit values stand.
+    pub units: UnitSettings,
     /// How much is held while the broker is away.
     pub outbox: OutboxSettings,
     /// How much the emergency lane takes.
@@ -61,6 +68,8 @@ pub struct Listen {
     /// Path of a Unix datagram socket for DogStatsD; none by default. A sender waits when it
     /// is full, so nothing is lost on the way, unlike UDP.
     pub unix: Option<PathBuf>,
+    /// Path of a Unix stream socket for frames of the Rust client; none by default.
+    pub stream: Option<PathBuf>,
 }
 
 /// The `[http]` section.
@@ -91,6 +100,8 @@ impl Default for Config {
             listen: Listen::default(),
             http: Http::default(),
             interval: Interval::default(),
+            labels: LabelSettings::default(),
+            units: UnitSettings::default(),
             outbox: OutboxSettings::default(),
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
@@ -103,7 +114,7 @@ impl Default for Config {
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { udp: Some(SocketAddr::from(([127, 0, 0, 1], 8125))), unix: None }
+        Self { udp: Some(SocketAddr::from(([127, 0, 0, 1], 8125))), unix: None, stream: None }
     }
 }
 
@@ -140,6 +151,8 @@ impl Config {
     /// Names the key and what it may be.
     pub fn check(&self) -> Result<(), String> {
         self.check_ranges()?;
+        self.check_sockets()?;
+        self.rules()?;
         self.node_name()?;
         self.bus.check(&self.mesh)?;
         self.log.check()
@@ -164,6 +177,19 @@ impl Config {
         }
     }
 
+    fn check_sockets(&self) -> Result<(), String> {
+        match &self.listen {
+            Listen { unix: Some(unix), stream: Some(stream), .. } if unix == stream => {
+                Err("listen.stream must not be the path of listen.unix; choose another".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn rules(&self) -> Result<Rules, String> {
+        intake::rules(&self.labels, &self.units)
+    }
+
     /// The node's name, taken from the host when none was given.
     ///
     /// # Errors
@@ -176,12 +202,14 @@ impl Config {
             .ok_or_else(|| "name: the host has none; set one with --name".to_owned())
     }
 
-    /// The core's bounds.
+    /// The core's bounds, of a configuration that was checked; rules that do not pass the check
+    /// do not hold.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {
             interval: Duration::from_millis(self.interval.length_ms),
             series_max: self.interval.series_max,
+            rules: self.rules().unwrap_or_default(),
             outbox: delivery::bounds(&self.outbox, &self.emergency, &self.breaker),
         }
     }
@@ -216,6 +244,17 @@ mod tests {
             ("[listen]\nudpp = ''", "listen.udpp"),
             ("[interval]\nlength_ms = 5", "interval.length_ms"),
             ("[interval]\nseries_max = 0", "interval.series_max"),
+            ("[listen]\nunix = 'a'\nstream = 'a'", "listen.stream"),
+            ("[labels]\nallow = ['a b']", "labels.allow"),
+            ("[labels]\ndrop = ['']", "labels.drop"),
+            ("[labels]\nallow = ['a']\ndrop = ['b', 'a']", "\"a\" stands in labels.allow too"),
+            ("[labels]\ncontainer = 'yes'", "labels.container"),
+            ("[units]\nms = 'min'", "units.ms"),
+            ("[units]\nh = ''", "use s, ms, us, ns or none"),
+            ("[units]\nd = 7", "units.d"),
+            ("[units]\nsuffixes = ['seconds']", "units.suffixes: \"seconds\" must be"),
+            ("[units]\nsuffixes = ['seconds=m']", "units.suffixes: \"m\" is no unit"),
+            ("[units]\nsuffixes = ['a=s', 'a=ms']", "units.suffixes: \"a=ms\" contradicts"),
             ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
             ("[outbox]\nmessages_max = 3999", "outbox.reroute_messages"),
             ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),
@@ -237,6 +276,28 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn lists_of_labels_and_suffixes_are_bounded() {
+        let list = |n| (0..n).map(|n| format!("'k{n}'")).collect::<Vec<_>>().join(", ");
+        let most = read(&format!("[labels]\nallow = [{}]", list(limits::LABEL_RULES_MAX))).unwrap();
+        assert_eq!(most.bounds().rules.labels.allow.len(), limits::LABEL_RULES_MAX);
+        let more = format!("[labels]\ndrop = [{}]", list(limits::LABEL_RULES_MAX + 1));
+        assert_eq!(read(&more).unwrap_err(), "labels.drop must have at most 256 keys");
+        let more = list(limits::UNIT_SUFFIXES_MAX + 1).replace("',", "=s',");
+        let error = read(&format!("[units]\nsuffixes = [{more}]")).unwrap_err();
+        assert_eq!(error, "units.suffixes must have at most 64 suffixes");
+    }
+
+    #[test]
+    fn rules_of_labels_and_units_reach_the_core() {
+        let text =
+            "[labels]\ndrop = ['pod']\ncontainer = true\n[units]\nh = 's'\nsuffixes = ['us=us']";
+        let rules = read(text).unwrap().bounds().rules;
+        assert!(rules.labels.drop.contains("pod") && rules.labels.container);
+        assert_eq!(rules.units.h, "s".parse().unwrap());
+        assert_eq!(rules.units.suffixes.len(), 1);
     }
 
     #[test]

@@ -171,10 +171,11 @@ impl Driver {
 
     /// Both take their turn whichever woke us, so that a flood on one does not starve the other.
     fn read_sockets(&mut self) -> Taken {
+        let now = self.clock.now();
         let mut both = Taken::default();
         for listener in [&mut self.unix, &mut self.udp] {
             let taken = listener.take(|read| match read {
-                Ok(datagram) => self.core.on_datagram(datagram),
+                Ok(datagram) => self.core.on_datagram(now, datagram),
                 Err(_) => self.core.on_read_error(),
             });
             both.datagrams += taken.datagrams;

@@ -26,8 +26,8 @@ pub mod wire {
     /// Bytes of a mesh, node or rule name. A subject of five of them stays far below the
     /// broker's 4 KiB control line.
     pub const TOKEN_BYTES_MAX: usize = 64;
-    /// Reasons in one message's account of lost samples.
-    pub const LOSS_REASONS_MAX: usize = 16;
+    /// Reasons in one message's account of lost samples, and of refused lines.
+    pub const LOSS_REASONS_MAX: usize = 32;
     /// Incarnations in one confirmation: as many as an aggregator remembers of a node, so that a
     /// node which crashed again and again still hears of all that it has adopted.
     pub const CONFIRMED_RUNS_MAX: usize = 16;
@@ -72,6 +72,16 @@ pub mod node {
     pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
     /// Series (histograms, counters and gauges together) in one interval.
     pub const SERIES_MAX: usize = 2_000;
+    /// Ways to write one series (orders of its tags) that are remembered, on average.
+    pub const SPELLINGS_PER_SERIES_MAX: usize = 4;
+    /// Bytes of name and tags above which a way is not remembered, only read anew each time.
+    pub const SPELLING_BYTES_MAX: usize = 512;
+    /// Clients known that number what they send; for one more the longest silent is forgotten.
+    pub const CLIENTS_MAX: usize = 1_024;
+    /// Keys in each of a node's lists of labels.
+    pub const LABEL_RULES_MAX: usize = 256;
+    /// Suffixes of names that say a unit.
+    pub const UNIT_SUFFIXES_MAX: usize = 64;
     /// Samples that one value may stand for (sample rate 1e-6).
     pub const WEIGHT_MAX: f64 = 1e6;
     /// Messages held until the broker has acknowledged them; one more is dropped and counted.

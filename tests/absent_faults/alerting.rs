@@ -22,7 +22,7 @@ fn run(plans: &[(&str, &[Option<u32>])]) -> Vec<Notice> {
             let value = plan.get(second as usize).copied().flatten();
             if let Some(ms) = value {
                 let values = vec![ms.to_string(); 150].join(":");
-                node.on_datagram(format!("epoch_hook:{values}|ms").as_bytes());
+                node.on_datagram(start(), format!("epoch_hook:{values}|ms").as_bytes());
             }
             node.on_deadline(now);
             deliver(&mut aggregator, now, &send_all(node, now));
@@ -94,7 +94,7 @@ fn a_latency_is_a_distribution_and_not_its_last_value() {
     let mut node = node("a", Bounds::default());
     node.on_signal(start(), Signal::Connected);
     let values = vec!["40"; 149].join(":");
-    node.on_datagram(format!("epoch_hook:{values}:1|ms").as_bytes());
+    node.on_datagram(start(), format!("epoch_hook:{values}:1|ms").as_bytes());
     let now = start().after(SECOND);
     node.on_deadline(now);
     deliver(&mut aggregator, now, &send_all(&mut node, now));
@@ -116,7 +116,7 @@ fn metrics_of(rules: &str) -> Vec<String> {
 fn every_metric_in_a_rule_has_somebody_who_produces_it() {
     let (mut aggregator, mut node) = (aggregator(), node("a", tight()));
     for second in 1..=30 {
-        node.on_datagram(b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
+        node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
         node.on_deadline(start().after(second * SECOND));
     }
     let now = start().after(90 * SECOND);

@@ -61,7 +61,7 @@ fn a_message_that_waits_for_a_token_is_counted_and_held() {
 fn the_aggregator_reads_the_emergency_lane() {
     let (mut aggregator, mut node) = (aggregator(), node("a", tight()));
     for second in 1..=10 {
-        node.on_datagram(b"epoch_hook:1|ms");
+        node.on_datagram(start(), b"epoch_hook:1|ms");
         node.on_deadline(start().after(second * SECOND));
     }
     let now = start().after(70 * SECOND);

@@ -197,8 +197,8 @@ impl NodeCore {
     }
 
     /// Jobs report.
-    pub fn on_datagram(&mut self, datagram: &[u8]) {
-        self.0.on_datagram(datagram);
+    pub fn on_datagram(&mut self, now: Now, datagram: &[u8]) {
+        self.0.on_datagram(now, datagram);
     }
 
     /// The connection tells.

@@ -38,7 +38,7 @@ pub fn dogstatsd(bytes: &[u8]) {
     let mut core = Core::new(identity(), Bounds::default(), now);
     core.on_signal(now, Signal::Connected);
     for datagram in bytes.split(|byte| *byte == 0xff) {
-        core.on_datagram(datagram);
+        core.on_datagram(now, datagram);
     }
     check_sealed(core, now);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use plimsoll_schemas::limits::node as limits;
 
 use super::entrusted::EntrustedBounds;
+use super::intake::rules::Rules;
 use super::pressure::Marks;
 
 /// The bounds of a core.
@@ -14,6 +15,8 @@ pub struct Bounds {
     pub interval: Duration,
     /// Series in one interval.
     pub series_max: usize,
+    /// How input is read.
+    pub rules: Rules,
     /// How much is held while the broker is away, and what happens then.
     pub outbox: OutboxBounds,
 }
@@ -23,6 +26,7 @@ impl Default for Bounds {
         Self {
             interval: limits::INTERVAL,
             series_max: limits::SERIES_MAX,
+            rules: Rules::default(),
             outbox: OutboxBounds::default(),
         }
     }

@@ -176,9 +176,9 @@ impl Core {
         journal.running(Running { incarnation, interval: self.intervals + 1, samples })
     }
 
-    /// Samples in the open interval.
+    /// Samples recorded and lost in the open interval.
     pub(super) fn counted(&self) -> u64 {
-        self.intake.samples.saturating_sub(self.samples_closed)
+        self.intake.counted()
     }
 
     fn held(&self) -> Held<'_> {

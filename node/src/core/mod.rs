@@ -1,25 +1,22 @@
 //! The node's decisions, without clock, socket or task: events in, messages to publish out.
 //!
-//! A sample's way: [`dogstatsd`] reads a line, [`interval`] finds its series and counts it, the
-//! interval closes into a [`draft`], [`outbox`] seals it when it may be sent, and keeps it until
-//! the broker has acknowledged it ([`flight`]) and an aggregator has confirmed it
-//! ([`entrusted`]). [`journal`] says what of this a spool holds. [`Core`] joins them and keeps the
-//! ledger; the driver feeds it and carries out what it asks. [`departure`] bounds the way out.
+//! A sample's way: [`intake`] reads it and counts it into its series, the interval closes into a
+//! [`draft`], [`outbox`] seals it when it may be sent, and keeps it until the broker has
+//! acknowledged it ([`flight`]) and an aggregator has confirmed it ([`entrusted`]). [`journal`]
+//! says what of this a spool holds. [`Core`] joins them and keeps the ledger; the driver feeds it
+//! and carries out what it asks. [`departure`] bounds the way out.
 
 pub mod bounds;
 pub mod breaker;
 mod custody;
 pub mod dead_letters;
 pub mod departure;
-pub mod dogstatsd;
 pub mod draft;
 pub mod entrusted;
 pub mod flight;
-pub mod interval;
+pub mod intake;
 pub mod journal;
-mod labels;
 pub mod outbox;
-mod places;
 pub mod pressure;
 pub mod queue;
 mod seal;
@@ -30,21 +27,23 @@ pub mod tokens;
 use std::time::Duration;
 
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation};
+use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq};
 use plimsoll_schemas::limits::node as limits;
 use plimsoll_schemas::time::{Mono, Now, nanos};
+use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{Bus, Totals, confirmation};
 
 use bounds::Bounds;
 use custody::Custody;
 pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
-use dogstatsd::Reject;
-use interval::Interval;
+use intake::Intake;
+pub use intake::figures::IntakeFigures;
+use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
 use sealed::{Publish, Ticket};
-pub use status::{Confirmations, Intake, Status};
+pub use status::{Confirmations, Status};
 
 /// A confirmation of what was never sent, as a label.
 const FORGED: &str = "forged";
@@ -86,7 +85,6 @@ pub struct Core {
     sealer: Sealer,
     length: Duration,
     intake: Intake,
-    interval: Interval,
     interval_ends: Mono,
     hardware: Vec<Reading>,
     outbox: Outbox,
@@ -95,8 +93,6 @@ pub struct Core {
     custody: Custody,
     /// Intervals closed so far.
     intervals: u64,
-    /// Samples that came in before the open interval.
-    samples_closed: u64,
     totals: Totals,
     connections: u64,
     denials: u64,
@@ -117,8 +113,7 @@ impl Core {
         Self {
             sealer: Sealer::new(identity, incarnation),
             length: bounds.interval,
-            intake: Intake::default(),
-            interval: Interval::new(now, bounds.series_max),
+            intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
             outbox: Outbox::new(incarnation, bounds.outbox),
@@ -126,7 +121,6 @@ impl Core {
             confirmations: Confirmations::default(),
             custody: Custody::default(),
             intervals: 0,
-            samples_closed: 0,
             totals: Totals::default(),
             connections: 0,
             denials: 0,
@@ -140,35 +134,28 @@ impl Core {
 
     /// Takes one datagram of newline-separated DogStatsD lines. A bad line costs itself alone;
     /// a datagram longer than `DATAGRAM_BYTES_MAX` was cut, and nothing of it is taken.
-    pub fn on_datagram(&mut self, datagram: &[u8]) {
-        self.intake.datagrams += 1;
-        if datagram.len() > limits::DATAGRAM_BYTES_MAX {
-            return self.reject(Reject::Truncated);
+    pub fn on_datagram(&mut self, now: Now, datagram: &[u8]) {
+        self.intake.on_datagram(now.wall, datagram);
+    }
+
+    /// Takes one frame of a client, and gives the number up to which the client's frames are
+    /// recorded: that is the answer to it, due before time passes. A leaving node records no
+    /// more, and its answer says so.
+    pub fn on_frame(&mut self, now: Now, frame: Frame) -> Seq {
+        match self.leaving {
+            true => self.intake.recorded_up_to(&frame.client),
+            false => self.intake.on_frame(now.wall, frame),
         }
-        for line in datagram.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            if let Err(reason) = self.on_line(line) {
-                self.reject(reason);
-            }
-        }
+    }
+
+    /// A frame could not be read; `reason` is a label.
+    pub fn on_frame_refused(&mut self, reason: &'static str) {
+        self.intake.on_frame_refused(reason);
     }
 
     /// A socket could not be read, which may have cost a datagram.
     pub fn on_read_error(&mut self) {
-        self.intake.read_errors += 1;
-    }
-
-    fn reject(&mut self, reason: Reject) {
-        *self.intake.rejected.entry(reason).or_default() += 1;
-    }
-
-    fn on_line(&mut self, line: &[u8]) -> Result<(), Reject> {
-        let metric = dogstatsd::parse(line)?;
-        let admitted = self.interval.record(&metric)?;
-        self.intake.values += admitted.values;
-        self.intake.samples += admitted.samples;
-        self.intake.clamped += admitted.clamped;
-        self.intake.overflowed += if admitted.folded { admitted.values } else { 0 };
-        Ok(())
+        self.intake.on_read_error();
     }
 
     /// Takes the machine's latest readings; they travel with the interval that is open.
@@ -217,12 +204,7 @@ impl Core {
         if self.leaving {
             return;
         }
-        let span = nanos(now.mono.since(enqueued));
-        if self.interval.record_latency(&self.publish, &Labels::default(), span) {
-            self.intake.samples += 1;
-        } else {
-            self.reject(Reject::SamplesCap);
-        }
+        self.intake.on_own_latency(&self.publish, nanos(now.mono.since(enqueued)));
     }
 
     /// A message of a former incarnation is not among the samples of this one.
@@ -344,7 +326,7 @@ impl Core {
     #[must_use]
     pub fn status(&self) -> Status {
         Status {
-            intake: self.intake.clone(),
+            intake: self.intake.figures(),
             totals: self.totals.clone(),
             held_samples: self.outbox.samples(),
             entrusted_samples: self.outbox.entrusted().samples(),
@@ -354,7 +336,7 @@ impl Core {
             denials: self.denials,
             spool: self.custody.figures.clone(),
             in_flight: self.outbox.in_flight(),
-            series: self.interval.len(),
+            series: self.intake.series(),
             connected: self.outbox.is_connected(),
             breaker: self.outbox.breaker(),
             rerouting: self.outbox.pressure().is_rerouting(),
@@ -369,7 +351,7 @@ impl Core {
         Bus {
             reconnects: self.connections.saturating_sub(1),
             round_trip_ns: self.round_trip.map(nanos),
-            rejected: self.intake.rejected.iter().map(|(r, n)| (reason(r), *n)).collect(),
+            rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
             ..self.outbox.account()
         }
     }

@@ -11,6 +11,7 @@ use plimsoll_schemas::time::{Now, Wall, nanos};
 use plimsoll_schemas::wire::{self, Body, Hardware, Header, Latency, Snapshot, Totals};
 
 use super::draft::{Draft, histogram_bytes, name_bytes};
+use super::intake::{Closed, SAMPLES_CAP, SOCKET};
 use super::journal::RunAccount;
 use super::sealed::Sealed;
 use super::{Core, Identity};
@@ -22,6 +23,9 @@ pub(super) const REFUSED: &str = "refused";
 
 /// Samples of messages that were never sent and grew too old.
 pub(super) const EXPIRED: &str = "expired";
+
+/// Reasons for which samples are lost that no message ever carried.
+const NEVER_SENT: [&str; 4] = [OUTBOX_FULL, EXPIRED, SOCKET, SAMPLES_CAP];
 
 /// Makes messages of drafts.
 pub(super) struct Sealer {
@@ -53,8 +57,7 @@ impl Sealer {
 
     /// Recorded and lost, as the next message states them.
     pub(super) fn totals(&self, lost: &BTreeMap<LossReason, u64>) -> Totals {
-        let given_up = [OUTBOX_FULL, EXPIRED].into_iter().filter_map(|reason| lost.get(reason));
-        let given_up: u64 = given_up.sum();
+        let given_up: u64 = NEVER_SENT.into_iter().filter_map(|reason| lost.get(reason)).sum();
         Totals { recorded: self.handed_out.saturating_add(given_up), lost: lost.clone() }
     }
 
@@ -132,10 +135,16 @@ impl Core {
     /// Closes the interval into one draft or more, each of which enters the outbox or is
     /// counted as dropped. A bus message closes every interval, so a quiet node is still heard.
     pub(super) fn seal(&mut self, now: Now, last: bool) {
-        let started = self.interval.started;
-        let latency = self.interval.take(now);
+        let Closed { started, latency, events, lost } = self.intake.close(now);
+        for (reason, samples) in lost {
+            self.totals.recorded = self.totals.recorded.saturating_add(samples);
+            self.lose(reason, samples);
+        }
         for part in split(latency) {
             self.enqueue(now, started, Body::Latency(part), false);
+        }
+        if !events.events.is_empty() {
+            self.enqueue(now, started, Body::Event(events), false);
         }
         if !self.hardware.is_empty() {
             let readings = std::mem::take(&mut self.hardware);
@@ -145,7 +154,6 @@ impl Core {
         self.outbox.reset_depth_max();
         self.enqueue(now, started, Body::Bus(bus), last);
         self.intervals += 1;
-        self.samples_closed = self.intake.samples;
     }
 
     /// The samples of a draft for which there is no room are recorded and lost at once.

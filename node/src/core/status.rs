@@ -6,26 +6,7 @@ use plimsoll_schemas::wire::{Bus, Totals};
 
 use super::breaker::BreakerState;
 use super::custody::SpoolFigures;
-use super::dogstatsd::Reject;
-
-/// Counts that only ever grow, for the node's own metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Intake {
-    /// Datagrams read.
-    pub datagrams: u64,
-    /// Values taken (a packed line holds several).
-    pub values: u64,
-    /// Latency samples taken: values times what each stands for.
-    pub samples: u64,
-    /// Latencies above one hour, recorded as one hour.
-    pub clamped: u64,
-    /// Values folded into the series `other`.
-    pub overflowed: u64,
-    /// Lines refused, by reason.
-    pub rejected: BTreeMap<Reject, u64>,
-    /// Reads of a socket that failed.
-    pub read_errors: u64,
-}
+use super::intake::figures::IntakeFigures;
 
 /// What aggregators said of this node's messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +21,7 @@ pub struct Confirmations {
 #[derive(Clone, Debug)]
 pub struct Status {
     /// What came in.
-    pub intake: Intake,
+    pub intake: IntakeFigures,
     /// What was sealed into snapshots, and of that lost.
     pub totals: Totals,
     /// Samples in messages that the broker has not acknowledged.

@@ -53,7 +53,7 @@ fn samples(snapshots: &[Snapshot]) -> u64 {
 fn an_interval_becomes_a_latency_and_a_bus_message() {
     let mut core = core(Bounds::default());
     core.on_signal(start(), Signal::Connected);
-    core.on_datagram(b"epoch_hook:1.5|ms\nepoch_hook:2:3|ms|#a:b\nepochs:1|c\n");
+    core.on_datagram(start(), b"epoch_hook:1.5|ms\nepoch_hook:2:3|ms|#a:b\nepochs:1|c\n");
     let now = start().after(SECOND);
     core.on_deadline(now);
     let snapshots = deliver(&mut core, now);
@@ -86,7 +86,7 @@ fn the_way_to_the_broker_is_recorded_as_publish() {
 #[test]
 fn a_bad_line_costs_itself_alone_and_is_counted_by_reason() {
     let mut core = core(Bounds::default());
-    core.on_datagram(b"a:1|ms\nnonsense\nb:x|ms\nc:-1|ms\nd:1|ms\n\n");
+    core.on_datagram(start(), b"a:1|ms\nnonsense\nb:x|ms\nc:-1|ms\nd:1|ms\n\n");
     let status = core.status();
     assert_eq!(status.intake.samples, 2);
     let expected = BTreeMap::from([(Reject::Shape, 1), (Reject::Number, 1), (Reject::Negative, 1)]);
@@ -97,7 +97,7 @@ fn a_bad_line_costs_itself_alone_and_is_counted_by_reason() {
 fn a_hundred_thousand_names_stay_bounded_and_counted() {
     let mut core = core(Bounds::default());
     for name in 0..100_000 {
-        core.on_datagram(format!("op{name}:1|ms").as_bytes());
+        core.on_datagram(start(), format!("op{name}:1|ms").as_bytes());
     }
     assert_eq!(core.status().series, limits::SERIES_MAX + 1);
     assert_eq!(core.status().intake.overflowed, 100_000 - limits::SERIES_MAX as u64);
@@ -112,7 +112,7 @@ fn a_large_interval_is_split_into_messages_that_a_reader_accepts() {
     let mut core = core(Bounds::default());
     for operation in 0..40 {
         for step in 0..3_000 {
-            core.on_datagram(format!("op{operation}:{}|ms", 1 + step * 7).as_bytes());
+            core.on_datagram(start(), format!("op{operation}:{}|ms", 1 + step * 7).as_bytes());
         }
     }
     core.on_signal(start(), Signal::Connected);
@@ -129,7 +129,7 @@ fn a_large_interval_is_split_into_messages_that_a_reader_accepts() {
 fn what_a_full_outbox_cannot_take_is_lost_by_name_and_leaves_no_hole() {
     let mut core = core(tight(2));
     for second in 1..=3_u32 {
-        core.on_datagram(b"a:1|ms");
+        core.on_datagram(start(), b"a:1|ms");
         core.on_deadline(start().after(second * SECOND));
     }
     let full = LossReason::new(seal::OUTBOX_FULL).unwrap();
@@ -149,7 +149,7 @@ fn what_a_full_outbox_cannot_take_is_lost_by_name_and_leaves_no_hole() {
 fn a_leaving_node_says_so_in_its_last_message_and_records_no_more() {
     let mut core = core(Bounds::default());
     core.on_signal(start(), Signal::Connected);
-    core.on_datagram(b"a:1|ms");
+    core.on_datagram(start(), b"a:1|ms");
     core.on_leave(start().after(SECOND / 2));
     let snapshots = deliver(&mut core, start().after(SECOND));
     let last: Vec<bool> = snapshots.iter().map(|snapshot| snapshot.header.last).collect();
@@ -163,10 +163,10 @@ fn a_leaving_node_says_so_in_its_last_message_and_records_no_more() {
 fn a_full_outbox_still_takes_the_farewell_which_tells_all_that_was_lost() {
     let mut core = core(tight(2));
     for second in 1..=5_u32 {
-        core.on_datagram(b"a:1|ms");
+        core.on_datagram(start(), b"a:1|ms");
         core.on_deadline(start().after(second * SECOND));
     }
-    core.on_datagram(b"a:1|ms");
+    core.on_datagram(start(), b"a:1|ms");
     let now = start().after(6 * SECOND);
     core.on_leave(now);
     core.on_signal(now, Signal::Connected);
@@ -184,10 +184,10 @@ fn a_datagram_that_was_cut_is_refused_whole() {
     let mut core = core(Bounds::default());
     let mut long = b"a:1|ms\n".repeat(limits::DATAGRAM_BYTES_MAX / 7 + 1);
     long.truncate(limits::DATAGRAM_BYTES_MAX + 1);
-    core.on_datagram(&long);
+    core.on_datagram(start(), &long);
     assert_eq!(core.status().intake.rejected, BTreeMap::from([(Reject::Truncated, 1)]));
     assert_eq!((core.status().intake.samples, core.status().series), (0, 0));
-    core.on_datagram(&long[..limits::DATAGRAM_BYTES_MAX - 6]);
+    core.on_datagram(start(), &long[..limits::DATAGRAM_BYTES_MAX - 6]);
     assert_eq!(core.status().intake.samples, 9_361);
 }
 
@@ -292,7 +292,7 @@ proptest! {
         core.on_signal(start(), Signal::Connected);
         for second in 1..=intervals {
             for (line, repetitions) in &lines {
-                (0..*repetitions).for_each(|_| core.on_datagram(line.as_bytes()));
+                (0..*repetitions).for_each(|_| core.on_datagram(start(), line.as_bytes()));
             }
             let now = start().after(second * SECOND);
             core.on_deadline(now);
@@ -330,4 +330,5 @@ proptest! {
     }
 }
 
+mod intake;
 mod ledger;

@@ -2,6 +2,8 @@
 //!
 //! The driver owns all figures; a request asks it for them and formats the answer here.
 
+mod intake;
+
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
@@ -63,6 +65,7 @@ async fn show_metrics(State(ask): State<mpsc::Sender<Query>>) -> Response {
 fn page(status: &Status) -> String {
     let page = Page::default();
     add_intake(&page, status);
+    intake::add(&page, &status.intake);
     add_outbox(&page, status);
     add_spool(&page, &status.spool);
     add_outcomes(&page, status);

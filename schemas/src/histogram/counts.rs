@@ -19,12 +19,17 @@ pub struct Counts {
 
 impl Counts {
     /// Adds `n` samples to one bucket; an index outside the layout is a bug of the caller.
+    #[inline]
     pub fn add(&mut self, index: usize, n: u64) {
         debug_assert!(index < layout::LEN, "bucket {index} is outside the layout");
         if n == 0 {
             return;
         }
-        let cell = &mut self.page(index >> PAGE_BITS)[index % PAGE];
+        let page = match self.pages.get_mut(index >> PAGE_BITS) {
+            Some(Some(page)) => page,
+            _ => self.page(index >> PAGE_BITS),
+        };
+        let cell = &mut page[index % PAGE];
         *cell = cell.saturating_add(n);
     }
 

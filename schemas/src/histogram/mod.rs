@@ -81,12 +81,14 @@ impl Histogram {
     }
 
     /// Records one sample.
+    #[inline]
     pub fn record(&mut self, value_ns: u64) {
         self.record_n(value_ns, 1);
     }
 
     /// Records `n` samples of the same value. A value above one hour counts as one hour; the
     /// caller counts such clamps, since the histogram cannot tell them apart afterwards.
+    #[inline]
     pub fn record_n(&mut self, value_ns: u64, n: u64) {
         if n == 0 {
             return;

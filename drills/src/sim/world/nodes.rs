@@ -118,6 +118,7 @@ impl World {
             let machine = self.machine(who);
             machine.is_alive && !machine.is_paused
         };
+        let now = self.clock(who);
         let node = &mut self.nodes[number];
         let Some(core) = node.core.as_mut().filter(|core| is_taken && !core.is_leaving()) else {
             return;
@@ -134,7 +135,7 @@ impl World {
             }
             lines += 1;
             if lines == packed || left == 0 {
-                core.on_datagram(datagram.as_bytes());
+                core.on_datagram(now, datagram.as_bytes());
                 datagram.clear();
                 lines = 0;
             }

@@ -152,11 +152,11 @@ fn bounds() -> Bounds {
 fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
     let mut world = World::new();
     world.core.on_signal(world.now, Signal::Connected);
-    world.core.on_datagram(b"a:1:2:3|ms");
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
     world.pass(SECOND);
     world.send(false);
     world.spool(false);
-    world.core.on_datagram(b"a:4:5|ms");
+    world.core.on_datagram(world.now, b"a:4:5|ms");
     world.pass(SECOND / 2);
     world.spool(false);
     let former = world.core.sealer.incarnation();
@@ -175,7 +175,7 @@ fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
 fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
     let mut world = World::new();
     world.spool(false);
-    world.core.on_datagram(b"a:4:5|ms");
+    world.core.on_datagram(world.now, b"a:4:5|ms");
     world.pass(SECOND / 2);
     world.spool(false);
     let former = world.core.sealer.incarnation();
@@ -189,7 +189,7 @@ fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
 #[test]
 fn a_clock_that_was_set_back_does_not_give_a_name_twice() {
     let mut world = World::new();
-    world.core.on_datagram(b"a:1|ms");
+    world.core.on_datagram(world.now, b"a:1|ms");
     world.pass(SECOND);
     world.spool(false);
     let former = world.core.sealer.incarnation();
@@ -202,7 +202,7 @@ fn a_clock_that_was_set_back_does_not_give_a_name_twice() {
 fn without_its_spool_a_node_goes_on_and_writes_it_anew_later() {
     let mut world = World::new();
     world.core.on_signal(world.now, Signal::Connected);
-    world.core.on_datagram(b"a:1|ms");
+    world.core.on_datagram(world.now, b"a:1|ms");
     world.pass(SECOND);
     world.send(true);
     assert_eq!(world.arrived.len(), 0, "nothing is sent before it is in the spool");
@@ -221,7 +221,7 @@ fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
     let mut world = World::new();
     world.spool(false);
     world.spool(false);
-    world.core.on_datagram(b"a:1|ms");
+    world.core.on_datagram(world.now, b"a:1|ms");
     let due = world.core.next_deadline();
     assert!(due <= world.now.mono.plus(RUNNING_NOTED_EVERY), "{due:?}");
     world.pass(RUNNING_NOTED_EVERY);
@@ -250,6 +250,7 @@ fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
 }
 
 mod disks;
+mod losses;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -294,7 +295,7 @@ impl World {
             Step::Record(n) => {
                 self.recorded += n;
                 for _ in 0..n {
-                    self.core.on_datagram(b"a:1|ms");
+                    self.core.on_datagram(self.now, b"a:1|ms");
                 }
             }
             Step::Report(n) => self.report(n),

@@ -26,7 +26,10 @@ fn ten_thousand_intervals_without_a_broker_stay_bounded_and_keep_every_count() {
     for interval in 0..10_000_u64 {
         for series in 0..4 {
             let value = 1 + (interval * 7 + series * 131) % 40;
-            core.on_datagram(format!("op{series}:{value}:{}.5|ms\nc:1|c", value + 1).as_bytes());
+            core.on_datagram(
+                start(),
+                format!("op{series}:{value}:{}.5|ms\nc:1|c", value + 1).as_bytes(),
+            );
         }
         now = now.after(SECOND);
         core.on_deadline(now);
@@ -68,7 +71,7 @@ proptest! {
         let mut sent: Vec<(Ticket, u64)> = Vec::new();
         for (step, n) in steps {
             match step {
-                0 => (0..n).for_each(|_| core.on_datagram(b"a:1|ms")),
+                0 => (0..n).for_each(|_| core.on_datagram(start(), b"a:1|ms")),
                 1 => { now = now.after(SECOND); core.on_deadline(now); }
                 2 => core.on_signal(now, Signal::Connected),
                 3 => core.on_signal(now, Signal::Disconnected),
@@ -107,11 +110,11 @@ fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was
     let outbox = OutboxBounds { ttl: Some(5 * SECOND), ..OutboxBounds::default() };
     let mut core = core(Bounds { outbox, ..Bounds::default() });
     core.on_signal(start(), Signal::Connected);
-    core.on_datagram(b"a:1:2|ms");
+    core.on_datagram(start(), b"a:1:2|ms");
     core.on_deadline(start().after(SECOND));
     assert_eq!(core.next_publish(start().after(SECOND)).map(|sent| sent.ticket), Some(Ticket(1)));
     core.on_signal(start().after(SECOND), Signal::Disconnected);
-    core.on_datagram(b"a:1:2:3|ms");
+    core.on_datagram(start(), b"a:1:2:3|ms");
     core.on_deadline(start().after(2 * SECOND));
     assert_eq!((core.status().held_samples, core.status().bus.outbox_messages), (5, 4));
     core.on_deadline(start().after(7 * SECOND));

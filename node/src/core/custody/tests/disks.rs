@@ -7,7 +7,7 @@ use super::*;
 fn messages_too_old_to_be_sent_again_are_counted() {
     let mut world = World::new();
     world.core.on_signal(world.now, Signal::Connected);
-    world.core.on_datagram(b"a:1:2:3|ms");
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
     world.pass(SECOND);
     world.send(false);
     world.spool(false);
@@ -20,11 +20,11 @@ fn messages_too_old_to_be_sent_again_are_counted() {
 #[test]
 fn a_file_that_can_neither_be_written_nor_removed_makes_no_sample_arrive_twice() {
     let mut world = World::new();
-    world.core.on_datagram(b"a:1:2:3|ms");
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
     world.recorded += 3;
     world.pass(SECOND);
     world.spool(false);
-    world.core.on_datagram(b"a:1|ms");
+    world.core.on_datagram(world.now, b"a:1|ms");
     world.recorded += 1;
     world.pass(SECOND);
     assert!(world.core.next_spool(world.now).is_some());
@@ -42,7 +42,7 @@ fn a_file_that_can_neither_be_written_nor_removed_makes_no_sample_arrive_twice()
 fn what_waited_for_a_stuck_disk_goes_once_it_is_mended() {
     let mut world = World::new();
     world.core.on_signal(world.now, Signal::Connected);
-    world.core.on_datagram(b"a:1|ms");
+    world.core.on_datagram(world.now, b"a:1|ms");
     world.pass(SECOND);
     world.send(true);
     assert!(world.core.next_spool(world.now).is_some());
@@ -60,7 +60,7 @@ fn without_its_thread_a_spool_causes_no_deadline_in_the_past_and_stops_nothing()
     assert!(world.core.next_spool(world.now).is_some());
     world.core.close_spool();
     for _ in 0..60 {
-        world.core.on_datagram(b"a:1|ms");
+        world.core.on_datagram(world.now, b"a:1|ms");
         world.pass(SECOND / 10);
         world.send(true);
         world.acknowledge();
@@ -73,7 +73,7 @@ fn without_its_thread_a_spool_causes_no_deadline_in_the_past_and_stops_nothing()
 fn a_disk_that_does_not_answer_is_told_of_and_is_not_called_durable() {
     let mut world = World::new();
     world.spool(false);
-    world.core.on_datagram(b"a:1:2:3|ms");
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
     world.pass(SECOND);
     assert!(world.core.next_spool(world.now).is_some());
     world.pass(SPOOL_STUCK_AFTER - SECOND);
@@ -95,7 +95,7 @@ fn what_a_spool_kept_is_not_dropped_by_the_run_that_takes_it_over() {
     world.core.open_spool(world.now, Journal::new(identity(), None), None);
     world.core.on_signal(world.now, Signal::Connected);
     for n in 0..140 {
-        world.core.on_datagram(b"a:1|ms");
+        world.core.on_datagram(world.now, b"a:1|ms");
         world.pass(SECOND);
         if n == 110 {
             world.core.on_signal(world.now, Signal::Disconnected);
@@ -112,7 +112,7 @@ fn what_a_spool_kept_is_not_dropped_by_the_run_that_takes_it_over() {
     let found = read(&world.file, &identity(), None, world.now.mono).unwrap();
     let mut heir = Core::new(identity(), bounds, world.now.after(SECOND));
     heir.open_spool(world.now, Journal::new(identity(), None), Some(found));
-    heir.on_datagram(b"a:1|ms");
+    heir.on_datagram(world.now, b"a:1|ms");
     heir.on_deadline(world.now.after(3 * SECOND));
     assert_eq!((heir.status().totals.lost, heir.status().rerouting), (BTreeMap::new(), false));
 }
@@ -123,7 +123,7 @@ fn a_clock_that_began_in_1970_makes_nothing_old() {
     world.now.wall = Wall(1_000_000_000);
     world.core = Core::new(identity(), bounds(), world.now);
     world.core.open_spool(world.now, Journal::new(identity(), None), None);
-    world.core.on_datagram(b"a:1:2:3|ms");
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
     world.pass(SECOND);
     world.spool(false);
     world.now.wall = Wall(1_790_000_000_000_000_000);

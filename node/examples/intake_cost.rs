@@ -1,0 +1,85 @@
+//! What it costs to take one line: reads the same datagram again and again, of 20 plain lines, 20
+//! tagged ones, 20 values packed into one line, or one line. Count instructions from outside, and
+//! take off those of the same with a second argument, which reads nothing:
+//! `valgrind --tool=callgrind target/release/examples/intake_cost plain [setup]`.
+//! `--time` prints nanoseconds a line (a value, where they are packed) instead, as the median of
+//! eleven rounds of each.
+
+use std::hint::black_box;
+
+use plimsoll_node::core::bounds::Bounds;
+use plimsoll_node::core::{Core, Identity};
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+
+const LINES: u64 = 20;
+const COUNTED: u64 = 1_000;
+const TIMED: u64 = 50_000;
+const ROUNDS: usize = 11;
+const NOW: Now = Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) };
+
+/// Ten series, with latencies from 5 to 25 ms.
+fn datagram(what: &str, round: u64) -> Vec<u8> {
+    let ms = |n: u64| 5_000 + (round * LINES + n) * 7_919 % 20_000;
+    let value = |n| format!("{}.{:03}", ms(n) / 1_000, ms(n) % 1_000);
+    let line = |n: u64, tags: &str| format!("bench.op{}:{}|ms{tags}", n % 10, value(n));
+    let lines = |tags| (0..LINES).map(|n| line(n, tags)).collect::<Vec<_>>().join("\n");
+    match what {
+        "plain" => lines(""),
+        "tagged" => lines("|#outcome:hit,zone:a"),
+        "packed" => {
+            let values: Vec<String> = (0..LINES).map(value).collect();
+            format!("bench.op{}:{}|ms", round % 10, values.join(":"))
+        }
+        "one" => line(round, ""),
+        _ => String::new(),
+    }
+    .into_bytes()
+}
+
+fn core() -> Core {
+    let identity = Identity {
+        mesh: MeshName::new("m").expect("a constant name of plain letters"),
+        node: NodeName::new("n").expect("a constant name of plain letters"),
+    };
+    Core::new(identity, Bounds::default(), NOW)
+}
+
+/// Nanoseconds for each line or value, at the median of the rounds.
+fn time(what: &str) -> f64 {
+    let (clock, mut core) = (Clock::start(), core());
+    let datagrams: Vec<Vec<u8>> = (0..100).map(|round| datagram(what, round)).collect();
+    let mut rounds: Vec<u64> = (0..ROUNDS)
+        .map(|_| {
+            let begun = clock.now().mono;
+            for datagram in datagrams.iter().cycle().take(usize::try_from(TIMED).unwrap_or(0)) {
+                core.on_datagram(NOW, black_box(datagram));
+            }
+            nanos(clock.now().mono.since(begun))
+        })
+        .collect();
+    rounds.sort_unstable();
+    let lines = if what == "one" { TIMED } else { TIMED * LINES };
+    rounds[ROUNDS / 2] as f64 / lines as f64
+}
+
+fn main() {
+    let what = std::env::args().nth(1).unwrap_or_default();
+    if what == "--time" {
+        let one = std::env::args().nth(2);
+        for what in ["plain", "tagged", "packed", "one"] {
+            if one.as_ref().is_some_and(|one| one != what) {
+                continue;
+            }
+            println!("{what:8} {:6.1} ns", time(what));
+        }
+        return;
+    }
+    let mut core = core();
+    let datagrams: Vec<Vec<u8>> = (0..COUNTED).map(|round| datagram(&what, round)).collect();
+    let reads = std::env::args().len() == 2;
+    let datagrams = datagrams.iter().filter(|_| reads);
+    datagrams.for_each(|datagram| core.on_datagram(NOW, black_box(datagram)));
+    println!("{what} {COUNTED} times, {} samples", core.status().intake.samples);
+}

@@ -1,0 +1,96 @@
+//! What a node may be told about reading its input: which tags become labels, and in which unit
+//! values stand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::limits::node::{LABEL_RULES_MAX, UNIT_SUFFIXES_MAX};
+use serde::{Deserialize, Deserializer};
+
+use crate::core::intake::labels::LabelRules;
+use crate::core::intake::rules::Rules;
+use crate::core::intake::units::{DEFAULT_SUFFIXES, Unit, Units, suffix};
+
+/// The `[labels]` section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LabelSettings {
+    /// Keys of tags that become labels; all when it is empty. Others are left out, counted.
+    pub allow: Vec<String>,
+    /// Keys of tags that never become labels, counted: what has a value of its own for each
+    /// request costs a series each.
+    pub drop: Vec<String>,
+    /// Whether the container field of a line becomes the label `container`.
+    pub container: bool,
+}
+
+/// The `[units]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct UnitSettings {
+    /// Unit of `ms`: `s`, `ms`, `us`, `ns`, or `none` for what is no latency and is refused.
+    #[serde(deserialize_with = "unit")]
+    pub ms: Unit,
+    /// Unit of `h`, where the name says nothing.
+    #[serde(deserialize_with = "unit")]
+    pub h: Unit,
+    /// Unit of `d`, where the name says nothing.
+    #[serde(deserialize_with = "unit")]
+    pub d: Unit,
+    /// What the last part of a name says about `h` and `d`, as `seconds=s`.
+    pub suffixes: Vec<String>,
+}
+
+impl Default for UnitSettings {
+    fn default() -> Self {
+        let Units { ms, h, d, .. } = Units::default();
+        Self { ms, h, d, suffixes: DEFAULT_SUFFIXES.map(str::to_owned).into() }
+    }
+}
+
+fn unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Unit, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+/// The rules that both sections make.
+///
+/// # Errors
+/// Names the key and what it may be.
+pub(super) fn rules(labels: &LabelSettings, units: &UnitSettings) -> Result<Rules, String> {
+    let allow = keys("labels.allow", &labels.allow)?;
+    let drop = keys("labels.drop", &labels.drop)?;
+    if let Some(both) = allow.intersection(&drop).next() {
+        return Err(format!(
+            "labels.drop: {both:?} stands in labels.allow too; remove it from one of them"
+        ));
+    }
+    let suffixes = suffixes(&units.suffixes)?;
+    Ok(Rules {
+        labels: LabelRules { allow, drop, container: labels.container },
+        units: Units { ms: units.ms, h: units.h, d: units.d, suffixes },
+    })
+}
+
+fn keys(setting: &str, keys: &[String]) -> Result<BTreeSet<String>, String> {
+    if keys.len() > LABEL_RULES_MAX {
+        return Err(format!("{setting} must have at most {LABEL_RULES_MAX} keys"));
+    }
+    for key in keys {
+        Labels::new([(key, "")]).map_err(|error| format!("{setting}: {key:?}: {error}"))?;
+    }
+    Ok(keys.iter().cloned().collect())
+}
+
+fn suffixes(texts: &[String]) -> Result<BTreeMap<String, Unit>, String> {
+    if texts.len() > UNIT_SUFFIXES_MAX {
+        return Err(format!("units.suffixes must have at most {UNIT_SUFFIXES_MAX} suffixes"));
+    }
+    let mut suffixes = BTreeMap::new();
+    for text in texts {
+        let (part, unit) = suffix(text).map_err(|error| format!("units.suffixes: {error}"))?;
+        if suffixes.insert(part, unit).is_some_and(|before| before != unit) {
+            return Err(format!("units.suffixes: {text:?} contradicts another; remove one"));
+        }
+    }
+    Ok(suffixes)
+}

@@ -1,0 +1,323 @@
+//! The open interval: one slot for each series that spoke since it began, or in the one before.
+//!
+//! A series that spoke in the last interval keeps its slot, spoken or not yet; new ones compete
+//! for the rest, so that a flood of new names does not push out whoever speaks late. Past the
+//! series cap, latencies and counters fold into one series `other` and stay counted; a gauge
+//! cannot be folded and is refused. So are samples beyond what a reader takes: a message that
+//! nobody can read would lose all its series.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::layout::MAX_NS;
+use plimsoll_schemas::ids::{Operation, Series};
+use plimsoll_schemas::limits::wire::COUNT_MAX;
+use plimsoll_schemas::time::{Now, Wall};
+use plimsoll_schemas::wire::Latency;
+
+use super::dogstatsd::{Letter, Line};
+use super::labels::LineFigures;
+use super::number;
+use super::reject::Reject;
+use super::rules::Rules;
+use super::slot::{Key, MetricType, Slot, SlotValue};
+use super::spellings::{Known, Spellings};
+use super::units::TimeUnit;
+
+/// The operation that takes what the series cap leaves no room for.
+pub const OVERFLOW: &str = "other";
+
+/// All series of one interval.
+pub(super) struct Interval {
+    /// When it began.
+    started: Now,
+    series_max: usize,
+    rules: Rules,
+    /// Samples that the incarnation may still record.
+    samples_left: u64,
+    spellings: Spellings,
+    by_series: BTreeMap<Key, usize>,
+    slots: Vec<Slot>,
+    /// Slots that the series cap bounds.
+    placed: usize,
+    /// The latencies of one line.
+    latencies: Vec<u64>,
+}
+
+/// What one line, or one series of a frame, added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Admitted {
+    /// Values read.
+    pub(super) values: u64,
+    /// Latency samples they stand for.
+    pub(super) samples: u64,
+    /// Samples above one hour, recorded as one hour.
+    pub(super) clamped: u64,
+    /// True when the series cap folded the line into [`OVERFLOW`].
+    pub(super) folded: bool,
+    /// What became of the tags, if not all became labels.
+    pub(super) labels: Option<LineFigures>,
+}
+
+/// The values of a line: latencies in [`Interval::latencies`], else one number.
+#[derive(Clone, Copy)]
+struct Read {
+    values: u64,
+    /// What a counter grows by, or the last value of a gauge.
+    number: f64,
+}
+
+impl Interval {
+    /// An empty interval that begins now.
+    pub(super) fn new(started: Now, series_max: usize, rules: Rules, seed: u64) -> Self {
+        Self {
+            started,
+            series_max,
+            rules,
+            samples_left: COUNT_MAX,
+            spellings: Spellings::new(series_max, seed),
+            by_series: BTreeMap::new(),
+            slots: Vec::new(),
+            placed: 0,
+            latencies: Vec::new(),
+        }
+    }
+
+    /// When it began.
+    pub(super) fn started(&self) -> Now {
+        self.started
+    }
+
+    /// Which tags become labels.
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Number of series that spoke in it.
+    pub(super) fn len(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_spoken).count()
+    }
+
+    /// Takes up to `samples` of those that the incarnation may still count.
+    pub(super) fn reserve(&mut self, samples: u64) -> u64 {
+        let reserved = samples.min(self.samples_left);
+        self.samples_left -= reserved;
+        reserved
+    }
+
+    /// Records all values of a line, or none of them.
+    ///
+    /// # Errors
+    /// When the name is none, a value is no number or no latency, a latency is negative, a gauge
+    /// meets the series cap, or latencies meet the cap on samples.
+    pub(super) fn record(&mut self, now: Wall, mut line: Line<'_>) -> Result<Admitted, Reject> {
+        if !self.rules.labels.container {
+            line.container = b"";
+        }
+        let hash = self.spellings.hash(&line);
+        let Some(known) = self.spellings.find(hash, &line) else {
+            return self.record_new(now, &line, hash);
+        };
+        let read = self.read(&line, known.unit)?;
+        self.put(now, &line, known, read)
+    }
+
+    /// Records a line of a form that was not seen in this interval or the one before.
+    fn record_new(&mut self, now: Wall, line: &Line<'_>, hash: u64) -> Result<Admitted, Reject> {
+        let text = |bytes| str::from_utf8(bytes).map_err(|_| Reject::Encoding);
+        let name = str::from_utf8(line.name).map_err(|_| Reject::Name)?;
+        let operation = Operation::new(name).map_err(|_| Reject::Name)?;
+        let (tags, container) = (text(line.tags)?, text(line.container)?);
+        let metric_type = MetricType::of(line.letter);
+        let unit = match metric_type {
+            MetricType::Latency => self.rules.units.of(line.letter, name)?,
+            MetricType::Counter | MetricType::Gauge => TimeUnit::Nanoseconds,
+        };
+        let read = self.read(line, unit)?;
+        let (kept, labels) = self.rules.labels.read(tags, container);
+        let key = (metric_type, Series { operation, labels: kept });
+        let (slot, folded) = self.slot(key)?;
+        let known = Known { slot, unit, labels };
+        if !folded {
+            self.spellings.remember(hash, line, known);
+        }
+        self.put(now, line, known, read).map(|admitted| Admitted { folded, ..admitted })
+    }
+
+    fn read(&mut self, line: &Line<'_>, unit: TimeUnit) -> Result<Read, Reject> {
+        let (mut values, mut number, mut rest) = (0, 0.0, line.values);
+        self.latencies.clear();
+        loop {
+            match line.letter {
+                Letter::Ms | Letter::H | Letter::D => {
+                    self.latencies.push(number::take_latency(&mut rest, unit)?);
+                }
+                // Two finite numbers may add up to infinity, which the wire refuses.
+                Letter::C => {
+                    let amount = number::take_amount(&mut rest)? * line.weight;
+                    number = (number + amount).clamp(f64::MIN, f64::MAX);
+                }
+                Letter::G => number = number::take_amount(&mut rest)?,
+            }
+            values += 1;
+            match rest {
+                [_, after @ ..] => rest = after,
+                [] => return Ok(Read { values, number }),
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        now: Wall,
+        line: &Line<'_>,
+        known: Known,
+        read: Read,
+    ) -> Result<Admitted, Reject> {
+        let Self { slots, latencies, samples_left, .. } = self;
+        let slot = &mut slots[known.slot];
+        slot.is_spoken = true;
+        let mut admitted =
+            Admitted { values: read.values, labels: known.labels, ..Admitted::default() };
+        match &mut slot.value {
+            SlotValue::Counter(counter) => counter.add(read.number),
+            SlotValue::Gauge(gauge) => gauge.set(read.number, line.at, now),
+            SlotValue::Latency(latency) => {
+                if !latency.has_room(line.weight, latencies.len(), *samples_left) {
+                    return Err(Reject::SamplesCap);
+                }
+                for value_ns in latencies {
+                    let n = latency.record(*value_ns, line.weight);
+                    admitted.samples += n;
+                    admitted.clamped += if *value_ns > MAX_NS { n } else { 0 };
+                }
+                *samples_left = samples_left.saturating_sub(admitted.samples);
+            }
+        }
+        Ok(admitted)
+    }
+
+    /// Records one latency that the node measured itself; never refused for the series cap.
+    /// Tells whether there was room for it among the samples.
+    pub(super) fn record_own(&mut self, operation: &Operation, ns: u64) -> bool {
+        let slot = self.slot_of((MetricType::Latency, Series::plain(operation.clone())), false);
+        let (slot, samples_left) = (&mut self.slots[slot], &mut self.samples_left);
+        slot.is_spoken = true;
+        let SlotValue::Latency(latency) = &mut slot.value else { return false };
+        let has_room = latency.has_room(1.0, 1, *samples_left);
+        if has_room {
+            latency.record(ns, 1.0);
+            *samples_left -= 1;
+        }
+        has_room
+    }
+
+    /// Merges one distribution of a frame, all of it or nothing.
+    ///
+    /// # Errors
+    /// When there is no room for its samples.
+    pub(super) fn merge(&mut self, series: Series, other: Histogram) -> Result<Admitted, Reject> {
+        let (samples, samples_left) = (other.count(), self.samples_left);
+        let (slot, admitted) = self.admit(MetricType::Latency, series)?;
+        if let SlotValue::Latency(latency) = &mut slot.value {
+            latency.merge(other, samples_left)?;
+        }
+        self.samples_left -= samples;
+        Ok(Admitted { samples, ..admitted })
+    }
+
+    /// Adds to one counter of a frame, which folds where there is no place.
+    pub(super) fn add(&mut self, series: Series, amount: f64) -> Result<Admitted, Reject> {
+        let (slot, admitted) = self.admit(MetricType::Counter, series)?;
+        if let SlotValue::Counter(counter) = &mut slot.value {
+            counter.add(amount);
+        }
+        Ok(admitted)
+    }
+
+    /// Sets one gauge of a frame.
+    ///
+    /// # Errors
+    /// When it is new and the series cap is reached.
+    pub(super) fn set(&mut self, now: Wall, series: Series, to: f64) -> Result<Admitted, Reject> {
+        let (slot, admitted) = self.admit(MetricType::Gauge, series)?;
+        if let SlotValue::Gauge(gauge) = &mut slot.value {
+            gauge.set(to, None, now);
+        }
+        Ok(admitted)
+    }
+
+    /// Finds the slot of a series that a client has made.
+    fn admit(
+        &mut self,
+        metric_type: MetricType,
+        series: Series,
+    ) -> Result<(&mut Slot, Admitted), Reject> {
+        let (kept, labels) = self.rules.labels.sift(series.labels);
+        let series = Series { operation: series.operation, labels: kept };
+        let (slot, folded) = self.slot((metric_type, series))?;
+        let slot = &mut self.slots[slot];
+        slot.is_spoken = true;
+        Ok((slot, Admitted { folded, labels, ..Admitted::default() }))
+    }
+
+    /// The slot of a series, or that of [`OVERFLOW`], and which of the two it is.
+    fn slot(&mut self, key: Key) -> Result<(usize, bool), Reject> {
+        if self.placed < self.series_max || self.by_series.contains_key(&key) {
+            return Ok((self.slot_of(key, true), false));
+        }
+        if key.0 == MetricType::Gauge {
+            return Err(Reject::SeriesCap);
+        }
+        let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+        Ok((self.slot_of((key.0, Series::plain(operation)), false), true))
+    }
+
+    fn slot_of(&mut self, key: Key, has_place: bool) -> usize {
+        if let Some(slot) = self.by_series.get(&key) {
+            return *slot;
+        }
+        self.placed += usize::from(has_place);
+        self.slots.push(Slot::new(key.0, has_place));
+        self.by_series.insert(key, self.slots.len() - 1);
+        self.slots.len() - 1
+    }
+
+    /// Ends the interval and hands over what it holds, in order of series; the next begins.
+    pub(super) fn take(&mut self, now: Now) -> Latency {
+        self.started = now;
+        let mut latency = Latency::default();
+        for ((_, series), slot) in &self.by_series {
+            self.slots[*slot].take(series, &mut latency);
+        }
+        self.renew();
+        latency
+    }
+
+    /// Gives up the slots of series that did not speak in the interval that has ended.
+    fn renew(&mut self) {
+        let mut kept = 0;
+        let moved: Vec<Option<usize>> = self
+            .slots
+            .iter()
+            .map(|slot| {
+                kept += usize::from(slot.is_spoken);
+                slot.is_spoken.then(|| kept - 1)
+            })
+            .collect();
+        self.spellings.renew(|slot| moved[slot]);
+        self.by_series.retain(|_, slot| {
+            let now = moved[*slot];
+            *slot = now.unwrap_or_default();
+            now.is_some()
+        });
+        self.slots.retain_mut(|slot| std::mem::take(&mut slot.is_spoken));
+        if self.slots.is_empty() {
+            self.slots = Vec::new();
+        }
+        self.placed = self.slots.iter().filter(|slot| slot.has_place).count();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! A line's tags as labels of a series. Refuses no line: a sample is worth more than its tags,
+//! so what a label cannot hold is mended, what the rules do not want is left out, and either is
+//! counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::limits::wire::{LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+
+/// The label that a container field becomes.
+pub const CONTAINER: &str = "container";
+
+/// Which tags become labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelRules {
+    /// Keys that are kept; all when it is empty.
+    pub allow: BTreeSet<String>,
+    /// Keys that are left out, even where they are allowed.
+    pub drop: BTreeSet<String>,
+    /// Whether the container field becomes a label.
+    pub container: bool,
+}
+
+/// How many tags of one line, or of all, did not become labels as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LabelFigures<N = u64> {
+    /// Left out because they are not in the list of allowed keys.
+    pub allow: N,
+    /// Left out because they are in the list of dropped keys.
+    pub drop: N,
+    /// Left out because a series has no more labels.
+    pub too_many: N,
+    /// Left out because the key was there before.
+    pub repeated: N,
+    /// Left out because there was no key.
+    pub no_key: N,
+    /// Mended: a character or the length did not fit.
+    pub mended: N,
+}
+
+/// Figures of one line, which has at most some thousand tags.
+pub(super) type LineFigures = LabelFigures<u16>;
+
+impl LabelFigures {
+    /// Adds those of `values` values that came with the same tags.
+    pub(super) fn add(&mut self, line: LineFigures, values: u64) {
+        let LabelFigures { allow, drop, too_many, repeated, no_key, mended } = line;
+        self.allow += u64::from(allow) * values;
+        self.drop += u64::from(drop) * values;
+        self.too_many += u64::from(too_many) * values;
+        self.repeated += u64::from(repeated) * values;
+        self.no_key += u64::from(no_key) * values;
+        self.mended += u64::from(mended) * values;
+    }
+
+    /// Tags left out, by reason.
+    #[must_use]
+    pub fn dropped(&self) -> [(&'static str, u64); 5] {
+        [
+            ("allow", self.allow),
+            ("drop", self.drop),
+            ("too_many", self.too_many),
+            ("repeated", self.repeated),
+            ("no_key", self.no_key),
+        ]
+    }
+}
+
+/// The pairs of a tag list. A tag without a colon is a key with an empty value.
+fn pairs(tags: &str) -> impl Iterator<Item = (&str, &str)> {
+    tags.split(',')
+        .filter(|tag| !tag.is_empty())
+        .map(|tag| tag.split_once(':').unwrap_or((tag, "")))
+}
+
+impl LabelRules {
+    /// The labels of a line with these tags and this container field (either may be empty), and
+    /// what became of its tags if not all did as they were. The first of two equal keys wins, and
+    /// a tag wins over the field.
+    pub(super) fn read(&self, tags: &str, container: &str) -> (Labels, Option<LineFigures>) {
+        let container = Some((CONTAINER, container)).filter(|(_, id)| !id.is_empty());
+        self.keep(pairs(tags).chain(container.filter(|_| self.container)))
+    }
+
+    /// What the rules leave of labels that a client has made.
+    pub(super) fn sift(&self, labels: Labels) -> (Labels, Option<LineFigures>) {
+        if self.allow.is_empty() && self.drop.is_empty() {
+            return (labels, None);
+        }
+        self.keep(labels.iter())
+    }
+
+    fn keep<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> (Labels, Option<LineFigures>) {
+        let mut kept: BTreeMap<String, String> = BTreeMap::new();
+        let mut figures = LineFigures::default();
+        for (raw_key, raw_value) in pairs {
+            let key = mend(raw_key, LABEL_KEY_BYTES_MAX, |c| {
+                c.is_ascii_alphanumeric() || "_.-".contains(c)
+            });
+            let count = if key.is_empty() {
+                &mut figures.no_key
+            } else if !self.allow.is_empty() && !self.allow.contains(&key) {
+                &mut figures.allow
+            } else if self.drop.contains(&key) {
+                &mut figures.drop
+            } else if kept.contains_key(&key) {
+                &mut figures.repeated
+            } else if kept.len() == LABELS_MAX {
+                &mut figures.too_many
+            } else {
+                let value = mend(raw_value, LABEL_VALUE_BYTES_MAX, |c| !c.is_control());
+                figures.mended += u16::from(key != raw_key || value != raw_value);
+                kept.insert(key, value);
+                continue;
+            };
+            *count += 1;
+        }
+        let figures = Some(figures).filter(|figures| *figures != LineFigures::default());
+        (Labels::new(kept).unwrap_or_default(), figures)
+    }
+}
+
+fn mend(text: &str, max: usize, fits: impl Fn(char) -> bool) -> String {
+    let mut mended = String::with_capacity(text.len().min(max));
+    for c in text.chars().map(|c| if fits(c) { c } else { '_' }) {
+        if mended.len() + c.len_utf8() > max {
+            break;
+        }
+        mended.push(c);
+    }
+    mended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(allow: &[&str], drop: &[&str], container: bool) -> LabelRules {
+        let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        LabelRules { allow: keys(allow), drop: keys(drop), container }
+    }
+
+    fn read(rules: &LabelRules, tags: &str, container: &str) -> (Vec<String>, LineFigures) {
+        let (labels, figures) = rules.read(tags, container);
+        let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+        (labels.collect(), figures.unwrap_or_default())
+    }
+
+    #[test]
+    fn tags_that_no_label_can_hold_are_mended_and_counted() {
+        let long = "é".repeat(LABEL_VALUE_BYTES_MAX);
+        let (labels, figures) =
+            LabelRules::default().read(&format!("a b:1,a_b:2,x:{long},:v,y:\u{7}\"\n,z"), "");
+        assert_eq!(labels.get("a_b"), Some("1"));
+        assert_eq!(labels.get("x").map(str::len), Some(LABEL_VALUE_BYTES_MAX));
+        assert_eq!((labels.get("y"), labels.get("z")), (Some("_\"_"), Some("")));
+        let expected = LineFigures { mended: 3, repeated: 1, no_key: 1, ..LineFigures::default() };
+        assert_eq!((labels.iter().count(), figures), (4, Some(expected)));
+    }
+
+    #[test]
+    fn a_value_of_ten_thousand_bytes_with_emoji_is_cut_at_a_character() {
+        let (labels, figures) =
+            LabelRules::default().read(&format!("a:x{}", "🦀".repeat(2_500)), "");
+        let value = labels.get("a").unwrap();
+        assert_eq!(value, format!("x{}", "🦀".repeat((LABEL_VALUE_BYTES_MAX - 1) / 4)));
+        assert_eq!(figures.unwrap().mended, 1);
+    }
+
+    #[test]
+    fn lists_decide_which_keys_are_kept() {
+        let none = LineFigures::default();
+        for (rules, expected, figures) in [
+            (rules(&[], &[], false), &["a=1", "b=2", "c=3"][..], none),
+            (rules(&["a", "b"], &[], false), &["a=1", "b=2"], LineFigures { allow: 1, ..none }),
+            (rules(&[], &["a"], false), &["b=2", "c=3"], LineFigures { drop: 1, ..none }),
+            (
+                rules(&["a", "b"], &["b"], false),
+                &["a=1"],
+                LineFigures { allow: 1, drop: 1, ..none },
+            ),
+        ] {
+            let (kept, counted) = read(&rules, "a:1,b:2,c:3", "");
+            assert_eq!(
+                (&kept[..], counted),
+                (&expected.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..], figures)
+            );
+            let (labels, _) = LabelRules::default().read("a:1,b:2,c:3", "");
+            assert_eq!(rules.sift(labels).0.iter().count(), expected.len());
+        }
+    }
+
+    #[test]
+    fn the_container_is_a_label_where_it_is_wanted_and_no_tag_says_so() {
+        assert_eq!(read(&rules(&[], &[], false), "a:1", "ci-7").0, ["a=1"]);
+        assert_eq!(read(&rules(&[], &[], true), "a:1", "ci-7").0, ["a=1", "container=ci-7"]);
+        assert_eq!(read(&rules(&[], &[], true), "", "").0, [""; 0]);
+        let (kept, figures) = read(&rules(&[], &[], true), "container:x", "ci-7");
+        assert_eq!((kept, figures.repeated), (vec!["container=x".to_owned()], 1));
+    }
+
+    #[test]
+    fn labels_past_the_greatest_number_are_left_out_and_counted() {
+        let tags: Vec<String> = (0..LABELS_MAX + 5).map(|n| format!("k{n}:v")).collect();
+        let (labels, figures) = LabelRules::default().read(&tags.join(","), "");
+        assert_eq!((labels.iter().count(), figures.unwrap().too_many), (LABELS_MAX, 5));
+    }
+}

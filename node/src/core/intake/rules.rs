@@ -1,0 +1,13 @@
+//! What a configuration may say about how input is read.
+
+use super::labels::LabelRules;
+use super::units::Units;
+
+/// The rules of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Which tags become labels.
+    pub labels: LabelRules,
+    /// In which unit values stand.
+    pub units: Units,
+}

@@ -1,0 +1,36 @@
+//! Numbered datagrams: what a socket lost stands in the interval's account.
+
+use super::*;
+
+#[test]
+fn a_gap_is_lost_by_name_and_a_repetition_taken_once() {
+    let mut intake = intake();
+    for (datagram, refused) in [
+        ("_seq|a|1|0|2\na:1:2|ms", BTreeMap::new()),
+        ("_seq|a|4|12|1\r\na:3|ms\n", BTreeMap::new()),
+        ("_seq|a|4|12|1\na:3|ms", BTreeMap::from([("duplicate", 1)])),
+        ("_seq|a|x\na:4|ms", BTreeMap::from([("sequence", 1)])),
+    ] {
+        assert_eq!(take(&mut intake, datagram.as_bytes()), refused, "{datagram}");
+    }
+    let figures = intake.figures();
+    assert_eq!((figures.samples, figures.client_lost_datagrams, figures.clients), (4, 2, 1));
+    assert_eq!(intake.counted(), 14);
+    assert_eq!(intake.close(NOW).lost, BTreeMap::from([(SOCKET, 10)]));
+    assert_eq!(intake.close(NOW).lost, BTreeMap::new());
+}
+
+#[test]
+fn a_loss_that_no_ledger_can_hold_is_cut_to_what_it_can() {
+    let mut intake = intake();
+    let most = plimsoll_schemas::limits::wire::SAMPLES_MAX;
+    take(&mut intake, b"_seq|a|1|0|0");
+    let mut before = 0;
+    for n in 0..8_193_u64 {
+        before += most;
+        take(&mut intake, format!("_seq|a|{}|{before}|0", 3 + 2 * n).as_bytes());
+    }
+    let most = plimsoll_schemas::limits::wire::COUNT_MAX;
+    assert_eq!(intake.close(NOW).lost, BTreeMap::from([(SOCKET, most)]));
+    assert_eq!(take(&mut intake, b"a:1|ms"), BTreeMap::from([("samples_cap", 1)]));
+}

@@ -1,0 +1,171 @@
+//! What clients number, lose and say in words, in the node's ledger and messages.
+
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::wire::Latency;
+
+use super::*;
+
+fn frame(seq: u64, samples: u64) -> Frame {
+    let mut histogram = Histogram::default();
+    histogram.record_n(5_000_000, samples);
+    let series = Series::plain(Operation::new("a").unwrap());
+    let latency = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
+    Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }
+}
+
+#[test]
+fn what_a_socket_lost_is_recorded_and_lost_in_the_message_of_its_interval() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    core.on_datagram(start(), b"_seq|c|1|0|2\na:1:2|ms");
+    core.on_datagram(start(), b"_seq|c|5|42|1\na:3|ms");
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    let snapshots = deliver(&mut core, now);
+    let socket = LossReason::new("socket").unwrap();
+    for snapshot in &snapshots {
+        let totals = &snapshot.header.totals;
+        assert_eq!((totals.recorded, &totals.lost), (43, &BTreeMap::from([(socket.clone(), 40)])));
+    }
+    assert_eq!(samples(&snapshots), 3);
+    assert_eq!(core.status().totals, snapshots[0].header.totals);
+}
+
+#[test]
+fn a_frame_is_answered_with_what_is_recorded_and_a_leaving_node_records_no_more() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    assert_eq!(core.on_frame(start(), frame(1, 5)), Seq(1));
+    assert_eq!(core.on_frame(start(), frame(1, 5)), Seq(1));
+    core.on_frame_refused("shape");
+    let now = start().after(SECOND);
+    core.on_leave(now);
+    assert_eq!(core.on_frame(now, frame(2, 7)), Seq(1));
+    let snapshots = deliver(&mut core, now);
+    assert_eq!((samples(&snapshots), core.status().totals.recorded), (5, 5));
+    assert_eq!(core.status().intake.frames_refused, BTreeMap::from([("shape", 1)]));
+}
+
+#[test]
+fn events_travel_in_a_message_of_their_own() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    core.on_datagram(start(), b"a:1|ms\n_e{5,2}:title|hi|t:warning|#k:v\n_sc|db|2|m:down");
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    let snapshots = deliver(&mut core, now);
+    let [_, events, _] = &snapshots[..] else { panic!("{snapshots:?}") };
+    let Body::Event(body) = &events.body else { panic!("{events:?}") };
+    let titles: Vec<&str> = body.events.iter().map(|event| event.title.as_str()).collect();
+    assert_eq!(titles, ["title", "db"]);
+    assert_eq!(body.events[0].at, start().wall);
+    let next = now.after(SECOND);
+    core.on_deadline(next);
+    let bodies: Vec<_> = deliver(&mut core, next).into_iter().map(|sent| sent.body).collect();
+    assert!(!bodies.iter().any(|body| matches!(body, Body::Event(_))), "{bodies:?}");
+}
+
+#[test]
+fn a_bus_message_of_every_reason_is_no_larger_than_its_draft_says() {
+    let counts = |names: Vec<LossReason>| names.into_iter().map(|name| (name, u64::MAX)).collect();
+    let bus = Bus {
+        rejected: counts(Reject::ALL.map(Reject::reason).into()),
+        attempted: u64::MAX,
+        outbox_bytes: u64::MAX,
+        round_trip_ns: Some(u64::MAX),
+        ..core(Bounds::default()).status().bus
+    };
+    let lost = ["outbox_full", "refused", "expired", "crash", "socket", "samples_cap"];
+    let header = wire::Header {
+        node: NodeName::new("n".repeat(64)).unwrap(),
+        incarnation: Incarnation(u64::MAX),
+        seq: Seq(u64::MAX),
+        start: start().wall,
+        length_ns: u64::MAX,
+        totals: Totals {
+            recorded: u64::MAX,
+            lost: counts(lost.map(|name| LossReason::new(name).unwrap()).into()),
+        },
+        last: true,
+        heir: Some(Incarnation(u64::MAX)),
+    };
+    let draft = draft::Draft::new(Body::Bus(bus.clone()), start().wall, 1, start().mono);
+    let message = wire::encode(&Snapshot { header, body: Body::Bus(bus) });
+    assert!(message.len() <= draft.bytes(), "{} of {}", message.len(), draft.bytes());
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A numbered datagram of so many samples, which comes, or does not, or comes twice.
+    Datagram(u64, u8),
+    /// A frame of so many samples, which comes once or twice.
+    Frame(u64, bool),
+    Interval,
+    Send,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..30_u64, 0..3_u8).prop_map(|(samples, fate)| Step::Datagram(samples, fate)),
+        2 => (1..30_u64, any::<bool>()).prop_map(|(samples, twice)| Step::Frame(samples, twice)),
+        2 => Just(Step::Interval),
+        1 => Just(Step::Send),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+proptest! {
+    /// Invariant 1 from the client on: what it sent is in messages, held, or lost by name.
+    #[test]
+    fn what_clients_sent_is_merged_held_or_lost(steps in steps()) {
+        let mut core = core(tight(6));
+        let (mut now, mut number, mut before, mut seq) = (start(), 0, 0, 0);
+        // Of datagrams, only what stands before the last one that came is known to the node.
+        let (mut heard, mut frames, mut merged, mut first) = (0, 0, 0, None);
+        core.on_signal(now, Signal::Connected);
+        for step in steps.into_iter().chain([Step::Interval, Step::Send]) {
+            match step {
+                Step::Datagram(samples, fate) => {
+                    number += 1;
+                    let values = vec!["1"; usize::try_from(samples).unwrap()].join(":");
+                    let line = if samples > 0 { format!("a:{values}|ms") } else { String::new() };
+                    let text = format!("_seq|c|{number}|{before}|{samples}\n{line}");
+                    (0..fate).for_each(|_| core.on_datagram(now, text.as_bytes()));
+                    if fate > 0 {
+                        heard = before + samples - *first.get_or_insert(before);
+                    }
+                    before += samples;
+                }
+                Step::Frame(samples, twice) => {
+                    seq += 1;
+                    frames += samples;
+                    for _ in 0..1 + u8::from(twice) {
+                        prop_assert_eq!(core.on_frame(now, frame(seq, samples)), Seq(seq));
+                    }
+                }
+                Step::Interval => {
+                    now = now.after(SECOND);
+                    core.on_deadline(now);
+                }
+                Step::Send => {
+                    // Not acknowledged, so that the node has nothing of its own to record.
+                    while let Some(publish) = core.next_publish(now) {
+                        let subject = publish.subject.parse().unwrap();
+                        let snapshot = wire::decode(&subject, &publish.payload).unwrap();
+                        merged += snapshot.body.samples();
+                        let Totals { recorded, .. } = snapshot.header.totals;
+                        prop_assert_eq!(merged, recorded - snapshot.header.totals.lost_sum());
+                        let refused = Signal::Refused(publish.ticket, Unacceptable::TooLarge);
+                        core.on_signal(now, refused);
+                        merged -= snapshot.body.samples();
+                    }
+                }
+            }
+            let status = core.status();
+            let open = core.counted();
+            prop_assert_eq!(status.totals.recorded + open, heard + frames);
+            prop_assert_eq!(status.totals.recorded, status.held_samples + status.totals.lost_sum());
+        }
+    }
+}

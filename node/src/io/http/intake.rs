@@ -1,0 +1,44 @@
+//! Metrics of what comes in: what was lost on the way, what was left out, what was refused.
+
+use plimsoll_process::page::Page;
+use plimsoll_schemas::wire::EventSource;
+
+use super::by;
+use crate::core::IntakeFigures;
+use crate::core::intake::reject::Reject;
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+pub(super) fn add(page: &Page, intake: &IntakeFigures) {
+    let unsupported = intake.rejected.get(&Reject::Unsupported).copied().unwrap_or(0);
+    let counters = [
+        (
+            "plimsoll_agent_client_lost_datagrams_total",
+            "Datagrams that clients sent and no socket brought",
+            intake.client_lost_datagrams,
+        ),
+        ("plimsoll_agent_frames_total", "Frames of clients read", intake.frames),
+        ("plimsoll_agent_labels_mended_total", "Tags that did not fit", intake.labels.mended),
+        (
+            "plimsoll_agent_timestamped_values_total",
+            "Values that said when they held",
+            intake.timestamped,
+        ),
+        ("plimsoll_agent_event_texts_cut_total", "Texts of events cut to their bound", intake.cut),
+        ("plimsoll_agent_unsupported_total", "Sets, which are not taken", unsupported),
+    ];
+    for (name, help, value) in counters {
+        page.counter(name, help, value as f64);
+    }
+    let help = "Clients that number what they send";
+    page.gauge("plimsoll_agent_clients", help, intake.clients as f64);
+    let refused = intake.frames_refused.iter().map(|(reason, n)| (*reason, *n));
+    let help = "Frames that could not be read, by reason";
+    by(page, "plimsoll_agent_frames_refused_total", help, &["reason"], refused);
+    let events = [EventSource::Event, EventSource::ServiceCheck]
+        .map(|source| (source.as_str(), intake.events.get(&source).copied().unwrap_or(0)));
+    let help = "Events and service checks taken";
+    by(page, "plimsoll_agent_events_total", help, &["source"], events);
+    let help = "Tags that became no labels, by reason, once for each value";
+    let dropped = intake.labels.dropped();
+    by(page, "plimsoll_agent_labels_dropped_total", help, &["reason"], dropped);
+}
