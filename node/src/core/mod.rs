@@ -157,6 +157,11 @@ impl Core {
         self.intake.read_errors += 1;
     }
 
+    /// The kernel dropped so many datagrams more, because a socket was full.
+    pub fn on_kernel_dropped(&mut self, datagrams: u64) {
+        self.intake.kernel_dropped += datagrams;
+    }
+
     fn reject(&mut self, reason: Reject) {
         *self.intake.rejected.entry(reason).or_default() += 1;
     }
@@ -328,6 +333,12 @@ impl Core {
         self.leaving
     }
 
+    /// Whether an answer of the broker is awaited.
+    #[must_use]
+    pub fn is_awaiting(&self) -> bool {
+        self.outbox.in_flight() > 0
+    }
+
     /// Whether messages can be sent.
     #[must_use]
     pub fn is_connected(&self) -> bool {
@@ -368,6 +379,7 @@ impl Core {
         Bus {
             reconnects: self.connections.saturating_sub(1),
             round_trip_ns: self.round_trip.map(nanos),
+            kernel_dropped: self.intake.kernel_dropped,
             rejected: self.intake.rejected.iter().map(|(r, n)| (reason(r), *n)).collect(),
             ..self.outbox.account()
         }

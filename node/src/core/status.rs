@@ -25,6 +25,8 @@ pub struct Intake {
     pub rejected: BTreeMap<Reject, u64>,
     /// Reads of a socket that failed.
     pub read_errors: u64,
+    /// Datagrams that the kernel dropped because a socket was full.
+    pub kernel_dropped: u64,
 }
 
 /// What aggregators said of this node's messages.

@@ -1,19 +1,32 @@
 //! Sockets that jobs write DogStatsD datagrams to.
 //!
 //! The driver asks when something can be read and then takes a bounded number of datagrams
-//! straight from the kernel into its core: no task, no channel, no copy in between.
+//! straight from the kernel into its core: no task, no channel, no copy in between. Several come
+//! with one call ([`batch`]); between reads the node rests as long as it may ([`rest`]); what
+//! the kernel dropped is read back ([`drops`]).
 
+mod batch;
+mod drops;
+mod rest;
+
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
-use plimsoll_schemas::limits::node::{
-    BYTES_PER_WAKE, DATAGRAM_BYTES_MAX, DATAGRAMS_PER_WAKE, SOCKET_RECEIVE_BYTES,
-};
-use socket2::SockRef;
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::limits::node::{BYTES_PER_WAKE, DATAGRAMS_PER_WAKE, UNIX_QUEUE_DATAGRAMS};
 use thiserror::Error;
+use tokio::io::Interest;
 use tokio::net::{UdpSocket, UnixDatagram};
 
+use self::batch::Batch;
+use self::drops::Drops;
+use super::cost::Cost;
 use crate::core::departure::Taken;
 
 /// A socket that could not be had.
@@ -26,10 +39,111 @@ pub struct ListenError {
     hint: &'static str,
 }
 
+/// Something that a socket has to tell.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    /// A datagram; one longer than `DATAGRAM_BYTES_MAX` was cut, but is still longer than that.
+    Datagram(&'a [u8]),
+    /// A read failed, which may have cost a datagram.
+    Failed,
+    /// The kernel dropped so many datagrams since it was last asked.
+    Dropped(u64),
+}
+
+/// The sockets of a node, and what it reads them with.
+pub struct Sockets {
+    udp: Listener,
+    unix: Listener,
+    batch: Batch,
+    longest_rest: Duration,
+    /// Since the sockets were last empty.
+    since_empty: Stopwatch,
+    /// UDP datagrams read since then.
+    udp_datagrams: usize,
+    is_empty: bool,
+}
+
+impl Sockets {
+    /// Opens what is configured.
+    ///
+    /// # Errors
+    /// When an address or a path is in use or not ours.
+    pub async fn open(udp: Option<SocketAddr>, unix: Option<&Path>) -> Result<Self, ListenError> {
+        let (udp, unix) = (Listener::udp(udp).await?, Listener::unix(unix)?);
+        let longest_rest = udp.socket.as_ref().map(|udp| rest::longest(drops::receive_bytes(udp)));
+        Ok(Self {
+            udp,
+            unix,
+            batch: Batch::default(),
+            longest_rest: longest_rest.unwrap_or_default(),
+            since_empty: Stopwatch::start(),
+            udp_datagrams: 0,
+            is_empty: true,
+        })
+    }
+
+    /// Where the UDP socket really listens.
+    #[must_use]
+    pub fn udp_address(&self) -> Option<SocketAddr> {
+        match &self.udp.socket {
+            Some(Socket::Udp(socket)) => socket.local_addr().ok(),
+            Some(Socket::Unix(..)) | None => None,
+        }
+    }
+
+    /// Waits until there may be something to read, for ever without sockets. Cancel safe.
+    pub async fn readable(&self) {
+        let (mut unix, mut udp) = (pin!(self.unix.readable()), pin!(self.udp.readable()));
+        poll_fn(|context| match unix.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => udp.as_mut().poll(context),
+        })
+        .await;
+    }
+
+    /// Reads what is there, up to a bound. Both sockets take their turn whichever woke us, so
+    /// that a flood on one does not starve the other.
+    pub fn take(&mut self, cost: &mut Cost, mut on_heard: impl FnMut(Heard<'_>)) -> Taken {
+        let unix = self.unix.take(&mut self.batch, cost, &mut on_heard);
+        let udp = self.udp.take(&mut self.batch, cost, &mut on_heard);
+        self.udp_datagrams += udp.datagrams;
+        self.is_empty = self.unix.is_empty && self.udp.is_empty;
+        Taken { datagrams: unix.datagrams + udp.datagrams, bytes: unix.bytes + udp.bytes }
+    }
+
+    /// Whether the last [`Self::take`] left nothing behind.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Once they were read empty: rests for a while, `most` at most, if datagrams keep coming.
+    pub fn rest(&mut self, most: Duration) {
+        let datagrams = std::mem::take(&mut self.udp_datagrams);
+        let due = rest::due(datagrams, self.since_empty.lap(), self.longest_rest).min(most);
+        if !due.is_zero() {
+            rest::rest(self.unix.socket.as_ref(), due);
+        }
+    }
+
+    /// Closes them; what they still hold is lost.
+    pub fn close(&mut self) {
+        (self.udp.socket, self.unix.socket) = (None, None);
+    }
+
+    /// Datagrams that the kernel dropped so far, by socket. On a Unix datagram socket the sender
+    /// waits or is refused instead.
+    #[must_use]
+    pub fn dropped(&self) -> [(&'static str, u64); 2] {
+        [("udp", self.udp.drops.total()), ("unix", self.unix.drops.total())]
+    }
+}
+
 /// One socket, or none: reading from an absent one waits for ever.
-pub struct Listener {
+struct Listener {
     socket: Option<Socket>,
-    buffer: Box<[u8]>,
+    drops: Drops,
+    is_empty: bool,
 }
 
 enum Socket {
@@ -37,31 +151,64 @@ enum Socket {
     Unix(UnixDatagram, PathBuf),
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp(socket) => socket.as_fd(),
+            Self::Unix(socket, _) => socket.as_fd(),
+        }
+    }
+}
+
+impl Socket {
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Udp(_) => "listen.udp",
+            Self::Unix(..) => "listen.unix",
+        }
+    }
+
+    async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Udp(socket) => socket.readable().await,
+            Self::Unix(socket, _) => socket.readable().await,
+        }
+    }
+
+    /// Reads if there may be something; tokio polls again once `read` answers `WouldBlock`.
+    fn try_read(&self, read: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match self {
+            Self::Udp(socket) => socket.try_io(Interest::READABLE, read),
+            Self::Unix(socket, _) => socket.try_io(Interest::READABLE, read),
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // A later start replaces a file that is left over.
+            let _gone = std::fs::remove_file(path);
+        }
+    }
+}
+
 impl Listener {
-    /// A UDP socket, when there is an address for one.
-    ///
-    /// # Errors
-    /// When the address is taken or not ours.
-    pub async fn udp(address: Option<SocketAddr>) -> Result<Self, ListenError> {
-        let Some(address) = address else { return Ok(Self::absent()) };
+    async fn udp(address: Option<SocketAddr>) -> Result<Self, ListenError> {
+        let Some(address) = address else { return Ok(Self::on(None)) };
         let fail = |source| ListenError {
             key: "listen.udp",
             place: address.to_string(),
             source,
             hint: "; another agent may have it: choose another port or \"\" for none",
         };
-        let socket = UdpSocket::bind(address).await.map_err(fail)?;
-        ask_for_buffer(&SockRef::from(&socket));
-        Ok(Self::on(Socket::Udp(socket)))
+        Ok(Self::on(Some(Socket::Udp(UdpSocket::bind(address).await.map_err(fail)?))))
     }
 
-    /// A Unix datagram socket, when there is a path for one. A socket file that a dead process
-    /// left behind is replaced; one that a living process reads is not.
-    ///
-    /// # Errors
-    /// When the path is in use, is something other than a socket, or cannot be made.
-    pub fn unix(path: Option<&Path>) -> Result<Self, ListenError> {
-        let Some(path) = path else { return Ok(Self::absent()) };
+    /// A socket file that a dead process left behind is replaced; one that a living process
+    /// reads is not.
+    fn unix(path: Option<&Path>) -> Result<Self, ListenError> {
+        let Some(path) = path else { return Ok(Self::on(None)) };
         let fail = |source| ListenError {
             key: "listen.unix",
             place: path.display().to_string(),
@@ -70,35 +217,18 @@ impl Listener {
         };
         remove_left_over(path).map_err(fail)?;
         let socket = UnixDatagram::bind(path).map_err(fail)?;
-        ask_for_buffer(&SockRef::from(&socket));
-        Ok(Self::on(Socket::Unix(socket, path.to_owned())))
+        tell_short_queue();
+        Ok(Self::on(Some(Socket::Unix(socket, path.to_owned()))))
     }
 
-    /// No socket at all.
-    #[must_use]
-    pub fn absent() -> Self {
-        Self { socket: None, buffer: Box::default() }
+    fn on(socket: Option<Socket>) -> Self {
+        socket.iter().for_each(drops::ask_for_buffer);
+        Self { socket, drops: Drops::default(), is_empty: true }
     }
 
-    fn on(socket: Socket) -> Self {
-        // One byte more than allowed: the kernel cuts silently, so a full buffer tells of a cut.
-        Self { socket: Some(socket), buffer: vec![0; DATAGRAM_BYTES_MAX + 1].into() }
-    }
-
-    /// Where a UDP socket really listens.
-    #[must_use]
-    pub fn udp_address(&self) -> Option<SocketAddr> {
-        match &self.socket {
-            Some(Socket::Udp(socket)) => socket.local_addr().ok(),
-            Some(Socket::Unix(..)) | None => None,
-        }
-    }
-
-    /// Waits until there may be something to read. Cancel safe.
-    pub async fn readable(&self) {
+    async fn readable(&self) {
         let ready = match &self.socket {
-            Some(Socket::Udp(socket)) => socket.readable().await,
-            Some(Socket::Unix(socket, _)) => socket.readable().await,
+            Some(socket) => socket.readable().await,
             None => std::future::pending().await,
         };
         if let Err(error) = ready {
@@ -106,47 +236,49 @@ impl Listener {
         }
     }
 
-    /// Reads what is there, up to a bound, and hands over each datagram or failure. A datagram
-    /// longer than `DATAGRAM_BYTES_MAX` is handed over cut, but still longer than that.
-    pub fn take(&mut self, mut on_read: impl FnMut(io::Result<&[u8]>)) -> Taken {
+    fn take(
+        &mut self,
+        batch: &mut Batch,
+        cost: &mut Cost,
+        mut on_heard: impl FnMut(Heard<'_>),
+    ) -> Taken {
         let mut taken = Taken::default();
-        while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
-            let read = match &self.socket {
-                Some(Socket::Udp(socket)) => socket.try_recv(&mut self.buffer),
-                Some(Socket::Unix(socket, _)) => socket.try_recv(&mut self.buffer),
-                None => break,
-            };
-            match read {
-                Ok(bytes) => {
-                    taken.datagrams += 1;
-                    taken.bytes += bytes;
-                    on_read(Ok(&self.buffer[..bytes]));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // One lost datagram's error, not the socket's.
-                Err(error) => {
-                    on_read(Err(error));
-                    break;
+        let Some(socket) = &self.socket else { return taken };
+        let read = socket.try_read(|| {
+            while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
+                let left = BYTES_PER_WAKE - taken.bytes;
+                let hear = |datagram: &[u8]| on_heard(Heard::Datagram(datagram));
+                let read = batch.read(socket.as_fd(), left, cost, hear)?;
+                taken.datagrams += read.taken.datagrams;
+                taken.bytes += read.taken.bytes;
+                if read.is_last {
+                    return Err(io::ErrorKind::WouldBlock.into());
                 }
             }
+            Ok(())
+        });
+        self.is_empty = read.is_err();
+        if read.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
+            // One lost datagram's error, not the socket's.
+            on_heard(Heard::Failed);
+        }
+        if taken.datagrams > 0 {
+            on_heard(Heard::Dropped(self.drops.look(socket.key(), socket)));
         }
         taken
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Some(Socket::Unix(_, path)) = &self.socket {
-            // A later start replaces a file that is left over.
-            let _gone = std::fs::remove_file(path);
-        }
-    }
-}
-
-/// The kernel gives less than asked for when `net.core.rmem_max` is lower; that is no error.
-fn ask_for_buffer(socket: &SockRef<'_>) {
-    if let Err(error) = socket.set_recv_buffer_size(SOCKET_RECEIVE_BYTES) {
-        tracing::warn!(%error, "receive buffer stays at the system's default");
+/// Senders wait while so many datagrams are queued, which the system decides for all sockets.
+fn tell_short_queue() {
+    const FILE: &str = "/proc/sys/net/unix/max_dgram_qlen";
+    let queue = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(datagrams) = queue.filter(|datagrams: &u32| *datagrams < UNIX_QUEUE_DATAGRAMS) {
+        tracing::info!(
+            datagrams,
+            "senders on listen.unix wait while so many datagrams are unread; for more run \
+             `sysctl -w net.unix.max_dgram_qlen={UNIX_QUEUE_DATAGRAMS}` and start the node again"
+        );
     }
 }
 
@@ -171,94 +303,4 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn datagrams_of_any_size_arrive_whole_and_in_order() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s.sock");
-        let mut listener = Listener::unix(Some(&path)).unwrap();
-        let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
-        for payload in [&b""[..], b"a:1|ms", &[b'x'; 8_000]] {
-            sender.send_to(payload, &path).unwrap();
-        }
-        listener.readable().await;
-        assert_eq!(sizes(&mut listener), [0, 6, 8_000]);
-        assert_eq!(listener.take(|_| panic!("nothing is left")), Taken::default());
-    }
-
-    fn sizes(listener: &mut Listener) -> Vec<usize> {
-        let mut sizes = Vec::new();
-        let taken = listener.take(|read| sizes.push(read.unwrap().len()));
-        assert_eq!(taken, Taken { datagrams: sizes.len(), bytes: sizes.iter().sum() });
-        sizes
-    }
-
-    #[tokio::test]
-    async fn a_datagram_that_was_cut_is_longer_than_any_allowed() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s.sock");
-        let mut listener = Listener::unix(Some(&path)).unwrap();
-        let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
-        for bytes in [DATAGRAM_BYTES_MAX, 90_000] {
-            sender.send_to(&vec![b'x'; bytes], &path).unwrap();
-        }
-        listener.readable().await;
-        assert_eq!(sizes(&mut listener), [DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MAX + 1]);
-    }
-
-    #[tokio::test]
-    async fn one_turn_takes_a_bounded_number_of_bytes() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s.sock");
-        let mut listener = Listener::unix(Some(&path)).unwrap();
-        let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
-        sender.set_nonblocking(true).unwrap();
-        let sent = (0..9).take_while(|_| sender.send_to(&[b'x'; 50_000], &path).is_ok()).count();
-        assert!(sent > 3, "the kernel took only {sent}");
-        listener.readable().await;
-        assert_eq!(sizes(&mut listener), [50_000; 3]);
-    }
-
-    #[tokio::test]
-    async fn a_socket_of_another_type_is_refused_and_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s.sock");
-        let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let error = Listener::unix(Some(&path)).err().unwrap().to_string();
-        for part in ["listen.unix", "may belong to another program", "choose another path"] {
-            assert!(error.contains(part), "{part} is not in {error}");
-        }
-        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
-        drop(other);
-    }
-
-    #[tokio::test]
-    async fn a_socket_in_use_is_refused_and_a_left_over_one_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s.sock");
-        let first = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-        let error = Listener::unix(Some(&path)).err().unwrap().to_string();
-        assert!(error.contains("listen.unix") && error.contains("another process"), "{error}");
-        drop(first);
-        assert!(Listener::unix(Some(&path)).is_ok());
-        assert!(!path.exists(), "the socket file goes with its listener");
-    }
-
-    #[tokio::test]
-    async fn a_file_that_is_no_socket_is_left_alone() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let error = Listener::unix(Some(file.path())).err().unwrap().to_string();
-        assert!(error.contains("no socket"), "{error}");
-        assert!(file.path().exists());
-    }
-
-    #[tokio::test]
-    async fn a_taken_port_is_named_with_its_key() {
-        let taken = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let address = taken.local_addr().unwrap();
-        let error = Listener::udp(Some(address)).await.err().unwrap().to_string();
-        assert!(error.contains("listen.udp") && error.contains(&address.to_string()), "{error}");
-    }
-}
+mod tests;
