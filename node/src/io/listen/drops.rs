@@ -92,8 +92,6 @@ pub(super) fn receive_bytes(socket: &impl AsFd) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
-
     use super::*;
 
     #[test]
