@@ -167,11 +167,9 @@ impl Driver {
         self.keeper.keep(&mut self.core, now);
         self.cost.end(Stage::Spool);
         self.tell_absence(now.mono);
-        match readable {
+        if readable && !self.sockets.is_empty() {
             // Sockets that are always readable must not keep signals and tasks from their turn.
-            true if !self.sockets.is_empty() => yield_now().await,
-            true => self.rest(now),
-            false => {}
+            yield_now().await;
         }
         self.departure.step() != Step::Ended
     }
@@ -184,14 +182,6 @@ impl Driver {
             Heard::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
         });
         self.departure.on_taken(self.clock.now().mono, taken);
-    }
-
-    /// Never while the broker's answer is awaited, whose time is a budget of its own, and not
-    /// beyond what is due next.
-    fn rest(&mut self, now: Now) {
-        if self.departure.step() == Step::Running && !self.core.is_awaiting() {
-            self.sockets.rest(self.next_deadline().since(now.mono));
-        }
     }
 
     fn figures(&self) -> Figures {
@@ -215,6 +205,7 @@ impl Driver {
             tracing::warn!("asked again to end; what is held stays behind");
         }
         self.departure.on_asked(self.clock.now().mono);
+        self.sockets.end_rests();
     }
 
     /// Carries out the step that the departure has come to, once.

@@ -333,12 +333,6 @@ impl Core {
         self.leaving
     }
 
-    /// Whether an answer of the broker is awaited.
-    #[must_use]
-    pub fn is_awaiting(&self) -> bool {
-        self.outbox.in_flight() > 0
-    }
-
     /// Whether messages can be sent.
     #[must_use]
     pub fn is_connected(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! The driver asks when something can be read and then takes a bounded number of datagrams
 //! straight from the kernel into its core: no task, no channel, no copy in between. Several come
-//! with one call ([`batch`]); between reads the node rests as long as it may ([`rest`]); what
+//! with one call ([`batch`]); between reads a socket rests as long as it may ([`rest`]); what
 //! the kernel dropped is read back ([`drops`]).
 
 mod batch;
@@ -11,21 +11,22 @@ mod rest;
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
-use plimsoll_schemas::clock::Stopwatch;
 use plimsoll_schemas::limits::node::{BYTES_PER_WAKE, DATAGRAMS_PER_WAKE, UNIX_QUEUE_DATAGRAMS};
 use thiserror::Error;
 use tokio::io::Interest;
-use tokio::net::{UdpSocket, UnixDatagram};
+use tokio::io::unix::AsyncFd;
 
 use self::batch::Batch;
 use self::drops::Drops;
+use self::rest::Rest;
 use super::cost::Cost;
 use crate::core::departure::Taken;
 
@@ -55,12 +56,6 @@ pub struct Sockets {
     udp: Listener,
     unix: Listener,
     batch: Batch,
-    longest_rest: Duration,
-    /// Since the sockets were last empty.
-    since_empty: Stopwatch,
-    /// UDP datagrams read since then.
-    udp_datagrams: usize,
-    is_empty: bool,
 }
 
 impl Sockets {
@@ -69,25 +64,16 @@ impl Sockets {
     /// # Errors
     /// When an address or a path is in use or not ours.
     pub async fn open(udp: Option<SocketAddr>, unix: Option<&Path>) -> Result<Self, ListenError> {
-        let (udp, unix) = (Listener::udp(udp).await?, Listener::unix(unix)?);
-        let longest_rest = udp.socket.as_ref().map(|udp| rest::longest(drops::receive_bytes(udp)));
-        Ok(Self {
-            udp,
-            unix,
-            batch: Batch::default(),
-            longest_rest: longest_rest.unwrap_or_default(),
-            since_empty: Stopwatch::start(),
-            udp_datagrams: 0,
-            is_empty: true,
-        })
+        let (udp, unix) = (Listener::udp(udp)?, Listener::unix(unix)?);
+        Ok(Self { udp, unix, batch: Batch::default() })
     }
 
     /// Where the UDP socket really listens.
     #[must_use]
     pub fn udp_address(&self) -> Option<SocketAddr> {
-        match &self.udp.socket {
-            Some(Socket::Udp(socket)) => socket.local_addr().ok(),
-            Some(Socket::Unix(..)) | None => None,
+        match &*self.udp.open.as_ref()?.socket {
+            Socket::Udp(socket) => socket.local_addr().ok(),
+            Socket::Unix(..) => None,
         }
     }
 
@@ -106,29 +92,27 @@ impl Sockets {
     pub fn take(&mut self, cost: &mut Cost, mut on_heard: impl FnMut(Heard<'_>)) -> Taken {
         let unix = self.unix.take(&mut self.batch, cost, &mut on_heard);
         let udp = self.udp.take(&mut self.batch, cost, &mut on_heard);
-        self.udp_datagrams += udp.datagrams;
-        self.is_empty = self.unix.is_empty && self.udp.is_empty;
         Taken { datagrams: unix.datagrams + udp.datagrams, bytes: unix.bytes + udp.bytes }
     }
 
-    /// Whether the last [`Self::take`] left nothing behind.
+    /// Whether the last [`Self::take`] left nothing behind, as far as is known of a socket that
+    /// rests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.is_empty
+        self.unix.is_empty && self.udp.is_empty
     }
 
-    /// Once they were read empty: rests for a while, `most` at most, if datagrams keep coming.
-    pub fn rest(&mut self, most: Duration) {
-        let datagrams = std::mem::take(&mut self.udp_datagrams);
-        let due = rest::due(datagrams, self.since_empty.lap(), self.longest_rest).min(most);
-        if !due.is_zero() {
-            rest::rest(self.unix.socket.as_ref(), due);
-        }
+    /// No socket rests any more: what is there is read at once.
+    pub fn end_rests(&mut self) {
+        [&mut self.udp, &mut self.unix]
+            .into_iter()
+            .flat_map(|listener| &mut listener.open)
+            .for_each(|open| open.rest.end());
     }
 
     /// Closes them; what they still hold is lost.
     pub fn close(&mut self) {
-        (self.udp.socket, self.unix.socket) = (None, None);
+        (self.udp.open, self.unix.open) = (None, None);
     }
 
     /// Datagrams that the kernel dropped so far, by socket. On a Unix datagram socket the sender
@@ -141,9 +125,16 @@ impl Sockets {
 
 /// One socket, or none: reading from an absent one waits for ever.
 struct Listener {
-    socket: Option<Socket>,
+    open: Option<Open>,
     drops: Drops,
     is_empty: bool,
+}
+
+struct Open {
+    socket: Arc<Socket>,
+    /// Gone while the socket rests, or else each datagram would wake us.
+    watch: Option<AsyncFd<Arc<Socket>>>,
+    rest: Rest,
 }
 
 enum Socket {
@@ -160,6 +151,12 @@ impl AsFd for Socket {
     }
 }
 
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
 impl Socket {
     fn key(&self) -> &'static str {
         match self {
@@ -167,19 +164,51 @@ impl Socket {
             Self::Unix(..) => "listen.unix",
         }
     }
+}
+
+impl Open {
+    /// Only a UDP socket rests: what it has no room for is lost at worst, and its buffer is
+    /// large. The queue of a Unix socket is short, and its senders would wait.
+    fn new(socket: Socket) -> io::Result<Self> {
+        drops::ask_for_buffer(&socket);
+        let room = match socket {
+            Socket::Udp(_) => drops::receive_bytes(&socket),
+            Socket::Unix(..) => 0,
+        };
+        let (socket, rest) = (Arc::new(socket), Rest::new(room)?);
+        let watch = Some(watch(Arc::clone(&socket))?);
+        Ok(Self { socket, watch, rest })
+    }
 
     async fn readable(&self) -> io::Result<()> {
-        match self {
-            Self::Udp(socket) => socket.readable().await,
-            Self::Unix(socket, _) => socket.readable().await,
+        match &self.watch {
+            Some(watch) => watch.readable().await.map(drop),
+            None => {
+                self.rest.over().await;
+                Ok(())
+            }
         }
     }
 
-    /// Reads if there may be something; tokio polls again once `read` answers `WouldBlock`.
+    /// Reads if there may be something; `read` answers `WouldBlock` once it was all.
     fn try_read(&self, read: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        match self {
-            Self::Udp(socket) => socket.try_io(Interest::READABLE, read),
-            Self::Unix(socket, _) => socket.try_io(Interest::READABLE, read),
+        match &self.watch {
+            Some(watch) => watch.try_io(Interest::READABLE, |_| read()),
+            None if self.rest.is_over() => read(),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// After a read: the socket rests, or is watched, or is read again at once.
+    fn rest_or_watch(&mut self, datagrams: usize, is_empty: bool) {
+        if !self.rest.is_over() {
+            return;
+        }
+        if self.rest.on_read(datagrams, is_empty) {
+            self.watch = None;
+        } else if is_empty && self.watch.is_none() {
+            // Without a watch it is read at every turn, which costs time but no datagram.
+            self.watch = watch(Arc::clone(&self.socket)).inspect_err(cannot_watch).ok();
         }
     }
 }
@@ -194,7 +223,7 @@ impl Drop for Socket {
 }
 
 impl Listener {
-    async fn udp(address: Option<SocketAddr>) -> Result<Self, ListenError> {
+    fn udp(address: Option<SocketAddr>) -> Result<Self, ListenError> {
         let Some(address) = address else { return Ok(Self::on(None)) };
         let fail = |source| ListenError {
             key: "listen.udp",
@@ -202,7 +231,12 @@ impl Listener {
             source,
             hint: "; another agent may have it: choose another port or \"\" for none",
         };
-        Ok(Self::on(Some(Socket::Udp(UdpSocket::bind(address).await.map_err(fail)?))))
+        let open = || {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(true)?;
+            Open::new(Socket::Udp(socket))
+        };
+        Ok(Self::on(Some(open().map_err(fail)?)))
     }
 
     /// A socket file that a dead process left behind is replaced; one that a living process
@@ -215,24 +249,27 @@ impl Listener {
             source,
             hint: "; choose another path or \"\" for none",
         };
-        remove_left_over(path).map_err(fail)?;
-        let socket = UnixDatagram::bind(path).map_err(fail)?;
+        let open = || {
+            remove_left_over(path)?;
+            let socket = Socket::Unix(UnixDatagram::bind(path)?, path.to_owned());
+            Open::new(socket)
+        };
+        let open = open().map_err(fail)?;
         tell_short_queue();
-        Ok(Self::on(Some(Socket::Unix(socket, path.to_owned()))))
+        Ok(Self::on(Some(open)))
     }
 
-    fn on(socket: Option<Socket>) -> Self {
-        socket.iter().for_each(drops::ask_for_buffer);
-        Self { socket, drops: Drops::default(), is_empty: true }
+    fn on(open: Option<Open>) -> Self {
+        Self { open, drops: Drops::default(), is_empty: true }
     }
 
     async fn readable(&self) {
-        let ready = match &self.socket {
-            Some(socket) => socket.readable().await,
+        let ready = match &self.open {
+            Some(open) => open.readable().await,
             None => std::future::pending().await,
         };
         if let Err(error) = ready {
-            tracing::error!(%error, "socket cannot be polled");
+            cannot_watch(&error);
         }
     }
 
@@ -243,12 +280,12 @@ impl Listener {
         mut on_heard: impl FnMut(Heard<'_>),
     ) -> Taken {
         let mut taken = Taken::default();
-        let Some(socket) = &self.socket else { return taken };
-        let read = socket.try_read(|| {
+        let Some(open) = &mut self.open else { return taken };
+        let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
                 let left = BYTES_PER_WAKE - taken.bytes;
                 let hear = |datagram: &[u8]| on_heard(Heard::Datagram(datagram));
-                let read = batch.read(socket.as_fd(), left, cost, hear)?;
+                let read = batch.read(open.socket.as_fd(), left, cost, hear)?;
                 taken.datagrams += read.taken.datagrams;
                 taken.bytes += read.taken.bytes;
                 if read.is_last {
@@ -263,10 +300,20 @@ impl Listener {
             on_heard(Heard::Failed);
         }
         if taken.datagrams > 0 {
-            on_heard(Heard::Dropped(self.drops.look(socket.key(), socket)));
+            on_heard(Heard::Dropped(self.drops.look(open.socket.key(), &open.socket)));
         }
+        open.rest_or_watch(taken.datagrams, self.is_empty);
         taken
     }
+}
+
+#[expect(deprecated, reason = "its successor is unsafe; what we watch owns its descriptor")]
+fn watch<T: AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(source, Interest::READABLE)
+}
+
+fn cannot_watch(error: &io::Error) {
+    tracing::error!(%error, "socket cannot be polled");
 }
 
 /// Senders wait while so many datagrams are queued, which the system decides for all sockets.
@@ -288,7 +335,7 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
     if !metadata.file_type().is_socket() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket"));
     }
-    let probe = std::os::unix::net::UnixDatagram::unbound()?;
+    let probe = UnixDatagram::unbound()?;
     match probe.connect(path) {
         Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process reads it")),
         // The only answer that means nobody: a stream socket's or a forbidden one's is another.

@@ -43,7 +43,7 @@ impl LogSettings {
         self.targets().map(drop)
     }
 
-    /// An `EnvFilter` would read spans and fields too, for half a megabyte of regular expressions.
+    /// An `EnvFilter` would read spans and fields too, for 180 KB more text in each process.
     fn targets(&self) -> Result<Targets, String> {
         self.filter.parse().map_err(|error| format!("log.filter: {:?}: {error}", self.filter))
     }

@@ -2,6 +2,9 @@
 
 use std::os::unix::net;
 
+use std::time::Duration;
+
+use plimsoll_schemas::clock::Deadline;
 use plimsoll_schemas::limits::node::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL};
 use tempfile::TempDir;
 
@@ -11,11 +14,11 @@ const UDP: Option<SocketAddr> =
     Some(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0));
 
 /// A Unix datagram socket, and a sender that is never made to wait.
-async fn unix() -> (TempDir, Sockets, net::UnixDatagram) {
+async fn unix() -> (TempDir, Sockets, UnixDatagram) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
     let sockets = Sockets::open(None, Some(&path)).await.unwrap();
-    let sender = net::UnixDatagram::unbound().unwrap();
+    let sender = UnixDatagram::unbound().unwrap();
     sender.connect(path).unwrap();
     sender.set_nonblocking(true).unwrap();
     (dir, sockets, sender)
@@ -83,7 +86,7 @@ async fn one_turn_takes_a_bounded_number_of_bytes_however_small_datagrams_were_b
 #[tokio::test]
 async fn one_turn_takes_a_bounded_number_of_datagrams_and_says_that_more_wait() {
     let mut sockets = Sockets::open(UDP, None).await.unwrap();
-    let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = sockets.udp_address().unwrap();
     for _datagram in 0..300 {
         sender.send_to(b"a:1|ms", address).unwrap();
@@ -99,9 +102,9 @@ async fn one_turn_takes_a_bounded_number_of_datagrams_and_says_that_more_wait() 
 #[tokio::test]
 async fn what_was_sent_over_udp_was_read_or_dropped_to_the_last_datagram() {
     let mut sockets = Sockets::open(UDP, None).await.unwrap();
-    let small = nix::sys::socket::sockopt::RcvBuf;
-    nix::sys::socket::setsockopt(sockets.udp.socket.as_ref().unwrap(), small, &20_000).unwrap();
-    let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let udp = &sockets.udp.open.as_ref().unwrap().socket;
+    nix::sys::socket::setsockopt(udp, nix::sys::socket::sockopt::RcvBuf, &20_000).unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = sockets.udp_address().unwrap();
     let (mut read, mut dropped) = (0, 0);
     for burst in [1_000, 3, 500] {
@@ -109,8 +112,8 @@ async fn what_was_sent_over_udp_was_read_or_dropped_to_the_last_datagram() {
         for _datagram in 0..burst {
             sender.send_to(b"a:1|ms", address).unwrap();
         }
-        sockets.readable().await;
         while read == before.0 || !sockets.is_empty() {
+            sockets.readable().await;
             let (sizes, more) = sizes(&mut sockets);
             (read, dropped) = (read + sizes.len(), dropped + more);
         }
@@ -140,24 +143,74 @@ async fn a_unix_socket_refuses_what_it_has_no_room_for_and_drops_nothing() {
     assert_eq!(sockets.dropped(), [("udp", 0), ("unix", 0)]);
 }
 
-#[tokio::test]
-async fn a_rest_ends_when_a_unix_sender_would_begin_to_wait() {
-    let (_dir, sockets, sender) = unix().await;
-    sender.send(b"a:1|ms").unwrap();
-    let long = Duration::from_secs(60);
-    let watch = Stopwatch::start();
-    rest::rest(sockets.unix.socket.as_ref(), long);
-    assert!(watch.elapsed() < long);
+/// One datagram over UDP, read as soon as it is there.
+async fn read_one(sockets: &mut Sockets, sender: &UdpSocket) {
+    sender.send_to(b"a:1|ms", sockets.udp_address().unwrap()).unwrap();
+    let mut read = 0;
+    while read == 0 {
+        sockets.readable().await;
+        read = sizes(sockets).0.len();
+    }
+    assert_eq!(read, 1);
+}
+
+fn is_resting(listener: &Listener) -> bool {
+    listener.open.as_ref().is_some_and(|open| open.watch.is_none() && !open.rest.is_over())
 }
 
 #[tokio::test]
-async fn only_what_comes_over_udp_is_worth_a_rest() {
-    let (_dir, mut sockets, sender) = unix().await;
-    sender.send(b"a:1|ms").unwrap();
+async fn a_socket_that_datagrams_keep_coming_to_rests_and_is_watched_again_once_they_stay_away() {
+    let mut sockets = Sockets::open(UDP, None).await.unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut rested = false;
+    let patience = Deadline::within(Duration::from_secs(30));
+    while !rested {
+        read_one(&mut sockets, &sender).await;
+        rested = is_resting(&sockets.udp);
+        assert!(!patience.has_passed(), "it never rests");
+    }
+    sender.send_to(b"a:1|ms", sockets.udp_address().unwrap()).unwrap();
+    assert!(!is_resting(&sockets.udp) || sizes(&mut sockets).0.is_empty());
+    let mut read = 0;
+    while sockets.udp.open.as_ref().unwrap().watch.is_none() {
+        sockets.readable().await;
+        read += sizes(&mut sockets).0.len();
+    }
+    assert_eq!(read, 1);
+    read_one(&mut sockets, &sender).await;
+}
+
+#[tokio::test]
+async fn a_unix_socket_is_read_while_the_other_rests_and_never_rests() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sock");
+    let mut sockets = Sockets::open(UDP, Some(&path)).await.unwrap();
+    assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
+    sockets.udp.open.as_mut().unwrap().watch = None;
+    let sender = UnixDatagram::unbound().unwrap();
+    for _datagram in 0..100 {
+        sender.send_to(b"a:1|ms", &path).unwrap();
+        sockets.readable().await;
+        assert_eq!(sizes(&mut sockets).0, [6]);
+        assert!(is_resting(&sockets.udp) && !is_resting(&sockets.unix));
+    }
+}
+
+#[tokio::test]
+async fn a_rest_that_is_ended_leaves_nothing_unread() {
+    let mut sockets = Sockets::open(UDP, None).await.unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
+    sockets.udp.open.as_mut().unwrap().watch = None;
+    sender.send_to(b"a:1|ms", sockets.udp_address().unwrap()).unwrap();
+    assert_eq!(sizes(&mut sockets), (vec![], 0));
+    sockets.end_rests();
     sockets.readable().await;
     assert_eq!(sizes(&mut sockets).0, [6]);
-    assert_eq!((sockets.udp_datagrams, sockets.longest_rest), (0, Duration::ZERO));
-    assert_eq!(rest::due(0, Duration::from_micros(1), Duration::from_millis(5)), Duration::ZERO);
+    for _datagram in 0..100 {
+        read_one(&mut sockets, &sender).await;
+        assert!(!is_resting(&sockets.udp));
+    }
 }
 
 #[tokio::test]
@@ -177,7 +230,7 @@ async fn a_socket_of_another_type_is_refused_and_left_alone() {
 async fn a_socket_in_use_is_refused_and_a_left_over_one_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
-    let first = net::UnixDatagram::bind(&path).unwrap();
+    let first = UnixDatagram::bind(&path).unwrap();
     let error = Listener::unix(Some(&path)).err().unwrap().to_string();
     assert!(error.contains("listen.unix") && error.contains("another process"), "{error}");
     drop(first);
@@ -195,8 +248,8 @@ async fn a_file_that_is_no_socket_is_left_alone() {
 
 #[tokio::test]
 async fn a_taken_port_is_named_with_its_key() {
-    let taken = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let error = Listener::udp(Some(address)).await.err().unwrap().to_string();
+    let error = Listener::udp(Some(address)).err().unwrap().to_string();
     assert!(error.contains("listen.udp") && error.contains(&address.to_string()), "{error}");
 }
