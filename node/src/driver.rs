@@ -17,14 +17,15 @@ use tokio::task::yield_now;
 
 use crate::config::Config;
 use crate::core::dead_letters::Unacceptable;
-use crate::core::departure::{Departure, Step, Taken};
+use crate::core::departure::{Departure, Step};
 use crate::core::sealed::Ticket;
 use crate::core::{Core, Identity, Signal};
+use crate::io::cost::{Cost, Stage};
 use crate::io::hardware::Sampler;
-use crate::io::http::{self, Query};
+use crate::io::http::{self, Figures, Query};
 use crate::io::keeper::Keeper;
 use crate::io::link::{Link, LinkEvent};
-use crate::io::listen::Listener;
+use crate::io::listen::{Heard, Sockets};
 use crate::io::spool::Written;
 
 /// Why a node did not run.
@@ -50,8 +51,8 @@ struct Driver {
     /// The broker's address as it may be logged.
     url: String,
     absence: Absence,
-    udp: Listener,
-    unix: Listener,
+    sockets: Sockets,
+    cost: Cost,
     sampler: Sampler,
     readings: mpsc::Receiver<Vec<Reading>>,
     queries: mpsc::Receiver<Query>,
@@ -86,8 +87,8 @@ impl Driver {
         let url = bus_config.url_without_secrets();
         let listen = |error: &dyn ToString| StartError::new(Exit::Listen, error);
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
-        let udp = Listener::udp(config.listen.udp).await.map_err(|error| listen(&error))?;
-        let unix = Listener::unix(config.listen.unix.as_deref()).map_err(|error| listen(&error))?;
+        let sockets = Sockets::open(config.listen.udp, config.listen.unix.as_deref()).await;
+        let sockets = sockets.map_err(|error| listen(&error))?;
         let (routes, queries) = http::routes();
         let server = match config.http.address {
             Some(address) => {
@@ -111,8 +112,8 @@ impl Driver {
             link,
             keeper,
             url,
-            udp,
-            unix,
+            sockets,
+            cost: Cost::default(),
             sampler,
             readings,
             queries,
@@ -129,7 +130,7 @@ impl Driver {
             address.map_or_else(|| "none".to_owned(), |address| address.to_string())
         };
         tracing::info!(
-            udp = address(self.udp.udp_address()),
+            udp = address(self.sockets.udp_address()),
             http = address(self.server.as_ref().map(Server::address)),
             "node started"
         );
@@ -148,40 +149,47 @@ impl Driver {
             written = self.keeper.written() => self.on_written(written),
             Some(query) = self.queries.recv() => {
                 // The asker may have hung up.
-                let _answered = query.send(self.core.status());
+                let _answered = query.send(self.figures());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
-            () = self.unix.readable() => readable = true,
-            () = self.udp.readable() => readable = true,
+            () = self.sockets.readable() => readable = true,
         }
+        self.cost.begin();
         if readable {
-            let taken = self.read_sockets();
-            self.departure.on_taken(self.clock.now().mono, taken);
-            // Sockets that are always readable must not keep signals and tasks from their turn.
-            yield_now().await;
+            self.read_sockets();
         }
         let now = self.clock.now();
         self.depart(now);
         self.core.on_deadline(now);
+        self.cost.end(Stage::Decide);
         self.publish(now);
+        self.cost.end(Stage::Publish);
         self.keeper.keep(&mut self.core, now);
+        self.cost.end(Stage::Spool);
         self.tell_absence(now.mono);
+        if readable && !self.sockets.is_empty() {
+            // Sockets that are always readable must not keep signals and tasks from their turn.
+            yield_now().await;
+        }
         self.departure.step() != Step::Ended
     }
 
-    /// Both take their turn whichever woke us, so that a flood on one does not starve the other.
-    fn read_sockets(&mut self) -> Taken {
-        let now = self.clock.now();
-        let mut both = Taken::default();
-        for listener in [&mut self.unix, &mut self.udp] {
-            let taken = listener.take(|read| match read {
-                Ok(datagram) => self.core.on_datagram(now, datagram),
-                Err(_) => self.core.on_read_error(),
-            });
-            both.datagrams += taken.datagrams;
-            both.bytes += taken.bytes;
+    fn read_sockets(&mut self) {
+        let (core, now) = (&mut self.core, self.clock.now());
+        let taken = self.sockets.take(&mut self.cost, |heard| match heard {
+            Heard::Datagram(datagram) => core.on_datagram(now, datagram),
+            Heard::Failed => core.on_read_error(),
+            Heard::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
+        });
+        self.departure.on_taken(now.mono, taken);
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            status: self.core.status(),
+            dropped: self.sockets.dropped(),
+            by_stage: self.cost.by_stage(),
         }
-        both
     }
 
     fn next_deadline(&self) -> Mono {
@@ -197,12 +205,13 @@ impl Driver {
             tracing::warn!("asked again to end; what is held stays behind");
         }
         self.departure.on_asked(self.clock.now().mono);
+        self.sockets.end_rests();
     }
 
     /// Carries out the step that the departure has come to, once.
     fn depart(&mut self, now: Now) {
         if self.departure.step() == Step::Draining && !self.core.is_leaving() {
-            (self.udp, self.unix) = (Listener::absent(), Listener::absent());
+            self.sockets.close();
             self.core.on_leave(now);
             tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
         }

@@ -1,9 +1,12 @@
-//! The node as a process that is asked to end, whatever its senders and its broker do.
+//! The node as a process that is asked to end, whatever its senders and its broker do; and one
+//! that gets more than it can take.
 //!
 //! Needs nats-server on the PATH (or named in PLIMSOLL_NATS_SERVER).
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first surprise")]
 
+#[path = "leaving/flood.rs"]
+mod flood;
 #[path = "leaving/running.rs"]
 mod running;
 

@@ -46,6 +46,13 @@ impl Stopwatch {
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
+
+    /// Time since the start, and starts again: spans of work that follow each other.
+    #[must_use]
+    pub fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now.saturating_duration_since(std::mem::replace(&mut self.0, now))
+    }
 }
 
 /// The end of a bounded wait.

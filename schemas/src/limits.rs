@@ -63,13 +63,24 @@ pub mod node {
     pub const DATAGRAM_BYTES_MAX: usize = 65_535;
     /// Bytes of one line in a datagram.
     pub const LINE_BYTES_MAX: usize = 8_192;
-    /// Datagrams read from one socket before the driver looks at anything else.
+    /// Datagrams read with one call; more save little, and each has 64 KiB to itself, of which
+    /// only what was once written is resident.
+    pub const DATAGRAMS_PER_CALL: usize = 16;
+    /// Datagrams read from one socket before the driver looks at anything else, nearly.
     pub const DATAGRAMS_PER_WAKE: usize = 256;
     /// Bytes read from one socket before the driver looks at anything else; the last datagram
     /// may go beyond. A packed datagram holds thousands of values.
     pub const BYTES_PER_WAKE: usize = 128 * 1024;
     /// Receive buffer asked of the kernel for each socket, in bytes.
     pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+    /// Datagrams that should fit into a Unix datagram socket's queue; the system's default of 10
+    /// makes a job wait that sends a few at once.
+    pub const UNIX_QUEUE_DATAGRAMS: u32 = 512;
+    /// Longest rest between two reads of a socket that datagrams keep coming to; what is sent
+    /// meanwhile waits in its receive buffer.
+    pub const REST_MAX: Duration = Duration::from_millis(5);
+    /// Datagrams a second that may begin to come during a rest, and still find room.
+    pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
     /// Series (histograms, counters and gauges together) in one interval.
     pub const SERIES_MAX: usize = 2_000;
     /// Ways to write one series (orders of its tags) that are remembered, on average.

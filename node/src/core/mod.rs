@@ -158,6 +158,11 @@ impl Core {
         self.intake.on_read_error();
     }
 
+    /// The kernel dropped so many datagrams more, because a socket was full.
+    pub fn on_kernel_dropped(&mut self, datagrams: u64) {
+        self.intake.on_kernel_dropped(datagrams);
+    }
+
     /// Takes the machine's latest readings; they travel with the interval that is open.
     pub fn on_hardware(&mut self, readings: Vec<Reading>) {
         self.hardware = readings;
@@ -351,6 +356,7 @@ impl Core {
         Bus {
             reconnects: self.connections.saturating_sub(1),
             round_trip_ns: self.round_trip.map(nanos),
+            kernel_dropped: self.intake.kernel_dropped(),
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
             ..self.outbox.account()
         }

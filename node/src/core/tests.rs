@@ -192,6 +192,18 @@ fn a_datagram_that_was_cut_is_refused_whole() {
 }
 
 #[test]
+fn what_the_kernel_dropped_travels_with_the_next_interval() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    [3, 0, 4].into_iter().for_each(|datagrams| core.on_kernel_dropped(datagrams));
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    let snapshots = deliver(&mut core, now);
+    let Body::Bus(bus) = &snapshots[0].body else { panic!("{snapshots:?}") };
+    assert_eq!((bus.kernel_dropped, core.status().intake.kernel_dropped), (7, 7));
+}
+
+#[test]
 fn only_a_stall_is_ended_by_a_round_trip() {
     use Signal::{Connected, Disconnected, RoundTrip, Stalled};
     for (signals, connected) in [

@@ -4,6 +4,8 @@
 
 mod intake;
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,9 +18,21 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::core::breaker::BreakerState;
 use crate::core::{SpoolFigures, Status};
+use crate::io::cost::{self, Stage};
 
 /// A question to the driver: where to put the answer.
-pub type Query = oneshot::Sender<Status>;
+pub type Query = oneshot::Sender<Figures>;
+
+/// What the driver knows.
+#[derive(Debug)]
+pub struct Figures {
+    /// Of its core.
+    pub status: Status,
+    /// Datagrams that the kernel dropped, by socket.
+    pub dropped: [(&'static str, u64); 2],
+    /// Time spent in each stage of its turns.
+    pub by_stage: [(Stage, Duration); Stage::ALL.len()],
+}
 
 /// The routes, and the queue on which their questions arrive.
 pub fn routes() -> (Router, mpsc::Receiver<Query>) {
@@ -31,14 +45,14 @@ pub fn routes() -> (Router, mpsc::Receiver<Query>) {
     (router, queries)
 }
 
-async fn status(ask: &mpsc::Sender<Query>) -> Option<Status> {
+async fn figures(ask: &mpsc::Sender<Query>) -> Option<Figures> {
     let (answer, answered) = oneshot::channel();
     ask.send(answer).await.ok()?;
     answered.await.ok()
 }
 
 async fn show_readiness(State(ask): State<mpsc::Sender<Query>>) -> Response {
-    match status(&ask).await {
+    match figures(&ask).await.map(|figures| figures.status) {
         Some(status) if status.spool.stuck => {
             let held = status.bus.outbox_messages;
             probe(false, format!("the spool cannot be written; {held} messages wait for it"))
@@ -59,13 +73,17 @@ async fn show_readiness(State(ask): State<mpsc::Sender<Query>>) -> Response {
 }
 
 async fn show_metrics(State(ask): State<mpsc::Sender<Query>>) -> Response {
-    status(&ask).await.map_or_else(ending, |status| metrics(page(&status)))
+    figures(&ask).await.map_or_else(ending, |figures| metrics(page(&figures)))
 }
 
-fn page(status: &Status) -> String {
-    let page = Page::default();
+fn page(figures: &Figures) -> String {
+    let (page, status) = (Page::default(), &figures.status);
     add_intake(&page, status);
     intake::add(&page, &status.intake);
+    let help = "Datagrams that the kernel dropped because a socket was full";
+    let name = "plimsoll_agent_kernel_dropped_datagrams_total";
+    by(&page, name, help, &["socket"], figures.dropped);
+    add_cost(&page, figures);
     add_outbox(&page, status);
     add_spool(&page, &status.spool);
     add_outcomes(&page, status);
@@ -89,6 +107,22 @@ fn add_intake(page: &Page, status: &Status) {
     for (name, help, value) in counters {
         page.counter(name, help, value as f64);
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_cost(page: &Page, figures: &Figures) {
+    if let Some(cpu) = cost::cpu() {
+        let help = "CPU time of the node, all threads";
+        page.counter("plimsoll_agent_cpu_seconds_total", help, cpu.as_secs_f64());
+    }
+    if let Some(bytes) = cost::resident_bytes() {
+        let help = "Memory of the node that is resident";
+        page.gauge("plimsoll_agent_resident_bytes", help, bytes as f64);
+    }
+    let (name, help) = ("plimsoll_agent_stage_seconds_total", "Time of the driver, by stage");
+    let rows = figures.by_stage.map(|(stage, spent)| ([stage.as_str()], spent.as_secs_f64()));
+    let rows = rows.iter().map(|(values, seconds)| (&values[..], *seconds));
+    page.counters(Family { name, help, labels: &["stage"] }, rows);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]

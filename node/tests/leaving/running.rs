@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -33,6 +34,14 @@ struct Process(Child);
 impl Process {
     fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
+    }
+
+    fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+        let stat = format!("/proc/{}/stat", self.0.id());
+        until("a stopped process", || {
+            fs::read_to_string(&stat).ok()?.contains(") T ").then_some(())
+        });
     }
 }
 
@@ -79,11 +88,7 @@ impl Broker {
 
     /// Stops it without its connections noticing.
     pub(crate) fn pause(&self) {
-        self.process.signal(Signal::SIGSTOP);
-        let stat = format!("/proc/{}/stat", self.process.0.id());
-        until("a stopped broker", || {
-            fs::read_to_string(&stat).ok()?.contains(") T ").then_some(())
-        });
+        self.process.pause();
     }
 }
 
@@ -100,6 +105,8 @@ impl Node {
         let log = fs::File::create(dir.path().join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_plimsoll-node"))
             .args(["--name", "n", "--nats", url, "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .arg("--unix")
+            .arg(dir.path().join("sock"))
             .stderr(log)
             .spawn();
         let node = Self { process: Process(child.unwrap()), dir, asked: None };
@@ -122,17 +129,42 @@ impl Node {
         })
     }
 
+    /// The path of its Unix datagram socket.
+    pub(crate) fn unix(&self) -> PathBuf {
+        self.dir.path().join("sock")
+    }
+
+    /// Stops it; what is sent to it waits in its sockets.
+    pub(crate) fn pause(&self) {
+        self.process.pause();
+    }
+
+    pub(crate) fn resume(&self) {
+        self.process.signal(Signal::SIGCONT);
+    }
+
     pub(crate) fn await_metric(&self, name: &str, fits: impl Fn(f64) -> bool) {
+        self.await_metrics([name], |[value]| fits(value));
+    }
+
+    /// Waits until these metrics, read at one time, fit.
+    pub(crate) fn await_metrics<const N: usize>(
+        &self,
+        names: [&str; N],
+        fits: impl Fn([f64; N]) -> bool,
+    ) -> [f64; N] {
         let address = self.address("http");
-        until(name, || {
+        until(&format!("{names:?}"), || {
             let mut stream = TcpStream::connect(&address).ok()?;
             stream.set_read_timeout(Some(PATIENCE)).ok()?;
             stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
             let mut page = String::new();
             stream.read_to_string(&mut page).ok()?;
-            let row = page.lines().find_map(|line| line.strip_prefix(name))?;
-            fits(row.trim().parse().ok()?).then_some(())
-        });
+            let row = |name| page.lines().find_map(|line| line.strip_prefix(name));
+            let values = names.map(|name| row(name).and_then(|row| row.trim().parse().ok()));
+            let values = values.map(|value: Option<f64>| value.unwrap_or(f64::NAN));
+            fits(values).then_some(values)
+        })
     }
 
     /// Asks it to end.

@@ -26,6 +26,8 @@ pub struct IntakeFigures {
     pub rejected: BTreeMap<Reject, u64>,
     /// Reads of a socket that failed.
     pub read_errors: u64,
+    /// Datagrams that the kernel dropped because a socket was full.
+    pub kernel_dropped: u64,
     /// Tags that did not become labels as they were, once for each value.
     pub labels: LabelFigures,
     /// Events and service checks taken.

@@ -220,6 +220,11 @@ impl Intake {
         self.figures.read_errors += 1;
     }
 
+    /// The kernel dropped datagrams of which nothing else is known.
+    pub(super) fn on_kernel_dropped(&mut self, datagrams: u64) {
+        self.figures.kernel_dropped += datagrams;
+    }
+
     /// The ledger counts no further than a reader does; what is beyond is in no account.
     fn lose(&mut self, reason: &'static str, samples: u64) {
         let samples = self.interval.reserve(samples);
@@ -257,6 +262,11 @@ impl Intake {
     /// What came in so far.
     pub(super) fn figures(&self) -> IntakeFigures {
         IntakeFigures { clients: self.clients.len(), ..self.figures.clone() }
+    }
+
+    /// Datagrams that the kernel dropped so far.
+    pub(super) fn kernel_dropped(&self) -> u64 {
+        self.figures.kernel_dropped
     }
 
     /// Lines refused so far, by reason.

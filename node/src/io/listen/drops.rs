@@ -1,0 +1,103 @@
+//! What the kernel dropped because a socket's receive buffer was full, and how to mend it.
+//!
+//! The same count that `SO_RXQ_OVFL` stamps on datagrams, but asked for after each read: a stamp
+//! comes with the next datagram that finds room, so it would never tell of a burst's end. A
+//! datagram is dropped only while others wait to be read, so once those are, the count is whole.
+//! On a Unix datagram socket the sender waits or is refused; there the kernel counts nothing.
+
+use std::os::fd::AsFd;
+
+use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce};
+use nix::sys::socket::{getsockopt, setsockopt};
+use nix::{getsockopt_impl, libc, sockopt_impl};
+use plimsoll_schemas::limits::node::SOCKET_RECEIVE_BYTES;
+
+sockopt_impl!(
+    /// The kernel's figures about a socket's memory; the last is how many datagrams it dropped.
+    MemoryInfo,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MEMINFO,
+    [u32; libc::SK_MEMINFO_DROPS as usize + 1]
+);
+
+/// One socket's drops.
+#[derive(Debug, Default)]
+pub(super) struct Drops {
+    /// The kernel's count when it was last read; it starts again from 0 after 2^32.
+    last: u32,
+    total: u64,
+}
+
+impl Drops {
+    /// Datagrams dropped since the last look.
+    pub(super) fn look(&mut self, key: &'static str, socket: &impl AsFd) -> u64 {
+        // Kernels before 4.12 do not tell.
+        let Ok([.., count]) = getsockopt(socket, MemoryInfo) else { return 0 };
+        let new = u64::from(count.wrapping_sub(std::mem::replace(&mut self.last, count)));
+        let before = self.total;
+        self.total += new;
+        if is_told(before, self.total) {
+            tell(key, self.total, receive_bytes(socket));
+        }
+        new
+    }
+
+    /// Datagrams dropped so far.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+/// The first drop is told, and each doubling of their number.
+fn is_told(before: u64, now: u64) -> bool {
+    now.checked_ilog2() > before.checked_ilog2()
+}
+
+fn tell(key: &'static str, datagrams: u64, receive_buffer_bytes: usize) {
+    if receive_buffer_bytes < SOCKET_RECEIVE_BYTES {
+        tracing::warn!(
+            socket = key,
+            datagrams,
+            receive_buffer_bytes,
+            "kernel drops datagrams: the receive buffer is small; run \
+             `sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES}` and start the node again"
+        );
+    } else {
+        tracing::warn!(
+            socket = key,
+            datagrams,
+            receive_buffer_bytes,
+            "kernel drops datagrams: more come than the node can read; pack several values into \
+             one datagram, or use listen.unix, where senders wait"
+        );
+    }
+}
+
+/// Asks for a receive buffer. Beyond `net.core.rmem_max` only a privileged process gets it; else
+/// the kernel gives less, which is no error.
+pub(super) fn ask_for_buffer(socket: &impl AsFd) {
+    if setsockopt(socket, RcvBufForce, &SOCKET_RECEIVE_BYTES).is_ok() {
+        return;
+    }
+    if let Err(error) = setsockopt(socket, RcvBuf, &SOCKET_RECEIVE_BYTES) {
+        tracing::warn!(%error, "receive buffer stays at the system's default");
+    }
+}
+
+/// The receive buffer as it was asked for; the kernel keeps double of it, for its own needs.
+pub(super) fn receive_bytes(socket: &impl AsFd) -> usize {
+    getsockopt(socket, RcvBuf).unwrap_or_default() / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_drop_and_each_doubling_is_told() {
+        let told = (0..1_000).filter(|n| is_told(*n, n + 1)).map(|n| n + 1);
+        assert_eq!(told.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+        assert!(is_told(3, 900) && !is_told(900, 900));
+    }
+}
