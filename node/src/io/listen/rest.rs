@@ -83,9 +83,11 @@ impl Rest {
 
     /// Rests for `span`; false when there is no timer for it.
     pub(super) fn begin(&mut self, span: Duration) -> bool {
+        // Taken first: once the timer has fired, the deadline has passed.
+        let until = Deadline::within(span);
         let once = Expiration::OneShot(TimeSpec::from(span));
         let is_set = self.timer.get_ref().0.set(once, TimerSetTimeFlags::empty()).is_ok();
-        self.until = is_set.then(|| Deadline::within(span));
+        self.until = is_set.then_some(until);
         is_set
     }
 
@@ -115,6 +117,16 @@ fn due(datagrams: usize, span: Duration, longest: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn every_rest_ends() {
+        let mut rest = Rest::new(4_194_304).unwrap();
+        for _rest in 0..1_000 {
+            assert!(rest.begin(Duration::from_micros(50)));
+            let over = tokio::time::timeout(Duration::from_secs(30), rest.over());
+            over.await.expect("a rest of 50 us is over within 30 s");
+        }
+    }
 
     #[test]
     fn a_rest_is_as_long_as_the_buffer_has_room_for() {
