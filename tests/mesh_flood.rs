@@ -1,0 +1,99 @@
+//! More than a node can take: what was sent is what was recorded and what the kernel says it
+//! dropped, to the last sample.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use plimsoll_cli::child::until;
+use plimsoll_tests::fed::Fed;
+use plimsoll_tests::lone::{Lone, fleet_count};
+use plimsoll_tests::page::Page;
+
+const WAIT: Duration = Duration::from_secs(20);
+/// Datagrams of one flood: several times what the largest socket buffer holds.
+const DATAGRAMS: u64 = 60_000;
+/// Samples in each.
+const SAMPLES: u64 = 20;
+const DROPPED: &str = "plimsoll_agent_kernel_dropped_datagrams_total{socket=\"udp\"}";
+
+fn datagram() -> String {
+    "flood:12.5|ms\n".repeat(usize::try_from(SAMPLES).unwrap())
+}
+
+/// Waits until the node has an account of so many datagrams; returns how many were dropped.
+async fn accounted(node: &Lone, datagrams: u64) -> u64 {
+    let what = format!("{datagrams} datagrams are accounted for");
+    let page = until(&what, WAIT, async || {
+        let page = Page::of(&node.api).await.ok()?;
+        let read = page.value("plimsoll_agent_datagrams_total")?;
+        let dropped = page.value(DROPPED)?;
+        assert!(read + dropped <= datagrams as f64, "{read} read and {dropped} dropped");
+        (read + dropped == datagrams as f64).then_some(page)
+    });
+    let dropped = page.await.unwrap().value(DROPPED).unwrap();
+    format!("{dropped:.0}").parse().unwrap()
+}
+
+/// The log tells of drops, and what mends them: a larger buffer where it is small.
+fn told_of_drops(mesh: &Fed) {
+    let log = mesh.node.log();
+    let mended = log.contains("sysctl -w net.core.rmem_max=") || log.contains("use listen.unix");
+    assert!(log.contains("kernel drops datagrams") && mended, "{log}");
+}
+
+async fn recorded(mut mesh: Fed) -> u64 {
+    let summary = mesh.drained().await.unwrap();
+    let count = fleet_count(&summary, "flood");
+    mesh.stack.end().await.unwrap();
+    count
+}
+
+#[tokio::test]
+async fn a_udp_flood_is_recorded_or_counted_as_dropped_in_the_kernel() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = Fed::start(dir.path()).await.unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.connect(mesh.node.udp().unwrap()).unwrap();
+    let payload = datagram();
+    // First a node that does not read at all, so that the end of the flood is lost with certainty
+    // and no later datagram tells of it; then one that reads as fast as it can.
+    mesh.node.signal(Signal::SIGSTOP);
+    let flood = || {
+        let mut sent = (0..DATAGRAMS).map(|_| socket.send(payload.as_bytes()).unwrap());
+        assert!(sent.all(|bytes| bytes == payload.len()));
+    };
+    flood();
+    mesh.node.signal(Signal::SIGCONT);
+    let dropped_at_rest = accounted(&mesh.node, DATAGRAMS).await;
+    assert!(dropped_at_rest > DATAGRAMS / 2, "{dropped_at_rest} of {DATAGRAMS} were dropped");
+    flood();
+    let dropped = accounted(&mesh.node, 2 * DATAGRAMS).await;
+    told_of_drops(&mesh);
+    let count = recorded(mesh).await;
+    assert_eq!(count + dropped * SAMPLES, 2 * DATAGRAMS * SAMPLES);
+}
+
+#[tokio::test]
+async fn a_unix_datagram_flood_is_recorded_whole_and_the_rest_stays_with_the_sender() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = Fed::start(dir.path()).await.unwrap();
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(mesh.node.socket()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let payload = datagram();
+    let send = || match socket.send(payload.as_bytes()) {
+        Ok(_) => 1,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+        Err(error) => panic!("{error}"),
+    };
+    mesh.node.signal(Signal::SIGSTOP);
+    let mut sent: u64 = (0..1_000).map(|_| send()).sum();
+    assert!((1..1_000).contains(&sent), "{sent} of 1000 were taken by a node that does not read");
+    mesh.node.signal(Signal::SIGCONT);
+    sent += (0..DATAGRAMS).map(|_| send()).sum::<u64>();
+    let count = recorded(mesh).await;
+    assert_eq!(count, sent * SAMPLES);
+}
