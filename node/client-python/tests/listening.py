@@ -8,10 +8,12 @@ samples of all datagrams before it, for each client by itself.
 import contextlib
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 
@@ -70,6 +72,25 @@ class Listening:
             except BlockingIOError:
                 return self
             self._take(datagram)
+
+    @contextlib.contextmanager
+    def reading(self):
+        """Reads on in a thread while the block runs, as a node does."""
+        is_over = threading.Event()
+
+        def read_on():
+            while not is_over.is_set():
+                self.read()
+                select.select([self._socket], [], [], 0.01)
+
+        thread = threading.Thread(target=read_on)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+            self.read()
 
     def poll_until(self, is_enough):
         """Reads until `is_enough()`; fails after DEADLINE_S."""
