@@ -86,14 +86,14 @@ def _doctor() -> int:
     state = "answers" if answers else f"does not answer: {link.fault}"
     if link.is_udp and answers:
         state = "does not refuse (over UDP that is all one can know)"
-    print(f"node      {link.address} {state}")
-    print(f"master    {_on(settings.enabled)} (PLIMSOLL_ENABLE)")
+    print(f"node         {link.address} {state}")
+    print(f"master       {_on(settings.enabled)} (PLIMSOLL_ENABLE)")
     for name in PROFILERS:
         is_on = settings.enabled and bool(getattr(settings, name))
-        print(f"{name:<9} {_on(is_on)} (PLIMSOLL_ENABLE_{name.upper()})")
-    print(f"flush     every {settings.flush_ms} ms (PLIMSOLL_FLUSH_MS)")
+        print(f"{name:<12} {_on(is_on)} (PLIMSOLL_ENABLE_{name.upper()})")
+    print(f"flush        every {settings.flush_ms} ms (PLIMSOLL_FLUSH_MS)")
     for complaint in settings.complaints:
-        print(f"ignored   {complaint}")
+        print(f"ignored      {complaint}")
     print("Code may overrule the switches with plimsoll.configure().")
     return 0 if answers else 1
 

@@ -235,19 +235,21 @@ class Thing:
 
     def __del__(self):
         plimsoll.record_ns("finalized", 1000)
+        plimsoll.record_ns("main", 1000)
 
 gc.set_threshold(10)
 for number in range(30_000):
     Thing()
-    plimsoll.record_ns("main", number)
+    plimsoll.record_ns("main", number * 10_000)
 gc.collect()
 while not plimsoll.flush():
     pass
 """,
-            PLIMSOLL_FLUSH_MS="10",
+            # So that both series fill up, and a finalizer runs while its own thread folds.
+            PLIMSOLL_FLUSH_MS="60000",
             reader=self.listening,
         )
-        self.assertEqual(self.received(), {"finalized": 30_000, "main": 30_000})
+        self.assertEqual(self.received(), {"finalized": 30_000, "main": 60_000})
 
 
 if __name__ == "__main__":

@@ -173,6 +173,25 @@ class Sending(TestCase):
         for expected, value in zip(range(each * 8), got):
             self.assertEqual(bucket_of(value), bucket_of(expected))
 
+    def test_a_value_recorded_while_its_own_thread_folds_waits_for_the_next_turn(self):
+        series = self.registry.latency("op", {})
+        series.pending_max = 10
+
+        class Interrupting(int):
+            """Runs code in the middle of folding, as a signal or the collector may."""
+
+            def __int__(self):
+                for value in range(100, 120):
+                    series.add(value)
+                return 1
+
+        for value in [Interrupting(1), *range(2, 12)]:
+            series.add(value)
+        self.assertEqual(len(series.pending), 20)
+        self.assertEqual((len(series.cells), self.registry.cells), (11, 11))
+        self.flush_reading()
+        self.assertEqual(self.listening.values_ns("op"), [*range(1, 12), *range(100, 120)])
+
     def test_counters_add_up_and_the_last_value_of_a_gauge_counts(self):
         for amount in [1, 2, 2.5]:
             self.registry.counter("c", {"x": 1}).add(amount)
