@@ -24,14 +24,15 @@ LINE_BYTES_MIN = 3_584
 # folds into cells. An integer in a list takes 40 bytes, so this is 2.6 MB.
 VALUES_MAX = 65_536
 # The share of one series, at most and at least: a single series needs no more between two
-# flushes, and with all series in use the sum stays below twice VALUES_MAX.
+# flushes, and the least share of all series is again VALUES_MAX. A share shrinks as series are
+# added; what is above it then is folded with the next value or the next flush.
 SERIES_VALUES_MAX = 16_384
 SERIES_VALUES_MIN = 32
 # Values that a caller's thread folds at once when it finds its series full: about 0.2 ms.
 FOLD_AT_ONCE = 1_024
 # Cells (count and sum of the values in one bucket) of a process. A cell takes about 250 bytes,
-# so this is 12 MB. A series of real latencies fills a few hundred.
-CELLS_MAX = 50_000
+# so this is 25 MB. A series of real latencies fills a few hundred to a few thousand.
+CELLS_MAX = 100_000
 # Cells that become text at once.
 CELLS_AT_ONCE = 256
 # A cell's count travels as powers of two up to 2^19; the node takes sample rates down to 1e-6.
