@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from typing import Dict, Optional
+from typing import Dict, Optional, Tuple
 
 from . import limits
 from .link import Link, Outcome
@@ -83,6 +83,8 @@ class Client:
         moved = settings.socket != self.settings.socket
         self.settings = settings
         self.registry.recording = settings.enabled
+        if not settings.enabled:
+            self.registry.sleep()
         if moved:
             with self._sending:
                 self._sender.link.close()
@@ -124,7 +126,7 @@ class Client:
 
     def at_exit(self) -> None:
         """The end of the process: the last values, then a datagram that says where they end."""
-        if self.registry.is_awake:
+        if self.registry.is_awake or self._thread is not None:
             self.flush(limits.EXIT_WAIT_S, is_last=True)
 
     def _flush_in_thread(self, deadline: float, is_last: bool) -> Outcome:
@@ -156,15 +158,22 @@ class Client:
 
     def _run(self) -> None:
         while True:
-            with self._turn:
-                self._turn.wait_for(
-                    lambda: self._asked > self._done, self.settings.flush_ms / 1_000
-                )
-                asked, is_last, self._is_last = self._asked, self._is_last, False
+            asked, is_last = self._wait_for_turn()
             outcome = self._flush_once(is_last)
             with self._turn:
                 self._done, self._outcome = asked, outcome
                 self._turn.notify_all()
+
+    def _wait_for_turn(self) -> Tuple[int, bool]:
+        """Until it is time, or somebody asks, or the settings are others."""
+        settings = self.settings
+        with self._turn:
+            self._turn.wait_for(
+                lambda: self._asked > self._done or self.settings is not settings,
+                settings.flush_ms / 1_000,
+            )
+            is_last, self._is_last = self._is_last, False
+            return self._asked, is_last
 
     def _wake(self) -> None:
         """The first value of this process: from now on somebody flushes."""
@@ -172,6 +181,8 @@ class Client:
             if self.registry.is_awake or not self.settings.enabled:
                 return
             self.registry.wake()
+            if self._thread is not None:
+                return
             self._end_with_multiprocessing()
             thread = threading.Thread(target=self._run, name="plimsoll-flush", daemon=True)
             try:

@@ -148,7 +148,9 @@ class Registry:
         if not self.is_awake:
             self._on_first()
         if not self.recording:
-            series.pending.clear()
+            # This value is one too many; those recorded before it still go out.
+            with contextlib.suppress(IndexError):
+                series.pending.pop()
             return
         with self.still() as is_mine:
             if is_mine and len(series.pending) > series.pending_max:

@@ -8,7 +8,7 @@ them. Series know neither sockets nor time; all but `add` runs under the registr
 import sys
 from bisect import bisect_right
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Union, cast
 
 from . import limits
 from .buckets import Cells, fold, mean_ns
@@ -100,7 +100,7 @@ class Latency(Series):
         before = len(self.cells)
         spare = limits.CELLS_MAX - self.registry.cells
         # Latencies are whole nanoseconds; the list is typed for all kinds.
-        refused = fold(map(int, values), self.cells, before + spare)
+        refused = fold(cast("List[int]", values), self.cells, before + spare)
         self.registry.cells += len(self.cells) - before
         if refused:
             self.registry.drop("cells", refused)

@@ -180,7 +180,7 @@ class Sending(TestCase):
         class Interrupting(int):
             """Runs code in the middle of folding, as a signal or the collector may."""
 
-            def __int__(self):
+            def bit_length(self):
                 for value in range(100, 120):
                     series.add(value)
                 return 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import threading
 import time
 import unittest
 
@@ -358,6 +359,20 @@ class Blocks(Recording):
         self.assertEqual(received.values_ns("ok"), [2**53])
         self.assertEqual(received.counters["large"], 1.7976931348623157e308)
         self.assertEqual(set(received.latencies), {"ok"})
+
+    def test_what_is_switched_off_later_records_no_more_and_keeps_what_it_had(self):
+        call = plimsoll.timed("op")(int)
+        call()
+        plimsoll.configure(enable=False)
+        for _ in range(5):
+            call()
+            plimsoll.record("op", seconds=1)
+        self.assertEqual(self.counts(), {"op": 1})
+        threads = threading.active_count()
+        plimsoll.configure(enable=True)
+        call()
+        self.assertEqual(self.counts(), {"op": 2})
+        self.assertEqual(threading.active_count(), threads)
 
     def test_stats_tell_where_everything_is(self):
         before = plimsoll.stats()
