@@ -77,11 +77,15 @@ class Listening:
     def reading(self):
         """Reads on in a thread while the block runs, as a node does."""
         is_over = threading.Event()
+        faults = []
 
         def read_on():
-            while not is_over.is_set():
-                self.read()
-                select.select([self._socket], [], [], 0.01)
+            try:
+                while not is_over.is_set():
+                    self.read()
+                    select.select([self._socket], [], [], 0.01)
+            except Exception as fault:
+                faults.append(fault)
 
         thread = threading.Thread(target=read_on)
         thread.start()
@@ -90,7 +94,8 @@ class Listening:
         finally:
             is_over.set()
             thread.join()
-            self.read()
+        assert not faults, faults[0]
+        self.read()
 
     def poll_until(self, is_enough):
         """Reads until `is_enough()`; fails after DEADLINE_S."""

@@ -1,5 +1,6 @@
 """From values to datagrams: nothing is lost, doubled or bent on the way to a real socket."""
 
+import itertools
 import random
 import threading
 import unittest
@@ -48,7 +49,8 @@ class Sending(TestCase):
         """Flushes until all is out, while the node reads."""
         with self.listening.reading():
             outcomes = iter(self.sender.flush, Outcome.SENT)
-            self.assertLess(sum(1 for _ in outcomes), 1_000, self.sender.link.fault)
+            attempts = sum(1 for _ in itertools.islice(outcomes, 100))
+        self.assertLess(attempts, 100, self.sender.link.fault)
 
     def held(self):
         return self.sender.held() + sum(series.held() for series in self.registry.all())
