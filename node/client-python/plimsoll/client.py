@@ -1,0 +1,206 @@
+"""The client of this process: one registry, one sender, one thread that flushes.
+
+A new process, a forked child included, has nothing: no thread and no socket until its first
+value. Callers never send; they leave values and at most start the thread. What a process that
+ends leaves behind is sent by `at_exit`, for a bounded time.
+"""
+
+import atexit
+import dataclasses
+import os
+import sys
+import threading
+import time
+from typing import Dict, Optional, Tuple
+
+from . import limits
+from .link import Link, Outcome
+from .registry import Registry
+from .sender import Sender
+from .settings import Settings, from_environment
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """What the client of this process did so far."""
+
+    enabled: bool
+    """Whether anything is recorded."""
+    address: str
+    """Where the node is looked for."""
+    connected: bool
+    """Whether the node took the last datagram."""
+    client: str
+    """The random name under which this process numbers its datagrams."""
+    datagrams: int
+    """Datagrams that the node's socket took."""
+    samples: int
+    """Latency samples in them."""
+    held: int
+    """Latency samples, amounts and gauges that wait to be sent."""
+    series: int
+    """Series in use, of all kinds."""
+    overflowed: int
+    """Values whose series had no place and went into `other`."""
+    dropped: Dict[str, int]
+    """What could not be kept, by reason; sent as `plimsoll_client_dropped` too."""
+    fault: str
+    """What keeps datagrams from the node right now, in words; empty when nothing does."""
+
+
+class Client:
+    """Everything that one process has; a single one is made, below."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.registry = Registry(self._wake)
+        self.registry.recording = settings.enabled
+        self._begin()
+        atexit.register(self.at_exit)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _begin(self) -> None:
+        self._sender = Sender(self.registry, Link(self.settings.socket))
+        self._sending = threading.Lock()
+        self._starting = threading.RLock()
+        self._thread: Optional[threading.Thread] = None
+        # Flushes asked for, flushes done, and how the last one ended.
+        self._turn = threading.Condition()
+        self._asked = 0
+        self._done = 0
+        self._is_last = False
+        self._outcome = Outcome.SENT
+        self._fault = ""
+
+    def _forked(self) -> None:
+        self._sender.link.close()
+        self._begin()
+        self.registry.forked()
+
+    def apply(self, settings: Settings) -> None:
+        """Takes over new settings; what is held goes to the new socket."""
+        moved = settings.socket != self.settings.socket
+        self.settings = settings
+        self.registry.recording = settings.enabled
+        if not settings.enabled:
+            self.registry.sleep()
+        if moved:
+            with self._sending:
+                self._sender.link.close()
+                self._sender.link = Link(settings.socket)
+        with self._turn:
+            self._turn.notify_all()
+
+    def stats(self) -> Stats:
+        """What happened so far."""
+        link = self._sender.link
+        with self.registry.still():
+            held = self._sender.held() + sum(series.held() for series in self.registry.all())
+        return Stats(
+            enabled=self.settings.enabled,
+            address=link.address,
+            connected=link.is_connected,
+            client=self._sender.client,
+            datagrams=self._sender.datagrams,
+            samples=self._sender.samples,
+            held=held,
+            series=len(self.registry),
+            overflowed=self.registry.overflowed,
+            dropped=self.registry.dropped(),
+            fault=self._fault or link.fault,
+        )
+
+    def flush(self, wait_s: float, is_last: bool = False) -> bool:
+        """Sends what was recorded before; False when not all of it went within `wait_s`.
+
+        Comes back at once when nobody is there to take it.
+        """
+        deadline = time.monotonic() + wait_s
+        while True:
+            outcome = self._flush_in_thread(deadline, is_last)
+            if outcome is Outcome.SENT:
+                return True
+            if outcome is Outcome.AWAY or time.monotonic() >= deadline:
+                return False
+
+    def at_exit(self) -> None:
+        """The end of the process: the last values, then a datagram that says where they end."""
+        if self.registry.is_awake or self._thread is not None:
+            self.flush(limits.EXIT_WAIT_S, is_last=True)
+
+    def _flush_in_thread(self, deadline: float, is_last: bool) -> Outcome:
+        """One flush by the thread, so that an interrupt of this one cannot cut it in half."""
+        if self._thread is None or not self._thread.is_alive():
+            return self._flush_once(is_last)
+        with self._turn:
+            self._asked += 1
+            ticket = self._asked
+            self._is_last = is_last
+            self._turn.notify_all()
+            wait_s = max(0.0, deadline - time.monotonic())
+            done = self._turn.wait_for(lambda: self._done >= ticket, wait_s)
+            return self._outcome if done else Outcome.FULL
+
+    def _flush_once(self, is_last: bool) -> Outcome:
+        with self._sending:
+            try:
+                self._fault = ""
+                outcome = self._sender.flush()
+                if outcome is not Outcome.SENT:
+                    self.registry.fold_halves()
+                elif is_last:
+                    outcome = self._sender.tail()
+                return outcome
+            except Exception as error:  # The thread must outlive whatever is wrong here.
+                self._fault = f"flush failed: {error!r}"
+                return Outcome.FULL
+
+    def _run(self) -> None:
+        while True:
+            asked, is_last = self._wait_for_turn()
+            outcome = self._flush_once(is_last)
+            with self._turn:
+                self._done, self._outcome = asked, outcome
+                self._turn.notify_all()
+
+    def _wait_for_turn(self) -> Tuple[int, bool]:
+        """Until it is time, or somebody asks, or the settings are others."""
+        settings = self.settings
+        with self._turn:
+            self._turn.wait_for(
+                lambda: self._asked > self._done or self.settings is not settings,
+                settings.flush_ms / 1_000,
+            )
+            is_last, self._is_last = self._is_last, False
+            return self._asked, is_last
+
+    def _wake(self) -> None:
+        """The first value of this process: from now on somebody flushes."""
+        with self._starting:
+            if self.registry.is_awake or not self.settings.enabled:
+                return
+            self.registry.wake()
+            if self._thread is not None:
+                return
+            self._end_with_multiprocessing()
+            thread = threading.Thread(target=self._run, name="plimsoll-flush", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # At the end of an interpreter, or at the limit of threads: `at_exit` is left.
+                self._fault = str(error)
+                return
+            self._thread = thread
+
+    def _end_with_multiprocessing(self) -> None:
+        """Workers of multiprocessing leave by `os._exit`, after finalizers of their own."""
+        process = sys.modules.get("multiprocessing.process")
+        finalizers = sys.modules.get("multiprocessing.util")
+        if process is None or finalizers is None or process.parent_process() is None:
+            return
+        # Below every usual priority, since others may record until they end.
+        finalizers.Finalize(None, self.at_exit, exitpriority=-1_000)
+
+
+CLIENT = Client(from_environment())

@@ -1,0 +1,203 @@
+"""`timed`: how long each call of a function takes, and whether it failed.
+
+A wrapper does only what must be done at the call: two readings of the clock, one append, one
+comparison. Text, labels and sockets are the flush thread's business. A duration is recorded
+however the call ends; an `Exception` that leaves it also counts in `<operation>.errors`. What
+ends a program or a task (KeyboardInterrupt, SystemExit, CancelledError) is no error.
+"""
+
+import functools
+import inspect
+from time import perf_counter_ns as clock
+from typing import (
+    Any,
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Dict,
+    Generator,
+    Optional,
+    TypeVar,
+    cast,
+)
+
+from .client import CLIENT
+from .timing import add_latency, count_error, interval_ns
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def timed(
+    operation: str, /, *, expected_interval_s: Optional[float] = None, **labels: object
+) -> Callable[[Function], Function]:
+    """A decorator that records how long each call of a function takes.
+
+    Of a coroutine function the time until its end, awaits included. Of a generator the time
+    spent inside it, without what its consumer does between two values: one sample when it
+    ends. Labels are the same for every call. Switched off when the function is defined, the
+    very same function comes back.
+    """
+    if not isinstance(operation, str):
+        raise TypeError('timed wants a name: @timed("epoch_hook")')
+
+    def decorate(function: Function) -> Function:
+        if not (CLIENT.settings.enabled and CLIENT.settings.timers):
+            return function
+        if isinstance(function, (classmethod, staticmethod)):
+            return type(function)(decorate(function.__func__))
+        probe = _Probe(operation, labels, expected_interval_s)
+        wrap = functools.wraps(function)
+        return cast(Function, wrap(_wrapper(function)(function, probe)))
+
+    return decorate
+
+
+class _Probe:
+    """Where the durations of one decorated function go."""
+
+    __slots__ = ("series", "operation", "labels", "interval_ns")
+
+    def __init__(
+        self, operation: str, labels: Dict[str, object], interval_s: Optional[float]
+    ) -> None:
+        self.operation = operation
+        self.labels = labels
+        self.interval_ns = interval_ns(interval_s)
+        self.series = CLIENT.registry.latency(operation, labels)
+
+    def failed(self) -> None:
+        count_error(self.operation, self.labels)
+
+    def add(self, value_ns: int) -> None:
+        add_latency(self.series, value_ns, self.interval_ns)
+
+
+def _wrapper(function: Callable[..., Any]) -> Callable[[Callable[..., Any], _Probe], Any]:
+    if inspect.isasyncgenfunction(function):
+        return _timed_async_generator
+    if inspect.iscoroutinefunction(function):
+        return _timed_coroutine
+    if inspect.isgeneratorfunction(function):
+        return _timed_generator
+    return _timed_call
+
+
+def _timed_call(function: Callable[..., Any], probe: _Probe) -> Callable[..., Any]:
+    if probe.interval_ns:
+        return _timed_paced_call(function, probe)
+    series, pending, append = probe.series, probe.series.pending, probe.series.pending.append
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begun = clock()
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            probe.failed()
+            raise
+        finally:
+            # `Latency.add`, spelled out: a call here costs as much as all of it.
+            append(clock() - begun)
+            if len(pending) > series.pending_max:
+                series.registry.relieve(series)
+
+    return call
+
+
+def _timed_paced_call(function: Callable[..., Any], probe: _Probe) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begun = clock()
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            probe.failed()
+            raise
+        finally:
+            probe.add(clock() - begun)
+
+    return call
+
+
+def _timed_coroutine(
+    function: Callable[..., Awaitable[Any]], probe: _Probe
+) -> Callable[..., Awaitable[Any]]:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        begun = clock()
+        try:
+            return await function(*args, **kwargs)
+        except Exception:
+            probe.failed()
+            raise
+        finally:
+            probe.add(clock() - begun)
+
+    return call
+
+
+def _timed_generator(
+    function: Callable[..., Generator[Any, Any, Any]], probe: _Probe
+) -> Callable[..., Generator[Any, Any, Any]]:
+    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        spent_ns = 0
+        inner = function(*args, **kwargs)
+        resume: Callable[[Any], Any] = inner.send
+        given: Any = None
+        try:
+            while True:
+                begun = clock()
+                try:
+                    value = resume(given)
+                except StopIteration as end:
+                    return end.value
+                finally:
+                    spent_ns += clock() - begun
+                try:
+                    resume, given = inner.send, (yield value)
+                except GeneratorExit:
+                    begun = clock()
+                    inner.close()
+                    spent_ns += clock() - begun
+                    raise
+                except BaseException as thrown:
+                    resume, given = inner.throw, thrown
+        except Exception:
+            probe.failed()
+            raise
+        finally:
+            probe.add(spent_ns)
+
+    return call
+
+
+def _timed_async_generator(
+    function: Callable[..., AsyncGenerator[Any, Any]], probe: _Probe
+) -> Callable[..., AsyncGenerator[Any, Any]]:
+    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        spent_ns = 0
+        inner = function(*args, **kwargs)
+        resume: Callable[[Any], Awaitable[Any]] = inner.asend
+        given: Any = None
+        try:
+            while True:
+                begun = clock()
+                try:
+                    value = await resume(given)
+                except StopAsyncIteration:
+                    return
+                finally:
+                    spent_ns += clock() - begun
+                try:
+                    resume, given = inner.asend, (yield value)
+                except GeneratorExit:
+                    begun = clock()
+                    await inner.aclose()
+                    spent_ns += clock() - begun
+                    raise
+                except BaseException as thrown:
+                    resume, given = inner.athrow, thrown
+        except Exception:
+            probe.failed()
+            raise
+        finally:
+            probe.add(spent_ns)
+
+    return call

@@ -1,0 +1,33 @@
+"""An event as a DogStatsD line: something that happened, in words, for a person.
+
+Bounded twice: in the length of its text, and in how many wait to be sent. Says nothing that a
+counter does not say as well, so that losing one loses no number.
+"""
+
+from typing import Dict
+
+from . import limits
+from .client import CLIENT
+from .names import cut, label_pairs, tag_text
+
+
+def event_line(title: str, text: str, alert_type: str, labels: Dict[str, object]) -> str:
+    """`_e{bytes of title,bytes of text}:title|text|t:type|#labels`."""
+    title = _one_line(title)
+    text = _one_line(text)
+    sizes = f"{len(title.encode())},{len(text.encode())}"
+    return f"_e{{{sizes}}}:{title}|{text}|t:{alert_type}{tag_text(label_pairs(labels))}"
+
+
+def send_event(title: str, text: str, alert_type: str, labels: Dict[str, object]) -> None:
+    """Leaves an event for the next flush; one too many is dropped and counted."""
+    registry = CLIENT.registry
+    if len(registry.events) < limits.EVENTS_MAX:
+        registry.events.append(event_line(title, text, alert_type, labels))
+    else:
+        registry.drop("events")
+
+
+def _one_line(text: str) -> str:
+    # The protocol's own escape; lengths count it as written.
+    return cut(text.replace("\r", "").replace("\n", "\\n"), limits.EVENT_TEXT_BYTES_MAX)

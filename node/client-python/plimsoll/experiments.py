@@ -1,0 +1,237 @@
+"""Experiments: named runs that consist of cycles, with figures of their own as JSON.
+
+Everything timed here goes to the node like any other sample, and is kept in buckets here too, so
+that `export_json` can tell count, mean, p50, p99 and max of each operation, for each cycle and
+for the whole run, without a node. Bounded: the newest 1 000 cycles one by one, the totals of
+all; what had no room is counted in the export. Belongs to one process; threads may share it.
+"""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections import deque
+from time import perf_counter_ns as clock
+from typing import Any, Deque, Dict, Iterator, Optional
+
+from . import limits
+from .client import CLIENT
+from .figures import Cycle, Figures
+from .timing import NO_TIMER, Timer, add_latency, count_error, count_tokens
+
+
+class Experiment:
+    """One run; made by `experiment`, or begun and ended by hand with `start` and `end`."""
+
+    def __init__(self, name: str, labels: Dict[str, object]) -> None:
+        self.name = name
+        self.labels = labels
+        self._lock = threading.RLock()
+        self._began_unix_s = time.time()
+        self._begun_ns = clock()
+        self._took_ns: Optional[int] = None
+        self._cycle: Optional[Cycle] = None
+        self._cycles: Deque[Cycle] = deque()
+        self._cycles_begun = 0
+        self._totals: Dict[str, Figures] = {}
+        self._cells = 0
+        self._operations_refused = 0
+        self._memory: Deque[Dict[str, Any]] = deque(maxlen=limits.MEMORY_SNAPSHOTS_MAX)
+        self._memory_taken = 0
+
+    # The run and its cycles.
+
+    def end(self) -> None:
+        """The run is over, and so is a cycle that is still open."""
+        with self._lock:
+            self.end_cycle()
+            if self._took_ns is None:
+                self._took_ns = clock() - self._begun_ns
+
+    def start_cycle(self, **labels: object) -> None:
+        """A cycle begins; one that is still open ends."""
+        with self._lock:
+            self.end_cycle()
+            self._cycles_begun += 1
+            self._cycle = Cycle(self._cycles_begun, labels)
+            self._cycles.append(self._cycle)
+            while len(self._cycles) > limits.CYCLES_MAX:
+                self._forget_oldest()
+
+    def end_cycle(self) -> None:
+        """The open cycle is over, and becomes a sample of the operation `cycle`."""
+        with self._lock:
+            cycle, self._cycle = self._cycle, None
+            if cycle is None:
+                return
+            cycle.took_ns = clock() - cycle.begun_ns
+            self._add(None, "cycle", cycle.took_ns, 0, False)
+        labels = {**self.labels, **cycle.labels}
+        CLIENT.registry.latency("cycle", labels).add(cycle.took_ns)
+
+    @contextlib.contextmanager
+    def cycle(self, **labels: object) -> Iterator[None]:
+        """`with e.cycle():` is one cycle."""
+        self.start_cycle(**labels)
+        try:
+            yield
+        finally:
+            self.end_cycle()
+
+    # What is timed.
+
+    def time(self, operation: str, /, **labels: object) -> Timer:
+        """`with e.time("llm_inference", class_="llm") as t:` times a block of this run."""
+        return ExperimentTimer(self, operation, labels)
+
+    def record_timing(
+        self, operation: str, /, *, seconds: float, tokens: int = 0, **labels: object
+    ) -> None:
+        """Records a latency that was measured elsewhere, in seconds."""
+        if not 0 <= seconds <= limits.VALUE_NS_MAX / 1e9:
+            CLIENT.registry.drop("value")
+            return
+        value_ns = round(seconds * 1e9)
+        self.add(operation, labels, value_ns, int(tokens), False)
+
+    def record_memory_snapshot(self, label: str = "") -> None:
+        """Notes the resident bytes of this process; None where they cannot be read."""
+        resident = resident_bytes()
+        with self._lock:
+            self._memory_taken += 1
+            self._memory.append(
+                {
+                    "label": label,
+                    "cycle": self._cycle.number if self._cycle else None,
+                    "seconds": (clock() - self._begun_ns) / 1e9,
+                    "resident_bytes": resident,
+                }
+            )
+        if resident is not None:
+            CLIENT.registry.gauge("process.resident_bytes", self.labels).add(float(resident))
+
+    def add(
+        self, operation: str, labels: Dict[str, object], value_ns: int, tokens: int, failed: bool
+    ) -> None:
+        """One latency, here and for the node; labels of the run go along."""
+        with self._lock:
+            self._add(self._cycle, operation, value_ns, tokens, failed)
+        labels = {**self.labels, **labels}
+        add_latency(CLIENT.registry.latency(operation, labels), value_ns)
+        if tokens:
+            count_tokens(operation, labels, tokens, value_ns)
+        if failed:
+            count_error(operation, labels)
+
+    def _add(
+        self, cycle: Optional[Cycle], operation: str, value_ns: int, tokens: int, failed: bool
+    ) -> None:
+        for operations in [self._totals] + ([cycle.operations] if cycle else []):
+            if operation not in operations and len(operations) >= limits.CYCLE_OPERATIONS_MAX:
+                self._operations_refused += 1
+                continue
+            figures = operations.setdefault(operation, Figures())
+            spare = limits.EXPERIMENT_CELLS_MAX - self._cells
+            self._cells += figures.add(value_ns, tokens, failed, spare)
+
+    def _forget_oldest(self) -> None:
+        oldest = self._cycles.popleft()
+        self._cells -= sum(len(figures.cells) for figures in oldest.operations.values())
+
+    # What comes out.
+
+    def as_json(self) -> Dict[str, Any]:
+        """Everything known so far, as `export_json` writes it."""
+        with self._lock:
+            took_ns = clock() - self._begun_ns if self._took_ns is None else self._took_ns
+            return {
+                "schema": 1,
+                "experiment": self.name,
+                "labels": {key: str(value) for key, value in self.labels.items()},
+                "began_unix_seconds": self._began_unix_s,
+                "seconds": took_ns / 1e9,
+                "cycles_begun": self._cycles_begun,
+                "cycles_forgotten": self._cycles_begun - len(self._cycles),
+                "samples_of_operations_refused": self._operations_refused,
+                "totals": {name: f.as_json() for name, f in sorted(self._totals.items())},
+                "cycles": [cycle.as_json() for cycle in self._cycles],
+                "memory_snapshots_forgotten": self._memory_taken - len(self._memory),
+                "memory": list(self._memory),
+            }
+
+    def export_json(self, path: "str | os.PathLike[str]") -> bool:
+        """Writes the figures to `path`, whole or not at all; True when a file was written.
+
+        Raises OSError when the file cannot be written.
+        """
+        text = json.dumps(self.as_json(), indent=2, allow_nan=False) + "\n"
+        part = f"{os.fspath(path)}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(part, path)
+        return True
+
+    def __enter__(self) -> "Experiment":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+class ExperimentTimer(Timer):
+    """A timer whose duration also counts in the figures of a run."""
+
+    __slots__ = ("_experiment",)
+
+    def __init__(self, experiment: Experiment, operation: str, labels: Dict[str, object]) -> None:
+        super().__init__(operation, labels)
+        self._experiment = experiment
+
+    def _over(self, tokens: int, failed: bool) -> None:
+        self._experiment.add(self.operation, self.labels, self.elapsed_ns, tokens, failed)
+
+
+class NoExperiment(Experiment):
+    """What a run gets while experiments are switched off: nothing is kept, sent or written."""
+
+    def end(self) -> None:
+        """Nothing has begun."""
+
+    def start_cycle(self, **labels: object) -> None:
+        """Begins nothing."""
+
+    def end_cycle(self) -> None:
+        """Nothing has begun."""
+
+    def time(self, operation: str, /, **labels: object) -> Timer:
+        """Times nothing."""
+        return NO_TIMER
+
+    def record_timing(
+        self, operation: str, /, *, seconds: float, tokens: int = 0, **labels: object
+    ) -> None:
+        """Records nothing."""
+
+    def record_memory_snapshot(self, label: str = "") -> None:
+        """Notes nothing."""
+
+    def export_json(self, path: "str | os.PathLike[str]") -> bool:
+        """Writes no file."""
+        return False
+
+
+def experiment(name: str, /, **labels: object) -> Experiment:
+    """A run begins; end it with `with` or with `end()`. Labels go to all its samples."""
+    if not (CLIENT.settings.enabled and CLIENT.settings.experiments):
+        return NoExperiment(name, labels)
+    return Experiment(name, labels)
+
+
+def resident_bytes() -> Optional[int]:
+    """Memory that this process has in RAM; None where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

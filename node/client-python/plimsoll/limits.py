@@ -1,0 +1,77 @@
+"""Every bound of the client in one place: nothing grows past a number written here.
+
+Holds numbers and the reasons for them, and no code. The node's own bounds are in
+`schemas/src/limits.rs`; what repeats one of them says so.
+"""
+
+# Time between two flushes, in milliseconds. Half a second keeps what a crash can cost small and
+# is still far longer than a flush takes. PLIMSOLL_FLUSH_MS sets it between the two bounds.
+FLUSH_MS_DEFAULT = 500
+FLUSH_MS_MIN = 10
+FLUSH_MS_MAX = 60_000
+
+# Bytes of one datagram. The node reads lines of up to 8 KiB, so one line may fill a datagram; a
+# UDP datagram of this size crosses an Ethernet link in one piece.
+UNIX_DATAGRAM_BYTES_MAX = 8_192
+UDP_DATAGRAM_BYTES_MAX = 1_432
+# Bytes kept free in each for the sequence line: a token of 16 and three numbers of 19 digits.
+SEQUENCE_BYTES_MAX = 96
+
+# Bytes that a line gets at least: the longest name and labels with one value take 3 300.
+LINE_BYTES_MIN = 3_584
+
+# Values of a process that wait as single numbers, shared out among its series; what is above
+# folds into cells. An integer in a list takes 40 bytes, so this is 2.6 MB.
+VALUES_MAX = 65_536
+# The share of one series, at most and at least: a single series needs no more between two
+# flushes, and the least share of all series is again VALUES_MAX. A share shrinks as series are
+# added; what is above it then is folded with the next value or the next flush.
+SERIES_VALUES_MAX = 16_384
+SERIES_VALUES_MIN = 32
+# Values that a caller's thread folds at once when it finds its series full: about 0.2 ms.
+FOLD_AT_ONCE = 1_024
+# Cells (count and sum of the values in one bucket) of a process. A cell takes about 250 bytes,
+# so this is 25 MB. A series of real latencies fills a few hundred to a few thousand.
+CELLS_MAX = 100_000
+# Cells that become text at once.
+CELLS_AT_ONCE = 256
+# A cell's count travels as powers of two up to 2^19; the node takes sample rates down to 1e-6.
+WEIGHT_BITS_MAX = 19
+# The largest latency, in nanoseconds: 104 days, up to which milliseconds in a float keep every
+# nanosecond. The node counts what is above an hour as an hour.
+VALUE_NS_MAX = 2**53
+
+# Series of a process (as many as a node takes in one interval); the rest folds into `other`.
+SERIES_MAX = 2_000
+# Ways to write a series (order and spelling of labels) that are remembered.
+SPELLINGS_MAX = 8_000
+# As the wire has them: bytes of a name, labels of a series, bytes of a key and of a value.
+NAME_BYTES_MAX = 128
+LABELS_MAX = 16
+LABEL_KEY_BYTES_MAX = 64
+LABEL_VALUE_BYTES_MAX = 128
+
+# Samples added for one that took longer than its expected interval.
+CORRECTED_MAX = 10_000
+
+# Events that wait to be sent, and the bytes of an event's text.
+EVENTS_MAX = 16
+EVENT_TEXT_BYTES_MAX = 1_000
+# Seconds between two events about slow reads: a disk that is slow is slow for every read.
+SLOW_READ_EVENT_EVERY_S = 10.0
+# Reads before one can be called slow, and the slowest ones kept.
+READS_BEFORE_SLOW = 10
+SLOWEST_READS_MAX = 10
+
+# Seconds for which the flush thread waits until the node has read something. A Unix datagram
+# socket holds about ten datagrams (net.unix.max_dgram_qlen), then its senders wait.
+SEND_WAIT_S = 0.1
+# Seconds that the end of a process waits for a node that is there and busy.
+EXIT_WAIT_S = 2.0
+
+# Of an experiment: cycles kept one by one (the totals hold all), operations of one cycle, cells
+# of all cycles together, and snapshots of memory.
+CYCLES_MAX = 1_000
+CYCLE_OPERATIONS_MAX = 100
+EXPERIMENT_CELLS_MAX = 200_000
+MEMORY_SNAPSHOTS_MAX = 1_000

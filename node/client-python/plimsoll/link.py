@@ -1,0 +1,147 @@
+"""The one socket of a process: finds the node, hands it datagrams, says how that went.
+
+Keeps no datagram and decides nothing about time: what is not taken is the caller's to keep. It
+never raises for what a network or a file system does.
+"""
+
+import enum
+import errno
+import os
+import socket
+from typing import Any, Optional, Tuple, Union
+
+from . import limits
+
+DEFAULT_PATH = "/run/plimsoll/node.sock"
+DEFAULT_UDP = "udp://127.0.0.1:8125"
+_UDP = "udp://"
+
+_Target = Union[str, Tuple[Any, ...]]
+
+
+class Outcome(enum.Enum):
+    """What became of a datagram."""
+
+    SENT = "sent"
+    """The node's socket has it."""
+    FULL = "full"
+    """The node is there and does not read; keep the datagram."""
+    AWAY = "away"
+    """Nobody is there; keep the datagram."""
+    TOO_LONG = "too_long"
+    """No datagram of that length will ever be taken."""
+
+
+def address(wanted: Optional[str]) -> str:
+    """Where a node is looked for: as `wanted`, or the usual path where it is, or UDP."""
+    if wanted:
+        return wanted
+    has_unix = hasattr(socket, "AF_UNIX") and os.path.exists(DEFAULT_PATH)
+    return DEFAULT_PATH if has_unix else DEFAULT_UDP
+
+
+def udp_target(text: str) -> Tuple[str, int]:
+    """Host and port of `udp://host:port`; ValueError when it is none."""
+    host, _, port = text[len(_UDP) :].rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ValueError(f"{text!r} is not udp://host:port")
+    return host.strip("[]"), int(port)
+
+
+class Link:
+    """A socket that is connected when there is something to send and someone to take it."""
+
+    def __init__(self, wanted: Optional[str]) -> None:
+        self._wanted = wanted
+        self._socket: Optional[socket.socket] = None
+        self.address = address(wanted)
+        self.fault = ""
+
+    @property
+    def is_udp(self) -> bool:
+        """Whether datagrams can be lost on the way."""
+        return self.address.startswith(_UDP)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the last datagram was taken."""
+        return self._socket is not None
+
+    @property
+    def datagram_bytes_max(self) -> int:
+        """Bytes of one datagram."""
+        if self.is_udp:
+            return limits.UDP_DATAGRAM_BYTES_MAX
+        return limits.UNIX_DATAGRAM_BYTES_MAX
+
+    def send(self, datagram: bytes) -> Outcome:
+        """Hands over one datagram; waits up to SEND_WAIT_S for a node that is busy."""
+        was_connected = self.is_connected
+        outcome = self._try_send(datagram)
+        # A node that was restarted listens on a new socket.
+        if outcome is Outcome.AWAY and was_connected:
+            outcome = self._try_send(datagram)
+        return outcome
+
+    def connect(self) -> bool:
+        """Looks for the node anew, unless connected."""
+        if self._socket is not None:
+            return True
+        self.address = address(self._wanted)
+        try:
+            self._socket = self._open()
+        except (OSError, ValueError) as error:
+            self.fault = f"{self.address}: {error}"
+        return self._socket is not None
+
+    def close(self) -> None:
+        """Lets the socket go."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _open(self) -> socket.socket:
+        target: _Target = self.address
+        family = getattr(socket, "AF_UNIX", None)
+        if self.is_udp:
+            host, port = udp_target(self.address)
+            # The first address that the name has; a loopback address needs no resolver.
+            family, _, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        if family is None:
+            raise OSError("no Unix sockets on this system")
+        opened = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            opened.settimeout(limits.SEND_WAIT_S)
+            opened.connect(target)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def _try_send(self, datagram: bytes) -> Outcome:
+        if not self.connect() or self._socket is None:
+            return Outcome.AWAY
+        try:
+            self._socket.send(datagram)
+            if self.is_udp:
+                self._raise_refusal()
+        except (socket.timeout, BlockingIOError):
+            self.fault = f"{self.address}: the node does not read"
+            return Outcome.FULL
+        except OSError as error:
+            self.fault = f"{self.address}: {error}"
+            if error.errno == errno.EMSGSIZE:
+                return Outcome.TOO_LONG
+            if error.errno == errno.ENOBUFS:
+                return Outcome.FULL
+            self.close()
+            return Outcome.AWAY
+        self.fault = ""
+        return Outcome.SENT
+
+    def _raise_refusal(self) -> None:
+        """Over loopback the kernel says at once that nobody listens; then nothing was taken."""
+        assert self._socket is not None
+        refusal = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if refusal:
+            raise OSError(refusal, os.strerror(refusal))

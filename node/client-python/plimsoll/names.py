@@ -1,0 +1,45 @@
+"""Names of operations and labels as text that can stand in a DogStatsD line.
+
+Refuses nothing: what cannot stand there is mended, since a sample is worth more than the
+spelling of its label. The node mends by the same rules.
+"""
+
+import re
+from typing import Iterable, List, Mapping, Tuple
+
+from . import limits
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]")
+_NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9_.-]")
+# Separators of the line, and control characters.
+_NOT_IN_VALUES = re.compile(r"[,|\x00-\x1f\x7f-\x9f]")
+
+
+def operation_name(name: str) -> str:
+    """`name` as an operation: letters, digits and `_./-`, at most 128 bytes."""
+    return _NOT_IN_NAMES.sub("_", name)[: limits.NAME_BYTES_MAX] or "_"
+
+
+def label_pairs(labels: Mapping[str, object]) -> List[Tuple[str, str]]:
+    """Labels as sorted pairs of text.
+
+    One `_` at the end of a key falls away, so that `class_="llm"` gives the label `class`.
+    """
+    pairs = {}
+    for key, value in labels.items():
+        bare = key[:-1] if key.endswith("_") and len(key) > 1 else key
+        mended = _NOT_IN_KEYS.sub("_", bare)[: limits.LABEL_KEY_BYTES_MAX]
+        text = _NOT_IN_VALUES.sub("_", str(value))
+        pairs[mended] = cut(text, limits.LABEL_VALUE_BYTES_MAX)
+    return sorted(pairs.items())[: limits.LABELS_MAX]
+
+
+def tag_text(pairs: Iterable[Tuple[str, str]]) -> str:
+    """Pairs as the tag field of a line, `|#key:value,..`; empty without pairs."""
+    tags = ",".join(f"{key}:{value}" for key, value in pairs)
+    return f"|#{tags}" if tags else ""
+
+
+def cut(text: str, bytes_max: int) -> str:
+    """`text` without what UTF-8 cannot hold and without what is above `bytes_max` bytes."""
+    return text.encode("utf-8", "replace")[:bytes_max].decode("utf-8", "ignore")

@@ -1,0 +1,178 @@
+"""All series of a process, found by name and labels, and the bounds that they share.
+
+Knows neither sockets nor threads of its own. What no bound leaves room for is counted under a
+reason in `plimsoll_client_dropped`, which is itself sent to the node.
+"""
+
+import contextlib
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, Type, TypeVar
+
+from . import limits
+from .names import label_pairs, operation_name, tag_text
+from .series import Counter, Gauge, Latency, NoGauge, Series
+
+DROPPED = "plimsoll_client_dropped"
+OVERFLOW = "other"
+REASONS = ("value", "cells", "series", "corrected", "events", "size")
+
+# A kind, a name, and pairs of label and value.
+_Key = Tuple[Any, ...]
+_Kind = TypeVar("_Kind", bound=Series)
+
+
+class Registry:
+    """Series of one process. `on_first` is called when the first value meets a sleeping one."""
+
+    def __init__(self, on_first: Callable[[], None]) -> None:
+        self._on_first = on_first
+        self.recording = True
+        self.cells = 0
+        self.overflowed = 0
+        self.events: List[str] = []
+        self.is_awake = False
+        self._share = 0
+        self._by_spelling: Dict[_Key, Series] = {}
+        self._by_name: Dict[_Key, Series] = {}
+        self._make_locks()
+        self._drops = {reason: self._drop_counter(reason) for reason in REASONS}
+        self._no_gauge = NoGauge(self, OVERFLOW, "", 0)
+
+    def _make_locks(self) -> None:
+        # Reentrant, because a signal handler or a finalizer may record in the middle of it.
+        self._lock = threading.RLock()
+        self._busy = False
+
+    def forked(self) -> None:
+        """In a forked child: nothing of what the parent recorded, and no lock of its threads."""
+        self._make_locks()
+        self.cells = 0
+        self.events = []
+        for series in self.all():
+            series.clear()
+        self.sleep()
+
+    # Finding a series.
+
+    def latency(self, name: str, labels: Mapping[str, object]) -> Latency:
+        """The latency series of that name with those labels."""
+        return self._find(Latency, name, labels)
+
+    def counter(self, name: str, labels: Mapping[str, object]) -> Counter:
+        """The counter of that name with those labels."""
+        return self._find(Counter, name, labels)
+
+    def gauge(self, name: str, labels: Mapping[str, object]) -> Gauge:
+        """The gauge of that name with those labels."""
+        return self._find(Gauge, name, labels)
+
+    def all(self) -> List[Series]:
+        """Every series, those of drops included."""
+        return [*self._by_name.values(), *self._drops.values()]
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def _find(self, kind: Type[_Kind], name: str, labels: Mapping[str, object]) -> _Kind:
+        # As text, since 1, 1.0 and True are one key.
+        spelling = (kind, name, *[(key, str(value)) for key, value in labels.items()])
+        found = self._by_spelling.get(spelling)
+        if found is None:
+            found = self._admit(kind, (kind, operation_name(name), *label_pairs(labels)))
+            has_place = found.name != OVERFLOW and not isinstance(found, NoGauge)
+            if has_place and len(self._by_spelling) < limits.SPELLINGS_MAX:
+                self._by_spelling[spelling] = found
+        assert isinstance(found, kind)
+        return found
+
+    def _admit(self, kind: Type[Series], key: _Key) -> Series:
+        with self._lock:
+            found = self._by_name.get(key)
+            if found is not None:
+                return found
+            # The last places are for `other` of latencies and of counters.
+            if len(self._by_name) < limits.SERIES_MAX - 2:
+                return self._make(kind, key)
+            self.overflowed += 1
+            # A gauge cannot be folded: the last one of many different things says nothing.
+            if kind is Gauge:
+                return self._no_gauge
+            return self._by_name.get((kind, OVERFLOW)) or self._make(kind, (kind, OVERFLOW))
+
+    def _make(self, kind: Type[Series], key: _Key) -> Series:
+        _, name, *pairs = key
+        made = kind(self, name, tag_text(pairs), self._share)
+        self._by_name[key] = made
+        self._share_out()
+        return made
+
+    def _drop_counter(self, reason: str) -> Counter:
+        return Counter(self, DROPPED, tag_text([("reason", reason)]), 0)
+
+    # Bounds.
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Counts what is not kept."""
+        self._drops[reason].add(count)
+
+    def dropped(self) -> Dict[str, int]:
+        """What was not kept, by reason, since the process began."""
+        return {
+            reason: int(counter.ever + sum(counter.pending))
+            for reason, counter in self._drops.items()
+        }
+
+    def wake(self) -> None:
+        """From now on series hold their share, and only a full one is looked after."""
+        self.is_awake = True
+        self._share_out()
+
+    def sleep(self) -> None:
+        """The next value of any series calls `on_first`."""
+        self.is_awake = False
+        self._share_out()
+
+    def _share_out(self) -> None:
+        # Changes at powers of two alone, so that many series make no new one slow.
+        places = 1 << max(0, len(self._by_name) - 1).bit_length()
+        share = limits.VALUES_MAX // places
+        share = max(limits.SERIES_VALUES_MIN, min(limits.SERIES_VALUES_MAX, share))
+        share = share if self.is_awake else 0
+        if share != self._share:
+            self._share = share
+            for series in self.all():
+                series.pending_max = share
+
+    def relieve(self, series: Series) -> None:
+        """Called by a caller that finds its series full, or finds it asleep."""
+        if not self.is_awake:
+            self._on_first()
+        if not self.recording:
+            # This value is one too many; those recorded before it still go out.
+            with contextlib.suppress(IndexError):
+                series.pending.pop()
+            return
+        with self.still() as is_mine:
+            if is_mine and len(series.pending) > series.pending_max:
+                series.settle(series.take(limits.FOLD_AT_ONCE))
+
+    def fold_halves(self) -> None:
+        """Folds what fills half of its place; so callers seldom have to while nobody reads."""
+        for series in self.all():
+            excess = len(series.pending) - series.pending_max // 2
+            for _ in range(0, excess, limits.FOLD_AT_ONCE):
+                with self.still():
+                    series.settle(series.take(limits.FOLD_AT_ONCE))
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[bool]:
+        """Keeps other threads from taking values; False for one that already does."""
+        with self._lock:
+            if self._busy:
+                yield False
+                return
+            self._busy = True
+            try:
+                yield True
+            finally:
+                self._busy = False

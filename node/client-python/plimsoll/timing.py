@@ -1,0 +1,137 @@
+"""`timer`: how long a block takes, and what every recorded latency has in common.
+
+Counts an `Exception` that leaves the block in `<operation>.errors`, tokens in
+`<operation>.tokens` beside the seconds that they took. Decides nothing about sending.
+"""
+
+import types
+from time import perf_counter_ns as clock
+from typing import Dict, Optional, Type, TypeVar
+
+from . import limits
+from .client import CLIENT
+from .series import Latency
+
+_Timer = TypeVar("_Timer", bound="Timer")
+
+
+class Timer:
+    """A block that is timed, with `with` or `async with`; may be used again when it is over."""
+
+    __slots__ = ("operation", "labels", "elapsed_ns", "_interval_ns", "_tokens", "_begun")
+
+    def __init__(
+        self, operation: str, labels: Dict[str, object], interval_s: Optional[float] = None
+    ) -> None:
+        self.operation = operation
+        self.labels = labels
+        self.elapsed_ns = 0
+        """Nanoseconds that the block took, once it is over."""
+        self._interval_ns = interval_ns(interval_s)
+        self._tokens = 0
+        self._begun = 0
+
+    def label(self, **labels: object) -> None:
+        """Labels that only the block can tell; they win over those given before."""
+        self.labels = {**self.labels, **labels}
+
+    def tokens(self, count: int) -> None:
+        """Tokens that the block made: they count in `<operation>.tokens` and the block's
+        time in `<operation>.seconds`."""
+        self._tokens += count
+
+    def __enter__(self: _Timer) -> _Timer:
+        self._begun = clock()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        self.elapsed_ns = clock() - self._begun
+        tokens, self._tokens = self._tokens, 0
+        self._over(tokens, kind is not None and issubclass(kind, Exception))
+
+    async def __aenter__(self: _Timer) -> _Timer:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _over(self, tokens: int, failed: bool) -> None:
+        series = CLIENT.registry.latency(self.operation, self.labels)
+        add_latency(series, self.elapsed_ns, self._interval_ns)
+        if tokens:
+            count_tokens(self.operation, self.labels, tokens, self.elapsed_ns)
+        if failed:
+            count_error(self.operation, self.labels)
+
+
+class NoTimer(Timer):
+    """What a block gets while timers are switched off."""
+
+    __slots__ = ()
+
+    def label(self, **labels: object) -> None:
+        """Forgets them."""
+
+    def tokens(self, count: int) -> None:
+        """Forgets them."""
+
+    def __enter__(self: _Timer) -> _Timer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Records nothing."""
+
+
+def count_error(operation: str, labels: Dict[str, object]) -> None:
+    """One failure of an operation."""
+    CLIENT.registry.counter(f"{operation}.errors", labels).add(1)
+
+
+def count_tokens(operation: str, labels: Dict[str, object], tokens: int, busy_ns: int) -> None:
+    """A pair of counters: over any span, tokens/s = increase of the one / of the other."""
+    CLIENT.registry.counter(f"{operation}.tokens", labels).add(tokens)
+    CLIENT.registry.counter(f"{operation}.seconds", labels).add(busy_ns / 1e9)
+
+
+def interval_ns(interval_s: Optional[float]) -> int:
+    """Seconds as nanoseconds, 0 for none."""
+    return max(0, round(interval_s * 1e9)) if interval_s else 0
+
+
+def add_latency(series: Latency, value_ns: int, expected_ns: int = 0) -> None:
+    """Records a latency, and those of the requests that it kept from being made.
+
+    Who should act every `expected_ns` and was held up for longer would have seen, had it kept
+    to its rhythm, waits that are shorter by one interval each (coordinated omission; the
+    correction is HdrHistogram's).
+    """
+    series.add(value_ns)
+    if not 0 < expected_ns < value_ns:
+        return
+    missing = range(value_ns - expected_ns, expected_ns - 1, -expected_ns)
+    for missing_ns in missing[: limits.CORRECTED_MAX]:
+        series.add(missing_ns)
+    if len(missing) > limits.CORRECTED_MAX:
+        CLIENT.registry.drop("corrected", len(missing) - limits.CORRECTED_MAX)
+
+
+NO_TIMER = NoTimer("", {})
+
+
+def timer(
+    operation: str, /, *, expected_interval_s: Optional[float] = None, **labels: object
+) -> Timer:
+    """A block whose duration is recorded, under labels that may be added inside."""
+    if not (CLIENT.settings.enabled and CLIENT.settings.timers):
+        return NO_TIMER
+    return Timer(operation, labels, expected_interval_s)

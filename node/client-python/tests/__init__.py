@@ -1,0 +1,1 @@
+"""Tests of the client on real sockets, processes, forks and threads; nothing is replaced."""

@@ -1,0 +1,112 @@
+"""`python -m plimsoll`, and the package as it is installed from a wheel."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from .listening import PACKAGE, environment, unix_socket
+
+
+def command(*arguments, address="", python=sys.executable, **more):
+    """Exit code and what was printed, with everything switched off but what is in `more`."""
+    off = {key: "" for key in environment("") if key.startswith("PLIMSOLL")}
+    done = subprocess.run(
+        [python, "-m", "plimsoll", *arguments],
+        env={**environment(address), **off, "PLIMSOLL_SOCKET": address, **more},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+class Command(unittest.TestCase):
+    """The command line."""
+
+    def test_send_sends_one_value_whatever_the_switches_say(self):
+        with unix_socket() as listening:
+            for arguments in [
+                ["epoch_hook", "12.5", "--label", "phase=train", "--label", "class=llm"],
+                ["cache", "3", "--type", "c"],
+                ["depth", "0.5", "--type", "g", "--socket", listening.path],
+            ]:
+                address = "" if "--socket" in arguments else listening.path
+                self.assertEqual(command("send", *arguments, address=address), (0, ""))
+            listening.read()
+            values = {"epoch_hook{class:llm,phase:train}": [(12_500_000, 1)]}
+            self.assertEqual(dict(listening.latencies), values)
+            self.assertEqual(dict(listening.counters), {"cache": 3})
+            self.assertEqual(listening.gauges, {"depth": 0.5})
+
+    def test_send_says_when_nobody_took_it(self):
+        code, printed = command("send", "op", "1", address="/nonexistent/node.sock")
+        self.assertEqual(code, 1)
+        self.assertIn("not sent: /nonexistent/node.sock: [Errno 2]", printed)
+
+    def test_wrong_usage_is_2(self):
+        for arguments in [[], ["send"], ["send", "op", "x"], ["send", "op", "1", "--label", "x"]]:
+            self.assertEqual(command(*arguments)[0], 2, arguments)
+        for value in ["-1", "nan", "inf"]:
+            self.assertEqual(command("send", "op", "--", value)[0], 2, value)
+
+    def test_doctor_says_where_the_node_is_and_what_is_on(self):
+        with unix_socket() as listening:
+            code, printed = command(
+                "doctor",
+                address=listening.path,
+                PLIMSOLL_ENABLE="1",
+                PLIMSOLL_ENABLE_SHARDS="1",
+                PLIMSOLL_FLUSH_MS="5",
+            )
+            self.assertEqual(code, 0)
+            self.assertIn(f"{listening.path} answers", printed)
+            self.assertRegex(printed, "master +on .*\ntimers +off .*\nshards +on ")
+            self.assertIn("ignored      PLIMSOLL_FLUSH_MS: '5'", printed)
+            self.assertEqual(listening.read().sizes, [])
+        code, printed = command("doctor", address=listening.path)
+        self.assertEqual(code, 1)
+        self.assertIn("does not answer", printed)
+
+    def test_doctor_tells_a_udp_port_that_refuses(self):
+        code, printed = command("doctor", address="udp://127.0.0.1:9")
+        self.assertEqual((code, "Connection refused" in printed), (1, True), printed)
+
+    def test_help_shows_examples(self):
+        code, printed = command("--help")
+        self.assertEqual((code, "send epoch_hook 12.5" in printed), (0, True))
+
+
+class Wheel(unittest.TestCase):
+    """Built from a copy, so that the checkout stays clean, and without a network."""
+
+    def test_the_wheel_installs_runs_and_brings_its_types(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "source")
+            shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__"))
+            quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
+            pip = [sys.executable, "-m", "pip"]
+            build = [*pip, "wheel", *quiet, "--no-build-isolation", "--wheel-dir", folder, source]
+            subprocess.run(build, check=True)
+            [wheel] = [name for name in os.listdir(folder) if name.endswith(".whl")]
+            self.assertEqual(wheel, "plimsoll-0.1.0-py3-none-any.whl")
+            fresh = os.path.join(folder, "fresh")
+            subprocess.run([sys.executable, "-m", "venv", fresh], check=True)
+            python = os.path.join(fresh, "bin", "python")
+            install = [python, "-m", "pip", "install", *quiet, os.path.join(folder, wheel)]
+            subprocess.run(install, check=True)
+            version = command("--version", python=python, PYTHONPATH="")
+            self.assertEqual(version, (0, "plimsoll 0.1.0 (Python)\n"))
+            where = [python, "-c", "import os, plimsoll; print(os.path.dirname(plimsoll.__file__))"]
+            installed = subprocess.check_output(
+                where, env=environment("", PYTHONPATH=""), text=True, cwd=folder
+            )
+            self.assertIn(fresh, installed)
+            self.assertTrue(os.path.exists(os.path.join(installed.strip(), "py.typed")))
+
+
+if __name__ == "__main__":
+    unittest.main()

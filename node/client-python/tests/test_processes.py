@@ -1,0 +1,256 @@
+"""Whatever becomes of a process and its threads, what was recorded arrives once."""
+
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from .listening import enter, environment, run, run_command, unix_socket
+
+START = """
+import atexit, gc, multiprocessing, os, signal, sys, threading, time
+import plimsoll
+
+@plimsoll.timed("call", who="parent")
+def call():
+    return os.getpid()
+
+def record(n, who):
+    for _ in range(n):
+        plimsoll.record("op", seconds=0.001, who=who)
+"""
+
+
+class Processes(unittest.TestCase):
+    """Real interpreters; each script ends as it says."""
+
+    def setUp(self):
+        self.listening = enter(self, unix_socket())
+
+    def run_script(self, script, **more):
+        return run(START + script, self.listening.path, **more)
+
+    def received(self):
+        received = self.listening.read()
+        return {series: received.count(series) for series in received.latencies}
+
+    def test_the_end_of_a_program_sends_the_rest_and_says_that_it_ends(self):
+        self.run_script("record(1000, 'a')", PLIMSOLL_FLUSH_MS="60000")
+        self.assertEqual(self.received(), {"op{who:a}": 1_000})
+        [client] = self.listening.clients.values()
+        self.assertEqual(client.tails, 1)
+
+    def test_other_ends_lose_nothing_either(self):
+        table = [
+            ("sys.exit(0)", 0),
+            ("raise ValueError('x')", 1),
+            ("raise KeyboardInterrupt", -signal.SIGINT),
+            ("atexit.register(record, 5, 'late')", 0),
+            ("plimsoll.flush(); os._exit(0)", 0),
+            ("plimsoll.flush(); os.execv(sys.executable, [sys.executable, '-c', ''])", 0),
+            ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); signal.raise_signal(15)", 3),
+        ]
+        for ending, code in table:
+            with self.subTest(ending), unix_socket() as listening:
+                script = f"{START}\nrecord(100, 'a')\n{ending}"
+                ended = subprocess.run(
+                    [sys.executable, "-c", script],
+                    env=environment(listening.path, PLIMSOLL_FLUSH_MS="60000"),
+                    stderr=subprocess.DEVNULL,
+                    check=False,
+                )
+                self.assertEqual(ended.returncode, code)
+                late = 5 if "late" in ending else 0
+                self.assertEqual(listening.read().samples(), 100 + late)
+
+    def test_death_by_signal_costs_what_was_recorded_since_the_last_flush(self):
+        script = START + "record(100, 'a'); plimsoll.flush(); record(7, 'b'); signal.pause()"
+        process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            env=environment(self.listening.path, PLIMSOLL_FLUSH_MS="60000"),
+        )
+        self.listening.poll_until(lambda: self.listening.samples() == 100)
+        process.terminate()
+        self.assertEqual(process.wait(), -signal.SIGTERM)
+        self.assertEqual(self.received(), {"op{who:a}": 100})
+
+    def test_values_arrive_without_being_asked_for(self):
+        script = START + "record(3, 'a'); signal.pause()"
+        process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            env=environment(self.listening.path, PLIMSOLL_FLUSH_MS="20"),
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        # And a datagram that says that nothing follows.
+        self.listening.poll_until(lambda: len(self.listening.sizes) == 2)
+        self.assertEqual(self.received(), {"op{who:a}": 3})
+
+    def test_an_exit_without_a_node_is_quick_and_with_one_that_sleeps_is_bounded(self):
+        # Both would run into the time limit of `run`.
+        self.run_script("record(100_000, 'a')", PLIMSOLL_SOCKET="/nonexistent/node.sock")
+        self.run_script("[plimsoll.record_ns('op', n) for n in range(100_000)]")
+        self.assertGreater(self.listening.read().samples(), 5_000)
+
+    def test_a_forked_child_starts_empty_and_both_lose_nothing(self):
+        self.run_script(
+            """
+record(1000, "before")
+[call() for _ in range(10)]
+child = os.fork()
+if child == 0:
+    record(500, "child")
+    [call() for _ in range(10)]
+    sys.exit(0)
+record(300, "parent")
+assert os.waitpid(child, 0)[1] == 0
+""",
+            PLIMSOLL_FLUSH_MS="60000",
+        )
+        self.assertEqual(
+            self.received(),
+            {
+                "op{who:before}": 1_000,
+                "op{who:child}": 500,
+                "op{who:parent}": 300,
+                "call{who:parent}": 20,
+            },
+        )
+        self.assertEqual(len(self.listening.clients), 2)
+
+    def test_a_child_that_records_nothing_sends_nothing(self):
+        self.run_script(
+            """
+record(10, "a")
+child = os.fork()
+if child == 0:
+    assert threading.active_count() == 1
+    sys.exit(0)
+os.waitpid(child, 0)
+"""
+        )
+        self.assertEqual(self.received(), {"op{who:a}": 10})
+        self.assertEqual(len(self.listening.clients), 1)
+
+    def test_forks_amid_recording_threads_and_flushes_lose_and_double_nothing(self):
+        self.run_script(
+            """
+def busy():
+    for _ in range(20_000):
+        plimsoll.record_ns("thread", 5_000_000)
+
+threads = [threading.Thread(target=busy) for _ in range(3)]
+for thread in threads:
+    thread.start()
+children = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        record(50, "child")
+        sys.exit(0)
+    children.append(child)
+    record(1, "parent")
+for thread in threads:
+    thread.join()
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+while not plimsoll.flush():
+    pass
+""",
+            PLIMSOLL_FLUSH_MS="10",
+            reader=self.listening,
+        )
+        self.assertEqual(
+            self.received(),
+            {"thread": 60_000, "op{who:child}": 1_000, "op{who:parent}": 20},
+        )
+        self.assertEqual(len(self.listening.clients), 21)
+
+    def test_workers_of_multiprocessing_lose_nothing_at_their_end(self):
+        for method in ["fork", "spawn", "forkserver"]:
+            with self.subTest(method), unix_socket() as listening:
+                # Spawned workers import the program, so it must be a file.
+                path = os.path.join(os.path.dirname(listening.path), "program.py")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(
+                        START
+                        + """
+def work(n):
+    record(n, "worker")
+    call()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    record(10, "parent")
+    workers = [context.Process(target=work, args=(100,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    with context.Pool(2) as pool:
+        pool.map(work, [10] * 20)
+        pool.close()
+        pool.join()
+"""
+                    )
+                run_command([path, method], listening.path, listening, PLIMSOLL_FLUSH_MS="60000")
+                received = listening.read()
+                counts = {name: received.count(name) for name in received.latencies}
+                self.assertEqual(
+                    counts,
+                    {"op{who:parent}": 10, "op{who:worker}": 500, "call{who:parent}": 23},
+                )
+
+    def test_a_signal_handler_may_record_while_the_program_does(self):
+        self.run_script(
+            """
+def on_alarm(*_):
+    record(3, "handler")
+    call()
+
+signal.signal(signal.SIGALRM, on_alarm)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+count = 0
+while count < 300_000:
+    plimsoll.record_ns("main", count)
+    count += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+while not plimsoll.flush():
+    pass
+""",
+            PLIMSOLL_FLUSH_MS="10",
+            reader=self.listening,
+        )
+        counts = self.received()
+        self.assertEqual(counts["main"], 300_000)
+        self.assertEqual(counts["op{who:handler}"], 3 * counts["call{who:parent}"])
+
+    def test_finalizers_may_record_whenever_the_collector_runs_them(self):
+        self.run_script(
+            """
+class Thing:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        plimsoll.record_ns("finalized", 1000)
+        plimsoll.record_ns("main", 1000)
+
+gc.set_threshold(10)
+for number in range(30_000):
+    Thing()
+    plimsoll.record_ns("main", number * 10_000)
+gc.collect()
+while not plimsoll.flush():
+    pass
+""",
+            # So that both series fill up, and a finalizer runs while its own thread folds.
+            PLIMSOLL_FLUSH_MS="60000",
+            reader=self.listening,
+        )
+        self.assertEqual(self.received(), {"finalized": 30_000, "main": 60_000})
+
+
+if __name__ == "__main__":
+    unittest.main()
