@@ -10,24 +10,16 @@ import plimsoll
 from plimsoll import limits
 from plimsoll.shards import _reads
 
-from .listening import enter, run, unix_socket
+from .listening import run, unix_socket
+from .recording import Recording
 
 
-class Profilers(unittest.TestCase):
-    """The client of this process, fed into a socket of each test's own."""
+class Profilers(Recording):
+    """What both profilers' tests share."""
 
     def setUp(self):
-        self.listening = enter(self, unix_socket())
-        plimsoll.configure(enable=True, socket=self.listening.path, flush_ms=60_000)
-        self.addCleanup(plimsoll.configure, enable=False)
+        super().setUp()
         self.path = os.path.join(os.path.dirname(self.listening.path), "run.json")
-
-    def tearDown(self):
-        self.received()
-
-    def received(self):
-        self.listening.poll_until(lambda: plimsoll.flush(0.1))
-        return self.listening.read()
 
     def exported(self, experiment):
         self.assertTrue(experiment.export_json(self.path))
