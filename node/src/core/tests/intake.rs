@@ -169,3 +169,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_wall_clock_that_steps_while_lines_come_costs_no_sample_and_bends_no_length() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    let hour = 3_600_000_000_000;
+    let mut snapshots = Vec::new();
+    for (second, wall) in (1..).zip([0, 2 * hour, hour, 1, u64::MAX / 2 - 1, start().wall.0]) {
+        let line = format!("a:{second}|ms\ng:{second}|g\n_e{{1,0}}:t|");
+        core.on_datagram(Now { wall: Wall(wall), ..start() }, line.as_bytes());
+        let now = Now { mono: start().mono.plus(second * SECOND), wall: Wall(wall) };
+        core.on_deadline(now);
+        snapshots.extend(deliver(&mut core, now));
+    }
+    let own = |snapshot: &&Snapshot| matches!(snapshot.body, Body::Latency(_));
+    let latencies: Vec<&Snapshot> = snapshots.iter().filter(own).collect();
+    assert_eq!(latencies.len(), 6);
+    assert!(latencies.iter().all(|snapshot| snapshot.header.length_ns == 1_000_000_000));
+    assert_eq!(samples(&snapshots), core.status().totals.recorded);
+    assert_eq!(core.status().intake.rejected, BTreeMap::new());
+}
