@@ -87,7 +87,7 @@ impl Driver {
         let url = bus_config.url_without_secrets();
         let listen = |error: &dyn ToString| StartError::new(Exit::Listen, error);
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
-        let sockets = Sockets::open(config.listen.udp, config.listen.unix.as_deref()).await;
+        let sockets = Sockets::open(config.listen.udp, config.listen.unix.as_deref());
         let sockets = sockets.map_err(|error| listen(&error))?;
         let (routes, queries) = http::routes();
         let server = match config.http.address {

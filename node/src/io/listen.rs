@@ -59,11 +59,11 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens what is configured.
+    /// Opens what is configured; within a runtime.
     ///
     /// # Errors
     /// When an address or a path is in use or not ours.
-    pub async fn open(udp: Option<SocketAddr>, unix: Option<&Path>) -> Result<Self, ListenError> {
+    pub fn open(udp: Option<SocketAddr>, unix: Option<&Path>) -> Result<Self, ListenError> {
         let (udp, unix) = (Listener::udp(udp)?, Listener::unix(unix)?);
         Ok(Self { udp, unix, batch: Batch::default() })
     }

@@ -14,10 +14,10 @@ const UDP: Option<SocketAddr> =
     Some(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0));
 
 /// A Unix datagram socket, and a sender that is never made to wait.
-async fn unix() -> (TempDir, Sockets, UnixDatagram) {
+fn unix() -> (TempDir, Sockets, UnixDatagram) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
-    let sockets = Sockets::open(None, Some(&path)).await.unwrap();
+    let sockets = Sockets::open(None, Some(&path)).unwrap();
     let sender = UnixDatagram::unbound().unwrap();
     sender.connect(path).unwrap();
     sender.set_nonblocking(true).unwrap();
@@ -38,7 +38,7 @@ fn sizes(sockets: &mut Sockets) -> (Vec<usize>, u64) {
 
 #[tokio::test]
 async fn datagrams_of_any_size_arrive_whole_and_in_order() {
-    let (_dir, mut sockets, sender) = unix().await;
+    let (_dir, mut sockets, sender) = unix();
     for payload in [&b""[..], b"a:1|ms", &[b'x'; 8_000]] {
         sender.send(payload).unwrap();
     }
@@ -53,7 +53,7 @@ async fn datagrams_of_any_size_arrive_whole_and_in_order() {
 
 #[tokio::test]
 async fn a_datagram_that_was_cut_is_longer_than_any_allowed() {
-    let (_dir, mut sockets, sender) = unix().await;
+    let (_dir, mut sockets, sender) = unix();
     for bytes in [DATAGRAM_BYTES_MAX, 90_000] {
         sender.send(&vec![b'x'; bytes]).unwrap();
     }
@@ -63,7 +63,7 @@ async fn a_datagram_that_was_cut_is_longer_than_any_allowed() {
 
 #[tokio::test]
 async fn one_turn_takes_a_bounded_number_of_bytes_however_small_datagrams_were_before() {
-    let (_dir, mut sockets, sender) = unix().await;
+    let (_dir, mut sockets, sender) = unix();
     let fill = |bytes| (0..9).take_while(|_| sender.send(&vec![b'x'; bytes]).is_ok()).count();
     assert!(fill(50_000) > 3);
     sockets.readable().await;
@@ -85,7 +85,7 @@ async fn one_turn_takes_a_bounded_number_of_bytes_however_small_datagrams_were_b
 
 #[tokio::test]
 async fn one_turn_takes_a_bounded_number_of_datagrams_and_says_that_more_wait() {
-    let mut sockets = Sockets::open(UDP, None).await.unwrap();
+    let mut sockets = Sockets::open(UDP, None).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = sockets.udp_address().unwrap();
     for _datagram in 0..300 {
@@ -101,7 +101,7 @@ async fn one_turn_takes_a_bounded_number_of_datagrams_and_says_that_more_wait() 
 
 #[tokio::test]
 async fn what_was_sent_over_udp_was_read_or_dropped_to_the_last_datagram() {
-    let mut sockets = Sockets::open(UDP, None).await.unwrap();
+    let mut sockets = Sockets::open(UDP, None).unwrap();
     let udp = &sockets.udp.open.as_ref().unwrap().socket;
     nix::sys::socket::setsockopt(udp, nix::sys::socket::sockopt::RcvBuf, &20_000).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -126,7 +126,7 @@ async fn what_was_sent_over_udp_was_read_or_dropped_to_the_last_datagram() {
 
 #[tokio::test]
 async fn a_unix_socket_refuses_what_it_has_no_room_for_and_drops_nothing() {
-    let (_dir, mut sockets, sender) = unix().await;
+    let (_dir, mut sockets, sender) = unix();
     let (mut sent, mut read, mut refused) = (0, 0, 0);
     while refused < 20 {
         match sender.send(b"a:1|ms") {
@@ -160,7 +160,7 @@ fn is_resting(listener: &Listener) -> bool {
 
 #[tokio::test]
 async fn a_socket_that_datagrams_keep_coming_to_rests_and_is_watched_again_once_they_stay_away() {
-    let mut sockets = Sockets::open(UDP, None).await.unwrap();
+    let mut sockets = Sockets::open(UDP, None).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut rested = false;
     let patience = Deadline::within(Duration::from_secs(30));
@@ -184,7 +184,7 @@ async fn a_socket_that_datagrams_keep_coming_to_rests_and_is_watched_again_once_
 async fn a_unix_socket_is_read_while_the_other_rests_and_never_rests() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
-    let mut sockets = Sockets::open(UDP, Some(&path)).await.unwrap();
+    let mut sockets = Sockets::open(UDP, Some(&path)).unwrap();
     assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
     sockets.udp.open.as_mut().unwrap().watch = None;
     let sender = UnixDatagram::unbound().unwrap();
@@ -198,7 +198,7 @@ async fn a_unix_socket_is_read_while_the_other_rests_and_never_rests() {
 
 #[tokio::test]
 async fn a_rest_that_is_ended_leaves_nothing_unread() {
-    let mut sockets = Sockets::open(UDP, None).await.unwrap();
+    let mut sockets = Sockets::open(UDP, None).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
     sockets.udp.open.as_mut().unwrap().watch = None;
