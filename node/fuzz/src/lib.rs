@@ -6,7 +6,7 @@
 //! a nightly toolchain, ten minutes of one:
 //!
 //! ```text
-//! cargo +nightly fuzz run --fuzz-dir node/fuzz fuzz-dogstatsd \
+//! CARGO_PROFILE_RELEASE_LTO=off cargo +nightly fuzz run --fuzz-dir node/fuzz fuzz-dogstatsd \
 //!     node/fuzz/corpus/dogstatsd node/fuzz/seeds/dogstatsd -- -max_total_time=600
 //! ```
 
