@@ -70,6 +70,16 @@ pub mod node {
     pub const BYTES_PER_WAKE: usize = 128 * 1024;
     /// Receive buffer asked of the kernel for each socket, in bytes.
     pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+    /// Clients connected to the stream socket at one time; one more is turned away, counted.
+    pub const CLIENT_CONNECTIONS_MAX: usize = 256;
+    /// Frames taken from all clients before the driver looks at anything else.
+    pub const FRAMES_PER_WAKE: usize = 64;
+    /// Bytes read from one client at a time; its buffer grows by no more than that ahead of
+    /// what has arrived.
+    pub const FRAME_READ_BYTES: usize = 16 * 1024;
+    /// Bytes that all clients' unfinished frames may take together; the client whose bytes go
+    /// beyond is closed, and sends its frame again.
+    pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
     /// Series (histograms, counters and gauges together) in one interval.
     pub const SERIES_MAX: usize = 2_000;
     /// Samples that one value may stand for (sample rate 1e-6).
@@ -180,6 +190,41 @@ pub mod node {
     pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
     /// Pause after a write to the spool failed, before all of it is written anew.
     pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
+}
+
+/// What a client library may hold in the process of a job.
+pub mod client {
+    use std::time::Duration;
+
+    /// Series of latencies; one more folds into `other`, counted.
+    pub const OPERATIONS_MAX: usize = 1_024;
+    /// Counters, and gauges, each; one more folds into `other`, counted.
+    pub const NUMBERS_MAX: usize = 1_024;
+    /// Time between two flushes.
+    pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
+    /// Shortest such time that may be asked for.
+    pub const FLUSH_EVERY_MIN: Duration = Duration::from_millis(10);
+    /// Longest such time that may be asked for.
+    pub const FLUSH_EVERY_MAX: Duration = Duration::from_secs(60);
+    /// Stack of the flushing thread, in bytes.
+    pub const FLUSHER_STACK_BYTES: usize = 256 * 1024;
+    /// Looks at a distribution that is being written to before it is left for the next flush.
+    pub const TAKE_ATTEMPTS_MAX: usize = 64;
+    /// Samples that one sample may stand for by its expected interval; the cost of that record
+    /// is bounded so.
+    pub const CORRECTIONS_MAX: u64 = 10_000;
+    /// Bytes of all distributions in one frame, by the most that they can take.
+    pub const FRAME_BYTES_SPLIT: usize = 256 * 1024;
+    /// Wait for the node to take or to answer bytes before the flush goes on without it.
+    pub const ANSWER_WAIT: Duration = Duration::from_millis(500);
+    /// Connections closed in answer to one and the same frame before it is given up.
+    pub const ATTEMPTS_MAX: u32 = 3;
+    /// Pause before a frame is tried again; it doubles.
+    pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
+    /// Longest such pause.
+    pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
+    /// Wait at the process's exit for the node to answer for what it was sent.
+    pub const EXIT_WAIT: Duration = Duration::from_secs(2);
 }
 
 /// What the connection to the broker may hold.
