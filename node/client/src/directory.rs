@@ -130,7 +130,7 @@ mod tests {
         }
         let known = directory.operation(plain("operation_5"));
         assert_eq!(directory.series(known).to_string(), "operation_5");
-        let beyond = OPERATIONS_MAX as u64 + 2;
+        let beyond = OPERATIONS_MAX as u64 + 3;
         assert_eq!(directory.folded, beyond);
         for n in 0..2 * NUMBERS_MAX {
             directory.counter(plain(&format!("counter_{n}")));

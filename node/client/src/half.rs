@@ -25,11 +25,9 @@ use std::sync::atomic::{AtomicU64, fence};
 
 use plimsoll_schemas::histogram::{Counts, ExactFigures, Histogram, layout};
 
-/// Buckets in one leaf.
-const LEAF: usize = 64;
-/// Leaves in one branch.
-const BRANCH: usize = 16;
-const BRANCHES: usize = layout::LEN.div_ceil(LEAF * BRANCH);
+/// Buckets in one leaf: fewer would make the list of leaves longer, more the leaves themselves.
+const LEAF: usize = 128;
+const LEAVES: usize = layout::LEN.div_ceil(LEAF);
 
 /// Counts of neighbouring buckets, made when the first sample falls into one of them.
 #[repr(align(64))]
@@ -38,8 +36,6 @@ struct Leaf {
     /// How far the flush has read `counts`; nobody else touches it.
     taken: [AtomicU64; LEAF],
 }
-
-type Branch = [OnceLock<Box<Leaf>>; BRANCH];
 
 /// Two of these make a recorder; see the head of this file.
 #[repr(align(128))]
@@ -57,7 +53,7 @@ pub(crate) struct Half {
     taken: AtomicU64,
     taken_sum: [AtomicU64; 2],
     taken_clamped: AtomicU64,
-    branches: [OnceLock<Box<Branch>>; BRANCHES],
+    leaves: [OnceLock<Box<Leaf>>; LEAVES],
 }
 
 /// What came since the last look.
@@ -104,14 +100,27 @@ impl Half {
             taken: zero(),
             taken_sum: [zero(), zero()],
             taken_clamped: zero(),
-            branches: [const { OnceLock::new() }; BRANCHES],
+            leaves: [const { OnceLock::new() }; LEAVES],
         }
     }
 
     /// Records one sample; only ever called by one thread.
     #[inline]
     pub(crate) fn record(&self, ns: u64) {
-        let value = ns.min(layout::MAX_NS);
+        if ns > layout::MAX_NS {
+            return self.record_clamped();
+        }
+        self.write(ns, 0);
+    }
+
+    /// A value above one hour counts as one hour.
+    #[cold]
+    fn record_clamped(&self) {
+        self.write(layout::MAX_NS, 1);
+    }
+
+    #[inline]
+    fn write(&self, value: u64, clamped: u64) {
         let index = layout::index_of(value);
         let leaf = match self.leaf(index) {
             Some(leaf) => leaf,
@@ -134,23 +143,20 @@ impl Half {
         if first || value > self.max_ns.load(Relaxed) {
             self.max_ns.store(value, Relaxed);
         }
-        if ns > layout::MAX_NS {
-            add(&self.clamped, 1);
+        if clamped > 0 {
+            add(&self.clamped, clamped);
         }
         self.seq.store(seq.wrapping_add(2), Release);
     }
 
     #[inline]
     fn leaf(&self, index: usize) -> Option<&Leaf> {
-        let branch = self.branches.get(index / (LEAF * BRANCH))?.get()?;
-        branch[index / LEAF % BRANCH].get().map(|leaf| &**leaf)
+        self.leaves.get(index / LEAF)?.get().map(|leaf| &**leaf)
     }
 
     #[cold]
     fn grow(&self, index: usize) -> &Leaf {
-        let empty = || Box::new([const { OnceLock::new() }; BRANCH]);
-        let branch = self.branches[index / (LEAF * BRANCH)].get_or_init(empty);
-        branch[index / LEAF % BRANCH].get_or_init(|| {
+        self.leaves[index / LEAF].get_or_init(|| {
             let zeros = || [const { AtomicU64::new(0) }; LEAF];
             Box::new(Leaf { counts: zeros(), taken: zeros() })
         })
@@ -200,11 +206,7 @@ impl Half {
     }
 
     fn leaves(&self) -> impl Iterator<Item = (usize, &Leaf)> {
-        let branches = (0..).zip(&self.branches).filter_map(|(n, branch)| Some((n, branch.get()?)));
-        branches.flat_map(|(n, branch)| {
-            let leaves = (0..).zip(&**branch);
-            leaves.filter_map(move |(m, leaf)| Some((n * BRANCH + m, &**leaf.get()?)))
-        })
+        (0..).zip(&self.leaves).filter_map(|(n, leaf)| Some((n, &**leaf.get()?)))
     }
 
     fn difference(&self, look: &Look) -> Taken {

@@ -62,10 +62,7 @@ fn a_late_record_that_misses_its_extremes_is_told_by_its_bucket() {
     let taken = half.take().unwrap().histogram;
     let bucket = layout::index_of(7_000_000);
     assert_eq!((taken.count(), taken.sum_ns()), (1, 7_000_000));
-    assert_eq!(
-        (taken.min_ns(), taken.max_ns()),
-        (layout::lowest(bucket), layout::highest(bucket))
-    );
+    assert_eq!((taken.min_ns(), taken.max_ns()), (layout::lowest(bucket), layout::highest(bucket)));
 }
 
 /// Looks at a half that is written to without a pause mostly fail; those that succeed see a

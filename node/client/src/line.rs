@@ -41,8 +41,7 @@ impl Line {
         // Under the lock, so that a forked child knows what it has to close.
         let mut state = gate::lock();
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let descriptor: OwnedFd =
-            socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        let descriptor: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
         connect(descriptor.as_raw_fd(), &address)?;
         state.descriptor = Some(descriptor.as_raw_fd());
         drop(state);
