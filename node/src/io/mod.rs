@@ -1,5 +1,6 @@
 //! Where the node touches the world: sockets, sensors, HTTP. Decides nothing.
 
+pub mod frames;
 pub mod hardware;
 pub mod http;
 pub mod keeper;
