@@ -9,7 +9,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::settings::Settings;
 use crate::{flusher, hooks, stats};
 
 static STATE: Mutex<State> = Mutex::new(State::new());
+static HOOKED: AtomicBool = AtomicBool::new(false);
 /// Wakes the flush.
 static WANTED: Condvar = Condvar::new();
 /// Wakes those who wait for the flush.
@@ -89,11 +91,8 @@ impl State {
     /// Begins anew in a process that has recorded nothing yet: also in a child, which drops what
     /// its parent's threads recorded. That is the parent's to send.
     fn begin(&mut self, thread: u64) -> bool {
-        if self.settings.is_none() {
-            self.settings = Some(Settings::from_environment());
-            hooks::install();
-        }
-        if !self.settings.as_ref().is_some_and(|settings| settings.enabled) {
+        let settings = self.settings.get_or_insert_with(Settings::from_environment);
+        if !settings.enabled {
             SIDE.store(OFF, Relaxed);
             return false;
         }
@@ -180,11 +179,22 @@ impl Tally {
 
 /// The lock; whoever panicked while holding it left figures that are right nevertheless.
 pub(crate) fn lock() -> MutexGuard<'static, State> {
+    hook();
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Before anyone holds the lock, forks must know of it: also one that another thread is about
+/// to make. Two threads may both get here first; the hooks bear being there twice.
+fn hook() {
+    if !HOOKED.load(Acquire) {
+        hooks::install();
+        HOOKED.store(true, Release);
+    }
 }
 
 /// The lock, unless it cannot be had until then.
 pub(crate) fn try_lock(until: Deadline) -> Option<MutexGuard<'static, State>> {
+    hook();
     loop {
         match STATE.try_lock() {
             Ok(state) => return Some(state),
@@ -263,7 +273,10 @@ pub(crate) fn record_late(index: u32, ns: u64) {
 
 pub(crate) fn before_fork() {
     // A thread so far gone that it has no variables forks without the lock.
-    let _gone = FORKING.try_with(|held| held.set(Some(lock())));
+    let _gone = FORKING.try_with(|held| {
+        let before = held.take();
+        held.set(Some(before.unwrap_or_else(lock)));
+    });
 }
 
 pub(crate) fn after_fork_in_parent() {

@@ -8,7 +8,11 @@
 
 use crate::{gate, stats};
 
-/// Registers the hooks; once for each process image, since both outlive a fork.
+/// Registers the hooks, which outlive a fork.
+///
+/// A fork that another thread has already begun when this process makes its first handle does
+/// not run them: its child may find the lock taken for good. Only hooks from before `main` would
+/// leave no such moment.
 pub(crate) fn install() {
     // SAFETY: all functions are `extern "C"` of the type asked for, are part of the program for
     // as long as it runs, and do not unwind: they neither index, nor unwrap, nor borrow twice.

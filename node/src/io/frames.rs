@@ -139,7 +139,7 @@ impl Open {
         Ok(Self {
             listener,
             path: path.to_owned(),
-            ready: AsyncFd::with_interest(set, Interest::READABLE)?,
+            ready: register(set)?,
             clients: BTreeMap::new(),
             next: LISTENER + 1,
             buffered: 0,
@@ -196,6 +196,14 @@ impl Open {
         self.clients.remove(&number);
         self.ended.extend(reason);
     }
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, since not every type keeps its descriptor; a poll set does"
+)]
+fn register(set: PollSet) -> io::Result<AsyncFd<PollSet>> {
+    AsyncFd::with_interest(set, Interest::READABLE)
 }
 
 impl Drop for Open {

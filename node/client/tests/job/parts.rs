@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use plimsoll_client::{Counter, Gauge, HitCounter, Operation, flush, stats};
 
+use crate::forking;
 use crate::process::{FOLDER, PART, poll_for};
-use crate::{forking, process};
 
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ fn part() {
 }
 
 pub(crate) fn file(name: &str) -> PathBuf {
-    PathBuf::from(std::env::var_os(process::FOLDER).unwrap_or_else(|| FOLDER.into())).join(name)
+    PathBuf::from(std::env::var_os(FOLDER).unwrap_or_default()).join(name)
 }
 
 /// A latency for each `n`, spread over three decades.
@@ -59,7 +59,7 @@ fn everything() {
     Counter::new("tokens").add(5);
     Counter::new("tokens").add(7);
     let cache = HitCounter::new("cache");
-    [true, true, false].map(|is_hit| cache.count(is_hit));
+    [true, true, false].into_iter().for_each(|is_hit| cache.count(is_hit));
     Gauge::new("loss").set(0.5);
     Gauge::new("loss").set(f64::NAN);
     assert!(flush(LONG), "{:?}", stats());
