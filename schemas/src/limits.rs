@@ -3,6 +3,8 @@
 //! A bound that a user may lower or raise is a default here and a key in a config file; the
 //! hard bounds of the wire are fixed for the life of a schema version.
 
+pub mod client;
+
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {
     /// Bytes of one message. The broker's own default limit is 1 MiB; half of it leaves room
@@ -190,41 +192,6 @@ pub mod node {
     pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
     /// Pause after a write to the spool failed, before all of it is written anew.
     pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
-}
-
-/// What a client library may hold in the process of a job.
-pub mod client {
-    use std::time::Duration;
-
-    /// Series of latencies; one more folds into `other`, counted.
-    pub const OPERATIONS_MAX: usize = 1_024;
-    /// Counters, and gauges, each; one more folds into `other`, counted.
-    pub const NUMBERS_MAX: usize = 1_024;
-    /// Time between two flushes.
-    pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
-    /// Shortest such time that may be asked for.
-    pub const FLUSH_EVERY_MIN: Duration = Duration::from_millis(10);
-    /// Longest such time that may be asked for.
-    pub const FLUSH_EVERY_MAX: Duration = Duration::from_secs(60);
-    /// Stack of the flushing thread, in bytes.
-    pub const FLUSHER_STACK_BYTES: usize = 256 * 1024;
-    /// Looks at a distribution that is being written to before it is left for the next flush.
-    pub const TAKE_ATTEMPTS_MAX: usize = 64;
-    /// Samples that one sample may stand for by its expected interval; the cost of that record
-    /// is bounded so.
-    pub const CORRECTIONS_MAX: u64 = 10_000;
-    /// Bytes of all distributions in one frame, by the most that they can take.
-    pub const FRAME_BYTES_SPLIT: usize = 256 * 1024;
-    /// Wait for the node to take or to answer bytes before the flush goes on without it.
-    pub const ANSWER_WAIT: Duration = Duration::from_millis(500);
-    /// Connections closed in answer to one and the same frame before it is given up.
-    pub const ATTEMPTS_MAX: u32 = 3;
-    /// Pause before a frame is tried again; it doubles.
-    pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
-    /// Longest such pause.
-    pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
-    /// Wait at the process's exit for the node to answer for what it was sent.
-    pub const EXIT_WAIT: Duration = Duration::from_secs(2);
 }
 
 /// What the connection to the broker may hold.
