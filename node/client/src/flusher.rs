@@ -34,10 +34,14 @@ fn run(settings: Settings) {
     let (mut served, mut span) = (0, every);
     loop {
         let mut state = gate::wait_for_order(served, span);
-        state.take_into(&mut sender.held);
+        let is_whole = state.take_into(&mut sender.held);
         let Orders { wanted, waiting, .. } = state.orders;
         drop(state);
-        let outcome = sender.send(waiting > 0);
+        let outcome = match sender.send(waiting > 0) {
+            // Whoever waits, at the process's exit above all, waits for the rest as well.
+            Outcome::Answered if !is_whole => Outcome::Waiting,
+            outcome => outcome,
+        };
         gate::report(sender.account(), wanted, outcome);
         let is_owed = waiting > 0 && outcome != Outcome::Answered;
         (served, span) = (wanted, if is_owed { RETRY_PAUSE_MIN } else { every });

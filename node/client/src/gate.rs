@@ -131,30 +131,28 @@ impl State {
         self.halves().map(Half::untaken).chain(late).fold(self.tally.taken, u64::saturating_add)
     }
 
-    /// Gives all that was recorded since the last time to `held`, and lets writers change sides.
-    pub(crate) fn take_into(&mut self, held: &mut Held) {
+    /// Gives all that was recorded since the last time to `held`, and turns writers to the other
+    /// side. False when a thread was stopped in the middle of a record: what it wrote to the side
+    /// before then comes with a later call.
+    pub(crate) fn take_into(&mut self, held: &mut Held) -> bool {
         let open = SIDE.load(Relaxed);
-        let Some(closed) = 1_usize.checked_sub(open) else { return };
-        // What a writer in the middle of a record kept from the last flush comes first: that
-        // side is about to be opened.
-        self.take_side(closed, 1, held);
+        let Some(closed) = 1_usize.checked_sub(open) else { return true };
         SIDE.store(closed, Release);
-        self.take_side(open, TAKE_ATTEMPTS_MAX, held);
+        let mut is_whole = true;
+        for (index, recorder) in self.threads.values().flatten() {
+            let taken = (0..TAKE_ATTEMPTS_MAX).find_map(|_| recorder[open].take());
+            is_whole &= taken.is_some();
+            if let Some(taken) = taken.filter(|taken| !taken.histogram.is_empty()) {
+                self.tally.on_taken(&taken);
+                held.add(*index, || self.directory.series(*index), &taken);
+            }
+        }
         for (index, taken) in take(&mut self.late) {
             self.tally.on_taken(&taken);
             held.add(index, || self.directory.series(index), &taken);
         }
         held.take_numbers(&self.directory);
-    }
-
-    fn take_side(&mut self, side: usize, attempts: usize, held: &mut Held) {
-        for (index, recorder) in self.threads.values().flatten() {
-            let taken = (0..attempts).find_map(|_| recorder[side].take()).unwrap_or_default();
-            if !taken.histogram.is_empty() {
-                self.tally.on_taken(&taken);
-                held.add(*index, || self.directory.series(*index), &taken);
-            }
-        }
+        is_whole
     }
 
     /// Numbers a flush that somebody waits for, and wakes the thread that does it.
