@@ -96,6 +96,12 @@ fn versions_are_stated_at_the_root_alone() {
 }
 
 #[test]
+fn members_have_the_lints_of_the_workspace() {
+    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("this is its root");
+    obeys(|path, text| manifests::own_lints(&workspace, path, text));
+}
+
+#[test]
 fn dependencies_point_one_way() {
     let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
     let told = cargo(&arguments).replace(&format!("{}/", root().display()), "");

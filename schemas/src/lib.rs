@@ -3,17 +3,22 @@
 //! Read in this order: [`ids`] and [`subject`] say who speaks and where, [`histogram`] what a
 //! latency looks like, [`wire`] how it travels, [`budget`] and [`alert`] what is made of it.
 //! [`limits`] bounds all of them. [`clock`] is the one impure file and the only one in the
-//! workspace that may ask what time it is.
+//! workspace that may ask what time it is. Without the feature `mesh` only what a client library
+//! speaks is left.
 
+#[cfg(feature = "mesh")]
 pub mod alert;
+#[cfg(feature = "mesh")]
 pub mod budget;
 pub mod clock;
 pub mod hardware;
 pub mod histogram;
 pub mod ids;
 pub mod limits;
+#[cfg(feature = "mesh")]
 pub mod settings;
 pub mod subject;
+#[cfg(feature = "mesh")]
 pub mod summary;
 pub mod time;
 pub mod wire;

@@ -3,6 +3,8 @@
 //! A bound that a user may lower or raise is a default here and a key in a config file; the
 //! hard bounds of the wire are fixed for the life of a schema version.
 
+pub mod client;
+
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {
     /// Bytes of one message. The broker's own default limit is 1 MiB; half of it leaves room
@@ -81,6 +83,16 @@ pub mod node {
     pub const REST_MAX: Duration = Duration::from_millis(5);
     /// Datagrams a second that may begin to come during a rest, and still find room.
     pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
+    /// Clients connected to the stream socket at one time; one more is turned away, counted.
+    pub const CLIENT_CONNECTIONS_MAX: usize = 256;
+    /// Frames taken from all clients before the driver looks at anything else.
+    pub const FRAMES_PER_WAKE: usize = 64;
+    /// Bytes read from one client at a time; its buffer grows by no more than that ahead of
+    /// what has arrived.
+    pub const FRAME_READ_BYTES: usize = 16 * 1024;
+    /// Bytes that all clients' unfinished frames may take together; the client whose bytes go
+    /// beyond is closed, and sends its frame again.
+    pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
     /// Series (histograms, counters and gauges together) in one interval.
     pub const SERIES_MAX: usize = 2_000;
     /// Ways to write one series (orders of its tags) that are remembered, on average.

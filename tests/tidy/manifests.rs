@@ -121,6 +121,39 @@ pub(crate) fn stray_version(path: &str, text: &str) -> Vec<Violation> {
     broken
 }
 
+/// The crate that may have unsafe code where it says why, and only for that has lints of its own.
+const DENIES_UNSAFE: &str = "node/client/Cargo.toml";
+
+/// Members take the workspace's lints; the one that cannot repeats them, but for unsafe code.
+pub(crate) fn own_lints(root: &str, path: &str, text: &str) -> Vec<Violation> {
+    if !path.ends_with("/Cargo.toml") {
+        return Vec::new();
+    }
+    let (own, shared) = (lints(text, "[lints"), lints(root, "[workspace.lints"));
+    let agrees = if path == DENIES_UNSAFE {
+        own == shared.replace("unsafe_code = \"forbid\"", "unsafe_code = \"deny\"")
+    } else {
+        own == "]\nworkspace = true\n"
+    };
+    let fix = "write `[lints] workspace = true`; node/client repeats the root's tables";
+    if agrees { Vec::new() } else { vec![Violation::new(path, 1, fix)] }
+}
+
+/// All tables whose header begins so, without that beginning and without blank lines.
+fn lints(text: &str, header: &str) -> String {
+    let mut inside = false;
+    let mut found = String::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let begun = line.strip_prefix(header);
+        inside = if line.starts_with('[') { begun.is_some() } else { inside };
+        if inside {
+            found.push_str(begun.unwrap_or(line));
+            found.push('\n');
+        }
+    }
+    found
+}
+
 fn is_stray(section: &str, content: &str) -> bool {
     let Some((key, value)) = content.split_once('=') else { return false };
     let shared = key.trim().ends_with(".workspace") || value.contains("workspace = true");
@@ -142,6 +175,25 @@ mod tests {
     use crate::tree::{NOWHERE, lines};
 
     const NOBODY: [&str; 0] = [];
+
+    #[test]
+    fn lints_of_ones_own_are_found_and_those_of_the_client_held_equal() {
+        let root = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n";
+        let faults = |path: &str, text: &str| own_lints(root, path, text).len();
+        let shared = "[package]\n[lints]\nworkspace = true\n\n[dependencies]\n";
+        let repeated = "[lints.rust]\nunsafe_code = \"deny\"\nmissing_docs = \"warn\"\n\n[a]\n";
+        let weaker = "[lints.rust]\nunsafe_code = \"deny\"\n";
+        assert_eq!(faults("node/Cargo.toml", shared), 0);
+        assert_eq!(faults(DENIES_UNSAFE, repeated), 0);
+        for (path, text) in [
+            ("node/Cargo.toml", repeated),
+            ("node/Cargo.toml", "[package]\n"),
+            (DENIES_UNSAFE, weaker),
+            (DENIES_UNSAFE, shared),
+        ] {
+            assert_eq!(faults(path, text), 1, "{path}: {text}");
+        }
+    }
 
     fn workspace(edges: &[(&str, &[&str])]) -> Workspace {
         let package = |(name, needs): &(&str, &[&str])| Package {

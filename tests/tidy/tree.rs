@@ -58,7 +58,7 @@ pub(crate) fn stdout(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Fails with every place where a text file of the tree breaks `rule`.
-pub(crate) fn obeys(rule: Rule) {
+pub(crate) fn obeys(rule: impl Fn(&str, &str) -> Vec<Violation>) {
     let root = root();
     let broken = paths().into_iter().flat_map(|path| {
         let bytes = std::fs::read(root.join(&path)).expect("git has just listed this file");

@@ -1,6 +1,7 @@
 //! Where the node touches the world: sockets, sensors, HTTP. Decides nothing.
 
 pub mod cost;
+pub mod frames;
 pub mod hardware;
 pub mod http;
 pub mod keeper;

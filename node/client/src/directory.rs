@@ -1,0 +1,140 @@
+//! All series of the process, each under a number that a handle carries.
+//!
+//! Nothing is ever taken out: handles live as long as the process, and the bounds keep the
+//! number of series small. What does not fit, or has no valid name, folds into `other`, counted.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use plimsoll_schemas::ids::{IdError, Labels, Operation, Series};
+use plimsoll_schemas::limits::client::{NUMBERS_MAX, OPERATIONS_MAX};
+
+/// Where values go whose own series cannot be had.
+pub(crate) const OTHER: &str = "other";
+
+/// A gauge that was not set since the last flush; no number that a job may set.
+pub(crate) const UNSET: u64 = f64::NAN.to_bits();
+
+/// A counter's growth or a gauge's bits since the last flush.
+pub(crate) type Number = &'static AtomicU64;
+
+pub(crate) struct Directory {
+    operations: BTreeMap<Series, u32>,
+    /// The same, by number.
+    series: Vec<Series>,
+    pub(crate) counters: BTreeMap<Series, Number>,
+    pub(crate) gauges: BTreeMap<Series, Number>,
+    /// Handles that got `other` in place of what they asked for.
+    pub(crate) folded: u64,
+}
+
+impl Directory {
+    pub(crate) const fn new() -> Self {
+        Self {
+            operations: BTreeMap::new(),
+            series: Vec::new(),
+            counters: BTreeMap::new(),
+            gauges: BTreeMap::new(),
+            folded: 0,
+        }
+    }
+
+    /// The number of a series of latencies; always below `OPERATIONS_MAX`.
+    pub(crate) fn operation(&mut self, asked: Option<Series>) -> u32 {
+        let (known, room) = (&self.operations, self.series.len() + 1 < OPERATIONS_MAX);
+        let fits = asked.filter(|series| room || known.contains_key(series));
+        self.folded += u64::from(fits.is_none());
+        let series = fits.unwrap_or_else(other);
+        if let Some(index) = self.operations.get(&series) {
+            return *index;
+        }
+        let index = u32::try_from(self.series.len()).unwrap_or_default();
+        self.series.push(series.clone());
+        self.operations.insert(series, index);
+        index
+    }
+
+    pub(crate) fn series(&self, index: u32) -> Series {
+        let index = usize::try_from(index).unwrap_or_default();
+        self.series.get(index).cloned().unwrap_or_else(other)
+    }
+
+    pub(crate) fn counter(&mut self, asked: Option<Series>) -> Number {
+        number(&mut self.counters, &mut self.folded, asked, 0)
+    }
+
+    pub(crate) fn gauge(&mut self, asked: Option<Series>) -> Number {
+        number(&mut self.gauges, &mut self.folded, asked, UNSET)
+    }
+
+    /// Forgets what was counted and set, not the series.
+    pub(crate) fn forget_values(&self) {
+        self.counters.values().for_each(|counter| counter.store(0, Relaxed));
+        self.gauges.values().for_each(|gauge| gauge.store(UNSET, Relaxed));
+    }
+}
+
+fn number(
+    known: &mut BTreeMap<Series, Number>,
+    folded: &mut u64,
+    asked: Option<Series>,
+    initial: u64,
+) -> Number {
+    let room = known.len() + 1 < NUMBERS_MAX;
+    let fits = asked.filter(|series| room || known.contains_key(series));
+    *folded += u64::from(fits.is_none());
+    let fresh = || &*Box::leak(Box::new(AtomicU64::new(initial)));
+    known.entry(fits.unwrap_or_else(other)).or_insert_with(fresh)
+}
+
+/// A series, when name and labels are valid.
+pub(crate) fn series<K: AsRef<str>, V: AsRef<str>>(
+    name: &str,
+    labels: impl IntoIterator<Item = (K, V)>,
+) -> Result<Series, IdError> {
+    Ok(Series { operation: Operation::new(name)?, labels: Labels::new(labels)? })
+}
+
+fn other() -> Series {
+    Series::plain(Operation::new(OTHER).expect("a constant of letters"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(name: &str) -> Option<Series> {
+        series::<&str, &str>(name, []).ok()
+    }
+
+    #[test]
+    fn the_same_series_has_the_same_number() {
+        let mut directory = Directory::new();
+        let labelled = series("fetch", [("b", "2"), ("a", "1")]).ok();
+        let one = directory.operation(labelled);
+        let two = directory.operation(series("fetch", [("a", "1"), ("b", "2")]).ok());
+        let three = directory.operation(plain("fetch"));
+        assert_eq!((one, two, three), (0, 0, 1));
+        assert_eq!(directory.series(one).to_string(), "fetch{a=1,b=2}");
+    }
+
+    #[test]
+    fn what_has_no_valid_name_or_no_room_folds_into_other() {
+        let mut directory = Directory::new();
+        let wrong = directory.operation(plain("no spaces"));
+        assert_eq!(directory.series(wrong).to_string(), OTHER);
+        for n in 0..2 * OPERATIONS_MAX {
+            let index = directory.operation(plain(&format!("operation_{n}")));
+            assert!(usize::try_from(index).unwrap() < OPERATIONS_MAX);
+        }
+        let known = directory.operation(plain("operation_5"));
+        assert_eq!(directory.series(known).to_string(), "operation_5");
+        let beyond = OPERATIONS_MAX as u64 + 3;
+        assert_eq!(directory.folded, beyond);
+        for n in 0..2 * NUMBERS_MAX {
+            directory.counter(plain(&format!("counter_{n}")));
+        }
+        assert_eq!(directory.counters.len(), NUMBERS_MAX);
+    }
+}

@@ -1,0 +1,174 @@
+//! Handles of operations: what a job times.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::histogram::layout::MAX_NS;
+use plimsoll_schemas::ids::{IdError, Series};
+use plimsoll_schemas::limits::client::CORRECTIONS_MAX;
+use plimsoll_schemas::time::nanos;
+
+use crate::directory::series;
+use crate::number::Counter;
+use crate::{gate, local, stats};
+
+/// No labels, in words that the compiler understands.
+pub(crate) const PLAIN: [(&str, &str); 0] = [];
+
+/// An operation, perhaps with labels, whose latencies are recorded. Made once, cheap to copy,
+/// used from any thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    index: u32,
+    /// Zero for none.
+    interval_ns: u64,
+}
+
+impl Operation {
+    /// The operation of this name: up to 128 letters, digits, and `_.:/-`.
+    ///
+    /// A name that is not valid, or one beyond 1 024 series, folds into the operation `other`
+    /// and counts as [`Stats::folded`](crate::Stats::folded); use [`Operation::try_new`] to
+    /// hear of it.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::of(series(name, PLAIN).ok())
+    }
+
+    /// An operation with labels, such as `[("outcome", "hit")]`: at most 16, keys of letters,
+    /// digits and `_.-`, values of up to 128 bytes without control characters. What is not
+    /// valid folds as with [`Operation::new`].
+    ///
+    /// Each set of labels is a series of its own; make the handles once, not for each call.
+    #[must_use]
+    pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
+        name: &str,
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        Self::of(series(name, labels).ok())
+    }
+
+    /// As [`Operation::with_labels`], for names that come from outside.
+    ///
+    /// # Errors
+    /// When the name or a label is not valid.
+    pub fn try_new<K: AsRef<str>, V: AsRef<str>>(
+        name: &str,
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, IdError> {
+        Ok(Self::of(Some(series(name, labels)?)))
+    }
+
+    fn of(asked: Option<Series>) -> Self {
+        Self { index: gate::lock().directory.operation(asked), interval_ns: 0 }
+    }
+
+    /// The same operation, whose caller waits for one call before it begins the next, though
+    /// calls were due every `interval`. A call longer than that then also records the waiting of
+    /// those that it held up: for a latency `v` also `v - interval`, `v - 2 * interval` and so
+    /// on while they are no shorter than `interval`, as HdrHistogram's correction for
+    /// coordinated omission does; at most 10 000 of them, the rest counts as
+    /// [`Stats::corrections_cut`](crate::Stats::corrections_cut).
+    #[must_use]
+    pub fn expected_interval(self, interval: Duration) -> Self {
+        Self { interval_ns: nanos(interval), ..self }
+    }
+
+    /// Records one latency. Above one hour it counts as one hour, and as
+    /// [`Stats::clamped`](crate::Stats::clamped).
+    #[inline]
+    pub fn record(&self, latency: Duration) {
+        self.record_ns(nanos(latency));
+    }
+
+    /// Records one latency in nanoseconds.
+    #[inline]
+    pub fn record_ns(&self, ns: u64) {
+        local::record(self.index, ns);
+        if self.interval_ns != 0 && ns > self.interval_ns {
+            self.correct(ns.min(MAX_NS));
+        }
+    }
+
+    #[cold]
+    fn correct(&self, ns: u64) {
+        if !local::ready() {
+            return;
+        }
+        let omitted = (ns / self.interval_ns).saturating_sub(1);
+        let made = omitted.min(CORRECTIONS_MAX);
+        for n in 1..=made {
+            local::record(self.index, ns - n * self.interval_ns);
+        }
+        if made < omitted {
+            stats::CORRECTIONS_CUT.fetch_add(omitted - made, Relaxed);
+        }
+    }
+
+    /// Times from here until the returned guard goes out of scope, also by `?` or a panic.
+    #[inline]
+    pub fn start(&self) -> Timer {
+        Timer { operation: *self, begun: local::ready().then(Stopwatch::start) }
+    }
+
+    /// Times `future` from its first poll until it is done. Dropped before, it records no
+    /// latency: it counts in the counter `<operation>.cancelled` with the operation's labels,
+    /// and as [`Stats::cancelled`](crate::Stats::cancelled).
+    pub async fn time_future<F: Future>(self, future: F) -> F::Output {
+        let mut guard = Unfinished(Some(self.start()));
+        let output = future.await;
+        drop(guard.0.take());
+        output
+    }
+
+    #[cold]
+    fn count_cancelled(self) {
+        if !local::ready() {
+            return;
+        }
+        stats::CANCELLED.fetch_add(1, Relaxed);
+        let Series { operation, labels } = gate::lock().directory.series(self.index);
+        Counter::with_labels(&format!("{operation}.cancelled"), labels.iter()).add(1);
+    }
+}
+
+/// A span being timed; see [`Operation::start`].
+#[derive(Debug)]
+#[must_use = "it records when it is dropped, which is now"]
+pub struct Timer {
+    operation: Operation,
+    /// Absent once there is nothing to record.
+    begun: Option<Stopwatch>,
+}
+
+impl Timer {
+    /// Ends the span and records it.
+    pub fn stop(self) {}
+
+    /// Ends the span without recording it.
+    pub fn cancel(mut self) {
+        self.begun = None;
+    }
+}
+
+impl Drop for Timer {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(begun) = self.begun {
+            self.operation.record(begun.elapsed());
+        }
+    }
+}
+
+/// The timer of a future that may be dropped before it is done.
+struct Unfinished(Option<Timer>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(timer) = self.0.take() {
+            timer.operation.count_cancelled();
+            timer.cancel();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What the jobs do. Each asserts about the library from within; what arrives outside is
+//! asserted by the test that started it.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use plimsoll_client::{Counter, Gauge, HitCounter, Operation, flush, stats};
+
+use crate::forking;
+use crate::process::{FOLDER, PART, poll_for};
+
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn part() {
+    let Ok(part) = std::env::var(PART) else { return };
+    match part.as_str() {
+        "everything" => everything(),
+        "exit" => exit(),
+        "churn" => churn(),
+        "stress" => stress(),
+        "afterthought" => afterthought(),
+        "many_series" => many_series(),
+        "waits" => waits(),
+        "refused" => refused(),
+        "disabled" => disabled(),
+        "killed" => killed(),
+        "extremes" => extremes(),
+        "fork" => forking::fork(),
+        "fork_busy" => forking::fork_beside_busy_threads(),
+        "fork_orphan" => forking::leave_a_child_behind(),
+        other => panic!("no part is called {other}"),
+    }
+}
+
+pub(crate) fn file(name: &str) -> PathBuf {
+    PathBuf::from(std::env::var_os(FOLDER).unwrap_or_default()).join(name)
+}
+
+/// A latency for each `n`, spread over three decades.
+pub(crate) fn latency(n: u64) -> u64 {
+    10_000 + n * 7_919 % 10_000_000
+}
+
+fn everything() {
+    let threads = (0..4).map(|thread| {
+        thread::spawn(move || {
+            let fetch = Operation::with_labels("kernel_fetch", [("outcome", "hit")]);
+            let hook = Operation::new("epoch_hook");
+            for n in 0..10_000 {
+                hook.record_ns(latency(thread * 10_000 + n));
+                fetch.record(Duration::from_micros(n));
+            }
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    Counter::new("tokens").add(5);
+    Counter::new("tokens").add(7);
+    let cache = HitCounter::new("cache");
+    [true, true, false].into_iter().for_each(|is_hit| cache.count(is_hit));
+    Gauge::new("loss").set(0.5);
+    Gauge::new("loss").set(f64::NAN);
+    assert!(flush(LONG), "{:?}", stats());
+    Gauge::new("loss").set(0.25);
+    let stats = stats();
+    assert_eq!((stats.recorded, stats.acknowledged, stats.held), (80_000, 80_000, 0));
+    assert_eq!((stats.not_finite, stats.folded, stats.refused), (1, 0, 0));
+}
+
+fn exit() {
+    let hook = Operation::new("epoch_hook");
+    thread::spawn(move || (0..1_000).for_each(|n| hook.record_ns(n))).join().unwrap();
+    (1_000..2_000).for_each(|n| hook.record_ns(n));
+    std::process::exit(0);
+}
+
+fn churn() {
+    let hook = Operation::new("epoch_hook");
+    for _ in 0..250 {
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..50).for_each(|n| hook.record_ns(latency(n))));
+            }
+        });
+    }
+}
+
+fn stress() {
+    let hook = Operation::new("epoch_hook");
+    let fetch = Operation::new("kernel_fetch");
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for n in 0..500_000_u64 {
+                    hook.record_ns(latency(n));
+                    if n % 4 == thread {
+                        fetch.record_ns(latency(n));
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Records when its thread's own variables are taken down.
+struct Afterthought(Operation);
+
+impl Drop for Afterthought {
+    fn drop(&mut self) {
+        self.0.record_ns(5_000);
+    }
+}
+
+thread_local! {
+    static AFTERTHOUGHT: RefCell<Option<Afterthought>> = const { RefCell::new(None) };
+}
+
+fn afterthought() {
+    let hook = Operation::new("epoch_hook");
+    let leave_one = move || AFTERTHOUGHT.set(Some(Afterthought(hook)));
+    // The variable that is first touched last goes first, so both orders come about.
+    let before = thread::spawn(move || {
+        leave_one();
+        hook.record_ns(1_000);
+    });
+    let after = thread::spawn(move || {
+        hook.record_ns(1_000);
+        leave_one();
+    });
+    before.join().unwrap();
+    after.join().unwrap();
+}
+
+fn many_series() {
+    for series in 0..600 {
+        let operation = Operation::with_labels("many", [("n", series.to_string())]);
+        for n in 0..200 {
+            operation.record_ns(1 << (n % 40));
+            operation.record_ns(latency(n * 977 + series));
+        }
+    }
+}
+
+fn waits() {
+    let hook = Operation::new("epoch_hook");
+    let mut round = 0;
+    while !file("go_on").exists() {
+        (0..100).for_each(|n| hook.record_ns(latency(n)));
+        assert!(!flush(Duration::from_millis(1)), "nobody can have answered");
+        round += 1;
+    }
+    assert_eq!(stats().held, round * 100);
+    std::fs::write(file("recorded"), (round * 100).to_string()).unwrap();
+    assert!(flush(LONG), "{:?}", stats());
+}
+
+fn refused() {
+    let hook = Operation::new("epoch_hook");
+    (0..10).for_each(|n| hook.record_ns(n));
+    assert!(flush(LONG), "{:?}", stats());
+    (0..7).for_each(|n| hook.record_ns(n));
+    assert!(flush(LONG), "{:?}", stats());
+    let stats = stats();
+    assert_eq!((stats.refused, stats.frames_refused, stats.acknowledged), (10, 1, 7));
+}
+
+fn disabled() {
+    let hook = Operation::new("epoch_hook");
+    hook.record_ns(5);
+    drop(hook.start());
+    Counter::new("tokens").add(1);
+    Gauge::new("loss").set(1.0);
+    assert!(flush(LONG));
+    let stats = stats();
+    assert!(!stats.enabled);
+    assert_eq!(stats.recorded, 0);
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let name = std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap();
+        assert_ne!(name.trim(), "plimsoll-flush");
+    }
+}
+
+fn killed() {
+    let hook = Operation::new("epoch_hook");
+    (0..1_000).for_each(|n| hook.record_ns(n));
+    assert!(flush(LONG), "{:?}", stats());
+    hook.record_ns(1);
+    std::fs::write(file("ready"), "").unwrap();
+    poll_for(&file("never"));
+}
+
+fn extremes() {
+    let hook = Operation::new("epoch_hook");
+    (0..100_000).for_each(|_| hook.record_ns(u64::MAX));
+    hook.record_ns(0);
+    Operation::new("not a name").record_ns(1);
+    Operation::new("paced").expected_interval(Duration::from_millis(10)).record_ns(45_000_000);
+    assert!(Operation::try_new("also no name", [("a", "b")]).is_err());
+    assert_eq!(stats().folded, 1);
+}

@@ -1,0 +1,99 @@
+//! What a job recorded arrives, all of it and once, whichever way threads and process end.
+
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::layout::MAX_NS;
+
+use crate::node::{Manner, Node};
+use crate::parts::latency;
+use crate::process::Place;
+
+fn histogram(values: impl Iterator<Item = u64>) -> Histogram {
+    let mut histogram = Histogram::default();
+    values.for_each(|value| histogram.record(value));
+    histogram
+}
+
+#[test]
+fn all_that_a_job_records_arrives_exactly() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start("everything").ends_well();
+    let seen = node.leave();
+    assert_eq!(seen.histograms["epoch_hook"], histogram((0..40_000).map(latency)));
+    let fetches = (0..4).flat_map(|_| (0..10_000).map(|us| us * 1_000));
+    assert_eq!(seen.histograms["kernel_fetch{outcome=hit}"], histogram(fetches));
+    let counters = [("cache{outcome=hit}", 2.0), ("cache{outcome=miss}", 1.0), ("tokens", 12.0)];
+    assert_eq!(seen.counters, counters.map(|(name, n)| (name.to_owned(), n)).into());
+    assert_eq!(seen.gauges, [("loss".to_owned(), 0.25)].into());
+    assert_eq!((seen.last.len(), seen.connections), (1, 1));
+}
+
+#[test]
+fn a_process_that_exits_loses_nothing() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start_with("exit", &[("PLIMSOLL_FLUSH_MS", "60000")]).ends_well();
+    assert_eq!(node.leave().histograms["epoch_hook"], histogram(0..2_000));
+}
+
+#[test]
+fn threads_that_end_lose_nothing() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start("churn").ends_well();
+    let expected = histogram((0..2_000).flat_map(|_| (0..50).map(latency)));
+    assert_eq!(node.leave().histograms["epoch_hook"], expected);
+}
+
+#[test]
+fn threads_that_record_without_a_pause_beside_the_flush_lose_nothing() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start_with("stress", &[("PLIMSOLL_FLUSH_MS", "10")]).ends_well();
+    let seen = node.leave();
+    let expected = histogram((0..4).flat_map(|_| (0..500_000).map(latency)));
+    assert_eq!(seen.histograms["epoch_hook"], expected);
+    assert_eq!(seen.histograms["kernel_fetch"], histogram((0..500_000).map(latency)));
+}
+
+#[test]
+fn a_record_after_the_threads_own_variables_are_gone_arrives() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start("afterthought").ends_well();
+    let expected = histogram([1_000, 5_000, 1_000, 5_000].into_iter());
+    assert_eq!(node.leave().histograms["epoch_hook"], expected);
+}
+
+#[test]
+fn what_does_not_fit_one_frame_arrives_in_several() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start_with("many_series", &[("PLIMSOLL_FLUSH_MS", "60000")]).ends_well();
+    let seen = node.leave();
+    assert_eq!((seen.histograms.len(), seen.samples()), (600, 600 * 400));
+    assert!(seen.frames > 1, "{} frame", seen.frames);
+}
+
+#[test]
+fn extremes_are_clamped_or_folded_and_counted() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start("extremes").ends_well();
+    let seen = node.leave();
+    let hook = &seen.histograms["epoch_hook"];
+    assert_eq!((hook.count(), hook.min_ns(), hook.max_ns()), (100_001, 0, MAX_NS));
+    assert_eq!(hook.sum_ns(), 100_000 * u128::from(MAX_NS));
+    assert_eq!(seen.clamped, 100_000);
+    assert_eq!(seen.histograms["other"], histogram(std::iter::once(1)));
+    let omitted = [45_000_000, 35_000_000, 25_000_000, 15_000_000];
+    assert_eq!(seen.histograms["paced"], histogram(omitted.into_iter()));
+}
+
+#[test]
+fn a_disabled_library_neither_connects_nor_starts_a_thread() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start_with("disabled", &[("PLIMSOLL_ENABLE", "0")]).ends_well();
+    assert_eq!(node.leave().connections, 0);
+}

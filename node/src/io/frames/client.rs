@@ -1,0 +1,94 @@
+//! One connected client: its unfinished frame, and the answers to its finished ones.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use plimsoll_schemas::ids::Seq;
+use plimsoll_schemas::limits::node::FRAME_READ_BYTES;
+use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, length};
+
+use crate::core::departure::Taken;
+
+pub(super) struct Client {
+    stream: UnixStream,
+    /// What arrived of a frame that is not whole yet.
+    buffer: Vec<u8>,
+}
+
+/// Why a client is disconnected.
+pub(super) enum Ended {
+    /// By something that the core has heard of.
+    Told,
+    /// It left.
+    Gone,
+    /// It does not take its answers.
+    Unread,
+}
+
+impl Client {
+    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, buffer: Vec::new() })
+    }
+
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    pub(super) fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Reads once, and hands over and answers the frames that are whole now.
+    pub(super) fn read(
+        &mut self,
+        taken: &mut Taken,
+        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+    ) -> Result<(), Ended> {
+        let mut chunk = [0; FRAME_READ_BYTES];
+        let bytes = match self.stream.read(&mut chunk) {
+            Ok(0) => return Err(Ended::Gone),
+            Ok(bytes) => bytes,
+            Err(error) if is_passing(error.kind()) => return Ok(()),
+            Err(_) => return Err(Ended::Gone),
+        };
+        taken.bytes += bytes;
+        self.buffer.extend_from_slice(&chunk[..bytes]);
+        let mut at = 0;
+        while let Some(body) = next_body(&self.buffer[at..], on_frame)? {
+            at += PREFIX_BYTES + body.len();
+            taken.datagrams += 1;
+            let seq = on_frame(decode(body)).ok_or(Ended::Told)?;
+            // Eight bytes find room unless the client has left hundreds of answers unread.
+            let written = self.stream.write(&seq.0.to_be_bytes());
+            if !matches!(written, Ok(bytes) if bytes == size_of::<Seq>()) {
+                return Err(Ended::Unread);
+            }
+        }
+        self.buffer.drain(..at);
+        if self.buffer.is_empty() {
+            // Most clients are idle most of the time, and then take no memory.
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// The frame at the front, once it is whole.
+fn next_body<'a>(
+    bytes: &'a [u8],
+    on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+) -> Result<Option<&'a [u8]>, Ended> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+    match length(*prefix) {
+        Ok(length) => Ok(rest.get(..length)),
+        Err(error) => {
+            on_frame(Err(error));
+            Err(Ended::Told)
+        }
+    }
+}
+
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

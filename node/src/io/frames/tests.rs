@@ -1,0 +1,263 @@
+//! Clients on real sockets, well behaved and otherwise.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use plimsoll_schemas::ids::{Operation, Series};
+use plimsoll_schemas::limits::wire::FRAME_BYTES_MAX;
+use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::wire::frame::encode;
+
+use plimsoll_schemas::wire::frame::PREFIX_BYTES;
+
+use super::*;
+
+struct Place {
+    folder: tempfile::TempDir,
+    frames: Frames,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let frames = Frames::listen(Some(&folder.path().join("s.stream"))).unwrap();
+        Self { folder, frames }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("s.stream")
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.path()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// Takes until nothing is left; what came, told in short.
+    async fn take_all(&mut self) -> Vec<Result<u64, &'static str>> {
+        self.frames.readable().await;
+        let mut came = Vec::new();
+        loop {
+            let taken = self.frames.take(|frame| {
+                came.push(frame.as_ref().map(|frame| frame.seq.0).map_err(FrameError::reason));
+                frame.ok().map(|frame| frame.seq)
+            });
+            if taken == Taken::default() {
+                return came;
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Vec<&'static str> {
+        self.frames.drain_ended().collect()
+    }
+}
+
+fn frame(seq: u64) -> Vec<u8> {
+    let series = Series::plain(Operation::new("tokens").unwrap());
+    let latency = Latency { counters: vec![(series, 1.0)], ..Latency::default() };
+    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
+}
+
+fn answer(stream: &mut UnixStream) -> u64 {
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).unwrap();
+    u64::from_be_bytes(answer)
+}
+
+fn is_closed(stream: &mut UnixStream) -> bool {
+    matches!(stream.read(&mut [0]), Ok(0) | Err(_))
+}
+
+#[tokio::test]
+async fn frames_of_several_clients_are_handed_over_and_answered() {
+    let mut place = Place::new();
+    let (mut one, mut two) = (place.connect(), place.connect());
+    one.write_all(&[frame(1), frame(2)].concat()).unwrap();
+    two.write_all(&frame(7)).unwrap();
+    let mut came = place.take_all().await;
+    came.sort_unstable();
+    assert_eq!(came, [Ok(1), Ok(2), Ok(7)]);
+    assert_eq!((answer(&mut one), answer(&mut one), answer(&mut two)), (1, 2, 7));
+    assert_eq!(place.frames.clients(), 2);
+    drop((one, two));
+    assert_eq!(place.take_all().await, []);
+    assert_eq!((place.frames.clients(), place.ended()), (0, vec![]));
+}
+
+#[tokio::test]
+async fn a_frame_that_comes_byte_by_byte_is_whole_in_the_end() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    let bytes = frame(3);
+    let (last, before) = bytes.split_last().unwrap();
+    for byte in before {
+        client.write_all(&[*byte]).unwrap();
+        assert_eq!(place.take_all().await, []);
+    }
+    client.write_all(&[*last]).unwrap();
+    assert_eq!(place.take_all().await, [Ok(3)]);
+    assert_eq!(answer(&mut client), 3);
+}
+
+#[tokio::test]
+async fn a_client_that_dies_within_a_frame_costs_only_that_frame() {
+    let mut place = Place::new();
+    let (mut dying, mut other) = (place.connect(), place.connect());
+    let whole = frame(1);
+    dying.write_all(&[&whole[..], &frame(2)[..20]].concat()).unwrap();
+    dying.shutdown(Shutdown::Both).unwrap();
+    drop(dying);
+    other.write_all(&frame(5)).unwrap();
+    let mut came = place.take_all().await;
+    came.sort_unstable();
+    // The answer to its first frame finds nobody; that one was handed over all the same.
+    assert_eq!(came, [Ok(1), Ok(5)]);
+    assert_eq!(place.frames.clients(), 1);
+    assert_eq!(place.ended().len(), 1);
+    assert_eq!(answer(&mut other), 5);
+}
+
+#[tokio::test]
+async fn a_frame_cut_short_is_counted_as_truncated() {
+    let mut place = Place::new();
+    let mut dying = place.connect();
+    dying.write_all(&frame(2)[..20]).unwrap();
+    assert_eq!(place.take_all().await, []);
+    drop(dying);
+    assert_eq!(place.take_all().await, []);
+    assert_eq!((place.frames.clients(), place.ended()), (0, vec!["truncated"]));
+}
+
+#[tokio::test]
+async fn what_is_no_frame_is_told_and_disconnected_without_an_answer() {
+    let too_long = u32::try_from(FRAME_BYTES_MAX + 1).unwrap().to_be_bytes().to_vec();
+    let no_frame = [&4_u32.to_be_bytes()[..], b"\x81\xa1aa"].concat();
+    for (bytes, reason) in [(too_long, "too_large"), (no_frame, "shape")] {
+        let mut place = Place::new();
+        let mut client = place.connect();
+        client.write_all(&bytes).unwrap();
+        assert_eq!(place.take_all().await, [Err(reason)]);
+        assert!(is_closed(&mut client));
+        assert_eq!((place.frames.clients(), place.ended()), (0, vec![]));
+    }
+}
+
+#[tokio::test]
+async fn a_promised_length_takes_no_memory() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    client.write_all(&u32::try_from(FRAME_BYTES_MAX).unwrap().to_be_bytes()).unwrap();
+    assert_eq!(place.take_all().await, []);
+    let open = place.frames.0.as_ref().unwrap();
+    assert_eq!(open.buffered, PREFIX_BYTES);
+}
+
+#[tokio::test]
+async fn buffers_have_a_bound_for_all_clients_together() {
+    let mut place = Place::new();
+    let promise = u32::try_from(FRAME_BYTES_MAX).unwrap().to_be_bytes();
+    let almost = [&promise[..], &vec![0; FRAME_BYTES_MAX - 1]].concat();
+    let mut clients = Vec::new();
+    for _ in 0..FRAME_BUFFERS_BYTES_MAX / FRAME_BYTES_MAX + 2 {
+        let mut client = place.connect();
+        client.set_nonblocking(true).unwrap();
+        let mut rest = &almost[..];
+        while !rest.is_empty() {
+            match client.write(rest) {
+                Ok(bytes) => rest = &rest[bytes..],
+                Err(_) if !place.ended().is_empty() => break,
+                Err(_) => assert_eq!(place.take_all().await, []),
+            }
+        }
+        clients.push(client);
+    }
+    let open = place.frames.0.as_ref().unwrap();
+    assert!(open.buffered <= FRAME_BUFFERS_BYTES_MAX, "{}", open.buffered);
+    let held: usize = open.clients.values().map(Client::buffered).sum();
+    assert_eq!(open.buffered, held);
+    assert!(place.frames.clients() < clients.len());
+}
+
+#[tokio::test]
+async fn a_client_that_reads_no_answers_is_disconnected() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    client.set_nonblocking(true).unwrap();
+    let bytes = frame(1);
+    let mut ended = Vec::new();
+    for _ in 0..1_000_000 {
+        match client.write(&bytes) {
+            Ok(written) if written == bytes.len() => continue,
+            _ => {}
+        }
+        place.take_all().await;
+        ended.extend(place.ended());
+        if !ended.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(ended, ["unread"]);
+    assert_eq!(place.frames.clients(), 0);
+}
+
+#[tokio::test]
+async fn one_client_too_many_is_turned_away() {
+    let mut place = Place::new();
+    let mut clients = Vec::new();
+    for _ in 0..CLIENT_CONNECTIONS_MAX {
+        clients.push(place.connect());
+        place.take_all().await;
+    }
+    let mut excess = place.connect();
+    place.take_all().await;
+    assert!(is_closed(&mut excess));
+    assert_eq!(place.frames.clients(), CLIENT_CONNECTIONS_MAX);
+    assert_eq!(place.ended(), ["turned_away"]);
+}
+
+#[tokio::test]
+async fn one_turn_takes_a_bounded_amount() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    client.write_all(&frame(1).repeat(1_000)).unwrap();
+    place.frames.readable().await;
+    let taken = place.frames.take(|frame| frame.ok().map(|frame| frame.seq));
+    let frames_in_a_read = 16 * 1024 / frame(1).len() + 1;
+    assert!(taken.datagrams <= FRAMES_PER_WAKE + READY_MAX * frames_in_a_read, "{taken:?}");
+    assert!(taken.datagrams < 1_000);
+}
+
+#[tokio::test]
+async fn a_path_in_use_or_of_another_kind_is_refused_and_a_left_over_one_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.stream");
+    let refused = |part: &str| {
+        let error = Frames::listen(Some(&path)).err().unwrap().to_string();
+        assert!(error.contains("listen.stream") && error.contains(part), "{error}");
+    };
+    let listening = UnixListener::bind(&path).unwrap();
+    refused("another process listens");
+    drop(listening);
+    let frames = Frames::listen(Some(&path)).unwrap();
+    drop(frames);
+    assert!(!path.exists(), "the socket file goes with its listener");
+    let datagrams = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    refused("may belong to another program");
+    drop(datagrams);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "mine").unwrap();
+    refused("no socket");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn an_absent_socket_is_never_readable() {
+    let mut absent = Frames::absent();
+    let waited = tokio::time::timeout(Duration::ZERO, absent.readable()).await;
+    assert!(waited.is_err());
+    assert_eq!(absent.take(|_| None), Taken::default());
+}
