@@ -5,3 +5,5 @@
 mod nc;
 #[path = "mesh_clients/python.rs"]
 mod python;
+#[path = "mesh_clients/rust.rs"]
+mod rust;

@@ -21,6 +21,7 @@ use crate::core::departure::{Departure, Step};
 use crate::core::sealed::Ticket;
 use crate::core::{Core, Identity, Signal};
 use crate::io::cost::{Cost, Stage};
+use crate::io::frames::Frames;
 use crate::io::hardware::Sampler;
 use crate::io::http::{self, Figures, Query};
 use crate::io::keeper::Keeper;
@@ -52,6 +53,7 @@ struct Driver {
     url: String,
     absence: Absence,
     sockets: Sockets,
+    frames: Frames,
     cost: Cost,
     sampler: Sampler,
     readings: mpsc::Receiver<Vec<Reading>>,
@@ -89,6 +91,8 @@ impl Driver {
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
         let sockets = Sockets::open(config.listen.udp, config.listen.unix.as_deref());
         let sockets = sockets.map_err(|error| listen(&error))?;
+        let frames = Frames::listen(config.listen.stream.as_deref());
+        let frames = frames.map_err(|error| listen(&error))?;
         let (routes, queries) = http::routes();
         let server = match config.http.address {
             Some(address) => {
@@ -113,6 +117,7 @@ impl Driver {
             keeper,
             url,
             sockets,
+            frames,
             cost: Cost::default(),
             sampler,
             readings,
@@ -152,12 +157,11 @@ impl Driver {
                 let _answered = query.send(self.figures());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
+            () = self.frames.readable() => readable = true,
             () = self.sockets.readable() => readable = true,
         }
         self.cost.begin();
-        if readable {
-            self.read_sockets();
-        }
+        let is_more = readable && self.read_sockets();
         let now = self.clock.now();
         self.depart(now);
         self.core.on_deadline(now);
@@ -167,21 +171,32 @@ impl Driver {
         self.keeper.keep(&mut self.core, now);
         self.cost.end(Stage::Spool);
         self.tell_absence(now.mono);
-        if readable && !self.sockets.is_empty() {
+        if is_more {
             // Sockets that are always readable must not keep signals and tasks from their turn.
             yield_now().await;
         }
         self.departure.step() != Step::Ended
     }
 
-    fn read_sockets(&mut self) {
+    /// Whether there may be more.
+    fn read_sockets(&mut self) -> bool {
         let (core, now) = (&mut self.core, self.clock.now());
         let taken = self.sockets.take(&mut self.cost, |heard| match heard {
             Heard::Datagram(datagram) => core.on_datagram(now, datagram),
             Heard::Failed => core.on_read_error(),
             Heard::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
         });
-        self.departure.on_taken(now.mono, taken);
+        let framed = self.frames.take(|read| match read {
+            Ok(frame) => Some(core.on_frame(now, frame)),
+            Err(error) => {
+                core.on_frame_refused(error.reason());
+                None
+            }
+        });
+        self.frames.drain_ended().for_each(|reason| core.on_frame_refused(reason));
+        self.cost.end(Stage::Frames);
+        self.departure.on_taken(now.mono, taken + framed);
+        !self.sockets.is_empty() || framed.datagrams > 0
     }
 
     fn figures(&self) -> Figures {
@@ -212,6 +227,7 @@ impl Driver {
     fn depart(&mut self, now: Now) {
         if self.departure.step() == Step::Draining && !self.core.is_leaving() {
             self.sockets.close();
+            self.frames = Frames::absent();
             self.core.on_leave(now);
             tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
         }

@@ -29,12 +29,15 @@ impl Lone {
     /// # Errors
     /// When it does not start; the text holds its log.
     pub async fn node(name: &str, dir: &Path, broker: &str) -> Result<Self> {
-        let socket = dir.join(format!("{name}.sock"));
+        let (socket, stream) =
+            (dir.join(format!("{name}.sock")), dir.join(format!("{name}.stream")));
         let mut command = program("plimsoll-node")?;
         command
             .args(["--name", name, "--mesh", "local", "--nats", broker])
             .args(["--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--unix"])
-            .arg(&socket);
+            .arg(&socket)
+            .arg("--stream")
+            .arg(&stream);
         Self::started(Child::start(name, dir, command)?, socket).await
     }
 
@@ -60,6 +63,12 @@ impl Lone {
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The node's stream socket.
+    #[must_use]
+    pub fn stream(&self) -> PathBuf {
+        self.socket.with_extension("stream")
     }
 
     /// The node's UDP port.

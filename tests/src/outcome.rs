@@ -52,6 +52,17 @@ impl Running {
         Self::start_reading(command, Stdio::null())
     }
 
+    /// Starts a program that reads `input`.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn start_with_input(command: Command, input: &str) -> Result<Self> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(input.as_bytes())?;
+        file.rewind()?;
+        Self::start_reading(command, file.into())
+    }
+
     fn start_reading(mut command: Command, stdin: Stdio) -> Result<Self> {
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let named = format!("{:?} does not start", command.get_program());
@@ -126,10 +137,7 @@ pub async fn run(command: Command, wait: Duration) -> Result<Outcome> {
 /// # Errors
 /// When it does not start or does not end in time.
 pub async fn run_with_input(command: Command, input: &str, wait: Duration) -> Result<Outcome> {
-    let mut file = tempfile::tempfile()?;
-    file.write_all(input.as_bytes())?;
-    file.rewind()?;
-    Running::start_reading(command, file.into())?.end(wait).await
+    Running::start_with_input(command, input)?.end(wait).await
 }
 
 /// Processes whose command line names `dir`: id and command line.

@@ -3,6 +3,8 @@
 //!
 //! Knows nothing of sockets or messages; the driver does what a step asks and says how it went.
 
+use std::ops::Add;
+
 use plimsoll_schemas::limits::node::{CLOSE_WAIT, DRAIN_WAIT, EMPTY_BYTES_MAX, EMPTY_WAIT};
 use plimsoll_schemas::time::Mono;
 
@@ -24,10 +26,18 @@ pub enum Step {
 /// What one look into the sockets brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Datagrams, empty ones too.
+    /// Datagrams, empty ones too, and frames.
     pub datagrams: usize,
     /// Their bytes.
     pub bytes: usize,
+}
+
+impl Add for Taken {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { datagrams: self.datagrams + other.datagrams, bytes: self.bytes + other.bytes }
+    }
 }
 
 /// The current step and when it is over at the latest.

@@ -15,6 +15,8 @@ pub enum Stage {
     Receive,
     /// Reading them and recording their samples.
     Intake,
+    /// Taking frames and recording them.
+    Frames,
     /// Sealing intervals and whatever else is due.
     Decide,
     /// Handing messages to the connection.
@@ -25,8 +27,8 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in the order of a turn.
-    pub const ALL: [Self; 5] =
-        [Self::Receive, Self::Intake, Self::Decide, Self::Publish, Self::Spool];
+    pub const ALL: [Self; 6] =
+        [Self::Receive, Self::Intake, Self::Frames, Self::Decide, Self::Publish, Self::Spool];
 
     /// As a label.
     #[must_use]
@@ -34,6 +36,7 @@ impl Stage {
         match self {
             Self::Receive => "receive",
             Self::Intake => "intake",
+            Self::Frames => "frames",
             Self::Decide => "decide",
             Self::Publish => "publish",
             Self::Spool => "spool",

@@ -92,7 +92,7 @@ impl Sockets {
     pub fn take(&mut self, cost: &mut Cost, mut on_heard: impl FnMut(Heard<'_>)) -> Taken {
         let unix = self.unix.take(&mut self.batch, cost, &mut on_heard);
         let udp = self.udp.take(&mut self.batch, cost, &mut on_heard);
-        Taken { datagrams: unix.datagrams + udp.datagrams, bytes: unix.bytes + udp.bytes }
+        unix + udp
     }
 
     /// Whether the last [`Self::take`] left nothing behind, as far as is known of a socket that
