@@ -28,15 +28,20 @@ fn identity() -> Identity {
     Identity { mesh: MeshName::new(MESH).expect(name), node: NodeName::new(NODE).expect(name) }
 }
 
+fn node() -> (Core, Now) {
+    let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
+    let mut core = Core::new(identity(), Bounds::default(), now);
+    core.on_signal(now, Signal::Connected);
+    (core, now)
+}
+
 /// A node reads the bytes as datagrams (cut at 0xff): whatever it seals can be read, and holds
 /// every sample that it says it took.
 ///
 /// # Panics
 /// When that is not so.
 pub fn dogstatsd(bytes: &[u8]) {
-    let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
-    let mut core = Core::new(identity(), Bounds::default(), now);
-    core.on_signal(now, Signal::Connected);
+    let (mut core, now) = node();
     for datagram in bytes.split(|byte| *byte == 0xff) {
         core.on_datagram(now, datagram);
     }
@@ -54,8 +59,15 @@ pub fn frames(bytes: &[u8]) {
     }
     let Ok(frame) = frame::decode(bytes) else { return };
     if let Ok(written) = frame::encode(&frame) {
-        assert_eq!(frame::decode(&written[frame::PREFIX_BYTES..]), Ok(frame));
+        assert_eq!(frame::decode(&written[frame::PREFIX_BYTES..]), Ok(frame.clone()));
     }
+    let (mut core, now) = node();
+    let seq = frame.seq;
+    assert_eq!(core.on_frame(now, frame.clone()), seq);
+    let taken = core.status().intake.samples;
+    assert_eq!(core.on_frame(now, frame), seq);
+    assert_eq!(core.status().intake.samples, taken, "a frame counts once");
+    check_sealed(core, now);
 }
 
 /// An aggregator reads the bytes as a message of each kind: what can be read comes back as it
