@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use plimsoll_cli::child::until;
-use plimsoll_tests::fed::Fed;
-use plimsoll_tests::lone::{Lone, fleet_count};
+use plimsoll_tests::fed::{Fed, NODE};
+use plimsoll_tests::lone::{Lone, fleet_count, node};
 use plimsoll_tests::page::Page;
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -74,6 +74,29 @@ async fn a_udp_flood_is_recorded_or_counted_as_dropped_in_the_kernel() {
     told_of_drops(&mesh);
     let count = recorded(mesh).await;
     assert_eq!(count + dropped * SAMPLES, 2 * DATAGRAMS * SAMPLES);
+}
+
+#[tokio::test]
+async fn of_a_client_that_numbers_its_datagrams_the_ledger_holds_what_the_kernel_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mesh = Fed::start(dir.path()).await.unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.connect(mesh.node.udp().unwrap()).unwrap();
+    mesh.node.signal(Signal::SIGSTOP);
+    for n in 0..DATAGRAMS {
+        let head = format!("_seq|flooder|{}|{}|{SAMPLES}\n", n + 1, n * SAMPLES);
+        socket.send((head + &datagram()).as_bytes()).unwrap();
+    }
+    mesh.node.signal(Signal::SIGCONT);
+    let dropped = accounted(&mesh.node, DATAGRAMS).await;
+    assert!(dropped > DATAGRAMS / 2, "{dropped} of {DATAGRAMS} were dropped");
+    let tail = format!("_seq|flooder|{}|{}|0", DATAGRAMS + 1, DATAGRAMS * SAMPLES);
+    socket.send(tail.as_bytes()).unwrap();
+    let summary = mesh.drained().await.unwrap();
+    let lost = &node(&summary, NODE).unwrap().ledger.lost;
+    assert_eq!(lost.get("socket").copied(), Some(dropped * SAMPLES), "{lost:?}");
+    assert_eq!(fleet_count(&summary, "flood") + dropped * SAMPLES, DATAGRAMS * SAMPLES);
+    mesh.stack.end().await.unwrap();
 }
 
 #[tokio::test]
