@@ -13,6 +13,8 @@ use plimsoll_tests::lone::{self, operation};
 use plimsoll_tests::oracle::{Raw, check_mesh};
 
 const WAIT: Duration = Duration::from_secs(30);
+/// What a store says of itself, before any of its pages.
+const STORE_HEADER_BYTES: usize = 4_096;
 /// Operations that only jobs time; a node adds its own.
 const JOBS: [&str; 2] = ["epoch_hook", "kernel_fetch"];
 
@@ -110,8 +112,10 @@ async fn a_damaged_state_is_set_aside_and_the_streams_are_read_again() {
     checkpointed(&stack).await;
     stack.kill_aggregator();
     let state = dir.path().join("state.redb");
-    let half = std::fs::metadata(&state).unwrap().len() / 2;
-    std::fs::File::options().write(true).open(&state).unwrap().set_len(half).unwrap();
+    // Cut short it might still hold all that was ever written.
+    let mut bytes = std::fs::read(&state).unwrap();
+    bytes[STORE_HEADER_BYTES..].fill(0xa5);
+    std::fs::write(&state, bytes).unwrap();
     stack.restart_aggregator().await.unwrap();
     let failures = r#"plimsoll_checkpoint_failures_total{reason="damaged"}"#;
     assert_eq!(stack.api().metric(failures).await.unwrap(), Some(1.0));
