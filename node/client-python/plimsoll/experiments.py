@@ -18,7 +18,7 @@ from typing import Any, Deque, Dict, Iterator, Optional
 from . import limits
 from .client import CLIENT
 from .figures import Cycle, Figures
-from .timing import NO_TIMER, Timer, add_latency, count_error, count_tokens
+from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
 
 
 class Experiment:
@@ -89,6 +89,7 @@ class Experiment:
         self, operation: str, /, *, seconds: float, tokens: int = 0, **labels: object
     ) -> None:
         """Records a latency that was measured elsewhere, in seconds."""
+        seconds = as_float(seconds)
         if not 0 <= seconds <= limits.VALUE_NS_MAX / 1e9:
             CLIENT.registry.drop("value")
             return

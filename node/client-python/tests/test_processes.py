@@ -41,6 +41,23 @@ class Processes(unittest.TestCase):
         [client] = self.listening.clients.values()
         self.assertEqual(client.tails, 1)
 
+    def test_a_signal_handler_that_flushes_never_waits_for_what_it_interrupted(self):
+        printed = self.run_script(
+            """
+sender = plimsoll.CLIENT._sender
+plain = sender.flush
+
+def interrupted():
+    signal.raise_signal(signal.SIGUSR1)
+    return plain()
+
+signal.signal(signal.SIGUSR1, lambda *_: print(plimsoll.flush(0.05)))
+sender.flush = interrupted
+print(plimsoll.flush())
+"""
+        )
+        self.assertEqual(printed.split(), ["False", "True"])
+
     def test_other_ends_lose_nothing_either(self):
         table = [
             ("sys.exit(0)", 0),
