@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from time import perf_counter_ns as clock
 from typing import Any, Deque, Dict, Iterator, Optional
@@ -39,6 +40,7 @@ class Experiment:
         self._operations_refused = 0
         self._memory: Deque[Dict[str, Any]] = deque(maxlen=limits.MEMORY_SNAPSHOTS_MAX)
         self._memory_taken = 0
+        _runs.add(self)
 
     # The run and its cycles.
 
@@ -178,6 +180,19 @@ class Experiment:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+_runs: "weakref.WeakSet[Experiment]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A thread of the parent may have held a lock that nobody in the child would let go."""
+    for run in list(_runs):
+        run._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class ExperimentTimer(Timer):

@@ -75,12 +75,13 @@ class Registry:
 
     def _find(self, kind: Type[_Kind], name: str, labels: Mapping[str, object]) -> _Kind:
         # As text, since 1, 1.0 and True are one key.
-        spelling = (kind, name, *[(key, str(value)) for key, value in labels.items()])
+        texts = [(key, str(value)) for key, value in labels.items()]
+        spelling = (kind, name, *texts)
         found = self._by_spelling.get(spelling)
         if found is None:
             found = self._admit(kind, (kind, operation_name(name), *label_pairs(labels)))
             has_place = found.name != OVERFLOW and not isinstance(found, NoGauge)
-            chars = len(name) + sum(len(key) + len(text) for key, text in spelling[2:])
+            chars = len(name) + sum(len(key) + len(text) for key, text in texts)
             is_short = chars <= limits.SPELLING_CHARS_MAX
             if has_place and is_short and len(self._by_spelling) < limits.SPELLINGS_MAX:
                 self._by_spelling[spelling] = found

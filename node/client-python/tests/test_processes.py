@@ -58,6 +58,33 @@ print(plimsoll.flush())
         )
         self.assertEqual(printed.split(), ["False", "True"])
 
+    def test_a_run_can_be_fed_in_a_child_that_was_forked_while_a_thread_fed_it(self):
+        self.run_script(
+            """
+run = plimsoll.experiment("run")
+is_held, is_over = threading.Event(), threading.Event()
+
+def hold():
+    with run._lock:
+        is_held.set()
+        is_over.wait(60)
+
+holder = threading.Thread(target=hold)
+holder.start()
+is_held.wait(60)
+if child := os.fork():
+    is_over.set()
+    holder.join()
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    signal.alarm(20)
+    run.record_timing("op", seconds=0.001)
+    plimsoll.flush()
+    os._exit(0)
+"""
+        )
+        self.assertEqual(self.received(), {"op": 1})
+
     def test_other_ends_lose_nothing_either(self):
         table = [
             ("sys.exit(0)", 0),
