@@ -19,7 +19,7 @@ from .client import CLIENT, Stats
 from .decorator import timed
 from .experiments import Experiment, experiment
 from .shards import ShardRead, ShardSummary, end_read, read_shard, shard_summary, start_read
-from .timing import Timer, add_latency, count_tokens, interval_ns, timer
+from .timing import Timer, add_latency, as_float, count_tokens, interval_ns, timer
 
 __version__ = "0.1.0"
 __all__ = [
@@ -76,6 +76,7 @@ def record(
     """Records a latency in seconds. A negative or not finite one is dropped and counted."""
     if not CLIENT.settings.enabled:
         return
+    seconds = as_float(seconds)
     if 0 <= seconds < math.inf:
         value_ns = round(min(seconds * 1e9, limits.VALUE_NS_MAX))
         series = CLIENT.registry.latency(operation, labels)
@@ -99,7 +100,7 @@ def count(name: str, /, n: float = 1, **labels: object) -> None:
     """Adds `n` to a counter. A value that is not finite is dropped and counted."""
     if not CLIENT.settings.enabled:
         return
-    amount = n if type(n) is int and n.bit_length() < 64 else _float(n)
+    amount = n if type(n) is int and n.bit_length() < 64 else as_float(n)
     if math.isfinite(amount):
         CLIENT.registry.counter(name, labels).add(amount)
     else:
@@ -110,7 +111,7 @@ def gauge(name: str, /, value: float, **labels: object) -> None:
     """Sets a gauge; of several values between two flushes the last one is sent."""
     if not CLIENT.settings.enabled:
         return
-    level = _float(value)
+    level = as_float(value)
     if math.isfinite(level):
         CLIENT.registry.gauge(name, labels).add(level)
     else:
@@ -124,6 +125,7 @@ def tokens(operation: str, /, n: int, *, seconds: float, **labels: object) -> No
     """
     if not CLIENT.settings.enabled:
         return
+    seconds = as_float(seconds)
     if 0 <= seconds < math.inf and 0 <= n < 2**63:
         count_tokens(operation, labels, int(n), round(seconds * 1e9))
     else:
@@ -142,11 +144,3 @@ def flush(timeout_s: float = 1.0) -> bool:
 def stats() -> Stats:
     """What the client of this process did so far, and what it holds."""
     return CLIENT.stats()
-
-
-def _float(value: float) -> float:
-    """Whatever counts as a number (of numpy or torch, say) as a float; NaN where none fits."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan

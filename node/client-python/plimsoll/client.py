@@ -132,7 +132,7 @@ class Client:
     def _flush_in_thread(self, deadline: float, is_last: bool) -> Outcome:
         """One flush by the thread, so that an interrupt of this one cannot cut it in half."""
         if self._thread is None or not self._thread.is_alive():
-            return self._flush_once(is_last)
+            return self._flush_once(is_last, max(0.0, deadline - time.monotonic()))
         with self._turn:
             self._asked += 1
             ticket = self._asked
@@ -142,19 +142,23 @@ class Client:
             done = self._turn.wait_for(lambda: self._done >= ticket, wait_s)
             return self._outcome if done else Outcome.FULL
 
-    def _flush_once(self, is_last: bool) -> Outcome:
-        with self._sending:
-            try:
-                self._fault = ""
-                outcome = self._sender.flush()
-                if outcome is not Outcome.SENT:
-                    self.registry.fold_halves()
-                elif is_last:
-                    outcome = self._sender.tail()
-                return outcome
-            except Exception as error:  # The thread must outlive whatever is wrong here.
-                self._fault = f"flush failed: {error!r}"
-                return Outcome.FULL
+    def _flush_once(self, is_last: bool, wait_s: float = -1) -> Outcome:
+        # A signal handler that flushes must not wait for ever for what it interrupted.
+        if not self._sending.acquire(timeout=wait_s):
+            return Outcome.FULL
+        try:
+            self._fault = ""
+            outcome = self._sender.flush()
+            if outcome is not Outcome.SENT:
+                self.registry.fold_halves()
+            elif is_last:
+                outcome = self._sender.tail()
+            return outcome
+        except Exception as error:  # The thread must outlive whatever is wrong here.
+            self._fault = f"flush failed: {error!r}"
+            return Outcome.FULL
+        finally:
+            self._sending.release()
 
     def _run(self) -> None:
         while True:

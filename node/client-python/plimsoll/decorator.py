@@ -152,11 +152,6 @@ def _timed_generator(
                     spent_ns += clock() - begun
                 try:
                     resume, given = inner.send, (yield value)
-                except GeneratorExit:
-                    begun = clock()
-                    inner.close()
-                    spent_ns += clock() - begun
-                    raise
                 except BaseException as thrown:
                     resume, given = inner.throw, thrown
         except Exception:
@@ -187,11 +182,6 @@ def _timed_async_generator(
                     spent_ns += clock() - begun
                 try:
                     resume, given = inner.asend, (yield value)
-                except GeneratorExit:
-                    begun = clock()
-                    await inner.aclose()
-                    spent_ns += clock() - begun
-                    raise
                 except BaseException as thrown:
                     resume, given = inner.athrow, thrown
         except Exception:

@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from time import perf_counter_ns as clock
 from typing import Any, Deque, Dict, Iterator, Optional
@@ -18,7 +19,7 @@ from typing import Any, Deque, Dict, Iterator, Optional
 from . import limits
 from .client import CLIENT
 from .figures import Cycle, Figures
-from .timing import NO_TIMER, Timer, add_latency, count_error, count_tokens
+from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
 
 
 class Experiment:
@@ -39,6 +40,7 @@ class Experiment:
         self._operations_refused = 0
         self._memory: Deque[Dict[str, Any]] = deque(maxlen=limits.MEMORY_SNAPSHOTS_MAX)
         self._memory_taken = 0
+        _runs.add(self)
 
     # The run and its cycles.
 
@@ -89,6 +91,7 @@ class Experiment:
         self, operation: str, /, *, seconds: float, tokens: int = 0, **labels: object
     ) -> None:
         """Records a latency that was measured elsewhere, in seconds."""
+        seconds = as_float(seconds)
         if not 0 <= seconds <= limits.VALUE_NS_MAX / 1e9:
             CLIENT.registry.drop("value")
             return
@@ -177,6 +180,19 @@ class Experiment:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+_runs: "weakref.WeakSet[Experiment]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A thread of the parent may have held a lock that nobody in the child would let go."""
+    for run in list(_runs):
+        run._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class ExperimentTimer(Timer):

@@ -45,6 +45,8 @@ VALUE_NS_MAX = 2**53
 SERIES_MAX = 2_000
 # Ways to write a series (order and spelling of labels) that are remembered.
 SPELLINGS_MAX = 8_000
+# Characters of name and labels above which a way is not remembered, only read anew each time.
+SPELLING_CHARS_MAX = 512
 # As the wire has them: bytes of a name, labels of a series, bytes of a key and of a value.
 NAME_BYTES_MAX = 128
 LABELS_MAX = 16

@@ -75,12 +75,15 @@ class Registry:
 
     def _find(self, kind: Type[_Kind], name: str, labels: Mapping[str, object]) -> _Kind:
         # As text, since 1, 1.0 and True are one key.
-        spelling = (kind, name, *[(key, str(value)) for key, value in labels.items()])
+        texts = [(key, str(value)) for key, value in labels.items()]
+        spelling = (kind, name, *texts)
         found = self._by_spelling.get(spelling)
         if found is None:
             found = self._admit(kind, (kind, operation_name(name), *label_pairs(labels)))
             has_place = found.name != OVERFLOW and not isinstance(found, NoGauge)
-            if has_place and len(self._by_spelling) < limits.SPELLINGS_MAX:
+            chars = len(name) + sum(len(key) + len(text) for key, text in texts)
+            is_short = chars <= limits.SPELLING_CHARS_MAX
+            if has_place and is_short and len(self._by_spelling) < limits.SPELLINGS_MAX:
                 self._by_spelling[spelling] = found
         assert isinstance(found, kind)
         return found
@@ -102,7 +105,8 @@ class Registry:
     def _make(self, kind: Type[Series], key: _Key) -> Series:
         _, name, *pairs = key
         made = kind(self, name, tag_text(pairs), self._share)
-        self._by_name[key] = made
+        # A signal handler may have made it meanwhile, and left a value there.
+        made = self._by_name.setdefault(key, made)
         self._share_out()
         return made
 

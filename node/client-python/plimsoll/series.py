@@ -46,9 +46,10 @@ class Series:
             self.registry.relieve(self)
 
     def take(self, count: int) -> List[Number]:
-        """Takes the first `count` of the values that wait."""
+        """Takes the first of the values that wait, at most `count`."""
         values = self.pending[:count]
-        del self.pending[:count]
+        # There may have been fewer, and more may have come since.
+        del self.pending[: len(values)]
         return values
 
     def clear(self) -> None:

@@ -4,6 +4,7 @@ Counts an `Exception` that leaves the block in `<operation>.errors`, tokens in
 `<operation>.tokens` beside the seconds that they took. Decides nothing about sending.
 """
 
+import math
 import types
 from time import perf_counter_ns as clock
 from typing import Dict, Optional, Type, TypeVar
@@ -104,8 +105,16 @@ def count_tokens(operation: str, labels: Dict[str, object], tokens: int, busy_ns
 
 
 def interval_ns(interval_s: Optional[float]) -> int:
-    """Seconds as nanoseconds, 0 for none."""
-    return max(0, round(interval_s * 1e9)) if interval_s else 0
+    """Seconds as nanoseconds, 0 for none and for what is no span."""
+    return round(interval_s * 1e9) if interval_s and 0 < interval_s * 1e9 < math.inf else 0
+
+
+def as_float(value: float) -> float:
+    """Whatever counts as a number (of numpy or torch, say) as a float; NaN where none fits."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def add_latency(series: Latency, value_ns: int, expected_ns: int = 0) -> None:

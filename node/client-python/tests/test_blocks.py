@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import unittest
+from decimal import Decimal
 
 import plimsoll
 
@@ -79,6 +80,54 @@ class Blocks(Recording):
         self.assertEqual(received.values_ns("ok"), [2**53])
         self.assertEqual(received.counters["large"], 1.7976931348623157e308)
         self.assertEqual(set(received.latencies), {"ok"})
+
+    def test_numbers_of_other_libraries_become_plain_ones(self):
+        class Scalar:
+            """Like a tensor: arithmetic and rounding give another one, never a number."""
+
+            def __init__(self, value):
+                self.value = value
+
+            def __float__(self):
+                return float(self.value)
+
+            def __mul__(self, other):
+                return Scalar(self.value * other)
+
+            def __lt__(self, other):
+                return self.value < other
+
+            def __le__(self, other):
+                return self.value <= other
+
+            def __gt__(self, other):
+                return self.value > other
+
+            def __ge__(self, other):
+                return self.value >= other
+
+            def __round__(self):
+                return Scalar(round(self.value))
+
+        with plimsoll.experiment("run") as run:
+            plimsoll.record("op", seconds=Scalar(0.5))
+            plimsoll.record("op", seconds=True)
+            plimsoll.record("op", seconds=Decimal("0.25"))
+            run.record_timing("op", seconds=Scalar(0.125))
+            plimsoll.tokens("op", 3, seconds=Scalar(2))
+        received = self.received()
+        values_ms = [value / 1e6 for value in received.values_ns("op")]
+        self.assertEqual(values_ms, [125, 250, 500, 1_000])
+        self.assertEqual(received.counters["op.seconds"], 2)
+
+    def test_numbers_beyond_all_bounds_never_raise(self):
+        before = plimsoll.stats().dropped["value"]
+        plimsoll.record("op", seconds=10**400)
+        plimsoll.tokens("op", 1, seconds=10**400)
+        for odd in [float("nan"), float("inf"), -1.0, 1e308]:
+            plimsoll.record("op", seconds=1, expected_interval_s=odd)
+        self.assertEqual(self.counts(), {"op": 4})
+        self.assertEqual(plimsoll.stats().dropped["value"] - before, 2)
 
     def test_what_is_switched_off_later_records_no_more_and_keeps_what_it_had(self):
         call = plimsoll.timed("op")(int)

@@ -41,6 +41,50 @@ class Processes(unittest.TestCase):
         [client] = self.listening.clients.values()
         self.assertEqual(client.tails, 1)
 
+    def test_a_signal_handler_that_flushes_never_waits_for_what_it_interrupted(self):
+        printed = self.run_script(
+            """
+sender = plimsoll.CLIENT._sender
+plain = sender.flush
+
+def interrupted():
+    signal.raise_signal(signal.SIGUSR1)
+    return plain()
+
+signal.signal(signal.SIGUSR1, lambda *_: print(plimsoll.flush(0.05)))
+sender.flush = interrupted
+print(plimsoll.flush())
+"""
+        )
+        self.assertEqual(printed.split(), ["False", "True"])
+
+    def test_a_run_can_be_fed_in_a_child_that_was_forked_while_a_thread_fed_it(self):
+        self.run_script(
+            """
+run = plimsoll.experiment("run")
+is_held, is_over = threading.Event(), threading.Event()
+
+def hold():
+    with run._lock:
+        is_held.set()
+        is_over.wait(60)
+
+holder = threading.Thread(target=hold)
+holder.start()
+is_held.wait(60)
+if child := os.fork():
+    is_over.set()
+    holder.join()
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    signal.alarm(20)
+    run.record_timing("op", seconds=0.001)
+    plimsoll.flush()
+    os._exit(0)
+"""
+        )
+        self.assertEqual(self.received(), {"op": 1})
+
     def test_other_ends_lose_nothing_either(self):
         table = [
             ("sys.exit(0)", 0),

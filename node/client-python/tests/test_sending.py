@@ -3,12 +3,14 @@
 import itertools
 import random
 import threading
+import tracemalloc
 import unittest
-from unittest import TestCase
+from unittest import TestCase, mock
 
 from plimsoll import limits
 from plimsoll.buckets import bucket_of
 from plimsoll.link import Link, Outcome
+from plimsoll.names import tag_text
 from plimsoll.registry import Registry
 from plimsoll.sender import Sender
 
@@ -174,6 +176,41 @@ class Sending(TestCase):
         got = self.listening.values_ns("op")
         for expected, value in zip(range(each * 8), got):
             self.assertEqual(bucket_of(value), bucket_of(expected))
+
+    def test_a_value_that_comes_between_the_copy_and_its_deletion_is_kept(self):
+        class Switching(list):
+            """As if a thread had its turn after each slice, which Python 3.9 allows."""
+
+            def __getitem__(self, index):
+                taken = super().__getitem__(index)
+                self.append(2)
+                return taken
+
+        series = self.registry.latency("op", {})
+        series.pending = Switching([1])
+        self.assertEqual((series.take(1_024), list(series.pending)), ([1], [2]))
+
+    def test_a_series_made_by_a_signal_handler_meanwhile_is_the_same_one(self):
+        make = tag_text
+
+        def interrupted(pairs):
+            with mock.patch("plimsoll.registry.tag_text", make):
+                self.record([1])
+            return make(pairs)
+
+        with mock.patch("plimsoll.registry.tag_text", interrupted):
+            self.record([2])
+        self.flush_reading()
+        self.assertEqual(self.listening.values_ns("op"), [1, 2])
+
+    def test_long_spellings_are_read_anew_each_time_and_take_no_memory(self):
+        long = "x" * 10_000
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for number in range(1_000):
+            self.record([1], prompt=f"{long}{number}")
+        self.assertLess(tracemalloc.get_traced_memory()[0], 1_000_000)
+        self.assertEqual((len(self.registry), self.held()), (1, 1_000))
 
     def test_a_value_recorded_while_its_own_thread_folds_waits_for_the_next_turn(self):
         series = self.registry.latency("op", {})

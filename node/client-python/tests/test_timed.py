@@ -220,6 +220,31 @@ class Generators(Recording):
         self.assertEqual(self.counts(), {"op": 1})
         self.assertEqual(dict(self.listening.counters), {})
 
+    def test_a_generator_may_answer_to_its_end(self):
+        def returns():
+            try:
+                yield 1
+            except GeneratorExit:
+                return 7
+
+        def goes_on():
+            try:
+                yield 1
+            except GeneratorExit:
+                yield 2
+
+        def end_of(running):
+            next(running)
+            try:
+                return running.throw(GeneratorExit())
+            except StopIteration as end:
+                return f"returned {end.value}"
+
+        for function, expected in [(returns, "returned 7"), (goes_on, 2)]:
+            self.assertEqual(end_of(function()), expected)
+            self.assertEqual(end_of(plimsoll.timed("op")(function)()), expected)
+        self.assertEqual(self.counts(), {"op": 2})
+
     def test_a_failing_generator_counts_an_error(self):
         @plimsoll.timed("op")
         def fail():

@@ -104,7 +104,9 @@ impl Intake {
 
     fn on_sequence(&mut self, line: &[u8]) -> Result<(), Reject> {
         let missing = self.clients.on_datagram(&Position::read(line)?)?;
-        self.figures.client_lost_datagrams += missing.datagrams;
+        // Any sender may claim any number.
+        let lost = &mut self.figures.client_lost_datagrams;
+        *lost = lost.saturating_add(missing.datagrams);
         self.lose(SOCKET, missing.samples);
         Ok(())
     }
@@ -160,7 +162,7 @@ impl Intake {
     pub(super) fn on_frame(&mut self, now: Wall, frame: Frame) -> Seq {
         self.figures.frames += 1;
         if self.clients.on_frame(&frame.client, frame.seq) {
-            self.figures.clamped += frame.clamped;
+            self.figures.clamped = self.figures.clamped.saturating_add(frame.clamped);
             self.record_frame(now, frame.latency);
         }
         self.recorded_up_to(&frame.client)

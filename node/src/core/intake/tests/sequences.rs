@@ -21,6 +21,16 @@ fn a_gap_is_lost_by_name_and_a_repetition_taken_once() {
 }
 
 #[test]
+fn claims_beyond_any_count_stay_at_the_greatest() {
+    let mut intake = intake();
+    for client in 0..2_100 {
+        take(&mut intake, format!("_seq|c{client}|1|0|0").as_bytes());
+        take(&mut intake, format!("_seq|c{client}|9007199254740992|0|0").as_bytes());
+    }
+    assert_eq!(intake.figures().client_lost_datagrams, u64::MAX);
+}
+
+#[test]
 fn a_loss_that_no_ledger_can_hold_is_cut_to_what_it_can() {
     let mut intake = intake();
     let most = plimsoll_schemas::limits::wire::SAMPLES_MAX;
