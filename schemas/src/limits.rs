@@ -101,6 +101,9 @@ pub mod node {
     pub const SPELLING_BYTES_MAX: usize = 512;
     /// Clients known that number what they send; for one more the longest silent is forgotten.
     pub const CLIENTS_MAX: usize = 1_024;
+    /// Samples that a client's numbers may say were lost at once. What one datagram of values
+    /// with the lowest rate stands for, so that a forged number can do no more than a line can.
+    pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
     /// Keys in each of a node's lists of labels.
     pub const LABEL_RULES_MAX: usize = 256;
     /// Suffixes of names that say a unit.

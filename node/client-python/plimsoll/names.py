@@ -29,9 +29,17 @@ def label_pairs(labels: Mapping[str, object]) -> List[Tuple[str, str]]:
     for key, value in labels.items():
         bare = key[:-1] if key.endswith("_") and len(key) > 1 else key
         mended = _NOT_IN_KEYS.sub("_", bare)[: limits.LABEL_KEY_BYTES_MAX]
-        text = _NOT_IN_VALUES.sub("_", str(value))
+        text = _NOT_IN_VALUES.sub("_", as_text(value))
         pairs[mended] = cut(text, limits.LABEL_VALUE_BYTES_MAX)
     return sorted(pairs.items())[: limits.LABELS_MAX]
+
+
+def as_text(value: object) -> str:
+    """A label's value as text; of one that cannot say what it is, the name of its type."""
+    try:
+        return str(value)
+    except Exception:
+        return type(value).__name__
 
 
 def tag_text(pairs: Iterable[Tuple[str, str]]) -> str:

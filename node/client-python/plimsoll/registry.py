@@ -9,7 +9,7 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, Type, TypeVar
 
 from . import limits
-from .names import label_pairs, operation_name, tag_text
+from .names import as_text, label_pairs, operation_name, tag_text
 from .series import Counter, Gauge, Latency, NoGauge, Series
 
 DROPPED = "plimsoll_client_dropped"
@@ -75,7 +75,7 @@ class Registry:
 
     def _find(self, kind: Type[_Kind], name: str, labels: Mapping[str, object]) -> _Kind:
         # As text, since 1, 1.0 and True are one key.
-        texts = [(key, str(value)) for key, value in labels.items()]
+        texts = [(key, as_text(value)) for key, value in labels.items()]
         spelling = (kind, name, *texts)
         found = self._by_spelling.get(spelling)
         if found is None:

@@ -40,6 +40,15 @@ class Blocks(Recording):
         self.assertEqual(self.counts(), {"op{k:v}": 1})
         self.assertEqual(dict(self.listening.counters), {"op.errors{k:v}": 1})
 
+    def test_a_label_that_cannot_say_what_it_is_hides_no_error_of_the_block(self):
+        class Shy:
+            def __str__(self):
+                raise RuntimeError("no")
+
+        with self.assertRaises(ValueError), plimsoll.timer("op", k=Shy()):
+            raise ValueError("x")
+        self.assertEqual(self.counts(), {"op{k:Shy}": 1})
+
     def test_tokens_come_with_the_seconds_that_they_took(self):
         with plimsoll.timer("llm_inference") as inference:
             inference.tokens(100)

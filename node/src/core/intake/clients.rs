@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::{Seq, check_token};
-use plimsoll_schemas::limits::node::CLIENTS_MAX;
-use plimsoll_schemas::limits::wire::{COUNT_MAX, SAMPLES_MAX};
+use plimsoll_schemas::limits::node::{CLIENTS_MAX, LOST_SAMPLES_MAX};
+use plimsoll_schemas::limits::wire::COUNT_MAX;
 
 use super::number::whole;
 use super::reject::Reject;
@@ -100,7 +100,7 @@ impl Clients {
         if last == 0 || datagrams == 0 {
             return Ok(Missing::default());
         }
-        let lost = position.before.checked_sub(samples).filter(|lost| *lost <= SAMPLES_MAX);
+        let lost = position.before.checked_sub(samples).filter(|lost| *lost <= LOST_SAMPLES_MAX);
         lost.map(|samples| Missing { datagrams, samples }).ok_or(Reject::Sequence)
     }
 

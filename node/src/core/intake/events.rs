@@ -79,7 +79,7 @@ fn event(line: &str) -> Option<Draft<'_>> {
     let (text, rest) = rest.strip_prefix('|')?.split_at_checked(length(text)?)?;
     let mut draft = Draft { title, text: unescaped(text), ..Draft::default() };
     for field in fields(rest)? {
-        draft.add(field)?;
+        draft.add(field);
     }
     (!title.is_empty()).then_some(draft)
 }
@@ -98,7 +98,7 @@ fn check(line: &str) -> Option<Draft<'_>> {
     for field in fields {
         match field.strip_prefix("m:") {
             Some(message) => draft.text = unescaped(&message.replace("m\\:", "m:")),
-            None => draft.add(field)?,
+            None => draft.add(field),
         }
     }
     Some(draft)
@@ -115,35 +115,24 @@ fn unescaped(text: &str) -> String {
 }
 
 impl<'a> Draft<'a> {
-    fn add(&mut self, field: &'a str) -> Option<()> {
+    /// What a field says, unless it says nothing that is known: an event is worth more than the
+    /// spelling of its priority.
+    fn add(&mut self, field: &'a str) {
         if let Some(tags) = field.strip_prefix('#') {
             self.tags = tags;
-            return Some(());
+            return;
         }
         match field.split_once(':').unwrap_or((field, "")) {
-            ("d", at) => self.at = Some(unix_seconds(at.as_bytes())?),
+            ("d", at) => self.at = unix_seconds(at.as_bytes()).or(self.at),
             ("h", host) => self.host = host,
             ("c", container) => self.container = container,
             ("k", key) => self.key = key,
-            ("p", priority) if !self.is_check => {
-                self.low_priority = match priority {
-                    "low" => true,
-                    "normal" => false,
-                    _ => return None,
-                };
-            }
-            ("t", alert_type) if !self.is_check => {
-                self.alert_type = match alert_type {
-                    "error" => AlertType::Error,
-                    "warning" => AlertType::Warning,
-                    "info" => AlertType::Info,
-                    "success" => AlertType::Success,
-                    _ => return None,
-                };
-            }
+            ("p", priority) if !self.is_check => self.low_priority = priority == "low",
+            ("t", "error") if !self.is_check => self.alert_type = AlertType::Error,
+            ("t", "warning") if !self.is_check => self.alert_type = AlertType::Warning,
+            ("t", "success") if !self.is_check => self.alert_type = AlertType::Success,
             _ => {}
         }
-        Some(())
     }
 
     fn finish(self, now: Wall, rules: &LabelRules) -> Parsed {

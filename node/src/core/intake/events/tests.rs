@@ -82,23 +82,26 @@ fn what_is_malformed_is_refused_whole() {
         "_e{1,1,1}:a|b",
         "_e{1,18446744073709551615}:a|b",
         "_e{1,1}:é|b",
-        "_e{1,1}:a|b|d:soon",
-        "_e{1,1}:a|b|d:0",
-        "_e{1,1}:a|b|d:99999999999",
-        "_e{1,1}:a|b|p:high",
-        "_e{1,1}:a|b|t:fatal",
         "_sc|",
         "_sc|a",
         "_sc||0",
         "_sc|a|4",
         "_sc|a|",
-        "_sc|a|0|d:x",
     ] {
         assert_eq!(read(line), Err(Reject::Event), "{line}");
     }
     let parse = |line: &[u8]| parse(NOW, line, &LabelRules::default()).unwrap_err();
     assert_eq!(parse(b"_sc|\xff|0"), Reject::Encoding);
     assert_eq!(parse(&[b'x'; LINE_BYTES_MAX + 1]), Reject::TooLong);
+}
+
+#[test]
+fn a_field_that_says_nothing_known_costs_itself_alone() {
+    let plain = read("_e{1,1}:a|b").unwrap();
+    for field in ["d:soon", "d:0", "d:99999999999", "p:high", "t:fatal", "x:y", "", "#"] {
+        assert_eq!(read(&format!("_e{{1,1}}:a|b|{field}")), Ok(plain.clone()), "{field}");
+    }
+    assert_eq!(read("_sc|a|0|d:x"), read("_sc|a|0"));
 }
 
 #[test]

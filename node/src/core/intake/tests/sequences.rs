@@ -33,10 +33,10 @@ fn claims_beyond_any_count_stay_at_the_greatest() {
 #[test]
 fn a_loss_that_no_ledger_can_hold_is_cut_to_what_it_can() {
     let mut intake = intake();
-    let most = plimsoll_schemas::limits::wire::SAMPLES_MAX;
+    let most = plimsoll_schemas::limits::node::LOST_SAMPLES_MAX;
     take(&mut intake, b"_seq|a|1|0|0");
     let mut before = 0;
-    for n in 0..8_193_u64 {
+    for n in 0..=(1_u64 << 18) {
         before += most;
         take(&mut intake, format!("_seq|a|{}|{before}|0", 3 + 2 * n).as_bytes());
     }
