@@ -196,7 +196,7 @@ impl Driver {
         self.frames.drain_ended().for_each(|reason| core.on_frame_refused(reason));
         self.cost.end(Stage::Frames);
         self.departure.on_taken(now.mono, taken + framed);
-        !self.sockets.is_empty() || framed.datagrams > 0
+        !self.sockets.is_empty() || !self.frames.is_empty()
     }
 
     fn figures(&self) -> Figures {

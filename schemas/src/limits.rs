@@ -87,6 +87,9 @@ pub mod node {
     pub const CLIENT_CONNECTIONS_MAX: usize = 256;
     /// Frames taken from all clients before the driver looks at anything else.
     pub const FRAMES_PER_WAKE: usize = 64;
+    /// Looks for clients that have something to say, or wish to connect, before the driver looks
+    /// at anything else.
+    pub const LOOKS_PER_WAKE: usize = 64;
     /// Bytes read from one client at a time; its buffer grows by no more than that ahead of
     /// what has arrived.
     pub const FRAME_READ_BYTES: usize = 16 * 1024;

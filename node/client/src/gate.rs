@@ -20,7 +20,7 @@ use plimsoll_schemas::limits::client::TAKE_ATTEMPTS_MAX;
 use crate::directory::Directory;
 use crate::half::{Half, Taken};
 use crate::held::Held;
-use crate::local::{COLD, Local, OFF, Recorder, SIDE};
+use crate::local::{self, COLD, Local, OFF, Recorder, SIDE};
 use crate::sender::{Account, Outcome};
 use crate::settings::Settings;
 use crate::{flusher, hooks, stats};
@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) directory: Directory,
     threads: BTreeMap<u64, BTreeMap<u32, Arc<Recorder>>>,
     threads_begun: u64,
+    /// The thread that made this process by a fork: of its parent's it alone goes on recording.
+    forked: u64,
     /// What ended threads left, and what was recorded after a thread's own variables had gone.
     late: BTreeMap<u32, Taken>,
     settings: Option<Settings>,
@@ -78,6 +80,7 @@ impl State {
             directory: Directory::new(),
             threads: BTreeMap::new(),
             threads_begun: 0,
+            forked: 0,
             late: BTreeMap::new(),
             settings: None,
             flushing: false,
@@ -90,13 +93,13 @@ impl State {
 
     /// Begins anew in a process that has recorded nothing yet: also in a child, which drops what
     /// its parent's threads recorded. That is the parent's to send.
-    fn begin(&mut self, thread: u64) -> bool {
+    fn begin(&mut self) -> bool {
         let settings = self.settings.get_or_insert_with(Settings::from_environment);
         if !settings.enabled {
             SIDE.store(OFF, Relaxed);
             return false;
         }
-        self.threads.retain(|number, _| *number == thread);
+        self.threads.retain(|number, _| *number == self.forked);
         for half in self.halves() {
             half.take();
         }
@@ -132,26 +135,33 @@ impl State {
     }
 
     /// Gives all that was recorded since the last time to `held`, and turns writers to the other
-    /// side. False when a thread was stopped in the middle of a record: what it wrote to the side
-    /// before then comes with a later call.
+    /// side. False when a thread was stopped in the middle of a record: what it wrote to that
+    /// side comes with a later call.
     pub(crate) fn take_into(&mut self, held: &mut Held) -> bool {
         let open = SIDE.load(Relaxed);
         let Some(closed) = 1_usize.checked_sub(open) else { return true };
+        // Threads that were stopped on their way to the closed side have written to it late.
+        let is_late_whole = self.take_side(closed, held);
         SIDE.store(closed, Release);
+        let is_whole = self.take_side(open, held);
+        for (index, taken) in take(&mut self.late) {
+            self.tally.on_taken(&taken);
+            held.add(index, || self.directory.series(index), &taken);
+        }
+        held.take_numbers(&self.directory);
+        is_whole && is_late_whole
+    }
+
+    fn take_side(&mut self, side: usize, held: &mut Held) -> bool {
         let mut is_whole = true;
         for (index, recorder) in self.threads.values().flatten() {
-            let taken = (0..TAKE_ATTEMPTS_MAX).find_map(|_| recorder[open].take());
+            let taken = (0..TAKE_ATTEMPTS_MAX).find_map(|_| recorder[side].take());
             is_whole &= taken.is_some();
             if let Some(taken) = taken.filter(|taken| !taken.histogram.is_empty()) {
                 self.tally.on_taken(&taken);
                 held.add(*index, || self.directory.series(*index), &taken);
             }
         }
-        for (index, taken) in take(&mut self.late) {
-            self.tally.on_taken(&taken);
-            held.add(index, || self.directory.series(index), &taken);
-        }
-        held.take_numbers(&self.directory);
         is_whole
     }
 
@@ -233,10 +243,10 @@ pub(crate) fn wait_for_report(
 
 /// Begins where nobody has; false when the library is switched off.
 #[cold]
-pub(crate) fn start(thread: u64) -> bool {
+pub(crate) fn start() -> bool {
     let mut state = lock();
     match SIDE.load(Relaxed) {
-        COLD => state.begin(thread),
+        COLD => state.begin(),
         side => side != OFF,
     }
 }
@@ -288,10 +298,15 @@ pub(crate) fn after_fork_in_child() {
         SIDE.store(COLD, Relaxed);
     }
     let _gone = FORKING.try_with(|held| {
-        let state = held.take();
-        if let Some(descriptor) = state.and_then(|mut state| state.descriptor.take()) {
+        let Some(mut state) = held.take() else { return };
+        state.forked = local::thread();
+        if let Some(descriptor) = state.descriptor.take() {
             // Left open, it would keep the node from seeing the parent end.
             let _closed = nix::unistd::close(descriptor);
         }
     });
 }
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

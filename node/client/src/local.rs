@@ -63,6 +63,11 @@ impl Drop for Local {
     }
 }
 
+/// The calling thread's number; zero before it recorded, and once its own variables have gone.
+pub(crate) fn thread() -> u64 {
+    LOCAL.try_with(|local| local.thread.get()).unwrap_or_default()
+}
+
 /// Records one sample of the operation with this number.
 #[inline]
 pub(crate) fn record(index: u32, ns: u64) {
@@ -106,7 +111,7 @@ fn record_cold(index: u32, ns: u64) {
 pub(crate) fn ready() -> bool {
     match SIDE.load(Relaxed) {
         0 | 1 => true,
-        COLD => gate::start(LOCAL.try_with(|local| local.thread.get()).unwrap_or_default()),
+        COLD => gate::start(),
         _ => false,
     }
 }

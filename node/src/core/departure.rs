@@ -79,7 +79,8 @@ impl Departure {
     /// The sockets were read once more while they are being emptied.
     pub fn on_taken(&mut self, now: Mono, taken: Taken) {
         self.bytes_left = self.bytes_left.saturating_sub(taken.bytes);
-        let is_empty = taken.datagrams == 0 || self.bytes_left == 0;
+        // Bytes alone are a part of a frame, of which more may follow.
+        let is_empty = taken == Taken::default() || self.bytes_left == 0;
         if self.step == Step::Emptying && (is_empty || now >= self.until) {
             (self.step, self.until) = (Step::Draining, now.plus(DRAIN_WAIT));
         }
@@ -142,6 +143,8 @@ mod tests {
         let mut departure = asked();
         departure.on_taken(Mono(1), FLOOD);
         assert_eq!(departure.step(), Step::Emptying);
+        departure.on_taken(Mono(2), Taken { datagrams: 0, bytes: 9 });
+        assert_eq!(departure.step(), Step::Emptying, "a part of a frame came");
         departure.on_taken(Mono(2), Taken::default());
         assert_eq!(departure.step(), Step::Draining);
     }

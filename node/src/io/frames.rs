@@ -10,15 +10,18 @@ mod client;
 mod place;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::limits::node::{
     BYTES_PER_WAKE, CLIENT_CONNECTIONS_MAX, FRAME_BUFFERS_BYTES_MAX, FRAMES_PER_WAKE,
+    LOOKS_PER_WAKE,
 };
 use plimsoll_schemas::wire::frame::{Frame, FrameError};
 use thiserror::Error;
@@ -51,6 +54,10 @@ struct Open {
     /// Bytes in all clients' buffers.
     buffered: usize,
     ended: Vec<&'static str>,
+    /// A descriptor that a client can have for the moment in which it is turned away.
+    spare: Option<File>,
+    /// The last look into the poll set found nothing.
+    is_empty: bool,
 }
 
 /// Listener and clients, each under its number.
@@ -108,9 +115,12 @@ impl Frames {
     ) -> Taken {
         let mut taken = Taken::default();
         let Some(open) = &mut self.0 else { return taken };
-        while taken.datagrams < FRAMES_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
+        // Clients that only come and go, or cannot be accepted, bring neither frames nor bytes.
+        for _look in 0..LOOKS_PER_WAKE {
             let ready = open.ready_now();
-            if ready.is_empty() {
+            open.is_empty = ready.is_empty();
+            if open.is_empty || taken.datagrams >= FRAMES_PER_WAKE || taken.bytes >= BYTES_PER_WAKE
+            {
                 break;
             }
             for number in ready {
@@ -123,9 +133,16 @@ impl Frames {
         taken
     }
 
+    /// Whether the last [`Self::take`] left nothing behind.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|open| open.is_empty)
+    }
+
     /// Why clients were disconnected since the last time, other than by an error that was handed
     /// over: `truncated` (gone in the middle of a frame), `turned_away` (one too many),
-    /// `buffers_full`, `unread` (does not take its answers).
+    /// `no_descriptor` (the process has none to spare), `buffers_full`, `unread` (does not take
+    /// its answers).
     pub fn drain_ended(&mut self) -> impl Iterator<Item = &'static str> {
         self.0.iter_mut().flat_map(|open| open.ended.drain(..))
     }
@@ -144,6 +161,8 @@ impl Open {
             next: LISTENER + 1,
             buffered: 0,
             ended: Vec::new(),
+            spare: spare(),
+            is_empty: true,
         })
     }
 
@@ -160,9 +179,12 @@ impl Open {
     }
 
     fn accept(&mut self) {
-        // An error is that of a client which is already gone, or of a process without a
-        // descriptor to spare; both may pass.
-        let Ok((stream, _)) = self.listener.accept() else { return };
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if is_without_descriptor(&error) => return self.turn_away(),
+            // That of a client which is already gone.
+            Err(_) => return,
+        };
         if self.clients.len() == CLIENT_CONNECTIONS_MAX {
             return self.ended.push("turned_away");
         }
@@ -172,6 +194,15 @@ impl Open {
             self.clients.insert(self.next, client);
             self.next += 1;
         }
+    }
+
+    /// Left where it is, a client that cannot be accepted would be announced again and again.
+    fn turn_away(&mut self) {
+        self.spare = None;
+        if self.listener.accept().is_ok() {
+            self.ended.push("no_descriptor");
+        }
+        self.spare = spare();
     }
 
     fn read(
@@ -196,6 +227,15 @@ impl Open {
         self.clients.remove(&number);
         self.ended.extend(reason);
     }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+fn is_without_descriptor(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 #[expect(

@@ -79,6 +79,16 @@ pub(crate) fn fork_beside_busy_threads() {
     });
 }
 
+pub(crate) fn record_first_in_another_thread_of_a_child() {
+    let hook = Operation::new("epoch_hook");
+    (0..5).for_each(|n| hook.record_ns(latency(n)));
+    poll_ended_well(forked(|| {
+        thread::spawn(move || hook.record_ns(latency(5))).join().unwrap();
+        (0..100).for_each(|n| hook.record_ns(latency(n)));
+        assert_eq!(stats().recorded, 101);
+    }));
+}
+
 pub(crate) fn leave_a_child_behind() {
     let hook = Operation::new("epoch_hook");
     hook.record_ns(5);
@@ -103,6 +113,14 @@ fn parent_and_children_each_count_their_own() {
     assert_eq!(seen.histograms["of_the_child"].count(), 1);
     assert_eq!(seen.counters["tokens"], 1_010.0);
     assert_eq!(seen.last.len(), 3, "three processes recorded: {:?}", seen.last);
+}
+
+#[test]
+fn a_child_whose_other_threads_record_first_loses_nothing() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start("fork_threads").ends_well();
+    assert_eq!(node.leave().histograms["epoch_hook"].count(), 5 + 1 + 100);
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn part() {
         "extremes" => extremes(),
         "fork" => forking::fork(),
         "fork_busy" => forking::fork_beside_busy_threads(),
+        "fork_threads" => forking::record_first_in_another_thread_of_a_child(),
         "fork_orphan" => forking::leave_a_child_behind(),
         other => panic!("no part is called {other}"),
     }

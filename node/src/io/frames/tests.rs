@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use plimsoll_schemas::clock::Deadline;
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::FRAME_BYTES_MAX;
 use plimsoll_schemas::wire::Latency;
@@ -59,6 +60,14 @@ impl Place {
 fn frame(seq: u64) -> Vec<u8> {
     let series = Series::plain(Operation::new("tokens").unwrap());
     let latency = Latency { counters: vec![(series, 1.0)], ..Latency::default() };
+    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
+}
+
+/// A frame that takes many reads.
+fn large(seq: u64) -> Vec<u8> {
+    let series = |n| Series::plain(Operation::new(&format!("{n:0100}")).unwrap());
+    let latency =
+        Latency { counters: (0..2_000).map(|n| (series(n), 1.0)).collect(), ..Latency::default() };
     encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
 }
 
@@ -229,6 +238,78 @@ async fn one_turn_takes_a_bounded_amount() {
     let frames_in_a_read = 16 * 1024 / frame(1).len() + 1;
     assert!(taken.datagrams <= FRAMES_PER_WAKE + READY_MAX * frames_in_a_read, "{taken:?}");
     assert!(taken.datagrams < 1_000);
+}
+
+#[tokio::test]
+async fn one_turn_accepts_a_bounded_number_of_clients() {
+    let mut place = Place::new();
+    let _clients: Vec<_> = (0..LOOKS_PER_WAKE + 10).map(|_| place.connect()).collect();
+    place.frames.readable().await;
+    assert_eq!(place.frames.take(|_| None), Taken::default());
+    assert_eq!(place.frames.clients(), LOOKS_PER_WAKE);
+    assert!(!place.frames.is_empty());
+    place.take_all().await;
+    assert_eq!(place.frames.clients(), LOOKS_PER_WAKE + 10);
+    assert!(place.frames.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_read_keeps_no_memory_for_what_is_left() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    client.set_nonblocking(true).unwrap();
+    let bytes = [&large(1)[..], &frame(2)[..1]].concat();
+    let (mut rest, mut came) = (&bytes[..], Vec::new());
+    while !rest.is_empty() || came.is_empty() {
+        rest = &rest[client.write(rest).unwrap_or_default()..];
+        came.extend(place.take_all().await);
+    }
+    assert_eq!(came, [Ok(1)]);
+    let clients = &place.frames.0.as_ref().unwrap().clients;
+    let taken: Vec<_> = clients.values().map(Client::heap_bytes).collect();
+    assert_eq!(taken, [1]);
+}
+
+/// Descriptors belong to the whole process, so this one takes them all in a process of its own.
+#[test]
+fn without_a_descriptor_to_spare_a_client_is_turned_away() {
+    const ALONE: &str = "PLIMSOLL_TEST_DESCRIPTORS";
+    if std::env::var_os(ALONE).is_some() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        return runtime.unwrap().block_on(turn_away_without_a_descriptor());
+    }
+    let name = "io::frames::tests::without_a_descriptor_to_spare_a_client_is_turned_away";
+    let mut alone = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 64; exec \"$0\" --exact \"$1\" --test-threads=1"])
+        .arg(std::env::current_exe().unwrap())
+        .arg(name)
+        .env(ALONE, "1")
+        .spawn()
+        .unwrap();
+    let until = Deadline::within(Duration::from_secs(60));
+    while alone.try_wait().unwrap().is_none() {
+        if !until.pause(Duration::from_millis(5)) {
+            alone.kill().unwrap();
+        }
+    }
+    assert!(alone.wait().unwrap().success());
+}
+
+async fn turn_away_without_a_descriptor() {
+    let mut place = Place::new();
+    let mut files = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        files.push(file);
+    }
+    files.pop();
+    let mut client = place.connect();
+    place.take_all().await;
+    assert!(is_closed(&mut client));
+    assert_eq!((place.frames.clients(), place.ended()), (0, vec!["no_descriptor"]));
+    drop(files);
+    client = place.connect();
+    client.write_all(&frame(1)).unwrap();
+    assert_eq!(place.take_all().await, [Ok(1)]);
 }
 
 #[tokio::test]
