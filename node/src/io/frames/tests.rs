@@ -65,7 +65,7 @@ fn frame(seq: u64) -> Vec<u8> {
 
 /// A frame that takes many reads.
 fn large(seq: u64) -> Vec<u8> {
-    let series = |n| Series::plain(Operation::new(&format!("{n:0100}")).unwrap());
+    let series = |n| Series::plain(Operation::new(format!("{n:0100}")).unwrap());
     let latency =
         Latency { counters: (0..2_000).map(|n| (series(n), 1.0)).collect(), ..Latency::default() };
     encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
