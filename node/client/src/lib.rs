@@ -26,6 +26,9 @@
 //! | `PLIMSOLL_FLUSH_MS` | milliseconds between two flushes, 10 to 60 000 | `200` |
 //!
 //! They are read once, when the first sample is recorded.
+//!
+//! Nothing here may be called from a signal handler, nor from a global allocator: either may
+//! interrupt a record of its own thread, and find a lock that the thread itself holds.
 
 mod directory;
 mod flusher;
