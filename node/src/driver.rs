@@ -203,6 +203,7 @@ impl Driver {
         Figures {
             status: self.core.status(),
             dropped: self.sockets.dropped(),
+            connections: self.frames.clients(),
             by_stage: self.cost.by_stage(),
         }
     }

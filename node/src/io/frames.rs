@@ -7,7 +7,6 @@
 //! buffers together have a bound.
 
 mod client;
-mod place;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::SockType;
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::limits::node::{
     BYTES_PER_WAKE, CLIENT_CONNECTIONS_MAX, FRAME_BUFFERS_BYTES_MAX, FRAMES_PER_WAKE,
@@ -28,6 +28,7 @@ use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::place;
 use crate::core::departure::Taken;
 use client::{Client, Ended};
 
@@ -150,7 +151,8 @@ impl Frames {
 
 impl Open {
     fn on(path: &Path) -> io::Result<Self> {
-        let listener = place::bind(path)?;
+        let listener = place::take(path, SockType::Stream, |path| UnixListener::bind(path))?;
+        listener.set_nonblocking(true)?;
         let set = PollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         set.0.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
         Ok(Self {

@@ -30,6 +30,8 @@ pub struct Figures {
     pub status: Status,
     /// Datagrams that the kernel dropped, by socket.
     pub dropped: [(&'static str, u64); 2],
+    /// Clients connected to the stream socket.
+    pub connections: usize,
     /// Time spent in each stage of its turns.
     pub by_stage: [(Stage, Duration); Stage::ALL.len()],
 }
@@ -76,6 +78,7 @@ async fn show_metrics(State(ask): State<mpsc::Sender<Query>>) -> Response {
     figures(&ask).await.map_or_else(ending, |figures| metrics(page(&figures)))
 }
 
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 fn page(figures: &Figures) -> String {
     let (page, status) = (Page::default(), &figures.status);
     add_intake(&page, status);
@@ -83,6 +86,8 @@ fn page(figures: &Figures) -> String {
     let help = "Datagrams that the kernel dropped because a socket was full";
     let name = "plimsoll_agent_kernel_dropped_datagrams_total";
     by(&page, name, help, &["socket"], figures.dropped);
+    let help = "Clients connected to the stream socket";
+    page.gauge("plimsoll_agent_client_connections", help, figures.connections as f64);
     add_cost(&page, figures);
     add_outbox(&page, status);
     add_spool(&page, &status.spool);

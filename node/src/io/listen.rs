@@ -19,6 +19,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use nix::sys::socket::SockType;
 use plimsoll_schemas::limits::node::{BYTES_PER_WAKE, DATAGRAMS_PER_WAKE, UNIX_QUEUE_DATAGRAMS};
 use thiserror::Error;
 use tokio::io::Interest;
@@ -28,6 +29,7 @@ use self::batch::Batch;
 use self::drops::Drops;
 use self::rest::Rest;
 use super::cost::Cost;
+use super::place;
 use crate::core::departure::Taken;
 
 /// A socket that could not be had.
@@ -239,8 +241,6 @@ impl Listener {
         Ok(Self::on(Some(open().map_err(fail)?)))
     }
 
-    /// A socket file that a dead process left behind is replaced; one that a living process
-    /// reads is not.
     fn unix(path: Option<&Path>) -> Result<Self, ListenError> {
         let Some(path) = path else { return Ok(Self::on(None)) };
         let fail = |source| ListenError {
@@ -250,9 +250,8 @@ impl Listener {
             hint: "; choose another path or \"\" for none",
         };
         let open = || {
-            remove_left_over(path)?;
-            let socket = Socket::Unix(UnixDatagram::bind(path)?, path.to_owned());
-            Open::new(socket)
+            let socket = place::take(path, SockType::Datagram, |path| UnixDatagram::bind(path))?;
+            Open::new(Socket::Unix(socket, path.to_owned()))
         };
         let open = open().map_err(fail)?;
         tell_short_queue();
@@ -326,26 +325,6 @@ fn tell_short_queue() {
             "senders on listen.unix wait while so many datagrams are unread; for more run \
              `sysctl -w net.unix.max_dgram_qlen={UNIX_QUEUE_DATAGRAMS}` and start the node again"
         );
-    }
-}
-
-fn remove_left_over(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !metadata.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket"));
-    }
-    let probe = UnixDatagram::unbound()?;
-    match probe.connect(path) {
-        Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process reads it")),
-        // The only answer that means nobody: a stream socket's or a forbidden one's is another.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)
-        }
-        Err(error) => {
-            let text = format!("a socket that may belong to another program ({error})");
-            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
-        }
     }
 }
 

@@ -7,4 +7,5 @@ pub mod http;
 pub mod keeper;
 pub mod link;
 pub mod listen;
+mod place;
 pub mod spool;

@@ -1,0 +1,164 @@
+//! What a node may hold.
+
+use std::time::Duration;
+
+/// Length of an interval.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes of one datagram that are read; the largest UDP payload.
+pub const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Bytes of one line in a datagram.
+pub const LINE_BYTES_MAX: usize = 8_192;
+/// Datagrams read with one call; more save little, and each has 64 KiB to itself, of which
+/// only what was once written is resident.
+pub const DATAGRAMS_PER_CALL: usize = 16;
+/// Datagrams read from one socket before the driver looks at anything else, nearly.
+pub const DATAGRAMS_PER_WAKE: usize = 256;
+/// Bytes read from one socket before the driver looks at anything else; the last datagram
+/// may go beyond. A packed datagram holds thousands of values.
+pub const BYTES_PER_WAKE: usize = 128 * 1024;
+/// Receive buffer asked of the kernel for each socket, in bytes.
+pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+/// Datagrams that should fit into a Unix datagram socket's queue; the system's default of 10
+/// makes a job wait that sends a few at once.
+pub const UNIX_QUEUE_DATAGRAMS: u32 = 512;
+/// Longest rest between two reads of a socket that datagrams keep coming to; what is sent
+/// meanwhile waits in its receive buffer.
+pub const REST_MAX: Duration = Duration::from_millis(10);
+/// Datagrams a second that may begin to come during a rest, and still find room.
+pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
+/// Clients connected to the stream socket at one time; one more is turned away, counted.
+pub const CLIENT_CONNECTIONS_MAX: usize = 256;
+/// Frames taken from all clients before the driver looks at anything else.
+pub const FRAMES_PER_WAKE: usize = 64;
+/// Looks for clients that have something to say, or wish to connect, before the driver looks
+/// at anything else.
+pub const LOOKS_PER_WAKE: usize = 64;
+/// Bytes read from one client at a time; its buffer grows by no more than that ahead of
+/// what has arrived.
+pub const FRAME_READ_BYTES: usize = 16 * 1024;
+/// Bytes that all clients' unfinished frames may take together; the client whose bytes go
+/// beyond is closed, and sends its frame again.
+pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Series (histograms, counters and gauges together) in one interval.
+pub const SERIES_MAX: usize = 2_000;
+/// Ways to write one series (orders of its tags) that are remembered, on average.
+pub const SPELLINGS_PER_SERIES_MAX: usize = 4;
+/// Bytes of name and tags above which a way is not remembered, only read anew each time.
+pub const SPELLING_BYTES_MAX: usize = 512;
+/// Clients known that number what they send; for one more the longest silent is forgotten.
+pub const CLIENTS_MAX: usize = 1_024;
+/// Samples that a client's numbers may say were lost at once. What one datagram of values
+/// with the lowest rate stands for, so that a forged number can do no more than a line can.
+pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
+/// Keys in each of a node's lists of labels.
+pub const LABEL_RULES_MAX: usize = 256;
+/// Suffixes of names that say a unit.
+pub const UNIT_SUFFIXES_MAX: usize = 64;
+/// Samples that one value may stand for (sample rate 1e-6).
+pub const WEIGHT_MAX: f64 = 1e6;
+/// Messages held until the broker has acknowledged them; one more is dropped and counted.
+pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
+/// Bytes held until the broker has acknowledged them.
+pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Messages held from which on new ones go by the emergency lane.
+pub const REROUTE_MESSAGES: usize = 4_000;
+/// Messages held at which dropping, rerouting and conservative mode end.
+pub const LEAVE_MESSAGES: usize = 1_000;
+/// Longest time in which only the emergency lane is sent.
+pub const CONSERVATIVE_MAX: Duration = Duration::from_secs(60);
+/// Messages held above which neighbours that were never sent are merged. Below
+/// [`LEAVE_MESSAGES`], so that an outage alone never leads to rerouting.
+pub const COALESCE_MESSAGES: usize = 512;
+/// Bytes held above which neighbours that were never sent are merged.
+pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of a merged message, at most and without its header; leaves room below
+/// [`super::wire::MESSAGE_BYTES_MAX`].
+pub const COALESCED_BYTES_MAX: usize = 480 * 1024;
+/// Messages a minute in the emergency lane.
+pub const EMERGENCY_PER_MINUTE: u32 = 120;
+/// Messages that the emergency lane takes at once after a rest.
+pub const EMERGENCY_BURST: u32 = 20;
+/// Of those, messages that only critical ones may be.
+pub const EMERGENCY_RESERVED: u32 = 5;
+/// Failures in a row after which the breaker opens.
+pub const BREAKER_FAILURES: u32 = 3;
+/// Time for which an open breaker lets nothing pass; also the rest of a message that was
+/// tried [`ATTEMPTS_IN_A_ROW_MAX`] times.
+pub const BREAKER_OPEN: Duration = Duration::from_secs(30);
+/// Attempts in a row for one message before it rests and lets others pass.
+pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
+/// Messages sent and not yet acknowledged.
+pub const IN_FLIGHT_MAX: usize = 64;
+/// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
+/// keeps. At two messages a second, over eight minutes without an aggregator.
+pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
+/// Their bytes.
+pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Time for which nothing new is sealed once there are so many; then the oldest are let go.
+pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
+/// Time after an acknowledgement from which on an aggregator that does not have the message
+/// is sent it again; it doubles with every repetition.
+pub const RESEND_AFTER: Duration = Duration::from_secs(5);
+/// Longest such time.
+pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
+/// Silence of all aggregators after which the newest message is sent again; it doubles.
+pub const CONFIRMATION_PROBE_AFTER: Duration = Duration::from_secs(60);
+/// Longest such silence.
+pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
+/// Wait of a leaving node for confirmations, once everything is acknowledged.
+pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+/// Time between two notes of how much the open interval has counted.
+pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+/// Time after which a write into the spool that is not done is told of.
+pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
+/// Wait on the way out for what is written into the spool last.
+pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
+/// Dead letters that wait to be sent.
+pub const DEAD_LETTERS_MAX: usize = 16;
+/// Wait for one acknowledgement before the same bytes are sent again.
+pub const ACK_WAIT: Duration = Duration::from_secs(5);
+/// Pause before a message that the broker did not take is sent again.
+pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Time after SIGTERM for reading what the jobs had sent before.
+pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
+/// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
+/// is not waited for.
+pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
+/// Wait for the outbox to empty after SIGTERM.
+pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
+/// Wait for the connection to close after that.
+pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// Readings in one hardware sample.
+pub const READINGS_MAX: usize = 1_024;
+/// Age at which a hardware sample no longer counts as current.
+pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
+/// Time between two hardware samples.
+pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
+/// Time between two looks for hardware that comes and goes: an NVML driver, hwmon chips.
+pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
+/// Wait for the sampler's threads to end; one that hangs in a driver is left behind.
+pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
+/// CPU cores that are read one by one.
+pub const CORES_MAX: usize = 512;
+/// GPUs that are read.
+pub const GPUS_MAX: usize = 16;
+/// Mounted file systems that are read.
+pub const DISKS_MAX: usize = 32;
+/// Network interfaces that are read.
+pub const INTERFACES_MAX: usize = 64;
+/// Components whose temperature is read.
+pub const COMPONENTS_MAX: usize = 64;
+/// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
+/// anew once more of it is outdated than not.
+pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Drafts in a spool, and sealed messages; twice what an outbox holds by default.
+pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
+/// Incarnations in a spool of which something is still held; older ones are forgotten.
+pub const SPOOL_RUNS_MAX: usize = 64;
+/// Outdated bytes in a spool's file that are not worth writing it anew.
+pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
+/// Age of what a starting node finds in its spool above which it is given up, counted: the
+/// streams forget at the same age.
+pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Pause after a write to the spool failed, before all of it is written anew.
+pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
