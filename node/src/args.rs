@@ -25,12 +25,12 @@ pub struct Args {
     /// UDP address for DogStatsD, "" for none [default: 127.0.0.1:8125]
     #[arg(long, value_name = "ADDRESS")]
     udp: Option<String>,
-    /// Unix datagram socket for DogStatsD [default: none]
+    /// Unix datagram socket for DogStatsD, "" for none [default: none]
     #[arg(long, value_name = "PATH")]
-    unix: Option<PathBuf>,
-    /// Unix stream socket for frames of the Rust client [default: none]
+    unix: Option<String>,
+    /// Unix stream socket for frames of the Rust client, "" for none [default: none]
     #[arg(long, value_name = "PATH")]
-    stream: Option<PathBuf>,
+    stream: Option<String>,
     /// Directory in which what is held outlives a restart [default: none, memory only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
@@ -43,6 +43,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll-node --name gpu7 --nats nats://broker:4222
   plimsoll-node --config /etc/plimsoll/node.toml --check-config
   plimsoll-node --unix /run/plimsoll/node.sock --udp '' --set interval.length_ms=500
+  plimsoll-node --stream /run/plimsoll/node.stream        # for jobs with the Rust client
   plimsoll-node --spool /var/lib/plimsoll                 # nothing held is lost by a crash
   PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
   plimsoll-node --print-config > node.toml                # every key, its default and meaning
@@ -54,15 +55,14 @@ impl Args {
     /// The named flags as settings.
     #[must_use]
     pub fn flags(&self) -> [(&'static str, Option<String>); 8] {
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         [
             ("name", self.name.clone()),
             ("mesh", self.mesh.clone()),
             ("bus.url", self.nats.clone()),
             ("listen.udp", self.udp.clone()),
-            ("listen.unix", path(&self.unix)),
-            ("listen.stream", path(&self.stream)),
-            ("spool.path", path(&self.spool)),
+            ("listen.unix", self.unix.clone()),
+            ("listen.stream", self.stream.clone()),
+            ("spool.path", self.spool.as_ref().map(|path| path.display().to_string())),
             ("http.address", self.http.clone()),
         ]
     }

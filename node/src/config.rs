@@ -65,10 +65,12 @@ pub struct Listen {
     /// write into this node's figures.
     #[serde(deserialize_with = "address_or_none")]
     pub udp: Option<SocketAddr>,
-    /// Path of a Unix datagram socket for DogStatsD; none by default. A sender waits when it
-    /// is full, so nothing is lost on the way, unlike UDP.
+    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, for none. A sender waits
+    /// when it is full, so nothing is lost on the way, unlike UDP.
+    #[serde(deserialize_with = "path_or_none")]
     pub unix: Option<PathBuf>,
-    /// Path of a Unix stream socket for frames of the Rust client; none by default.
+    /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, for none.
+    #[serde(deserialize_with = "path_or_none")]
     pub stream: Option<PathBuf>,
 }
 
@@ -141,6 +143,11 @@ fn address_or_none<'de, D: Deserializer<'de>>(
     text.parse().map(Some).map_err(|_| {
         serde::de::Error::custom(format!("{text:?} is no address such as \"127.0.0.1:8125\""))
     })
+}
+
+fn path_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
 }
 
 impl Config {
@@ -301,8 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_address_switches_a_listener_off() {
-        assert_eq!(read("[listen]\nudp = ''").unwrap().listen.udp, None);
+    fn an_empty_address_or_path_switches_a_listener_off() {
+        let listen = read("[listen]\nudp = ''\nunix = ''\nstream = ''").unwrap().listen;
+        assert_eq!(listen, Listen { udp: None, unix: None, stream: None });
     }
 
     #[test]
