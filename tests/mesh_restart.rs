@@ -9,7 +9,7 @@ use plimsoll_cli::child::until;
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
 use plimsoll_tests::lone::{fleet_count, node, operation, summary_when};
@@ -68,6 +68,7 @@ async fn fill_stream(stack: &mut Stack, snapshots: u64) {
             totals: Totals { recorded: seq * SAMPLES, ..Totals::default() },
             last: false,
             heir: None,
+            labels: Labels::default(),
         };
         let snapshot = Snapshot { header, body: Body::Latency(latency.clone()) };
         let payload = encode(&snapshot);

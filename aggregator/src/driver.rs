@@ -296,6 +296,7 @@ impl Driver {
         let delivered = Delivered {
             lane: message.lane,
             at: message.at,
+            sent: message.sent,
             stream_seq: message.stream_seq,
             pending: message.pending,
             subject: &message.subject,

@@ -79,6 +79,7 @@ impl Node {
             totals: Totals { recorded: 200 * seq, lost: BTreeMap::new() },
             last: false,
             heir: None,
+            labels: Labels::default(),
         };
         let payload = encode(&Snapshot { header, body }).into();
         let message_id = token.to_string();

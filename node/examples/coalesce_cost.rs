@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use plimsoll_node::core::draft::Draft;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
 
@@ -37,6 +37,7 @@ fn snapshot() -> Snapshot {
         totals: Totals { recorded: SAMPLES, ..Totals::default() },
         last: false,
         heir: None,
+        labels: Labels::default(),
     };
     Snapshot { header, body: Body::Latency(latency(1)) }
 }

@@ -12,7 +12,7 @@ use plimsoll_node::core::entrusted::EntrustedBounds;
 use plimsoll_node::core::outbox::Outbox;
 use plimsoll_node::core::sealed::{Sealed, Ticket};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
@@ -50,6 +50,7 @@ fn seal(seq: Seq, lane: Lane, draft: Draft) -> Sealed {
         totals: Totals { recorded: seq.0 * SAMPLES, ..Totals::default() },
         last: false,
         heir: None,
+        labels: Labels::default(),
     };
     let payload = encode(&Snapshot { header, body: draft.body }).into();
     let subject = "plimsoll.v1.m.normal.n.latency".to_owned();

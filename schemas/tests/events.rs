@@ -33,6 +33,7 @@ fn snapshot(events: Vec<Event>) -> Snapshot {
         totals: Totals::default(),
         last: false,
         heir: None,
+        labels: Labels::default(),
     };
     Snapshot { header, body: Body::Event(Events { events }) }
 }

@@ -38,6 +38,7 @@ fn header() -> Header {
         },
         last: false,
         heir: None,
+        labels: Labels::default(),
     }
 }
 

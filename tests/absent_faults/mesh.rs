@@ -74,6 +74,7 @@ pub(crate) fn deliver(aggregator: &mut Aggregator, now: Now, messages: &[Publish
             stream_seq: 0,
             pending: 0,
             at: None,
+            sent: None,
             subject: &publish.subject,
             payload: &publish.payload,
         };

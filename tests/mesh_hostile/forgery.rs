@@ -39,6 +39,7 @@ pub(crate) fn header(node: &str, incarnation: u64, seq: u64, recorded: u64) -> H
         totals: Totals { recorded, lost: BTreeMap::new() },
         last: false,
         heir: None,
+        labels: Labels::default(),
     }
 }
 

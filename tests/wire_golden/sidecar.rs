@@ -99,6 +99,7 @@ impl Sidecar {
             totals: Totals { recorded: self.recorded, lost: self.lost.clone() },
             last: self.last,
             heir: None,
+            labels: Labels::default(),
         };
         Snapshot { header, body: self.body.input() }
     }

@@ -222,6 +222,7 @@ mod tests {
                 totals: Totals::default(),
                 last: false,
                 heir: None,
+                labels: Labels::default(),
             };
             node.account.book(&header, 0);
         }

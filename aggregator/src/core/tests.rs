@@ -5,7 +5,7 @@ mod strange;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, LossReason, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Totals};
 use proptest::prelude::*;
@@ -110,6 +110,7 @@ impl Speaker {
             totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
             last,
             heir: None,
+            labels: Labels::default(),
         }
     }
 
@@ -122,8 +123,10 @@ impl Speaker {
 pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
     let lane = Lane::Normal;
     // What cannot be read has been counted, which the tests look at.
-    let _read = core
-        .on_message(now, Delivered { lane, stream_seq: 1, pending: 0, at: None, subject, payload });
+    let _read = core.on_message(
+        now,
+        Delivered { lane, stream_seq: 1, pending: 0, at: None, sent: None, subject, payload },
+    );
 }
 
 fn fleet_row(core: &Core, now: Now) -> plimsoll_schemas::summary::OperationRow {
@@ -239,6 +242,7 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
             stream_seq,
             pending: 0,
             at: None,
+            sent: None,
             subject: &subject,
             payload: &payload,
         };
@@ -299,6 +303,7 @@ fn totals_at_their_greatest_are_shown_and_not_added_past_the_end() {
             totals: Totals { recorded: 1 << 53, lost: BTreeMap::new() },
             last: false,
             heir: None,
+            labels: Labels::default(),
         };
         let snapshot = Snapshot { header, body: Body::Bus(Bus::default()) };
         let payload = wire::encode(&snapshot);
@@ -334,7 +339,7 @@ fn a_flood_of_operations_neither_loses_samples_nor_hides_a_judged_one() {
 fn labels_that_prometheus_takes_for_the_same_share_one_row() {
     let mut core = core();
     let labels =
-        |pairs: &[(&str, &str)]| plimsoll_schemas::ids::Labels::new(pairs.to_vec()).unwrap();
+        |pairs: &[(&str, &str)]| Labels::new(pairs.to_vec()).unwrap();
     let counter = |pairs: &[(&str, &str)], amount| {
         let operation = Operation::new("jobs").unwrap();
         (Series { operation, labels: labels(pairs) }, amount)

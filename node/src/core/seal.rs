@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use plimsoll_schemas::ids::{Incarnation, LossReason, NodeName, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT, SERIES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Now, Wall, nanos};
@@ -73,6 +73,7 @@ impl Sealer {
             totals: run.totals.clone(),
             last: true,
             heir: Some(self.incarnation),
+            labels: Labels::default(),
         };
         let body = Body::Bus(wire::Bus::default());
         self.encode(Lane::Normal, now, &Snapshot { header, body })
@@ -126,6 +127,7 @@ impl Sealer {
             totals,
             last: draft.last,
             heir: None,
+            labels: Labels::default(),
         };
         self.encode(lane, now, &Snapshot { header, body: draft.body })
     }

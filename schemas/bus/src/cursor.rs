@@ -60,6 +60,8 @@ pub struct Delivered {
     pub payload: Bytes,
     /// When the broker stored it, by the broker's clock; `None` where there is no stream.
     pub at: Option<Wall>,
+    /// When its node last sent it, by the node's clock; `None` when the node does not say.
+    pub sent: Option<Wall>,
     /// How many messages stood behind it in the stream when it was sent.
     pub pending: u64,
 }

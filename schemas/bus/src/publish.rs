@@ -8,6 +8,7 @@ use async_nats::{Client, PublishError, PublishErrorKind};
 use bytes::Bytes;
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::limits::bus::{CLOSE_WAIT, HAND_OVER_WAIT};
+use plimsoll_schemas::wire::SENT_HEADER;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
@@ -79,6 +80,7 @@ impl Writer {
         let id: HeaderValue = message.message_id.parse().map_err(|_| Refusal::Malformed)?;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
+        headers.insert(SENT_HEADER, HeaderValue::from(self.clock.now().wall.0));
         let Outgoing { subject, payload, .. } = message;
         match delivery {
             Delivery::JetStream => {

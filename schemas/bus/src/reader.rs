@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use async_nats::header::HeaderMap;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures_util::StreamExt;
 use plimsoll_schemas::ids::MeshName;
@@ -10,7 +11,8 @@ use plimsoll_schemas::limits::bus::{
     CONSUMER_IDLE_MAX, PULL_MESSAGES_MAX, REQUEST_WAIT, STALL_AFTER,
 };
 use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
-use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::time::{Wall, nanos};
+use plimsoll_schemas::wire::SENT_HEADER;
 use serde::Deserialize;
 use serde_json::json;
 use thiserror::Error;
@@ -257,6 +259,7 @@ impl Reader {
         CursorEvent::Message(Delivered {
             lane: self.lane,
             stream_seq: place.stream_seq,
+            sent: sent_at(message.headers.as_ref()),
             subject: message.subject.to_string(),
             payload: message.payload,
             at: place.stored,
@@ -267,6 +270,11 @@ impl Reader {
     async fn tell(&self, event: CursorEvent) -> Result<(), Interruption> {
         self.out.send(event).await.map_err(|_| Interruption::Deserted)
     }
+}
+
+/// What the sender says of when it sent a message.
+fn sent_at(headers: Option<&HeaderMap>) -> Option<Wall> {
+    headers?.get(SENT_HEADER)?.as_str().parse().ok().map(Wall)
 }
 
 /// The part of the answer to a consumer's creation that matters here.

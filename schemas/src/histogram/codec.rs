@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 40;
 pub const STORED_MAX: u64 = 1 << 62;
 
 /// Why V2 bytes were refused.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CodecError {
     /// Shorter than the fixed header.
     #[error("{0} bytes are too few for a V2 histogram header of {HEADER_BYTES}")]
@@ -120,7 +120,7 @@ fn skip(index: usize, zeros: u64) -> Result<usize, CodecError> {
         .ok_or(CodecError::OutOfRange)
 }
 
-fn check_header(bytes: &[u8]) -> Result<&[u8], CodecError> {
+pub(super) fn check_header(bytes: &[u8]) -> Result<&[u8], CodecError> {
     let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Err(CodecError::Short(bytes.len()));
     };
@@ -146,7 +146,7 @@ fn check_header(bytes: &[u8]) -> Result<&[u8], CodecError> {
 }
 
 /// Reads one ZigZag LEB128-64b9B number: seven bits a byte, the ninth byte whole.
-fn read_zigzag(bytes: &mut &[u8]) -> Result<i64, CodecError> {
+pub(super) fn read_zigzag(bytes: &mut &[u8]) -> Result<i64, CodecError> {
     let mut value = 0_u64;
     for position in 0..9 {
         let (first, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
@@ -165,7 +165,7 @@ fn read_zigzag(bytes: &mut &[u8]) -> Result<i64, CodecError> {
 
 /// Writes what [`read_zigzag`] reads.
 #[expect(clippy::cast_possible_truncation, reason = "taking seven bits at a time is the point")]
-fn write_zigzag(bytes: &mut Vec<u8>, number: i64) {
+pub(super) fn write_zigzag(bytes: &mut Vec<u8>, number: i64) {
     let mut value = (number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned();
     for _ in 0..8 {
         if value < 0x80 {

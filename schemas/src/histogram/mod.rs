@@ -8,11 +8,15 @@
 pub mod codec;
 mod counts;
 pub mod layout;
+mod packed;
 mod stored;
 
 pub use counts::Counts;
+pub use packed::Packed;
 
+use codec::CodecError;
 use layout::MAX_NS;
+use thiserror::Error;
 
 /// All samples of one series over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +41,7 @@ pub struct Quantile {
 }
 
 /// What a histogram knows exactly, beside its buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExactFigures {
     /// Number of samples.
     pub count: u64,
@@ -47,6 +51,53 @@ pub struct ExactFigures {
     pub min_ns: u64,
     /// The largest, in nanoseconds.
     pub max_ns: u64,
+}
+
+impl ExactFigures {
+    /// Adds what is known of other samples.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+}
+
+/// Why exact figures and V2 bytes from outside were refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// The bytes are not a histogram of the mesh.
+    #[error(transparent)]
+    Bytes(#[from] CodecError),
+    /// An exact figure, named here, contradicts the buckets.
+    #[error("{0} contradicts the buckets")]
+    Contradiction(&'static str),
+}
+
+/// What a snapshot may hold as a latency distribution.
+pub trait Distribution: Sized {
+    /// Reads what a snapshot says of one series.
+    ///
+    /// # Errors
+    /// When the bytes are not one, or contradict the figures.
+    fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused>;
+
+    /// Number of samples.
+    fn count(&self) -> u64;
+}
+
+impl Distribution for Histogram {
+    fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
+        let (counts, total) = codec::decode(bytes)?;
+        Self::try_from_parts(exact, counts, total).map_err(Refused::Contradiction)
+    }
+
+    fn count(&self) -> u64 {
+        self.count
+    }
 }
 
 impl Histogram {
@@ -111,6 +162,22 @@ impl Histogram {
         self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.counts.merge(&other.counts);
+    }
+
+    /// Adds all samples of a packed distribution.
+    pub fn merge_packed(&mut self, other: &Packed) {
+        let mut exact = self.exact();
+        exact.merge(&other.exact());
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
+        other.buckets().for_each(|(index, n)| self.counts.add(index, n));
+        (self.count, self.sum_ns, self.min_ns, self.max_ns) = (count, sum_ns, min_ns, max_ns);
+    }
+
+    /// What is known exactly.
+    #[must_use]
+    pub fn exact(&self) -> ExactFigures {
+        let Self { count, sum_ns, min_ns, max_ns, .. } = *self;
+        ExactFigures { count, sum_ns, min_ns, max_ns }
     }
 
     /// Number of samples.

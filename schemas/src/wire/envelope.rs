@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::latency::LatencyBody;
 use super::{Body, Bus, Events, Hardware, Header, SCHEMA, Snapshot, Totals, WireError};
 use crate::hardware::SensorState;
-use crate::ids::{Incarnation, LossReason, NodeName, Seq};
+use crate::histogram::{Distribution, Packed};
+use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
     COUNT_MAX, DEPTH_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
 };
@@ -32,6 +33,8 @@ struct Envelope<B> {
     last: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     heir: Option<u64>,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    labels: Labels,
     body: B,
 }
 
@@ -53,7 +56,8 @@ pub fn encode(snapshot: &Snapshot) -> Vec<u8> {
 }
 
 fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
-    let Header { node, incarnation, seq, start, length_ns, totals, last, heir } = &snapshot.header;
+    let Header { node, incarnation, seq, start, length_ns, totals, last, heir, labels } =
+        &snapshot.header;
     let lost = totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
     rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
@@ -67,6 +71,7 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
         lost,
         last: *last,
         heir: heir.map(|heir| heir.0),
+        labels: labels.clone(),
         body,
     })
     .expect("a snapshot holds only maps, numbers and text, which MessagePack can express")
@@ -78,6 +83,25 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
 /// On anything that is not exactly one well-formed snapshot of the node and kind that the
 /// subject names; see [`WireError`].
 pub fn decode(subject: &SnapshotSubject, bytes: &[u8]) -> Result<Snapshot, WireError> {
+    decode_as(subject, bytes)
+}
+
+/// Reads the message that arrived under `subject` for someone who merges its distributions:
+/// they stay as small as they came.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_packed(
+    subject: &SnapshotSubject,
+    bytes: &[u8],
+) -> Result<Snapshot<Packed>, WireError> {
+    decode_as(subject, bytes)
+}
+
+fn decode_as<H: Distribution>(
+    subject: &SnapshotSubject,
+    bytes: &[u8],
+) -> Result<Snapshot<H>, WireError> {
     if bytes.len() > MESSAGE_BYTES_MAX {
         return Err(WireError::TooLarge { bytes: bytes.len(), max: MESSAGE_BYTES_MAX });
     }
@@ -89,11 +113,11 @@ pub fn decode(subject: &SnapshotSubject, bytes: &[u8]) -> Result<Snapshot, WireE
     }
 }
 
-fn open<B: DeserializeOwned>(
+fn open<B: DeserializeOwned, H: Distribution>(
     subject: &SnapshotSubject,
     bytes: &[u8],
-    check_body: impl FnOnce(B) -> Result<Body, WireError>,
-) -> Result<Snapshot, WireError> {
+    check_body: impl FnOnce(B) -> Result<Body<H>, WireError>,
+) -> Result<Snapshot<H>, WireError> {
     let mut rest = bytes;
     let envelope: Envelope<B> = read(&mut rest).map_err(|error| explain(bytes, &error))?;
     if envelope.schema != SCHEMA {
@@ -168,6 +192,7 @@ fn check_header<B>(
         totals,
         last: envelope.last,
         heir: envelope.heir.map(Incarnation),
+        labels: envelope.labels,
     };
     Ok((header, envelope.body))
 }

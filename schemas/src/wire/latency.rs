@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Latency, WireError, is_zero};
-use crate::histogram::{ExactFigures, Histogram, codec};
+use crate::histogram::{Distribution, ExactFigures, Histogram, Refused, codec};
 use crate::ids::{Labels, Operation, Series};
 use crate::limits::wire::SERIES_MAX;
 
@@ -81,7 +81,7 @@ impl LatencyBody {
         }
     }
 
-    pub(super) fn check(self) -> Result<Latency, WireError> {
+    pub(super) fn check<H: Distribution>(self) -> Result<Latency<H>, WireError> {
         let series = self.histograms.len() + self.counters.len() + self.gauges.len();
         if series > SERIES_MAX {
             return Err(WireError::Bounds { field: "series" });
@@ -111,22 +111,25 @@ fn check_distinct<'a>(series: impl Iterator<Item = &'a Series>) -> Result<(), Wi
     }
 }
 
-fn check_histogram(entry: HistogramEntry) -> Result<(Series, Histogram), WireError> {
+fn check_histogram<H: Distribution>(entry: HistogramEntry) -> Result<(Series, H), WireError> {
     let series = Series { operation: Operation::new(entry.operation)?, labels: entry.labels };
     if entry.unit != UNIT {
         return Err(WireError::Bounds { field: "unit" });
     }
-    let (counts, total) = codec::decode(&entry.hdr)
-        .map_err(|source| WireError::Histogram { series: series.to_string(), source })?;
     let exact = ExactFigures {
         count: entry.count,
         sum_ns: (u128::from(entry.sum_carry) << 64) | u128::from(entry.sum_ns),
         min_ns: entry.min_ns,
         max_ns: entry.max_ns,
     };
-    match Histogram::try_from_parts(exact, counts, total) {
+    match H::try_from_v2(exact, &entry.hdr) {
         Ok(histogram) => Ok((series, histogram)),
-        Err(figure) => Err(WireError::Contradiction { series: series.to_string(), figure }),
+        Err(Refused::Bytes(source)) => {
+            Err(WireError::Histogram { series: series.to_string(), source })
+        }
+        Err(Refused::Contradiction(figure)) => {
+            Err(WireError::Contradiction { series: series.to_string(), figure })
+        }
     }
 }
 

@@ -13,7 +13,7 @@ mod event;
 pub mod frame;
 mod latency;
 
-pub use envelope::{decode, encode};
+pub use envelope::{decode, decode_packed, encode};
 pub use error::WireError;
 pub use event::{AlertType, Event, EventSource, Events};
 
@@ -22,21 +22,27 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::Reading;
-use crate::histogram::Histogram;
-use crate::ids::{Incarnation, LossReason, NodeName, Seq, Series};
+use crate::histogram::{Distribution, Histogram};
+use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq, Series};
 use crate::subject::Kind;
 use crate::time::Wall;
 
 /// The schema number that this version writes and reads.
 pub const SCHEMA: u16 = 1;
 
-/// One message: a snapshot of one kind.
+/// Header of a bus message: when its node sent it this time, in nanoseconds since 1970 by the
+/// node's clock. Beside the broker's own time it tells by how much the two clocks differ,
+/// which the payload cannot: that stays the same however often and late it is sent.
+pub const SENT_HEADER: &str = "Plimsoll-Sent";
+
+/// One message: a snapshot of one kind. Its distributions are `H`: a [`Histogram`] where samples
+/// are recorded, [`Packed`](crate::histogram::Packed) where they are only merged.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Snapshot {
+pub struct Snapshot<H = Histogram> {
     /// Who, when, and where in the sequence.
     pub header: Header,
     /// What.
-    pub body: Body,
+    pub body: Body<H>,
 }
 
 /// What every message says about itself.
@@ -59,6 +65,8 @@ pub struct Header {
     /// The incarnation that speaks for this one, which ended without a farewell; `None` when
     /// it speaks for itself.
     pub heir: Option<Incarnation>,
+    /// What its node is called by beside its name: rack, role, version and the like.
+    pub labels: Labels,
 }
 
 /// A node's running ledger within one incarnation.
@@ -80,9 +88,9 @@ impl Totals {
 
 /// The part of a message that depends on its kind.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum Body<H = Histogram> {
     /// Latencies, counters and gauges.
-    Latency(Latency),
+    Latency(Latency<H>),
     /// Sensor readings.
     Hardware(Hardware),
     /// The node's way to the broker.
@@ -91,7 +99,7 @@ pub enum Body {
     Event(Events),
 }
 
-impl Body {
+impl<H: Distribution> Body<H> {
     /// The kind that the subject must name.
     #[must_use]
     pub fn kind(&self) -> Kind {
@@ -114,17 +122,23 @@ impl Body {
 }
 
 /// Everything the jobs beside a node reported in one interval.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Latency {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latency<H = Histogram> {
     /// One distribution for each series.
-    pub histograms: Vec<(Series, Histogram)>,
+    pub histograms: Vec<(Series, H)>,
     /// What each counter grew by in this interval; finite.
     pub counters: Vec<(Series, f64)>,
     /// The last value of each gauge; finite.
     pub gauges: Vec<(Series, f64)>,
 }
 
-impl Latency {
+impl<H> Default for Latency<H> {
+    fn default() -> Self {
+        Self { histograms: Vec::new(), counters: Vec::new(), gauges: Vec::new() }
+    }
+}
+
+impl<H: Distribution> Latency<H> {
     /// Samples in all histograms.
     #[must_use]
     pub fn samples(&self) -> u64 {

@@ -121,7 +121,8 @@ impl World {
                 }
                 Step::Message((subject, payload)) => {
                     let (lane, pending, at) = (Lane::Normal, 0, Some(self.now.wall));
-                    let message = Delivered { lane, stream_seq, pending, at, subject, payload };
+                    let message =
+                        Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
                     // Garbage is counted, which the view tells.
                     let _read = self.core.on_message(self.now, message);
                 }

@@ -99,7 +99,7 @@ fn confirmations_say_behind_until_all_that_the_lanes_hold_has_been_read() {
         let (subject, payload) = speaker.say(start(), MS, 3);
         let (lane, at) = (Lane::Normal, Some(start().wall));
         let (subject, payload) = (subject.as_str(), payload.as_slice());
-        let message = Delivered { lane, stream_seq, pending, at, subject, payload };
+        let message = Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
         core.on_message(start(), message).unwrap();
         behind.push(said(&core.take_changes(start().wall).unwrap()).unwrap().behind);
     }
@@ -108,7 +108,7 @@ fn confirmations_say_behind_until_all_that_the_lanes_hold_has_been_read() {
     core.on_positioned(Lane::Normal, 1, 6, "s1");
     let (subject, payload) = speaker.say(start(), MS, 3);
     let (lane, at, subject, payload) = (Lane::Emergency, None, &*subject, &*payload);
-    let message = Delivered { lane, stream_seq: 1, pending: 0, at, subject, payload };
+    let message = Delivered { lane, stream_seq: 1, pending: 0, at, sent: None, subject, payload };
     core.on_message(start(), message).unwrap();
     assert!(said(&core.take_changes(start().wall).unwrap()).unwrap().behind);
     core.on_reset(Lane::Normal, 9);
@@ -120,7 +120,7 @@ fn a_lane_that_was_purged_while_nobody_was_connected_leaves_nobody_behind() {
     let mut core = core();
     let (subject, payload) = Speaker::new("a").say(start(), MS, 1);
     let (lane, at, subject, payload) = (Lane::Emergency, None, &*subject, &*payload);
-    let message = Delivered { lane, stream_seq: 1, pending: 5, at, subject, payload };
+    let message = Delivered { lane, stream_seq: 1, pending: 5, at, sent: None, subject, payload };
     core.on_message(start(), message).unwrap();
     assert!(core.is_behind());
     core.on_positioned(Lane::Emergency, 7, 6, "s1");

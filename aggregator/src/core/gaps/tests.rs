@@ -59,7 +59,8 @@ impl World {
 
 fn deliver(core: &mut Core, now: Now, (subject, payload): &Message, pending: u64) {
     let lane = Lane::Normal;
-    let message = Delivered { lane, stream_seq: 1, pending, at: None, subject, payload };
+    let message =
+        Delivered { lane, stream_seq: 1, pending, at: None, sent: None, subject, payload };
     core.on_message(now, message).unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! The account of one node: repetitions, gaps, crashes, and whatever order messages come in.
 
-use plimsoll_schemas::ids::{LossReason, NodeName, Seq};
+use plimsoll_schemas::ids::{Labels, LossReason, NodeName, Seq};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Totals;
 use proptest::prelude::*;
@@ -18,6 +18,7 @@ fn header(incarnation: u64, seq: u64, recorded: u64, lost: u64) -> Header {
         totals: Totals { recorded, lost: BTreeMap::from([(reason, lost)]) },
         last: false,
         heir: None,
+        labels: Labels::default(),
     }
 }
 

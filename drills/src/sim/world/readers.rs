@@ -209,6 +209,7 @@ impl World {
         let delivered = Delivered {
             lane,
             at: Some(self.broker.clocks.now(0, at).wall),
+            sent: None,
             stream_seq: number,
             pending: behind,
             subject: &message.subject,

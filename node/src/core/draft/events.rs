@@ -126,6 +126,7 @@ pub(crate) mod tests {
             totals: Totals::default(),
             last: false,
             heir: None,
+            labels: Labels::default(),
         };
         encode(&Snapshot { header, body: draft.body })
     }

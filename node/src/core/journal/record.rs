@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
-use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, Seq};
 use plimsoll_schemas::limits::node::SPOOL_ENTRIES_MAX;
 use plimsoll_schemas::limits::wire::{COUNT_MAX, DEPTH_MAX, LOSS_REASONS_MAX};
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
@@ -109,6 +109,7 @@ pub(super) fn encode(identity: &Identity, id: DraftId, draft: &Draft) -> Vec<u8>
         totals: Totals { recorded: draft.samples(), lost: BTreeMap::new() },
         last: draft.last,
         heir: None,
+        labels: Labels::default(),
     };
     wire::encode(&Snapshot { header, body: draft.body.clone() })
 }

@@ -1,7 +1,7 @@
 //! What clients number, lose and say in words, in the node's ledger and messages.
 
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::ids::{Labels, Series};
 use plimsoll_schemas::wire::Latency;
 
 use super::*;
@@ -89,6 +89,7 @@ fn a_bus_message_of_every_reason_is_no_larger_than_its_draft_says() {
         },
         last: true,
         heir: Some(Incarnation(u64::MAX)),
+        labels: Labels::default(),
     };
     let draft = draft::Draft::new(Body::Bus(bus.clone()), start().wall, 1, start().mono);
     let message = wire::encode(&Snapshot { header, body: Body::Bus(bus) });

@@ -1,6 +1,6 @@
 //! Former runs that are heard late, and clocks that were set back.
 
-use plimsoll_schemas::ids::{NodeName, Seq};
+use plimsoll_schemas::ids::{Labels, NodeName, Seq};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Totals;
 use proptest::prelude::*;
@@ -21,6 +21,7 @@ fn header(began: u64, seq: u64, last: Option<u64>) -> Header {
         totals: Totals { recorded: seq, ..Totals::default() },
         last: last == Some(seq),
         heir: None,
+        labels: Labels::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Events and service checks, well-formed and not.
 
-use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
 use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
 use plimsoll_schemas::wire::{Body, Header, Snapshot, Totals, encode};
 use proptest::prelude::*;
@@ -135,6 +135,7 @@ fn the_events_of_an_interval_are_bounded_and_fit_into_one_message() {
             totals: Totals::default(),
             last: false,
             heir: None,
+            labels: Labels::default(),
         };
         let message = encode(&Snapshot { header, body: Body::Event(events) });
         assert!(

@@ -281,6 +281,7 @@ pub(super) fn sealed(lane: Lane, draft: Draft, run: &RunAccount) -> Sealed {
         totals: run.totals.clone(),
         last: draft.last,
         heir: None,
+        labels: Labels::default(),
     };
     let subject = SnapshotSubject { mesh, lane, node, kind: draft.body.kind() };
     let (samples, sealed_at) = (draft.samples(), draft.start);
