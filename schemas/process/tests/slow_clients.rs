@@ -188,7 +188,7 @@ async fn a_kept_connection_of_another_address_outlasts_a_crowd() {
     let mut crowd = Vec::new();
     for n in 0..1_000 {
         crowd.push(fixture.connect().await);
-        if n % 100 == 0 {
+        if n % 500 == 0 {
             scraper.write_all(b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
             let mut answer = [0; 1_024];
             let bytes = scraper.read(&mut answer).await.unwrap();
@@ -196,7 +196,7 @@ async fn a_kept_connection_of_another_address_outlasts_a_crowd() {
         }
     }
     let figures = fixture.until("crowd seen", |f| f.accepted > 1_000).await;
-    assert_eq!((figures.answered, figures.connections()), (10, 256));
+    assert_eq!((figures.answered, figures.connections()), (2, 256));
 }
 
 #[tokio::test]
@@ -221,8 +221,9 @@ async fn who_does_not_take_an_answer_is_closed_and_who_takes_it_slowly_is_not() 
     let fixture = Fixture::start(bounds).await;
     let _stalled = fixture.asking("/endless").await;
     let mut slow = fixture.asking("/endless").await;
-    let mut part = [0; 4_096];
+    let (mut part, deadline) = ([0; 4_096], Deadline::within(PATIENCE));
     while fixture.server.figures().closed_for(Closed::Stalled) == 0 {
+        assert!(!deadline.has_passed(), "the other was not given up");
         assert!(slow.read(&mut part).await.unwrap() > 0);
         yield_now().await;
     }
