@@ -105,7 +105,8 @@ impl Driver {
             .map_err(|error| wrong(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
         let clock = Clock::start();
-        let identity = Identity { mesh: config.mesh.clone(), node };
+        let labels = config.identity.labels().map_err(wrong)?;
+        let identity = Identity { mesh: config.mesh.clone(), node, labels };
         let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
         let keeper = Keeper::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| wrong(error.to_string()))?;
