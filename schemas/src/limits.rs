@@ -62,8 +62,10 @@ pub mod bus {
 
     /// Commands inside the NATS client; small, because what waits there cannot be counted.
     pub const CLIENT_COMMANDS_MAX: usize = 256;
-    /// Messages buffered for one subscription. Counted in messages, not bytes, by the client.
-    pub const SUBSCRIPTION_MESSAGES_MAX: usize = 256;
+    /// Messages buffered for one subscription. Counted in messages, not bytes, by the client:
+    /// without streams, where nobody asks for so many bytes and no more, 320 of 512 KiB make
+    /// 160 MiB.
+    pub const SUBSCRIPTION_MESSAGES_MAX: usize = 320;
     /// Messages handed over and not yet written.
     pub const PUBLISH_QUEUE_MAX: usize = 128;
     /// Events that wait for the driver.
@@ -103,9 +105,12 @@ pub mod bus {
     pub const ASIDE_AGE_MAX: Duration = Duration::from_secs(1);
     /// Shortest time between two looks at whether the streams still exist.
     pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
+    /// Pause after everything was read, so that what comes in meanwhile costs the broker and the
+    /// reader one turn together; the longest that it delays a message.
+    pub const PULL_REST: Duration = Duration::from_millis(20);
     /// Messages asked of the broker at one time; below [`SUBSCRIPTION_MESSAGES_MAX`], so that
-    /// the client never drops one.
-    pub const PULL_MESSAGES_MAX: usize = 128;
+    /// the client never drops one. Four times as many were measured to be read no faster.
+    pub const PULL_MESSAGES_MAX: usize = 256;
     /// Bytes asked of the broker at one time.
     pub const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
     /// Time after which the broker ends a request that it could not fill.
