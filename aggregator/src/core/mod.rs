@@ -7,6 +7,7 @@
 
 pub mod alert;
 pub mod checkpoint;
+pub mod completeness;
 pub mod confirm;
 mod conflicts;
 mod evaluate;
