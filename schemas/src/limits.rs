@@ -133,6 +133,13 @@ pub mod bus {
 pub mod aggregator {
     use std::time::Duration;
 
+    /// Roll-ups in one configuration.
+    pub const ROLLUPS_MAX: usize = 16;
+    /// Labels of one roll-up.
+    pub const ROLLUP_LABELS_MAX: usize = 4;
+    /// Groups of one roll-up; there may be as many again, one for each operation, of what finds
+    /// no room.
+    pub const ROLLUP_GROUPS_MAX: usize = 256;
     /// Nodes known at one time.
     pub const NODES_MAX: usize = 16_384;
     /// Heap bytes of one node's windows above which they take no more.
