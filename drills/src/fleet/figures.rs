@@ -109,14 +109,21 @@ pub struct Processes<T = Cost> {
     pub broker: T,
     /// The aggregator.
     pub aggregator: T,
-    /// This process: the generator with its thread that looks at pages.
+    /// This process, without the next one.
     pub generator: T,
+    /// Its thread that asks for pages and reads them.
+    pub pages: T,
 }
 
 impl<T> Processes<T> {
-    fn rows(self) -> [(&'static str, T); 3] {
-        let Self { broker, aggregator, generator } = self;
-        [("broker", broker), ("aggregator", aggregator), ("generator", generator)]
+    fn rows(self) -> [(&'static str, T); 4] {
+        let Self { broker, aggregator, generator, pages } = self;
+        [
+            ("broker", broker),
+            ("aggregator", aggregator),
+            ("generator", generator),
+            ("looking at pages", pages),
+        ]
     }
 }
 
@@ -174,6 +181,7 @@ pub fn costs(timeline: &[Second], from: Duration) -> Option<Processes> {
         broker: cost(|usage| usage.broker),
         aggregator: cost(|usage| usage.aggregator),
         generator: cost(|usage| usage.generator),
+        pages: cost(|usage| usage.pages),
     })
 }
 
@@ -243,7 +251,8 @@ mod tests {
 
     fn second(at: f64, acknowledged: u64, cpu_seconds: f64) -> Second {
         let usage = Usage { cpu_seconds, resident_bytes: 1_000 + acknowledged };
-        let usage = Some(Processes { broker: usage, aggregator: usage, generator: usage });
+        let usage =
+            Some(Processes { broker: usage, aggregator: usage, generator: usage, pages: usage });
         Second { at, acknowledged, usage, ..Second::default() }
     }
 

@@ -43,10 +43,12 @@ impl Regime {
     }
 
     /// When the probe's sample of one round is due: once an interval, at a random moment, so that
-    /// it keeps step with nothing else.
+    /// it keeps step with nothing else. The first comes before any other node speaks: a flood of
+    /// names must not take its operation's place.
     #[must_use]
     pub fn probe_ns(&self, round: u64) -> u64 {
-        (round + 1) * self.interval_ns + Dice::new(self.seed ^ round, 0).below(self.interval_ns)
+        let within = Dice::new(self.seed ^ round, 0).below(self.interval_ns);
+        if round == 0 { 0 } else { round * self.interval_ns + within }
     }
 }
 

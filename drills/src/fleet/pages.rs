@@ -18,6 +18,8 @@ use plimsoll_schemas::time::nanos;
 use super::body::PROBE;
 use super::node::Regime;
 
+/// The name of the thread that looks.
+pub const THREAD: &str = "pages";
 /// Time between two looks for a probe that is not to be seen yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time between two looks when there is nothing to look for.
@@ -97,7 +99,7 @@ impl Pages {
     pub fn watch(address: String, regime: Regime, watch: Stopwatch) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = std::thread::Builder::new().name("pages".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let api = Api::at(&address)?;
             let run = Run { api, regime, watch, stop: stopped };
             Ok(block_on(run.run()))

@@ -27,6 +27,19 @@ pub fn usage(id: u32) -> Option<Usage> {
     Some(Usage { cpu_seconds: ticks * TICK.as_secs_f64(), resident_bytes: kib * 1024 })
 }
 
+/// CPU seconds that the thread `name` of this process has used; zero when there is none.
+#[must_use]
+pub fn thread_cpu_seconds(name: &str) -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let named = tasks.filter(|task| {
+        let comm = std::fs::read_to_string(task.path().join("comm"));
+        comm.is_ok_and(|comm| comm.trim_end() == name)
+    });
+    let ticks = named
+        .filter_map(|task| cpu_ticks(&std::fs::read_to_string(task.path().join("stat")).ok()?));
+    ticks.sum::<f64>() * TICK.as_secs_f64()
+}
+
 /// The fields `utime` and `stime`, the 14th and 15th. The second is the program's name in
 /// brackets and may hold anything.
 fn cpu_ticks(stat: &str) -> Option<f64> {
@@ -52,5 +65,19 @@ mod tests {
         let own = usage(std::process::id()).unwrap();
         assert!(own.resident_bytes > 100 * 1024, "{own:?}");
         assert_eq!(usage(0), None);
+    }
+
+    #[test]
+    fn a_thread_is_found_by_its_name() {
+        let busy = || {
+            let mut turns = 0_u64;
+            while thread_cpu_seconds("busy") < 0.03 && turns < 1_000_000 {
+                turns += 1;
+            }
+            thread_cpu_seconds("busy")
+        };
+        let thread = std::thread::Builder::new().name("busy".to_owned()).spawn(busy).unwrap();
+        assert!(thread.join().unwrap() >= 0.03);
+        assert!(thread_cpu_seconds("nobody") <= 0.0);
     }
 }

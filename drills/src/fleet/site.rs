@@ -11,7 +11,8 @@ use plimsoll_schemas::ids::MeshName;
 
 use super::FleetArgs;
 use super::figures::Processes;
-use super::processes::{Usage, usage};
+use super::pages::THREAD;
+use super::processes::{Usage, thread_cpu_seconds, usage};
 use crate::live::MESH;
 
 /// A broker and an aggregator.
@@ -78,7 +79,11 @@ impl Site {
         let aggregator = usage(stack.aggregator_id())?;
         // Between two lives it has used nothing.
         let broker = usage(stack.broker().id()).unwrap_or_default();
-        Some(Processes { broker, aggregator, generator: usage(std::process::id())? })
+        let own = usage(std::process::id())?;
+        let looking = thread_cpu_seconds(THREAD);
+        let pages = Usage { cpu_seconds: looking, resident_bytes: 0 };
+        let generator = Usage { cpu_seconds: own.cpu_seconds - looking, ..own };
+        Some(Processes { broker, aggregator, generator, pages })
     }
 
     /// Kills the broker.
