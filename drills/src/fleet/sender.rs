@@ -2,6 +2,7 @@
 //! anything starts; a slow broker makes messages wait and never makes them fewer.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -169,15 +170,18 @@ impl Sender {
     }
 
     fn on_tick(&mut self, course: &Course, now: Duration) {
-        while let Some(Reverse((due, place))) = self.agenda.peek().copied() {
+        while let Some(mut next) = self.agenda.peek_mut() {
+            let Reverse((due, place)) = *next;
             if due > nanos(now) {
                 break;
             }
-            self.agenda.pop();
             let (node, waiting) = (&mut self.nodes[place], self.queue.len());
             node.seal((&course.regime, &course.palette, course.started), place, &mut self.queue);
             self.tally.made += (self.queue.len() - waiting) as u64;
-            self.agenda.extend(node.due_ns(&course.regime).map(|due| Reverse((due, place))));
+            match node.due_ns(&course.regime) {
+                Some(due) => *next = Reverse((due, place)),
+                None => drop(PeekMut::pop(next)),
+            }
         }
         self.send_again(now);
         self.send(course, now);
