@@ -4,6 +4,7 @@
 //! hard bounds of the wire are fixed for the life of a schema version.
 
 pub mod client;
+pub mod fleet;
 pub mod node;
 
 /// What one message may hold. Readers check these before they allocate.
