@@ -171,11 +171,11 @@ impl PartialEq for Counts {
 
 impl Eq for Counts {}
 
-/// Appends a page and says where; a quarter more room than is in use is enough, as there are
+/// Appends a page and says where; an eighth more room than is in use is enough, as there are
 /// many of these vectors and each grows seldom.
 fn push<P>(pages: &mut Vec<P>, page: P) -> usize {
     if pages.len() == pages.capacity() {
-        pages.reserve_exact(pages.len() / 4 + 1);
+        pages.reserve_exact(pages.len() / 8 + 1);
     }
     pages.push(page);
     pages.len() - 1

@@ -8,10 +8,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::codec::{self, STORED_MAX};
-use super::join::join;
+
 use super::payload::{self, Buckets};
 use super::writer::Writer;
-use super::{Distribution, ExactFigures, Histogram, Refused, layout};
+use super::{Distribution, ExactFigures, Histogram, Refused, join, layout};
 use crate::limits::wire::SAMPLES_MAX;
 
 /// All samples of one series over some time, packed. Copies share their bytes.
@@ -55,8 +55,15 @@ impl Packed {
             self.clone_from(other);
             return;
         }
+        if self.exact.count.max(other.exact.count) > join::SAMPLES_MAX {
+            let mut sum = Histogram::default();
+            sum.merge_packed(self);
+            sum.merge_packed(other);
+            *self = Self::from(&sum);
+            return;
+        }
         let end = layout::index_of(self.exact.max_ns) + 1;
-        self.payload = join(&self.payload, end, &other.payload).written().into();
+        self.payload = join::join(&self.payload, end, &other.payload).written().into();
         self.exact.merge(&other.exact);
     }
 

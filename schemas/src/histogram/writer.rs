@@ -28,13 +28,13 @@ impl Writer {
     }
 
     /// Adds a bucket behind all others; of its samples only [`STORED_MAX`] can be written.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "both are below 128, which is asked")]
     pub(super) fn push(&mut self, index: usize, n: u64) {
         let run = index - self.next;
         self.next = index + 1;
         if self.bytes.len() < self.len + ROOM {
-            self.bytes.resize(2 * self.bytes.len() + 2 * ROOM, 0);
+            self.grow();
         }
         if run <= SHORT && n < SHORT as u64 {
             self.bytes[self.len] = if run > 1 { 2 * run as u8 - 1 } else { 0 };
@@ -46,6 +46,12 @@ impl Writer {
         }
     }
 
+    #[cold]
+    fn grow(&mut self) {
+        self.bytes.resize(2 * self.bytes.len() + 2 * ROOM, 0);
+    }
+
+    #[inline(never)]
     fn push_long(&mut self, run: usize, n: u64) {
         self.run(run);
         self.number(2 * n);
