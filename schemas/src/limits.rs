@@ -151,7 +151,13 @@ pub mod aggregator {
     /// more there are in a slot, the more share their buckets. With 100 samples a second of one
     /// operation that are spread log-normally (sigma 0.4), a slot of 1 s takes 0.25 KiB, one of
     /// 5 s 0.9, one of 30 s 2.5, and all that has settled 4; each has 96 bytes beside them. Up
-    /// to 5m that is 15 + 17 + 11 slots, or 50 KiB an operation at the very most.
+    /// to 5m that is 15 + 17 + 11 slots, or about 40 KiB an operation (117 KiB for three of sigma
+    /// 0.2, 0.5 and 0.6 after ten minutes, by `aggregator/examples/core_cost.rs`).
+    ///
+    /// The fleet keeps ten windows, 140 slots an operation. A slot in which every one of the
+    /// 22 000 buckets of the layout is in use takes 60 KiB, so that [`OPERATIONS_MAX`] of the
+    /// widest take 2 GiB; three of ten thousand honest nodes take 2 MiB. A group of a roll-up is
+    /// as the fleet's operation.
     pub const NODE_BYTES_MAX: usize = 4 * 1024 * 1024;
     /// Distinct limits of one operation's budgets for which samples above are summed as they
     /// come; for a further one they are counted from the buckets, once a second.

@@ -274,6 +274,18 @@ mod tests {
         }
 
         #[test]
+        fn sums_turn_the_verdict_at_the_very_sample_at_which_all_samples_do(
+            n in 1..5_000_u64, quantile in 0.01..0.999, confidence in 0.5..0.999, more in 0..5_u64,
+        ) {
+            let budget = Budget { quantile, confidence, min_samples: 1, ..epoch_hook() };
+            let rank = lower_rank(n, quantile, confidence);
+            let over = (n - rank + more).saturating_sub(2).min(n);
+            let samples = samples(&[(5, n - over), (30, over)]);
+            let sums = Sums { samples: n, over, min_ns: samples.min_ns() };
+            prop_assert_eq!(verdict(&budget, &sums), judge(&budget, &samples).verdict);
+        }
+
+        #[test]
         fn sums_give_the_verdict_that_all_samples_give(
             values in prop::collection::vec((0..40_000_000_u64, 1..500_u64), 0..40),
             quantile in 0.01..0.999, limit_ns in 1_000..40_000_000_u64,

@@ -133,15 +133,13 @@ impl Slot {
     /// The samples of several slots as one.
     pub(super) fn united(number: u64, slots: &[Self]) -> Self {
         let mut united = Self::new(number);
-        let mut samples = Histogram::default();
-        for slot in slots {
-            united.add_over(&slot.over);
-            slot.merge_into(&mut samples);
+        slots.iter().for_each(|slot| united.add_over(&slot.over));
+        // Two and two, so that each bucket is walked a few times only.
+        let mut parts: Vec<Packed> = slots.iter().map(Self::packed).collect();
+        while parts.len() > 1 {
+            parts = parts.chunks(2).map(join).collect();
         }
-        united.samples = match slots {
-            [only] => Samples::Packed(only.packed()),
-            _ => Samples::Packed(Packed::from(&samples)),
-        };
+        united.samples = Samples::Packed(parts.pop().unwrap_or_default());
         united
     }
 
@@ -211,4 +209,10 @@ impl Slot {
             Samples::Open(histogram) => histogram.counts().heap_bytes(),
         }
     }
+}
+
+fn join(parts: &[Packed]) -> Packed {
+    let mut joined = Packed::default();
+    parts.iter().for_each(|part| joined.merge(part));
+    joined
 }
