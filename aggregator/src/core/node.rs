@@ -107,6 +107,11 @@ impl Operations {
         self.0.get(operation)
     }
 
+    /// Takes an operation's windows as they were stored.
+    pub fn restore(&mut self, operation: Operation, windows: Windows) {
+        self.0.insert(operation, windows);
+    }
+
     /// All operations in order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&Operation, &Windows)> {
         self.0.iter()

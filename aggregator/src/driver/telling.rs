@@ -16,8 +16,8 @@ impl Driver {
         if self.delivery.is_none() {
             return self.confirmations.discard();
         }
-        let (bus, mesh) = (&self.bus, &self.mesh);
-        self.confirmations.say_all(|node, payload| {
+        let (bus, mesh, now) = (&self.bus, &self.mesh, self.clock.now().mono);
+        self.confirmations.say_all(now, |node, payload| {
             let subject = confirm_subject(mesh, node);
             bus.tell(Aside { subject, headers: Vec::new(), payload }).is_ok()
         });
