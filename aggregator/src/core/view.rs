@@ -211,13 +211,14 @@ fn row(
         nodes: speaking(window),
         nodes_expected,
     };
+    let kept = Window::ALL.into_iter().filter(|window| windows.keeps(*window));
     let row = OperationRow {
         scope,
         operation: operation.to_string(),
-        total: quantiles(windows.total()),
-        windows: Window::ALL.map(|window| (window, window_row(window))).into(),
+        total: quantiles(&windows.total()),
+        windows: kept.map(|window| (window, window_row(window))).collect(),
     };
-    (row, windows.total().sum_ns())
+    (row, windows.total_exact().sum_ns)
 }
 
 fn quantiles(histogram: &Histogram) -> Quantiles {
