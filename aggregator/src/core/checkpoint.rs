@@ -3,7 +3,7 @@
 //!
 //! A checkpoint is the state after exactly the messages up to its positions, so reading on from
 //! there gives what reading everything would have given. There is one record for each node, one
-//! for each operation of the fleet, and one for the rest, positions included; whoever stores them
+//! for each tier of each operation of the fleet, and one for the rest, positions included; whoever stores them
 //! must do so together or not at all. Ten thousand nodes are a gigabyte of records, so they are
 //! made one after the other, and what was made is let go before the next.
 
@@ -37,18 +37,23 @@ pub(super) struct Unsaved {
     /// Nothing stored is known to be right: all of it is to be written.
     everything: bool,
     nodes: BTreeSet<NodeName>,
+    /// The fleet as it was when the last checkpoint was taken, if that is what is stored.
+    fleet: Option<Arc<Operations>>,
     rest: bool,
     notices: NoticeCounts,
 }
 
 impl Default for Unsaved {
     fn default() -> Self {
-        let (nodes, notices) = (BTreeSet::new(), NoticeCounts::default());
-        Self { everything: true, nodes, rest: true, notices }
+        Self { everything: true, rest: true, ..Self::nothing(NoticeCounts::default()) }
     }
 }
 
 impl Unsaved {
+    fn nothing(notices: NoticeCounts) -> Self {
+        Self { everything: false, nodes: BTreeSet::new(), fleet: None, rest: false, notices }
+    }
+
     /// Something other than a node has changed.
     pub(super) fn touch(&mut self) {
         self.rest = true;
@@ -78,6 +83,7 @@ pub struct Changes {
     behind: bool,
     nodes: Vec<(NodeName, Option<Arc<Node>>)>,
     fleet: Arc<Operations>,
+    fleet_before: Option<Arc<Operations>>,
     rest: Rest,
 }
 
@@ -148,14 +154,24 @@ impl Changes {
     /// What is to be written, one after the other. A node is let go with its record, so that
     /// the core need not copy it any longer in order to change it.
     pub fn into_records(self) -> impl Iterator<Item = Record> {
-        let Self { nodes, fleet, rest, .. } = self;
-        let operations: Vec<Operation> = rest.fleet.clone();
-        let fleet = operations.into_iter().map(move |operation| {
-            let fleet = Arc::clone(&fleet);
-            Record(Content::Fleet(operation, fleet))
-        });
-        let nodes = nodes.into_iter().map(|(name, node)| Record(Content::Node(name, node)));
-        fleet.chain(nodes).chain(std::iter::once(Record(Content::Rest(Box::new(rest)))))
+        let fleet = self.fleet_contents();
+        let nodes = self.nodes.into_iter().map(|(name, node)| Content::Node(name, node));
+        let rest = std::iter::once(Content::Rest(Box::new(self.rest)));
+        fleet.into_iter().chain(nodes).chain(rest).map(Record)
+    }
+
+    fn fleet_contents(&self) -> Vec<Content> {
+        let mut contents = Vec::new();
+        for (operation, windows) in self.fleet.iter() {
+            let before = self.fleet_before.as_ref().and_then(|fleet| fleet.get(operation));
+            let changed = windows
+                .tiers_changed_since(before)
+                .into_iter()
+                .map(|tier| Content::FleetTier(operation.clone(), tier, Arc::clone(&self.fleet)));
+            contents.push(Content::Fleet(operation.clone(), Arc::clone(&self.fleet)));
+            contents.extend(changed);
+        }
+        contents
     }
 }
 
@@ -177,8 +193,7 @@ impl Core {
         core.counts = rest.counts;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
-        let (nodes, notices) = (BTreeSet::new(), core.notices.counts());
-        core.unsaved = Unsaved { everything: false, nodes, rest: false, notices };
+        core.unsaved = Unsaved::nothing(core.notices.counts());
         core.keep_windows();
         core
     }
@@ -195,8 +210,7 @@ impl Core {
 
     /// The nodes that have changed since this or [`Self::take_changes`] was last called.
     pub fn take_changed_nodes(&mut self) -> BTreeSet<NodeName> {
-        let (notices, nodes) = (self.notices.counts(), BTreeSet::new());
-        let saved = Unsaved { everything: false, nodes, rest: false, notices };
+        let saved = Unsaved::nothing(self.notices.counts());
         let unsaved = std::mem::replace(&mut self.unsaved, saved);
         if unsaved.everything { self.nodes.keys().cloned().collect() } else { unsaved.nodes }
     }
@@ -207,7 +221,9 @@ impl Core {
         if !everything && !rest && notices == self.notices.counts() {
             return None;
         }
+        let fleet_before = self.unsaved.fleet.take();
         let nodes = self.take_changed_nodes();
+        self.unsaved.fleet = Some(Arc::clone(&self.fleet));
         let shared = |name: NodeName| {
             let node = self.nodes.get(&name).cloned();
             (name, node)
@@ -217,6 +233,7 @@ impl Core {
             behind: self.is_behind(),
             nodes: nodes.into_iter().map(shared).collect(),
             fleet: Arc::clone(&self.fleet),
+            fleet_before,
             rest: Rest {
                 mesh: self.mesh.clone(),
                 at: now,

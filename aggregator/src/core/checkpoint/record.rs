@@ -23,8 +23,10 @@ const FRAME_BYTES: usize = 6;
 /// A part of the state that is written as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// One operation of the fleet.
+    /// One operation of the fleet, without its tiers.
     Fleet(Operation),
+    /// One tier of an operation of the fleet: few of them change within a second.
+    FleetTier(Operation, usize),
     /// One node.
     Node(NodeName),
     /// Everything else, positions included.
@@ -38,6 +40,7 @@ pub struct Record(pub(super) Content);
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     Fleet(Operation, Arc<Operations>),
+    FleetTier(Operation, usize, Arc<Operations>),
     Node(NodeName, Option<Arc<Node>>),
     Rest(Box<Rest>),
 }
@@ -62,10 +65,12 @@ pub enum Unusable {
 }
 
 impl fmt::Display for Part {
-    /// The name under which a store keeps the part.
+    /// The name under which a store keeps the part. In the order of names an operation comes
+    /// before its tiers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fleet(operation) => write!(f, "fleet {operation}"),
+            Self::FleetTier(operation, tier) => write!(f, "fleet {operation} {tier}"),
             Self::Node(node) => write!(f, "node {node}"),
             Self::Rest => f.write_str("rest"),
         }
@@ -79,7 +84,7 @@ impl Part {
     /// When there is none of that name.
     pub fn named(name: &str) -> Result<Self, Unusable> {
         let part = match name.split_once(' ') {
-            Some(("fleet", operation)) => Operation::new(operation).ok().map(Self::Fleet),
+            Some(("fleet", operation)) => fleet(operation),
             Some(("node", node)) => NodeName::new(node).ok().map(Self::Node),
             None if name == "rest" => Some(Self::Rest),
             Some(_) | None => None,
@@ -88,12 +93,20 @@ impl Part {
     }
 }
 
+fn fleet(name: &str) -> Option<Part> {
+    let Some((operation, tier)) = name.split_once(' ') else {
+        return Operation::new(name).ok().map(Part::Fleet);
+    };
+    Some(Part::FleetTier(Operation::new(operation).ok()?, tier.parse().ok()?))
+}
+
 impl Record {
     /// Which part.
     #[must_use]
     pub fn part(&self) -> Part {
         match &self.0 {
             Content::Fleet(operation, _) => Part::Fleet(operation.clone()),
+            Content::FleetTier(operation, tier, _) => Part::FleetTier(operation.clone(), *tier),
             Content::Node(name, _) => Part::Node(name.clone()),
             Content::Rest(_) => Part::Rest,
         }
@@ -102,7 +115,10 @@ impl Record {
     /// The record's bytes, made in `buffer`; `None` for a part that is gone.
     pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match &self.0 {
-            Content::Fleet(operation, fleet) => pack(fleet.get(operation)?, buffer),
+            Content::Fleet(operation, fleet) => pack(&fleet.get(operation)?.head(), buffer),
+            Content::FleetTier(operation, tier, fleet) => {
+                pack(&fleet.get(operation)?.tier(*tier)?, buffer);
+            }
             Content::Node(_, node) => pack(&**node.as_ref()?, buffer),
             Content::Rest(rest) => pack(&**rest, buffer),
         }

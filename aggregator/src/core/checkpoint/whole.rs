@@ -1,7 +1,7 @@
 //! A whole state, put together from records as they are read one after the other. Believes none
 //! of them before it is checked, and knows nothing of where they come from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{MeshName, NodeName};
@@ -11,6 +11,7 @@ use plimsoll_schemas::time::Wall;
 use super::record::{Part, Record, Unusable, damaged, unpack};
 use super::{Changes, Rest};
 use crate::core::node::{Node, Operations};
+use crate::core::window::Windows;
 
 /// A whole state, read and checked.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Checkpoint {
 pub struct Partial {
     nodes: BTreeMap<NodeName, Arc<Node>>,
     fleet: Operations,
+    /// Tiers of the fleet that have not been read yet.
+    missing: BTreeSet<Part>,
     rest: Option<Rest>,
 }
 
@@ -37,7 +40,17 @@ impl Partial {
         let part = Part::named(name)?;
         match &part {
             Part::Fleet(operation) => {
-                self.fleet.restore(operation.clone(), unpack(&part, bytes)?);
+                let windows: Windows = unpack(&part, bytes)?;
+                let tiers = (0..windows.tiers()).map(|n| Part::FleetTier(operation.clone(), n));
+                self.missing.extend(tiers);
+                self.fleet.restore(operation.clone(), windows);
+            }
+            Part::FleetTier(operation, number) => {
+                let tier = unpack(&part, bytes)?;
+                if !self.missing.remove(&part) || !self.fleet.restore_tier(operation, *number, tier)
+                {
+                    return Err(damaged(&part, "there is no such tier"));
+                }
             }
             Part::Node(node) => {
                 self.nodes.insert(node.clone(), Arc::new(unpack(&part, bytes)?));
@@ -55,7 +68,7 @@ impl Partial {
     /// # Errors
     /// When one is missing.
     pub fn whole(self) -> Result<Checkpoint, Unusable> {
-        let Self { nodes, fleet, rest } = self;
+        let Self { nodes, fleet, missing, rest } = self;
         let rest = rest.ok_or_else(|| damaged(&Part::Rest, "it is missing"))?;
         if rest.changes.len() > ALERT_HISTORY_MAX {
             return Err(damaged(&Part::Rest, "more changes than there can be"));
@@ -63,8 +76,10 @@ impl Partial {
         if nodes.len() != rest.nodes {
             return Err(damaged(&"node", "some are missing"));
         }
-        if let Some(missing) = rest.fleet.iter().find(|operation| fleet.get(operation).is_none()) {
-            return Err(damaged(&Part::Fleet(missing.clone()), "it is missing"));
+        let absent = rest.fleet.iter().find(|operation| fleet.get(operation).is_none());
+        let absent = absent.map(|operation| Part::Fleet(operation.clone()));
+        if let Some(part) = absent.or_else(|| missing.into_iter().next()) {
+            return Err(damaged(&part, "it is missing"));
         }
         Ok(Checkpoint { nodes, fleet, rest })
     }
