@@ -16,6 +16,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::{AlertType, Bus, EventSource};
 
 use super::checkpoint::CheckpointFigures;
+use super::completeness::Completeness;
 use super::confirm::ConfirmationFigures;
 use super::node::Node;
 use super::notices::NoticeCounts;
@@ -144,24 +145,22 @@ impl Core {
     }
 
     fn operation_rows(&self, now: Wall) -> Vec<(OperationRow, u128)> {
-        let expected = |(_, node): &(&NodeName, &Node)| node.presence(now) != Presence::Left;
-        let nodes_expected = self.shown().filter(expected).count() as u64;
         let mut rows = Vec::new();
         for (operation, windows) in self.fleet.iter() {
-            let speaking = |window| {
-                let has = |node: &&Arc<Node>| {
-                    let windows = node.operations.get(operation);
-                    windows.is_some_and(|windows| windows.speaks(now, window))
-                };
-                self.nodes.values().filter(has).count() as u64
-            };
-            rows.push(row(now, Scope::Fleet, operation, windows, &speaking, nodes_expected));
+            let mut completeness = Completeness::default();
+            for (_, node) in self.shown() {
+                if let Some(windows) = node.operations.get(operation) {
+                    completeness.add(now, node, windows);
+                }
+            }
+            rows.push(row(now, Scope::Fleet, operation, windows, &completeness));
         }
         for (name, node) in &self.nodes {
             for (operation, windows) in node.operations.iter() {
-                let speaking = |window| u64::from(windows.speaks(now, window));
+                let mut completeness = Completeness::default();
+                completeness.add(now, node, windows);
                 let scope = Scope::Node(name.clone());
-                rows.push(row(now, scope, operation, windows, &speaking, 1));
+                rows.push(row(now, scope, operation, windows, &completeness));
             }
         }
         rows
@@ -203,13 +202,13 @@ fn row(
     scope: Scope,
     operation: &Operation,
     windows: &Windows,
-    speaking: &dyn Fn(Window) -> u64,
-    nodes_expected: u64,
+    completeness: &Completeness,
 ) -> (OperationRow, u128) {
-    let window_row = |window| WindowRow {
+    let window_row = |window: Window| WindowRow {
         quantiles: quantiles(&windows.merged(now, window)),
-        nodes: speaking(window),
-        nodes_expected,
+        nodes: completeness.nodes[window as usize],
+        nodes_expected: completeness.expected,
+        nodes_late: completeness.late[window as usize],
     };
     let kept = Window::ALL.into_iter().filter(|window| windows.keeps(*window));
     let row = OperationRow {
