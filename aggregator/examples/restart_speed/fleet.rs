@@ -1,6 +1,6 @@
 //! A fleet that a core has listened to for ten minutes: each node times three operations, a
-//! hundred times a second each. Real messages; what lies more than a minute back comes in one
-//! message every five seconds, which fills the same windows.
+//! hundred times a second each. Real messages; those that lie further back are about longer
+//! intervals, which fills the same windows.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,7 +21,8 @@ const SAMPLES_PER_SECOND: u64 = 100;
 const BODIES: usize = 64;
 const SECOND: Duration = Duration::from_secs(1);
 /// Each: how many messages, and how long an interval they are about.
-const ROUNDS: [(usize, Duration); 2] = [(108, Duration::from_secs(5)), (60, SECOND)];
+const ROUNDS: [(usize, Duration); 3] =
+    [(18, Duration::from_secs(30)), (10, Duration::from_secs(5)), (12, SECOND)];
 
 /// How latencies are spread.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 //!
 //! A checkpoint is the state after exactly the messages up to its positions, so reading on from
 //! there gives what reading everything would have given. There is one record for each node, one
-//! for each tier of each operation of the fleet, and one for the rest, positions included; whoever stores them
-//! must do so together or not at all. Ten thousand nodes are a gigabyte of records, so they are
-//! made one after the other, and what was made is let go before the next.
+//! for each tier of each operation of the fleet, and one for the rest, positions included;
+//! whoever stores them must do so together or not at all. Ten thousand nodes are a gigabyte of
+//! records, so they are made one after the other, and what was made is let go before the next.
 
 mod record;
 mod whole;

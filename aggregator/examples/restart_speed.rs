@@ -4,6 +4,7 @@
 //!
 //! `cargo run --release -p plimsoll-aggregator --example restart_speed -- 1000 usual`
 
+#[path = "restart_speed/fleet.rs"]
 mod fleet;
 
 use std::path::Path;
