@@ -41,6 +41,14 @@ impl Told {
     }
 }
 
+#[cfg(test)]
+impl Told {
+    /// That nothing of a node is stored.
+    pub(crate) fn of_nothing(node: NodeName) -> Self {
+        Self { node, as_of: Mono(0), behind: false, runs: Vec::new() }
+    }
+}
+
 impl Changes {
     /// What to tell every node that these changes hold, which were taken at `as_of`. To be told
     /// only once they are stored. Takes a while for many nodes: not for the driver's thread.

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::*;
+use crate::core::confirm::Told;
 
 const WAIT: Duration = Duration::from_secs(60);
 const BACKLOG: u64 = 100_000;
@@ -157,7 +158,7 @@ async fn what_ten_thousand_nodes_are_told_at_once_is_said_some_at_a_time() {
     let mut driver = start("nats://127.0.0.1:1".to_owned()).await;
     driver.delivery = Some(Delivery::JetStream);
     let name = |number: u32| NodeName::new(format!("n{number}")).unwrap();
-    driver.confirmations.offer((0..10_000).map(|number| (name(number), vec![1])).collect());
+    driver.confirmations.offer((0..10_000).map(|n| Told::of_nothing(name(n))).collect());
     // No await in between: what was said waits to be sent.
     for round in 1..=3 {
         let now = Mono(0).plus(CONFIRM_PAUSE * round);
