@@ -338,7 +338,7 @@ fn restore(config: &Config, budgets: Vec<Budget>, now: Now) -> Result<(Keeper, C
         Some(checkpoint) => Core::restore(mesh, budgets, now, checkpoint),
         None => Core::new(mesh, budgets, now),
     };
-    Ok((keeper, core))
+    Ok((keeper, core.measuring(config.windows.nodes_up_to, &config.rollup)))
 }
 
 /// Reads on from where the core is. A number without a stream that it is about says nothing.

@@ -168,6 +168,14 @@ pub(crate) fn assert_same(one: &mut Core, other: &mut Core) {
     }
 }
 
+/// The core that comes after this one, with all that it knew.
+pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
+    let mut stored = StoredRecords::default();
+    core.on_changes_lost();
+    stored.write(core.take_changes(now.wall).unwrap());
+    Core::restore(core.mesh.clone(), core.budgets.clone(), now, stored.read().unwrap())
+}
+
 proptest! {
     /// The state is a fold: cut anywhere, stored in parts, and taken up again, it is the same.
     #[test]
