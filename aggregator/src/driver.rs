@@ -180,7 +180,7 @@ impl Driver {
 
     fn next_deadline(&self) -> Mono {
         let mut deadline = self.core.next_deadline();
-        if !self.confirmations.is_empty() {
+        if !self.confirmations.is_empty() || self.keeper.has_more_to_tell() {
             deadline = deadline.min(self.confirms_at);
         }
         self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))

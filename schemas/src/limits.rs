@@ -220,6 +220,16 @@ pub mod aggregator {
     pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
     /// A checkpoint is begun no sooner than so many times the last one's duration after it began.
     pub const CHECKPOINT_REST_FACTOR: u32 = 4;
+    /// A checkpoint is begun no sooner than its size allows at so many bytes a second, so that a
+    /// large fleet does not keep a disk busy: ten thousand nodes are a gigabyte.
+    pub const CHECKPOINT_BYTES_PER_SECOND_MAX: u64 = 32 * 1024 * 1024;
+    /// But no later than so long after the last one began. A node that hears nothing for 60 s
+    /// sends again, and keeps copies for no more than 1 024 messages; a write may take as
+    /// long again.
+    pub const CHECKPOINT_WITHIN: Duration = Duration::from_secs(30);
+    /// Where memory is all there is: nodes that are told what it holds in one turn of the
+    /// driver, about a millisecond.
+    pub const CONFIRMED_A_TURN_MAX: usize = 256;
     /// Pause after a checkpoint could not be written.
     pub const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_secs(5);
     /// Bytes of the store that may be cached in memory.

@@ -50,7 +50,7 @@ impl Counts {
         match cells {
             Cells::Narrow(pages) => add_narrow(slots, pages, payload, &mut waiting),
             Cells::Wide(pages) => payload::each(payload, |index, n| {
-                if !added_wide(slots, pages, index, n) {
+                if !added_wide(slots, pages, index, n) && n > 0 {
                     waiting.push((index, n));
                 }
             }),
@@ -212,11 +212,11 @@ fn add_narrow(
 ) {
     let mut reader = Reader::of(payload);
     loop {
-        while let Some((index, eight)) = reader.short() {
+        while let Some((index, eight)) = reader.eight() {
             let page = pages.get_mut(slot_of(slots, index));
             let (Some(page), true) = (page, index % PAGE + eight.span() <= PAGE) else {
                 eight.each(index, |index, n| {
-                    if n > 0 && !added_narrow(slots, pages, index, n) {
+                    if !added_narrow(slots, pages, index, n) && n > 0 {
                         waiting.push((index, n));
                     }
                 });
@@ -232,8 +232,15 @@ fn add_narrow(
                 }
             }
         }
+        if let Some((index, few)) = reader.few() {
+            few.each(index, |index, n| {
+                if !added_narrow(slots, pages, index, n) && n > 0 {
+                    waiting.push((index, n));
+                }
+            });
+        }
         let Some((index, n)) = reader.any() else { return };
-        if n > 0 && !added_narrow(slots, pages, index, n) {
+        if !added_narrow(slots, pages, index, n) && n > 0 {
             waiting.push((index, n));
         }
     }

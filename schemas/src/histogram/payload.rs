@@ -128,18 +128,21 @@ impl<'a> Reader<'a> {
         Self { rest: payload, index: 0 }
     }
 
-    /// The next numbers as long as they are short, and the bucket that the first is about.
+    /// The next eight numbers if all are short, and the bucket that the first is about.
     #[inline]
-    pub(super) fn short(&mut self) -> Option<(usize, Eight)> {
-        let eight = if let Some((word, rest)) = split_eight(self.rest) {
-            self.rest = rest;
-            Eight::of(word, u64::MAX)
-        } else {
-            let (word, len) = split_short(self.rest);
-            self.rest = self.rest.get(len..).filter(|_| len > 0)?;
-            Eight::of(word, used(len))
-        };
-        let index = self.index;
+    pub(super) fn eight(&mut self) -> Option<(usize, Eight)> {
+        let (word, rest) = split_eight(self.rest)?;
+        let (index, eight) = (self.index, Eight::of(word, u64::MAX));
+        (self.rest, self.index) = (rest, index + eight.span());
+        Some((index, eight))
+    }
+
+    /// The next numbers as long as they are short, fewer than eight.
+    #[inline]
+    pub(super) fn few(&mut self) -> Option<(usize, Eight)> {
+        let (word, len) = split_short(self.rest);
+        self.rest = self.rest.get(len..).filter(|_| len > 0)?;
+        let (index, eight) = (self.index, Eight::of(word, used(len)));
         self.index += eight.span();
         Some((index, eight))
     }
@@ -160,8 +163,11 @@ impl<'a> Reader<'a> {
 pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
     let mut reader = Reader::of(payload);
     loop {
-        while let Some((index, eight)) = reader.short() {
+        while let Some((index, eight)) = reader.eight() {
             eight.each(index, &mut visit);
+        }
+        if let Some((index, few)) = reader.few() {
+            few.each(index, &mut visit);
         }
         let Some((index, n)) = reader.any() else { return };
         visit(index, n);

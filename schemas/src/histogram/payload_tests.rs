@@ -97,7 +97,8 @@ proptest! {
             prop_assert!(ours.is_err());
             return Ok(());
         };
-        let end: u64 = numbers.iter().map(|n| if n.value > 0 { 1 } else { n.value.unsigned_abs().max(1) }).sum();
+        let buckets = |n: &Number| if n.value > 0 { 1 } else { n.value.unsigned_abs().max(1) };
+        let end: u64 = numbers.iter().map(buckets).sum();
         match ours {
             Ok((counts, total)) => {
                 prop_assert_eq!(counts.iter().collect::<Vec<_>>(), &theirs[..]);
@@ -125,6 +126,38 @@ proptest! {
         prop_assert_eq!(&packed, &Packed::from(&histogram));
         prop_assert_eq!(packed.buckets().collect::<Vec<_>>(), buckets);
         prop_assert!(packed.payload().len() <= bytes.len());
+    }
+
+    #[test]
+    fn one_blemish_is_put_right_wherever_it_is(
+        buckets in canonical(), at in any::<prop::sample::Index>(), kind in 0..3_u8,
+    ) {
+        let number = |value: i64, padding| Number { value, padding };
+        let mut numbers = Vec::new();
+        let mut next = 0;
+        for (index, n) in &buckets {
+            match index - next {
+                0 => {}
+                1 => numbers.push(number(0, 0)),
+                run => numbers.push(number(-(run as i64), 0)),
+            }
+            numbers.push(number((*n).cast_signed(), 0));
+            next = index + 1;
+        }
+        prop_assume!(!numbers.is_empty());
+        let at = at.index(numbers.len());
+        match (kind, numbers[at].value) {
+            (0, ..-1) => {
+                numbers[at].value += 1;
+                numbers.insert(at, number(0, 0));
+            }
+            (1, 0) => numbers[at].value = -1,
+            _ => numbers[at].padding = 1,
+        }
+        let packed = Packed::try_from_v2(exact(&buckets), &message(&payload(&numbers))).unwrap();
+        let mut histogram = Histogram::default();
+        buckets.iter().for_each(|(index, n)| histogram.record_n(layout::lowest(*index), *n));
+        prop_assert_eq!(packed, Packed::from(&histogram));
     }
 
     #[test]

@@ -1,0 +1,104 @@
+"""Draws lines over a logarithmic axis as SVG, with nothing but the standard library."""
+
+import math
+from xml.sax.saxutils import escape
+
+WIDTH, PANEL = 720, 260
+LEFT, RIGHT, TOP, BOTTOM, GAP = 64, 150, 40, 44, 64
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+STYLE = (
+    "text{font:12px sans-serif;fill:#333}.title{font-size:14px;font-weight:bold}"
+    ".grid{stroke:#ddd}.axis{stroke:#333}.line{fill:none;stroke-width:2}"
+    ".back{fill:#fff}"
+)
+
+
+def ceiling(value):
+    """The next round number: 1, 2 or 5 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
+
+
+def short(number):
+    """A number as an axis says it."""
+    if number >= 1000:
+        return f"{number / 1000:g} k"
+    return f"{number:g}"
+
+
+class Panel:
+    """One diagram: `lines` gives (x, y) points by name; all x are positive."""
+
+    def __init__(self, title, unit, lines, place):
+        self.title, self.unit, self.lines = title, unit, lines
+        self.top = TOP + place * (PANEL + GAP)
+        points = [point for line in lines.values() for point in line]
+        self.low = math.floor(math.log10(min((x for x, _ in points), default=1)))
+        high = math.ceil(math.log10(max((x for x, _ in points), default=10)))
+        self.high = max(high, self.low + 1)
+        self.most = ceiling(max((y for _, y in points), default=1))
+
+    def x(self, value):
+        share = (math.log10(value) - self.low) / (self.high - self.low)
+        return LEFT + share * (WIDTH - LEFT - RIGHT)
+
+    def y(self, value):
+        return self.top + PANEL * (1 - value / self.most)
+
+    def draw(self):
+        yield text(LEFT, self.top - 14, self.title, css="title")
+        right, bottom = WIDTH - RIGHT, self.top + PANEL
+        for step in range(6):
+            value = self.most * step / 5
+            yield line(LEFT, self.y(value), right, self.y(value), "grid")
+            yield text(LEFT - 8, self.y(value) + 4, short(round(value, 6)), "end")
+        for power in range(self.low, self.high + 1):
+            at = self.x(10.0**power)
+            yield line(at, self.top, at, bottom, "grid")
+            yield text(at, bottom + 18, short(10.0**power), "middle")
+        yield line(LEFT, bottom, right, bottom, "axis")
+        yield line(LEFT, self.top, LEFT, bottom, "axis")
+        yield text(right, bottom + 36, "nodes", "end")
+        yield text(LEFT - 8, self.top - 14, self.unit, "end")
+        yield from self.curves()
+
+    def curves(self):
+        taken = []
+        for colour, (name, points) in zip(COLOURS, self.lines.items()):
+            where = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+            yield f'<polyline class="line" stroke="{colour}" points="{where}"/>'
+            for x, y in points:
+                yield f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="3" fill="{colour}"/>'
+            # Names stand at the ends of their lines, one below the other where those meet.
+            at = self.y(points[-1][1]) + 4
+            while any(abs(at - other) < 14 for other in taken):
+                at -= 14
+            taken.append(at)
+            yield text(WIDTH - RIGHT + 10, at, name, fill=colour)
+
+
+def line(x1, y1, x2, y2, css):
+    return f'<line class="{css}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def text(x, y, words, anchor="start", css="", fill=""):
+    style = f' style="fill:{fill}"' if fill else ""
+    kind = f' class="{css}"' if css else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}{style}>{escape(words)}</text>'
+    )
+
+
+def document(panels):
+    """The whole picture: `panels` holds (title, unit, lines), one below the other."""
+    height = TOP + len(panels) * (PANEL + GAP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">',
+        f"<style>{STYLE}</style>",
+        f'<rect class="back" width="{WIDTH}" height="{height}"/>',
+    ]
+    for place, (title, unit, lines) in enumerate(panels):
+        parts += Panel(title, unit, lines, place).draw()
+    return "\n".join([*parts, "</svg>", ""])
