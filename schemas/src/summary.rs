@@ -26,11 +26,17 @@ pub struct Summary {
     pub ready: bool,
     /// `jetstream`, `core`, or `disconnected`.
     pub broker: String,
-    /// Every node ever heard and not hidden.
+    /// How many nodes there are, shown or not, by presence.
+    #[serde(default)]
+    pub presence: BTreeMap<Presence, u64>,
+    /// The account of all nodes ever heard together, shown or not.
+    #[serde(default)]
+    pub ledger: Ledger,
+    /// The worst nodes, as many as the aggregator was told to show; else all of them by name.
     pub nodes: Vec<NodeRow>,
-    /// Every operation, for the fleet and for each node.
+    /// Every operation, for the fleet and for each node shown.
     pub operations: Vec<OperationRow>,
-    /// Every budget, judged for the fleet and for each node.
+    /// Every budget, judged for the fleet and for each node shown.
     pub budgets: Vec<BudgetRow>,
     /// The latest changes of alerts, oldest first.
     pub changes: Vec<Notice>,

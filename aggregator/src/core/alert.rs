@@ -86,6 +86,12 @@ impl Alerts {
         self.entries.get(key).map_or(AlertState::Inactive, |entry| entry.state)
     }
 
+    /// All alerts that are not inactive.
+    pub fn standing(&self) -> impl Iterator<Item = (&AlertKey, AlertState)> {
+        let all = self.entries.iter().map(|(key, entry)| (key, entry.state));
+        all.filter(|(_, state)| *state != AlertState::Inactive)
+    }
+
     /// Lets go of all alerts about a node that is no longer remembered.
     pub fn forget(&mut self, node: &NodeName) {
         self.entries.retain(|key, _| key.scope.node() != node.as_str());

@@ -99,11 +99,6 @@ impl Core {
         self.notices.push(notice);
     }
 
-    /// Every budget in every scope that has ever had a sample of its operation.
-    pub(super) fn judgements(&self, now: Wall) -> Vec<(Budget, Scope, Judgement)> {
-        self.judgements_of(now, |_, _, _| true)
-    }
-
     fn judgements_of(
         &self,
         now: Wall,

@@ -6,6 +6,7 @@
 //! messages in any order give the same answer.
 
 pub mod alert;
+pub mod buckets;
 pub mod checkpoint;
 pub mod confirm;
 mod conflicts;
@@ -22,6 +23,7 @@ pub mod progress;
 mod run;
 pub mod seqs;
 pub mod statement;
+pub mod still;
 pub mod view;
 pub mod window;
 

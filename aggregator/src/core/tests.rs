@@ -338,8 +338,7 @@ fn a_flood_of_operations_neither_loses_samples_nor_hides_a_judged_one() {
 #[test]
 fn labels_that_prometheus_takes_for_the_same_share_one_row() {
     let mut core = core();
-    let labels =
-        |pairs: &[(&str, &str)]| Labels::new(pairs.to_vec()).unwrap();
+    let labels = |pairs: &[(&str, &str)]| Labels::new(pairs.to_vec()).unwrap();
     let counter = |pairs: &[(&str, &str)], amount| {
         let operation = Operation::new("jobs").unwrap();
         (Series { operation, labels: labels(pairs) }, amount)

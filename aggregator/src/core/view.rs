@@ -1,37 +1,62 @@
-//! What the aggregator knows at one moment, copied out for whoever asks.
+//! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
+
+mod worst;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
-use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::alert::{AlertState, Scope};
+use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{NodeName, Operation, Series};
+use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{
-    BudgetRow, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
+    BudgetRow, Ledger, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
 };
 use plimsoll_schemas::time::{Wall, seconds};
-use plimsoll_schemas::wire::{AlertType, Bus, EventSource};
 
+use super::buckets::{Buckets, ends};
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
-use super::node::Node;
+use super::judge::judge;
+use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
+use super::still::{Looks, Still};
 use super::window::Windows;
 use super::{Core, Counts};
 
-/// A copy of everything worth showing.
+/// What a view is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether the fleet is shown.
+    pub fleet: bool,
+    /// Which nodes are.
+    pub nodes: Nodes,
+    /// Whether native histograms are, which cost some more.
+    pub native: bool,
+}
+
+/// Which nodes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nodes {
+    /// All of them, by name.
+    All,
+    /// At most so many, worst first: whose alerts fire, then pend, then the greatest share of
+    /// samples over a limit, then the silent ones, then by name.
+    Worst(usize),
+}
+
+/// Everything worth showing.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The part that `/metrics/summary` tells.
     pub summary: Summary,
     /// What else Prometheus is told about each node, in the order of the summary's nodes.
     pub nodes: Vec<NodeView>,
-    /// Total sums in nanoseconds, in the order of the summary's operations.
-    pub sums_ns: Vec<u128>,
+    /// All samples ever merged by bucket, in the order of the summary's operations.
+    pub buckets: Vec<Buckets>,
     /// Counts of what was read.
     pub counts: Counts,
     /// What became of notices.
@@ -44,31 +69,41 @@ pub struct View {
     pub checkpoints: CheckpointFigures,
     /// What became of confirmations.
     pub confirmations: ConfirmationFigures,
+    /// The moment.
+    pub at: Wall,
+    /// What stills have cost so far.
+    pub looks: Looks,
 }
 
 /// What Prometheus is told about one node beside its latencies.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NodeView {
     /// Its name.
-    pub node: String,
-    /// Its counters.
-    pub counters: BTreeMap<Series, f64>,
-    /// Its gauges.
-    pub gauges: BTreeMap<Series, f64>,
-    /// Its sensors.
-    pub readings: Vec<Reading>,
-    /// Its way to the broker.
-    pub bus: Bus,
-    /// Its events and service checks, by source and how bad they were.
-    pub events: BTreeMap<(EventSource, AlertType), u64>,
-    /// The latest status of each of its service checks.
-    pub checks: BTreeMap<String, AlertType>,
-    /// Sequence numbers missing below the highest one heard.
-    pub holes: u64,
-    /// Messages that two nodes of its name must have sent.
-    pub name_conflicts: u64,
+    pub name: NodeName,
+    /// All that is kept about it.
+    pub node: Arc<Node>,
+    /// True while it speaks: what it last measured is shown only then, since afterwards it is not
+    /// so any more.
+    pub speaks: bool,
     /// Where the alert about gaps in its account stands.
     pub gap_alert: AlertState,
+}
+
+/// What is shown of it and no more: two nodes that print the same look the same.
+impl fmt::Debug for NodeView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, node, speaks, gap_alert } = self;
+        let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
+        let gauges: Vec<_> =
+            node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
+        let measured = speaks.then_some((gauges, &node.readings.value, node.check_statuses()));
+        f.debug_tuple("NodeView")
+            .field(name)
+            .field(gap_alert)
+            .field(&shown)
+            .field(&measured)
+            .finish()
+    }
 }
 
 impl Core {
@@ -84,140 +119,187 @@ impl Core {
         self.gap(name).1
     }
 
-    /// Copies out what is known. `broker` is what the connection says of itself.
+    /// All rows at once. `broker` is what the connection says of itself.
     #[must_use]
     pub fn view(&self, now: Wall, broker: &str) -> View {
-        let (operations, sums_ns) = self.operation_rows(now).into_iter().unzip();
+        self.still(now, broker).view(Wanted { fleet: true, nodes: Nodes::All, native: true })
+    }
+}
+
+impl Still {
+    /// Works out the rows of the fleet and of the nodes that are wanted.
+    #[must_use]
+    pub fn view(&self, wanted: Wanted) -> View {
+        let nodes = self.wanted(wanted.nodes);
+        let gap_alerts = self.gap_alerts();
+        let mut rows = Rows::new(self, wanted.native);
+        if wanted.fleet {
+            rows.add_fleet(&self.fleet);
+        }
+        nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
+        let Rows { operations, buckets, mut budgets, .. } = rows;
+        // One budget after the other, each for the fleet and then for nodes.
+        budgets.sort_by_key(|(budget, _)| *budget);
+        let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
+            name: (*name).clone(),
+            node: Arc::clone(node),
+            speaks: node.presence(self.at) == Presence::Heard,
+            gap_alert: gap_alerts.get(name.as_str()).copied().unwrap_or_default(),
+        };
         View {
             summary: Summary {
                 mesh: self.mesh.to_string(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                at_seconds: seconds(now.0),
+                at_seconds: seconds(self.at.0),
                 ready: self.ready,
-                broker: broker.to_owned(),
-                nodes: self.shown().map(|(name, node)| self.node_row(now, name, node)).collect(),
+                broker: self.broker.clone(),
+                presence: self.presence(),
+                ledger: self.ledger(),
+                nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
-                budgets: self.budget_rows(now),
+                budgets: budgets.into_iter().map(|(_, row)| row).collect(),
                 changes: self.changes.clone(),
             },
-            nodes: self.shown().map(|(name, node)| self.node_view(now, name, node)).collect(),
-            sums_ns,
+            nodes: nodes.iter().map(node_view).collect(),
+            buckets,
             counts: self.counts.clone(),
-            notices: self.notices.counts(),
-            pending: self.pending(),
-            recoveries: self.recoveries(),
-            checkpoints: CheckpointFigures::default(),
-            confirmations: ConfirmationFigures::default(),
+            notices: self.notices,
+            pending: self.pending.clone(),
+            recoveries: self.recoveries.clone(),
+            checkpoints: self.checkpoints.clone(),
+            confirmations: self.confirmations,
+            at: self.at,
+            looks: self.looks,
         }
     }
 
-    fn node_row(&self, now: Wall, name: &NodeName, node: &Node) -> NodeRow {
+    fn presence(&self) -> BTreeMap<Presence, u64> {
+        let mut counts = BTreeMap::from(Presence::ALL.map(|presence| (presence, 0)));
+        for (_, node) in self.shown() {
+            *counts.entry(node.presence(self.at)).or_default() += 1;
+        }
+        counts
+    }
+
+    fn ledger(&self) -> Ledger {
+        let mut sum = Ledger::default();
+        self.nodes.iter().for_each(|(_, node)| sum.add(&node.account.ledger()));
+        sum
+    }
+
+    fn node_row(&self, name: &NodeName, node: &Node) -> NodeRow {
+        let bus = &node.bus.value;
         NodeRow {
             node: name.to_string(),
-            presence: node.presence(now),
+            presence: node.presence(self.at),
             last_heard_seconds: seconds(node.last_heard.0),
             ledger: node.account.ledger(),
-            gap_samples: self.gap(name).0,
-            outbox_messages: node.bus.value.outbox_messages,
-            outbox_messages_max: node.bus.value.outbox_messages_max,
-            rerouted: node.bus.value.rerouted,
-            dropped: node.bus.value.dropped,
+            gap_samples: self.gap_samples(name),
+            outbox_messages: bus.outbox_messages,
+            outbox_messages_max: bus.outbox_messages_max,
+            rerouted: bus.rerouted,
+            dropped: bus.dropped,
         }
     }
+}
 
-    /// What a node last measured is shown only while it speaks: afterwards it is not so any
-    /// more.
-    fn node_view(&self, now: Wall, name: &NodeName, node: &Node) -> NodeView {
-        let speaks = node.presence(now) == Presence::Heard;
-        NodeView {
-            node: name.to_string(),
-            counters: node.counters.clone(),
-            gauges: if speaks { gauges_of(node) } else { BTreeMap::new() },
-            readings: if speaks { node.readings.value.clone() } else { Vec::new() },
-            bus: node.bus.value.clone(),
-            events: node.events.clone(),
-            checks: if speaks { node.check_statuses() } else { BTreeMap::new() },
-            holes: node.account.holes(),
-            name_conflicts: node.account.conflicts(),
-            gap_alert: self.gap(name).1,
-        }
+/// Rows under construction.
+struct Rows<'s> {
+    still: &'s Still,
+    /// Nodes that are to be expected.
+    nodes_expected: u64,
+    native: bool,
+    operations: Vec<OperationRow>,
+    buckets: Vec<Buckets>,
+    /// With the number of its budget.
+    budgets: Vec<(usize, BudgetRow)>,
+}
+
+impl<'s> Rows<'s> {
+    fn new(still: &'s Still, native: bool) -> Self {
+        let expected = still.shown().filter(|(_, node)| node.presence(still.at) != Presence::Left);
+        let nodes_expected = expected.count() as u64;
+        let (operations, buckets, budgets) = (Vec::new(), Vec::new(), Vec::new());
+        Self { still, nodes_expected, native, operations, buckets, budgets }
     }
 
-    fn operation_rows(&self, now: Wall) -> Vec<(OperationRow, u128)> {
-        let expected = |(_, node): &(&NodeName, &Node)| node.presence(now) != Presence::Left;
-        let nodes_expected = self.shown().filter(expected).count() as u64;
-        let mut rows = Vec::new();
-        for (operation, windows) in self.fleet.iter() {
+    fn add_fleet(&mut self, fleet: &Operations) {
+        for (operation, windows) in fleet.iter() {
+            let still = self.still;
             let speaking = |window| {
-                let has = |node: &&Arc<Node>| {
+                let of = |node: &Arc<Node>| {
                     let windows = node.operations.get(operation);
-                    windows.is_some_and(|windows| windows.speaks(now, window))
+                    windows.is_some_and(|windows| windows.speaks(still.at, window))
                 };
-                self.nodes.values().filter(has).count() as u64
+                still.nodes.iter().filter(|(_, node)| of(node)).count() as u64
             };
-            rows.push(row(now, Scope::Fleet, operation, windows, &speaking, nodes_expected));
+            self.add(Scope::Fleet, operation, windows, &speaking, self.nodes_expected);
         }
-        for (name, node) in &self.nodes {
-            for (operation, windows) in node.operations.iter() {
-                let speaking = |window| u64::from(windows.speaks(now, window));
-                let scope = Scope::Node(name.clone());
-                rows.push(row(now, scope, operation, windows, &speaking, 1));
+    }
+
+    fn add_node(&mut self, name: &NodeName, node: &Node) {
+        for (operation, windows) in node.operations.iter() {
+            let at = self.still.at;
+            let speaking = |window| u64::from(windows.speaks(at, window));
+            self.add(Scope::Node(name.clone()), operation, windows, &speaking, 1);
+        }
+    }
+
+    fn add(
+        &mut self,
+        scope: Scope,
+        operation: &Operation,
+        windows: &Windows,
+        speaking: &dyn Fn(Window) -> u64,
+        nodes_expected: u64,
+    ) {
+        let mut rows = BTreeMap::new();
+        for window in Window::ALL {
+            let samples = windows.merged(self.still.at, window);
+            let (quantiles, nodes) = (quantiles(&samples), speaking(window));
+            rows.insert(window, WindowRow { quantiles, nodes, nodes_expected });
+            self.judge(&scope, operation, window, &samples);
+        }
+        let total = windows.total();
+        let ends = match scope {
+            Scope::Fleet => ends(operation, &self.still.budgets),
+            Scope::Node(_) => Vec::new(),
+        };
+        self.buckets.push(Buckets::of(total, &ends, self.native));
+        self.operations.push(OperationRow {
+            scope,
+            operation: operation.to_string(),
+            total: quantiles(total),
+            windows: rows,
+        });
+    }
+
+    fn judge(&mut self, scope: &Scope, operation: &Operation, window: Window, samples: &Histogram) {
+        let budgets = self.still.budgets.iter().enumerate();
+        for (number, budget) in budgets {
+            if budget.operation == *operation && budget.window == window {
+                let alert = self.still.alert(budget, scope);
+                self.budgets.push((number, budget_row(budget, scope.clone(), alert, samples)));
             }
         }
-        rows
-    }
-
-    fn budget_rows(&self, now: Wall) -> Vec<BudgetRow> {
-        let judged = self.judgements(now).into_iter();
-        judged
-            .map(|(budget, scope, judgement)| {
-                let key = AlertKey {
-                    rule: budget.name.clone(),
-                    scope: scope.clone(),
-                    operation: budget.operation.clone(),
-                };
-                BudgetRow {
-                    budget: budget.name.to_string(),
-                    operation: budget.operation.to_string(),
-                    scope,
-                    quantile: budget.quantile,
-                    limit_ns: budget.limit_ns,
-                    window: budget.window,
-                    samples: judgement.samples,
-                    value_ns: judgement.value.map(|value| value.value_ns),
-                    lower_ns: judgement.lower_ns,
-                    verdict: judgement.verdict,
-                    alert: self.alerts.state(&key),
-                }
-            })
-            .collect()
     }
 }
 
-fn gauges_of(node: &Node) -> BTreeMap<Series, f64> {
-    node.gauges.iter().map(|(series, gauge)| (series.clone(), gauge.value)).collect()
-}
-
-fn row(
-    now: Wall,
-    scope: Scope,
-    operation: &Operation,
-    windows: &Windows,
-    speaking: &dyn Fn(Window) -> u64,
-    nodes_expected: u64,
-) -> (OperationRow, u128) {
-    let window_row = |window| WindowRow {
-        quantiles: quantiles(&windows.merged(now, window)),
-        nodes: speaking(window),
-        nodes_expected,
-    };
-    let row = OperationRow {
+fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, samples: &Histogram) -> BudgetRow {
+    let judgement = judge(budget, samples);
+    BudgetRow {
+        budget: budget.name.to_string(),
+        operation: budget.operation.to_string(),
         scope,
-        operation: operation.to_string(),
-        total: quantiles(windows.total()),
-        windows: Window::ALL.map(|window| (window, window_row(window))).into(),
-    };
-    (row, windows.total().sum_ns())
+        quantile: budget.quantile,
+        limit_ns: budget.limit_ns,
+        window: budget.window,
+        samples: judgement.samples,
+        value_ns: judgement.value.map(|value| value.value_ns),
+        lower_ns: judgement.lower_ns,
+        verdict: judgement.verdict,
+        alert,
+    }
 }
 
 fn quantiles(histogram: &Histogram) -> Quantiles {

@@ -23,8 +23,11 @@ fn what_was_stored_before_there_were_events_is_taken_up_and_gone_on_with() {
     let ledgers: Vec<_> = view.summary.nodes.iter().map(|row| row.ledger.merged).collect();
     assert_eq!(ledgers, [90, 10]);
     assert_eq!(view.summary.operations[0].total.count, 100);
-    let a = &view.nodes[0];
-    assert_eq!((a.bus.outbox_bytes, a.bus.kernel_dropped, a.readings.len()), (77, 0, 1));
+    let a = &view.nodes[0].node;
+    assert_eq!(
+        (a.bus.value.outbox_bytes, a.bus.value.kernel_dropped, a.readings.value.len()),
+        (77, 0, 1)
+    );
     assert_eq!((a.counters.len(), a.events.len(), a.checks.len()), (1, 0, 0));
     assert_eq!(view.counts.undecodable["subject"], 1);
     // The next run of node a brings the first events.
@@ -34,5 +37,5 @@ fn what_was_stored_before_there_were_events_is_taken_up_and_gone_on_with() {
     world.live(&steps, 7..8);
     world.checkpoint();
     world.restart();
-    assert_eq!(world.view().nodes[0].events.values().sum::<u64>(), 2);
+    assert_eq!(world.view().nodes[0].node.events.values().sum::<u64>(), 2);
 }
