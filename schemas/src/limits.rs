@@ -129,7 +129,19 @@ pub mod aggregator {
     use std::time::Duration;
 
     /// Nodes known at one time.
-    pub const NODES_MAX: usize = 10_000;
+    pub const NODES_MAX: usize = 16_384;
+    /// Heap bytes of one node's windows above which they take no more.
+    pub const NODE_BYTES_MAX: usize = 2 * 1024 * 1024;
+    /// Distinct limits of one operation's budgets for which samples above are summed as they
+    /// come; for a further one they are counted from the buckets, once a second.
+    pub const LIMITS_SUMMED_MAX: usize = 2;
+    /// Snapshots merged into packed samples before these are opened into paged counts.
+    pub const PACKED_MERGES_MAX: u8 = 8;
+    /// The newest slots of one window's length that may be open; older ones are packed again.
+    pub const SLOTS_OPEN_MAX: usize = 3;
+    /// Slots of one window's length: while the past is caught up with, one lane may be ahead of
+    /// the other by as much as is judged in one step.
+    pub const SLOTS_MAX: usize = CATCH_UP_STEPS_MAX as usize + 32;
     /// The newest events of the fleet that are kept to be shown.
     pub const EVENTS_KEPT_MAX: usize = 256;
     /// Service checks of which one node's latest status is known.

@@ -120,6 +120,8 @@ mod tests {
             at_seconds: 0.0,
             ready: true,
             broker: "jetstream".into(),
+            presence: BTreeMap::new(),
+            ledger: Ledger::default(),
             nodes: vec![NodeRow {
                 node: "a".into(),
                 presence: Presence::Left,

@@ -7,10 +7,10 @@
 //!
 //! Too few samples move nothing, in any state: silence is never "clear".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::summary::Verdict;
@@ -66,6 +66,10 @@ impl Alerts {
             return None;
         }
         if !self.entries.contains_key(key) {
+            // An alert that never was stays so.
+            if verdict == Verdict::Within {
+                return None;
+            }
             self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
         }
         let entry = self.entries.get_mut(key)?;
@@ -90,6 +94,18 @@ impl Alerts {
     pub fn standing(&self) -> impl Iterator<Item = (&AlertKey, AlertState)> {
         let all = self.entries.iter().map(|(key, entry)| (key, entry.state));
         all.filter(|(_, state)| *state != AlertState::Inactive)
+    }
+
+    /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.
+    #[must_use]
+    pub fn alive(&self, rule: &RuleName) -> BTreeSet<Option<&NodeName>> {
+        let alive = self.entries.iter().filter(|(_, entry)| entry.state != AlertState::Inactive);
+        let of_rule = alive.filter(|(key, _)| key.rule == *rule);
+        let scopes = of_rule.map(|(key, _)| match &key.scope {
+            Scope::Fleet => None,
+            Scope::Node(name) => Some(name),
+        });
+        scopes.collect()
     }
 
     /// Lets go of all alerts about a node that is no longer remembered.
@@ -135,7 +151,6 @@ impl Entry {
 mod tests {
     use AlertState::{Firing, Inactive, Pending, Resolved};
     use Verdict::{Breach, Insufficient, Within};
-    use plimsoll_schemas::alert::Scope;
     use plimsoll_schemas::ids::Operation;
     use proptest::prelude::*;
 

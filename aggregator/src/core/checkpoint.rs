@@ -271,6 +271,7 @@ impl Core {
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         let (nodes, notices) = (BTreeSet::new(), core.notices.counts());
         core.unsaved = Unsaved { everything: false, nodes, rest: false, notices };
+        core.keep_windows();
         core
     }
 

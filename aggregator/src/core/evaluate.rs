@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, Evidence, LatencyEvidence, Notice, Scope};
-use plimsoll_schemas::budget::{Budget, Window};
-use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODE_SILENT_AFTER};
 use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 
 use super::Core;
 use super::alert::{Change, Patience};
-use super::judge::{Judgement, judge};
+use super::judge::{Judgement, judge, verdict};
+use super::node::Node;
 use super::window::Windows;
 
 /// How exactly a notice tells how late it is, in nanoseconds.
@@ -54,29 +56,71 @@ impl Core {
         self.evaluates_at
     }
 
+    /// Lets the fleet's windows move on. Those of a node do when it speaks; when it is silent,
+    /// all that every window has passed goes at once.
     pub(super) fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.fleet).expire(now);
-        let shown = self.nodes.values_mut().filter(|node| !node.hidden);
-        shown.for_each(|node| Arc::make_mut(node).operations.expire(now));
+        let silent = |node: &Node| now.since(node.last_heard) >= NODE_SILENT_AFTER;
+        let stale = |node: &Node| silent(node) && node.operations.are_stale(now);
+        for node in self.nodes.values_mut().filter(|node| stale(node)) {
+            Arc::make_mut(node).operations.expire(now);
+        }
     }
 
     /// Judges every budget as of `at`, which lies `late` before the present.
     pub(super) fn evaluate(&mut self, at: Wall, late: Duration) {
         self.judged_at = Some(at);
-        // An empty window is no evidence and moves nothing; most are empty in a long gap.
-        for (budget, scope, judgement) in self.judgements_of(at, Windows::speaks) {
-            let key =
-                AlertKey { rule: budget.name.clone(), scope, operation: budget.operation.clone() };
-            let patience =
-                Patience { fire_after: budget.fire_after, clear_after: budget.clear_after };
-            let moved = self.alerts.on_verdict(at, &key, judgement.verdict, patience);
-            if judgement.verdict != Verdict::Insufficient {
+        for number in 0..self.budgets.len() {
+            for (scope, verdict) in self.verdicts(at, &self.budgets[number]) {
                 self.unsaved.touch();
+                self.on_verdict(number, scope, verdict, (at, late));
             }
-            if let Some(change) = moved {
-                let evidence = evidence(&budget, &judgement);
-                self.tell(Moved { key, change, at, late, evidence });
-            }
+        }
+    }
+
+    /// The verdicts about one budget that may move an alert. Most are within the limit and
+    /// belong to no alert, and for these nothing is copied.
+    fn verdicts(&self, at: Wall, budget: &Budget) -> Vec<(Scope, Verdict)> {
+        let alive = self.alerts.alive(&budget.name);
+        let of =
+            |windows: &Windows| verdict(budget, &windows.sums(at, budget.window, budget.limit_ns));
+        let may_move = |name: Option<&NodeName>, verdict| match verdict {
+            Verdict::Breach => true,
+            Verdict::Within => name.is_none() || alive.contains(&name),
+            Verdict::Insufficient => false,
+        };
+        let fleet = self.fleet.get(&budget.operation).map(of);
+        let fleet = fleet.filter(|verdict| may_move(None, *verdict));
+        let nodes = self.nodes.iter().filter_map(|(name, node)| {
+            let verdict = of(node.operations.get(&budget.operation)?);
+            may_move(Some(name), verdict).then(|| (Scope::Node(name.clone()), verdict))
+        });
+        let fleet = fleet.map(|verdict| (Scope::Fleet, verdict));
+        fleet.into_iter().chain(nodes).collect()
+    }
+
+    fn on_verdict(
+        &mut self,
+        number: usize,
+        scope: Scope,
+        verdict: Verdict,
+        (at, late): (Wall, Duration),
+    ) {
+        let budget = &self.budgets[number];
+        let patience = Patience { fire_after: budget.fire_after, clear_after: budget.clear_after };
+        let key =
+            AlertKey { rule: budget.name.clone(), scope, operation: budget.operation.clone() };
+        let Some(change) = self.alerts.on_verdict(at, &key, verdict, patience) else { return };
+        let Some(windows) = self.windows_of(&key) else { return };
+        let judgement = judge(budget, &windows.merged(at, budget.window));
+        let evidence = evidence(budget, &judgement);
+        self.tell(Moved { key, change, at, late, evidence });
+    }
+
+    fn windows_of(&self, key: &AlertKey) -> Option<&Windows> {
+        match &key.scope {
+            Scope::Fleet => self.fleet.get(&key.operation),
+            Scope::Node(name) => self.nodes.get(name)?.operations.get(&key.operation),
         }
     }
 
@@ -97,31 +141,6 @@ impl Core {
         }
         self.changes.push(notice.clone());
         self.notices.push(notice);
-    }
-
-    fn judgements_of(
-        &self,
-        now: Wall,
-        wanted: impl Fn(&Windows, Wall, Window) -> bool,
-    ) -> Vec<(Budget, Scope, Judgement)> {
-        let mut judged = Vec::new();
-        for budget in &self.budgets {
-            let mut weigh = |scope: &dyn Fn() -> Scope, windows: &Windows| {
-                if wanted(windows, now, budget.window) {
-                    let judgement = judge(budget, &windows.merged(now, budget.window));
-                    judged.push((budget.clone(), scope(), judgement));
-                }
-            };
-            if let Some(windows) = self.fleet.get(&budget.operation) {
-                weigh(&|| Scope::Fleet, windows);
-            }
-            for (name, node) in &self.nodes {
-                if let Some(windows) = node.operations.get(&budget.operation) {
-                    weigh(&|| Scope::Node(name.clone()), windows);
-                }
-            }
-        }
-        judged
     }
 }
 

@@ -3,6 +3,7 @@
 //! moments, and one that its node still keeps is sent again; what is missing for longer than
 //! that was lost on the way, and is an alert of its own.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::Scope;
@@ -35,12 +36,20 @@ impl Core {
         if self.is_behind() || now.since(heard) >= NODE_SILENT_AFTER {
             return;
         }
-        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
-        let gaps = shown.map(|(name, node)| (name.clone(), node.account.gap()));
-        for (name, gap) in gaps.collect::<Vec<_>>() {
+        for name in self.nodes_with_gaps() {
+            let gap = self.nodes.get(&name).and_then(|node| node.account.gap());
             self.watch(&name, gap);
             self.judge_gap(now, name);
         }
+    }
+
+    /// The nodes that have a gap, had one, or have an alert about one: few.
+    fn nodes_with_gaps(&self) -> BTreeSet<NodeName> {
+        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
+        let open = shown.filter(|(_, node)| node.account.gap().is_some()).map(|(name, _)| name);
+        let rule = RuleName::new(LEDGER_GAP).expect("a constant name of plain letters");
+        let told = self.alerts.alive(&rule).into_iter().flatten();
+        open.chain(told).chain(self.gaps.keys()).cloned().collect()
     }
 
     fn watch(&mut self, node: &NodeName, gap: Option<Gap>) {

@@ -7,8 +7,10 @@
 //! (Conover, Practical Nonparametric Statistics, section 3.2.)
 
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::histogram::{Histogram, Quantile};
+use plimsoll_schemas::histogram::{Histogram, Quantile, rank};
 use plimsoll_schemas::summary::Verdict;
+
+use super::window::Sums;
 
 /// Above this variance the normal approximation of the binomial is good to well under a rank
 /// in a hundred; below it the sum is exact, and short.
@@ -42,6 +44,21 @@ pub fn judge(budget: &Budget, samples: &Histogram) -> Judgement {
         Verdict::Within
     };
     Judgement { verdict, samples: n, value, lower_ns }
+}
+
+/// The verdict of [`judge`] about the samples of which these are the sums.
+#[must_use]
+pub fn verdict(budget: &Budget, sums: &Sums) -> Verdict {
+    let Sums { samples, over, min_ns } = *sums;
+    if samples < budget.min_samples {
+        return Verdict::Insufficient;
+    }
+    let within = samples.saturating_sub(over);
+    let is_over = |rank: u64| rank > 0 && (rank > within || min_ns > budget.limit_ns);
+    // The lower bound is never above the quantile itself, whose rank is had for nothing.
+    let breach = is_over(rank(budget.quantile, samples))
+        && is_over(lower_rank(samples, budget.quantile, budget.confidence));
+    if breach { Verdict::Breach } else { Verdict::Within }
 }
 
 /// The highest rank whose sample lies at or below the true quantile with at least the given
@@ -150,6 +167,7 @@ fn polynomial(x: f64, coefficients: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::budget::effective;
+    use plimsoll_schemas::histogram::Packed;
     use proptest::prelude::*;
 
     use super::*;
@@ -252,8 +270,22 @@ mod tests {
             n in 1..5_000_u64, permille in 1..1_000_u32, confidence in 0.5..0.999,
         ) {
             let quantile = f64::from(permille) / 1000.0;
-            let rank = plimsoll_schemas::histogram::rank(quantile, n);
-            prop_assert!(lower_rank(n, quantile, confidence) <= rank);
+            prop_assert!(lower_rank(n, quantile, confidence) <= rank(quantile, n));
+        }
+
+        #[test]
+        fn sums_give_the_verdict_that_all_samples_give(
+            values in prop::collection::vec((0..40_000_000_u64, 1..500_u64), 0..40),
+            quantile in 0.01..0.999, limit_ns in 1_000..40_000_000_u64,
+            confidence in 0.5..0.999, min_samples in 1..2_000_u64,
+        ) {
+            let budget =
+                Budget { quantile, limit_ns, confidence, min_samples, ..epoch_hook() };
+            let mut samples = Histogram::default();
+            values.iter().for_each(|(value, n)| samples.record_n(*value, *n));
+            let over = Packed::from(&samples).over(limit_ns);
+            let sums = Sums { samples: samples.count(), over, min_ns: samples.min_ns() };
+            prop_assert_eq!(verdict(&budget, &sums), judge(&budget, &samples).verdict);
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod events;
 mod gaps;
 mod hidden;
 pub mod judge;
+mod keeping;
 pub mod ledger;
 pub mod node;
 pub mod notices;
@@ -28,14 +29,15 @@ pub mod view;
 pub mod window;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::{MeshName, NodeName, Operation, Series};
-use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODES_MAX};
+use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::ids::{MeshName, NodeName, Series};
+use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODE_BYTES_MAX, NODES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{self, Body, Events, Header, Latency, Snapshot};
@@ -46,12 +48,13 @@ use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use events::Newest;
 use gaps::Watched;
+use keeping::Keepings;
 use ledger::Decision;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
 use past::Past;
 use progress::{Progress, Recoveries};
-use window::{Timeliness, Times, place};
+use window::{Batch, Timeliness, Times, place};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
 pub type Word = Cow<'static, str>;
@@ -112,7 +115,7 @@ pub struct Core {
     /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
     nodes: BTreeMap<NodeName, Arc<Node>>,
     fleet: Arc<Operations>,
-    judged: BTreeSet<Operation>,
+    keepings: Keepings,
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
@@ -144,7 +147,7 @@ impl Core {
             mesh,
             nodes: BTreeMap::new(),
             fleet: Arc::default(),
-            judged: budgets.iter().map(|budget| budget.operation.clone()).collect(),
+            keepings: Keepings::new(&budgets, keeping::NODES_UP_TO),
             alerts: Alerts::default(),
             changes: Vec::new(),
             notices: Notices::default(),
@@ -220,7 +223,7 @@ impl Core {
         }
     }
 
-    fn on_snapshot(&mut self, moment: Moment, Snapshot { header, body }: Snapshot) {
+    fn on_snapshot(&mut self, moment: Moment, Snapshot { header, body }: Snapshot<Packed>) {
         // An interval's samples count from the moment at which all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
         let (taken, timeliness) = place(moment.now, ended);
@@ -246,6 +249,7 @@ impl Core {
         self.unsaved.touch_node(&header.node);
         node.last_heard = node.last_heard.max(moment.heard.unwrap_or(taken));
         node.hidden = false;
+        node.operations.expire(moment.shown);
         *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
         match timeliness {
             Timeliness::InTime => {}
@@ -275,18 +279,27 @@ impl Core {
         }
     }
 
-    fn on_latency(&mut self, times: Times, header: &Header, latency: &Latency) {
+    fn on_latency(&mut self, times: Times, header: &Header, latency: &Latency<Packed>) {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
         let numbers = node.take_numbers((header.incarnation, header.seq), latency);
-        let (mut in_node, mut in_fleet) = (0, 0);
+        let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
+        let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
         for (Series { operation, .. }, samples) in &latency.histograms {
-            let judged = self.judged.contains(operation);
-            in_node += node.operations.add(operation, judged, times, samples);
-            in_fleet += fleet.add(operation, judged, times, samples);
+            let keeping = self.keepings.of_node(operation);
+            let batch = Batch::new(samples, &keeping.limits);
+            if has_room {
+                in_node += node.operations.add(operation, &keeping, times, &batch);
+            } else {
+                node.operations.add_figures(operation, times, &batch);
+                without_room += samples.exact().count;
+            }
+            let keeping = keeping.of_fleet();
+            in_fleet += fleet.add(operation, &keeping, times, &batch);
         }
         self.count_over_cap("number", numbers);
         self.count_over_cap("node_sample", in_node);
+        self.count_over_cap("node_window", without_room);
         self.count_over_cap("fleet_sample", in_fleet);
     }
 
@@ -320,13 +333,13 @@ impl Core {
     }
 }
 
-fn read(message: Delivered<'_>) -> Result<Snapshot, Unreadable> {
+fn read(message: Delivered<'_>) -> Result<Snapshot<Packed>, Unreadable> {
     let refuse = |reason, text| Unreadable { reason, text, count: 0 };
     let subject: SnapshotSubject = message
         .subject
         .parse()
         .map_err(|error: SubjectError| refuse("subject", error.to_string()))?;
-    wire::decode(&subject, message.payload)
+    wire::decode_packed(&subject, message.payload)
         .map_err(|error| refuse(error.reason(), error.to_string()))
 }
 

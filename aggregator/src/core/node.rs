@@ -1,26 +1,25 @@
 //! What the aggregator keeps about one node.
 
 mod events;
+mod operations;
 
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{Reading, sensor};
-use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, Operation, Seq, Series};
+use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::ids::{Incarnation, Seq, Series};
 use plimsoll_schemas::limits::aggregator::{
     ACCOUNT_FORGET_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
-    NODE_SILENT_AFTER, OPERATIONS_MAX,
+    NODE_SILENT_AFTER,
 };
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{AlertType, Bus, EventSource, Hardware, Latency};
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Account;
-use super::window::{Times, Windows};
+pub use operations::{OVERFLOW, Operations};
 
-/// The operation that takes what the bound leaves no room for.
-pub const OVERFLOW: &str = "other";
+use super::ledger::Account;
 
 /// One node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -77,47 +76,6 @@ impl<T> Latest<T> {
     }
 }
 
-/// Operations of one scope: bounded, with room kept for those that a budget judges.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Operations(BTreeMap<Operation, Windows>);
-
-impl Operations {
-    /// Adds samples; where there is no room for one more operation they go to [`OVERFLOW`].
-    /// `judged` says whether a budget judges the operation. Tells how many were folded.
-    pub fn add(
-        &mut self,
-        operation: &Operation,
-        judged: bool,
-        times: Times,
-        samples: &Histogram,
-    ) -> u64 {
-        let room = judged || self.0.len() < OPERATIONS_MAX || self.0.contains_key(operation);
-        if room {
-            self.0.entry(operation.clone()).or_default().add(times, samples);
-            return 0;
-        }
-        let other = Operation::new(OVERFLOW).expect("a constant name of plain letters");
-        self.0.entry(other).or_default().add(times, samples);
-        samples.count()
-    }
-
-    /// The windows of one operation.
-    #[must_use]
-    pub fn get(&self, operation: &Operation) -> Option<&Windows> {
-        self.0.get(operation)
-    }
-
-    /// All operations in order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&Operation, &Windows)> {
-        self.0.iter()
-    }
-
-    /// Lets go of slots that no window will show again.
-    pub fn expire(&mut self, now: Wall) {
-        self.0.values_mut().for_each(|windows| windows.expire(now));
-    }
-}
-
 impl Node {
     /// Whether the node is to be expected.
     #[must_use]
@@ -155,7 +113,7 @@ impl Node {
     }
 
     /// Adds to counters and replaces gauges; tells how many series found no room.
-    pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency) -> u64 {
+    pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
         for (series, amount) in &latency.counters {
             match bounded_entry(&mut self.counters, series, NODE_SERIES_MAX) {
@@ -204,7 +162,7 @@ pub fn bounded_entry<'a, K: Ord + Clone, V: Default>(
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::hardware::LOAD1;
-    use plimsoll_schemas::ids::{Labels, NodeName};
+    use plimsoll_schemas::ids::{Labels, NodeName, Operation};
     use plimsoll_schemas::wire::{Header, Totals};
 
     use super::*;
@@ -273,26 +231,6 @@ mod tests {
         assert!(!node.may_be_hidden(later.plus(NODE_HIDE_AFTER)));
         assert!(node.may_be_hidden(later.plus(NODE_HIDE_SILENT_AFTER)));
         assert!(!node.may_be_forgotten(later.plus(NODE_HIDE_SILENT_AFTER)));
-    }
-
-    #[test]
-    fn past_the_bound_operations_fold_into_other_but_never_a_judged_one() {
-        let mut operations = Operations::default();
-        let mut one = Histogram::default();
-        one.record(5);
-        let times = Times { shown: Wall(9), now: Wall(9), taken: Wall(9) };
-        let mut folded = 0;
-        for number in 0..OPERATIONS_MAX + 7 {
-            let name = Operation::new(format!("o{number}")).unwrap();
-            folded += operations.add(&name, false, times, &one);
-        }
-        let judged = Operation::new("epoch_hook").unwrap();
-        assert_eq!(operations.add(&judged, true, times, &one), 0);
-        assert_eq!(folded, 7);
-        let count = |name: &str| {
-            operations.get(&Operation::new(name).unwrap()).map(|windows| windows.total().count())
-        };
-        assert_eq!((count(OVERFLOW), count("epoch_hook")), (Some(7), Some(1)));
     }
 
     #[test]

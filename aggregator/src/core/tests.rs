@@ -5,7 +5,7 @@ mod strange;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, Operation, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Totals};
 use proptest::prelude::*;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
-use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{
     BudgetRow, Ledger, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
 };
-use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::time::{Wall, nanos, seconds};
 
 use super::buckets::{Buckets, ends};
 use super::checkpoint::CheckpointFigures;
@@ -55,8 +55,8 @@ pub struct View {
     pub summary: Summary,
     /// What else Prometheus is told about each node, in the order of the summary's nodes.
     pub nodes: Vec<NodeView>,
-    /// All samples ever merged by bucket, in the order of the summary's operations.
-    pub buckets: Vec<Buckets>,
+    /// All samples ever merged, in the order of the summary's operations.
+    pub totals: Vec<Total>,
     /// Counts of what was read.
     pub counts: Counts,
     /// What became of notices.
@@ -73,6 +73,15 @@ pub struct View {
     pub at: Wall,
     /// What stills have cost so far.
     pub looks: Looks,
+}
+
+/// All samples of one operation in one scope.
+#[derive(Clone, Debug)]
+pub struct Total {
+    /// What is known exactly.
+    pub exact: ExactFigures,
+    /// By bucket; fewer than there were, where a node's bound left no room for some.
+    pub buckets: Buckets,
 }
 
 /// What Prometheus is told about one node beside its latencies.
@@ -137,7 +146,7 @@ impl Still {
             rows.add_fleet(&self.fleet);
         }
         nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
-        let Rows { operations, buckets, mut budgets, .. } = rows;
+        let Rows { operations, totals, mut budgets, .. } = rows;
         // One budget after the other, each for the fleet and then for nodes.
         budgets.sort_by_key(|(budget, _)| *budget);
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
@@ -161,7 +170,7 @@ impl Still {
                 changes: self.changes.clone(),
             },
             nodes: nodes.iter().map(node_view).collect(),
-            buckets,
+            totals,
             counts: self.counts.clone(),
             notices: self.notices,
             pending: self.pending.clone(),
@@ -206,70 +215,64 @@ impl Still {
 /// Rows under construction.
 struct Rows<'s> {
     still: &'s Still,
-    /// Nodes that are to be expected.
-    nodes_expected: u64,
     native: bool,
     operations: Vec<OperationRow>,
-    buckets: Vec<Buckets>,
+    totals: Vec<Total>,
     /// With the number of its budget.
     budgets: Vec<(usize, BudgetRow)>,
 }
 
 impl<'s> Rows<'s> {
     fn new(still: &'s Still, native: bool) -> Self {
-        let expected = still.shown().filter(|(_, node)| node.presence(still.at) != Presence::Left);
-        let nodes_expected = expected.count() as u64;
-        let (operations, buckets, budgets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { still, nodes_expected, native, operations, buckets, budgets }
+        let (operations, totals, budgets) = (Vec::new(), Vec::new(), Vec::new());
+        Self { still, native, operations, totals, budgets }
     }
 
     fn add_fleet(&mut self, fleet: &Operations) {
+        let completeness = self.completeness();
         for (operation, windows) in fleet.iter() {
-            let still = self.still;
-            let speaking = |window| {
-                let of = |node: &Arc<Node>| {
-                    let windows = node.operations.get(operation);
-                    windows.is_some_and(|windows| windows.speaks(still.at, window))
-                };
-                still.nodes.iter().filter(|(_, node)| of(node)).count() as u64
-            };
-            self.add(Scope::Fleet, operation, windows, &speaking, self.nodes_expected);
+            let heard = completeness.get(operation).cloned().unwrap_or_default();
+            self.add(Scope::Fleet, operation, windows, &heard);
         }
     }
 
     fn add_node(&mut self, name: &NodeName, node: &Node) {
         for (operation, windows) in node.operations.iter() {
-            let at = self.still.at;
-            let speaking = |window| u64::from(windows.speaks(at, window));
-            self.add(Scope::Node(name.clone()), operation, windows, &speaking, 1);
+            let mut heard = Heard::default();
+            heard.add(self.still.at, node, windows);
+            self.add(Scope::Node(name.clone()), operation, windows, &heard);
         }
     }
 
-    fn add(
-        &mut self,
-        scope: Scope,
-        operation: &Operation,
-        windows: &Windows,
-        speaking: &dyn Fn(Window) -> u64,
-        nodes_expected: u64,
-    ) {
-        let mut rows = BTreeMap::new();
-        for window in Window::ALL {
-            let samples = windows.merged(self.still.at, window);
-            let (quantiles, nodes) = (quantiles(&samples), speaking(window));
-            rows.insert(window, WindowRow { quantiles, nodes, nodes_expected });
-            self.judge(&scope, operation, window, &samples);
+    /// How many nodes each operation's windows hold.
+    fn completeness(&self) -> BTreeMap<&'s Operation, Heard> {
+        let mut completeness: BTreeMap<&Operation, Heard> = BTreeMap::new();
+        for (_, node) in self.still.shown() {
+            for (operation, windows) in node.operations.iter() {
+                completeness.entry(operation).or_default().add(self.still.at, node, windows);
+            }
         }
-        let total = windows.total();
+        completeness
+    }
+
+    fn add(&mut self, scope: Scope, operation: &Operation, windows: &Windows, heard: &Heard) {
+        let mut rows = BTreeMap::new();
+        windows.each_window(self.still.at, |window, samples| {
+            let (nodes, nodes_expected) = (heard.nodes[window as usize], heard.expected);
+            let row = WindowRow { quantiles: quantiles(samples), nodes, nodes_expected };
+            rows.insert(window, row);
+            self.judge(&scope, operation, window, samples);
+        });
+        let (exact, total) = (windows.total_exact(), windows.total());
         let ends = match scope {
             Scope::Fleet => ends(operation, &self.still.budgets),
             Scope::Node(_) => Vec::new(),
         };
-        self.buckets.push(Buckets::of(total, &ends, self.native));
+        self.totals.push(Total { exact, buckets: Buckets::of(&total, &ends, self.native) });
         self.operations.push(OperationRow {
             scope,
             operation: operation.to_string(),
-            total: quantiles(total),
+            total: Quantiles { count: exact.count, ..quantiles(&total) },
             windows: rows,
         });
     }
@@ -281,6 +284,26 @@ impl<'s> Rows<'s> {
                 let alert = self.still.alert(budget, scope);
                 self.budgets.push((number, budget_row(budget, scope.clone(), alert, samples)));
             }
+        }
+    }
+}
+
+/// How many nodes one operation's windows hold.
+#[derive(Clone, Default)]
+struct Heard {
+    /// Nodes that ever had a sample of it and have not left.
+    expected: u64,
+    /// Nodes whose newest sample each window shows.
+    nodes: [u64; Window::ALL.len()],
+}
+
+impl Heard {
+    fn add(&mut self, now: Wall, node: &Node, windows: &Windows) {
+        self.expected += u64::from(node.presence(now) != Presence::Left);
+        for (window, nodes) in Window::ALL.into_iter().zip(&mut self.nodes) {
+            let slot = nanos(window.slot());
+            let oldest = (now.0 / slot).saturating_sub(nanos(window.span()) / slot);
+            *nodes += u64::from(windows.newest().0 / slot >= oldest);
         }
     }
 }

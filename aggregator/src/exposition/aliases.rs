@@ -65,7 +65,7 @@ impl Page<'_> {
     }
 
     fn function_aliases(&self, writer: &mut Writer) {
-        let rows = self.view.summary.operations.iter().zip(&self.view.buckets);
+        let rows = self.view.summary.operations.iter().zip(&self.view.totals);
         let fleet: Vec<_> = rows
             .filter(|(row, _)| row.scope == Scope::Fleet)
             .map(|(row, of)| (writer.labels([("function", row.operation.as_str())]), of))
@@ -76,11 +76,11 @@ impl Page<'_> {
             help: "Alias: all latencies of the fleet by operation",
         };
         writer.family(family, |rows| {
-            fleet.iter().for_each(|(labels, of)| rows.add_buckets(&[labels], of));
+            fleet.iter().for_each(|(labels, of)| rows.add_buckets(&[labels], &of.buckets));
         });
         let help = "Alias of plimsoll_latency_samples_total of the fleet";
         writer.family(Family::counter("profiler_function_calls_total", help), |rows| {
-            fleet.iter().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.count)));
+            fleet.iter().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
         });
         let help = "Alias: the node's counter named after the operation and .errors";
         writer.family(Family::counter("profiler_function_errors_total", help), |rows| {

@@ -57,10 +57,10 @@ impl Page<'_> {
     }
 
     fn totals(&self, writer: &mut Writer) {
-        let all = || self.sets.operations.iter().zip(&self.view.buckets);
+        let all = || self.sets.operations.iter().zip(&self.view.totals);
         let family = Family::counter("plimsoll_latency_samples_total", "Samples merged");
         writer.family(family, |rows| {
-            all().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.count)));
+            all().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
         });
         let family = Family {
             name: "plimsoll_latency_seconds_total",
@@ -68,7 +68,7 @@ impl Page<'_> {
             help: "Sum of all latencies",
         };
         writer.family(family, |rows| {
-            all().for_each(|(labels, of)| rows.add(&[labels], Value::Nanos(of.sum_ns)));
+            all().for_each(|(labels, of)| rows.add(&[labels], Value::Nanos(of.exact.sum_ns)));
         });
         let family = Family {
             name: "plimsoll_latency_seconds",
@@ -76,7 +76,7 @@ impl Page<'_> {
             help: "All latencies by bucket; of nodes only where the format has native histograms",
         };
         writer.family(family, |rows| {
-            all().for_each(|(labels, buckets)| rows.add_buckets(&[labels], buckets));
+            all().for_each(|(labels, of)| rows.add_buckets(&[labels], &of.buckets));
         });
     }
 

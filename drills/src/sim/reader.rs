@@ -158,7 +158,7 @@ fn merged(node: &Node) -> Merged {
         if *operation == reported {
             merged.reported = windows.total().counts().iter().collect();
         } else {
-            merged.others += windows.total().count();
+            merged.others += windows.total_exact().count;
         }
     }
     merged
@@ -228,11 +228,11 @@ impl ReaderCore {
         let Some(node) = self.0.node(node) else { return Held::default() };
         let mut held = Held { events: node.events.values().sum(), ..Held::default() };
         for (operation, windows) in node.operations.iter() {
-            held.samples += windows.total().count();
+            held.samples += windows.total_exact().count;
             if operation.as_str() == REPORTED {
-                held.reported = windows.total().count();
-                let mut buckets = windows.total().counts().iter();
-                let doubled = looks_for_doubled.then(|| buckets.find(|(_, n)| *n > 1));
+                held.reported = windows.total_exact().count;
+                let doubled = looks_for_doubled
+                    .then(|| windows.total().counts().iter().find(|(_, n)| *n > 1));
                 held.doubled = doubled.flatten().map(|(bucket, _)| bucket);
             }
         }

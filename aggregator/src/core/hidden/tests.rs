@@ -169,5 +169,5 @@ fn a_clock_that_is_set_after_a_start_in_1970_makes_nobody_heard_in_the_future() 
     core.passed.wall = Wall(1_000_000_000);
     let now = start().after(SECOND);
     core.on_deadline(now);
-    assert_eq!(core.shown().next().unwrap().1.last_heard, now.wall);
+    assert_eq!(core.still(now.wall, "t").shown().next().unwrap().1.last_heard, now.wall);
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::histogram::layout::index_of;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::Presence;
 
@@ -57,12 +56,10 @@ impl Still {
     /// The greatest share of samples over a budget's limit within its window, in a million.
     fn share_over(&self, node: &Node) -> u64 {
         let shares = self.budgets.iter().filter_map(|budget| {
-            let samples = node.operations.get(&budget.operation)?.merged(self.at, budget.window);
-            let n = samples.count();
-            let limit = index_of(budget.limit_ns);
-            let over: u64 =
-                samples.counts().iter().filter(|(i, _)| *i > limit).map(|(_, n)| n).sum();
-            Some(u64::try_from(u128::from(over) * 1_000_000 / u128::from(n.max(1))).unwrap_or(0))
+            let windows = node.operations.get(&budget.operation)?;
+            let sums = windows.sums(self.at, budget.window, budget.limit_ns);
+            let share = u128::from(sums.over) * 1_000_000 / u128::from(sums.samples.max(1));
+            u64::try_from(share).ok()
         });
         shares.max().unwrap_or(0)
     }

@@ -1,0 +1,296 @@
+//! Samples of one operation in one scope: all of them, and those of each window.
+//!
+//! A cascade: each window has a tier of slots of its own length, and a sample is kept in one
+//! slot alone, by the time at which it was taken, not at which it arrived. It begins in the
+//! first tier whose window still shows its time; slots that a window has passed are merged into
+//! the next tier's longer ones. So a window is what lies in the tiers up to its own within its
+//! time, and the order of arrival changes nothing. What is too old for every tier still counts
+//! in the total: lateness costs time resolution and never a sample.
+
+mod place;
+mod slot;
+mod stored;
+mod tier;
+
+use std::sync::Arc;
+
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram};
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+pub use place::{Timeliness, Times, place};
+pub use slot::{Batch, Limits};
+
+use slot::Slot;
+use stored::Stored;
+use tier::{Shown, Tier, slot_ns};
+
+/// What lies in this tier or behind it is in the settled samples too, so that the total need
+/// not be put together from everything.
+const SETTLED_FROM: usize = 2;
+
+/// How the samples of one operation are kept in one scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// The longest window; shorter ones are kept too.
+    pub up_to: Window,
+    /// Limits of its budgets.
+    pub limits: Limits,
+}
+
+impl Keeping {
+    /// Whether a budget judges the operation.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.limits != Limits::default()
+    }
+
+    /// How the fleet keeps what its nodes keep so: all windows.
+    #[must_use]
+    pub fn of_fleet(self) -> Self {
+        Self { up_to: Window::ALL[Window::ALL.len() - 1], ..self }
+    }
+
+    /// The first tiers hold what has not settled.
+    fn tiers(&self) -> usize {
+        (self.up_to as usize + 1).max(SETTLED_FROM)
+    }
+}
+
+/// Everything known about one operation in one scope.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub struct Windows {
+    exact: ExactFigures,
+    /// All that has left the first tiers.
+    settled: Slot,
+    /// Each is shared with whoever looks at it; copied when it changes meanwhile.
+    tiers: Vec<Arc<Tier>>,
+    newest: Wall,
+    limits: Limits,
+    /// The second up to which slots have been given away; nothing more can be within it.
+    expired: u64,
+}
+
+/// What a verdict needs to know of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Samples in it.
+    pub samples: u64,
+    /// Those in buckets that lie above the limit as a whole.
+    pub over: u64,
+    /// The smallest, in nanoseconds; 0 without samples.
+    pub min_ns: u64,
+}
+
+impl Windows {
+    /// Nothing yet, to be kept so.
+    #[must_use]
+    pub fn new(keeping: &Keeping) -> Self {
+        let mut windows = Self {
+            exact: ExactFigures::default(),
+            settled: Slot::default(),
+            tiers: Vec::new(),
+            newest: Wall(0),
+            limits: keeping.limits,
+            expired: 0,
+        };
+        windows.keep(keeping);
+        windows
+    }
+
+    /// Keeps what is there in another way from now on; a window that was not kept begins empty.
+    pub fn keep(&mut self, keeping: &Keeping) {
+        self.tiers.resize_with(keeping.tiers(), Arc::default);
+        if self.limits != keeping.limits {
+            self.limits = keeping.limits;
+            self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&keeping.limits));
+        }
+    }
+
+    /// Whether it is kept so already.
+    #[must_use]
+    pub fn is_kept(&self, keeping: &Keeping) -> bool {
+        self.limits == keeping.limits && self.tiers.len() == keeping.tiers()
+    }
+
+    /// The limits for which samples are summed.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Adds samples. Those too old for a window do not come into it.
+    pub fn add(&mut self, times: Times, batch: &Batch<'_>) {
+        self.add_figures(times, batch);
+        let now = times.now.max(times.shown);
+        let taken = times.taken.0;
+        let place = Window::ALL.into_iter().zip(&mut self.tiers).enumerate().find(|(_, place)| {
+            let (window, tier) = place;
+            let slot = slot_ns(*window);
+            Shown::new(now, *window).covers(taken / slot * slot) && tier.has_room(taken / slot)
+        });
+        if place.as_ref().is_none_or(|(number, _)| *number >= SETTLED_FROM) {
+            self.settled.add(batch);
+        }
+        if let Some((_, (window, tier))) = place {
+            Arc::make_mut(tier).add(taken / slot_ns(window), batch);
+        }
+    }
+
+    /// Adds to the exact figures of the total alone, for want of room.
+    pub fn add_figures(&mut self, times: Times, batch: &Batch<'_>) {
+        self.exact.merge(&batch.exact());
+        self.newest = self.newest.max(times.taken);
+        self.expire(times.shown);
+    }
+
+    /// Gives slots that their window has passed on to longer ones.
+    pub fn expire(&mut self, now: Wall) {
+        let second = now.0 / slot_ns(Window::ALL[0]);
+        if second == self.expired {
+            return;
+        }
+        self.expired = second;
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
+            let next = Window::ALL[(number + 1).min(self.tiers.len() - 1)];
+            let (coarse, from) = (slot_ns(next), Shown::new(now, window).from);
+            while self.tiers[number].has_passed(window, coarse, from) {
+                let given = Arc::make_mut(&mut self.tiers[number]).give(window, coarse);
+                let Some(slot) = given else { break };
+                if number + 1 == SETTLED_FROM {
+                    self.settled.pack();
+                    self.settled.absorb(&slot);
+                }
+                if let Some(next) = self.tiers.get_mut(number + 1) {
+                    Arc::make_mut(next).take(slot);
+                }
+            }
+        }
+    }
+
+    /// Whether all that is in its slots has been passed by every window: nothing speaks of it
+    /// any more, and to let it go is worth the while.
+    #[must_use]
+    pub fn is_stale(&self, now: Wall) -> bool {
+        let longest = Window::ALL[self.tiers.len() - 1];
+        let holds = self.tiers.iter().any(|tier| !tier.slots().is_empty());
+        holds && self.newest.plus(longest.span() + longest.slot()) < now
+    }
+
+    /// Whether a window is kept in this scope.
+    #[must_use]
+    pub fn keeps(&self, window: Window) -> bool {
+        (window as usize) < self.tiers.len()
+    }
+
+    /// The slots of one window that ends now; none of one that is not kept.
+    fn shown(&self, now: Wall, window: Window) -> impl Iterator<Item = &Slot> {
+        let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
+        let shown = Shown::new(now, window);
+        let tiers = self.tiers.iter().zip(Window::ALL).take(kept);
+        tiers.flat_map(move |(tier, window)| {
+            let slots = tier.slots().iter();
+            slots.filter(move |slot| shown.covers(slot.number * slot_ns(window)))
+        })
+    }
+
+    /// The samples of one window that ends now.
+    #[must_use]
+    pub fn merged(&self, now: Wall, window: Window) -> Histogram {
+        let mut merged = Histogram::default();
+        self.shown(now, window).for_each(|slot| slot.merge_into(&mut merged));
+        merged
+    }
+
+    /// Shows every window that is kept, the shortest first; each costs only what it has more
+    /// than the one before.
+    pub fn each_window(&self, now: Wall, mut show: impl FnMut(Window, &Histogram)) {
+        let mut merged = Histogram::default();
+        let mut before: Option<(usize, Shown)> = None;
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
+            let shown = Shown::new(now, window);
+            for (place, (tier, of)) in self.tiers.iter().zip(Window::ALL).enumerate() {
+                let is_in = |begin| match before {
+                    Some((last, before)) if place <= last => !before.covers(begin),
+                    _ => place <= number,
+                };
+                for slot in tier.slots() {
+                    let begin = slot.number * slot_ns(of);
+                    if is_in(begin) && shown.covers(begin) {
+                        slot.merge_into(&mut merged);
+                    }
+                }
+            }
+            before = Some((number, shown));
+            show(window, &merged);
+        }
+    }
+
+    /// What is known exactly of one window that ends now.
+    #[must_use]
+    pub fn exact(&self, now: Wall, window: Window) -> ExactFigures {
+        let mut exact = ExactFigures::default();
+        self.shown(now, window).for_each(|slot| exact.merge(&slot.exact()));
+        exact
+    }
+
+    /// What a verdict about `limit_ns` needs; cheap, since it merges nothing.
+    #[must_use]
+    pub fn sums(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
+        let place = self.limits.place(limit_ns);
+        let mut exact = ExactFigures::default();
+        let mut over = 0_u64;
+        for slot in self.shown(now, window) {
+            exact.merge(&slot.exact());
+            let of_slot = place.map_or_else(|| slot.count_over(limit_ns), |at| slot.over()[at]);
+            over = over.saturating_add(of_slot);
+        }
+        Sums { samples: exact.count, over, min_ns: exact.min_ns }
+    }
+
+    /// Samples of one window in buckets that lie above the limit as a whole.
+    #[must_use]
+    pub fn over(&self, now: Wall, window: Window, limit_ns: u64) -> u64 {
+        self.sums(now, window, limit_ns).over
+    }
+
+    /// Whether one window that ends now holds a sample; cheap, since it merges nothing.
+    #[must_use]
+    pub fn speaks(&self, now: Wall, window: Window) -> bool {
+        self.shown(now, window).next().is_some()
+    }
+
+    /// When the latest sample was taken.
+    #[must_use]
+    pub fn newest(&self) -> Wall {
+        self.newest
+    }
+
+    /// All samples ever added, save those for which there was no room.
+    #[must_use]
+    pub fn total(&self) -> Histogram {
+        let mut total = Histogram::default();
+        self.settled.merge_into(&mut total);
+        let unsettled = self.tiers.iter().take(SETTLED_FROM).flat_map(|tier| tier.slots());
+        unsettled.for_each(|slot| slot.merge_into(&mut total));
+        total
+    }
+
+    /// What is known exactly of all samples ever added.
+    #[must_use]
+    pub fn total_exact(&self) -> ExactFigures {
+        self.exact
+    }
+
+    /// Heap bytes in use.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
+        tiers + self.settled.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! Windows against a naive exact oracle, which keeps every sample with its time in a list.
+
+use std::time::Duration;
+
+use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::limits::aggregator::SLOTS_MAX;
+use plimsoll_schemas::time::nanos;
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+const START: u64 = 1_700_000_000 * SECOND;
+const LIMITS_NS: [u64; 3] = [10_000_000, 18_000_000, 20_000_000];
+
+fn keeping(up_to: Window) -> Keeping {
+    let budget = effective(&[]).unwrap().remove(0);
+    let budgets =
+        LIMITS_NS.map(|limit_ns| plimsoll_schemas::budget::Budget { limit_ns, ..budget.clone() });
+    Keeping { up_to, limits: Limits::of(&budgets) }
+}
+
+fn histogram(values: &[u64]) -> Histogram {
+    let mut histogram = Histogram::default();
+    values.iter().for_each(|value| histogram.record(*value));
+    histogram
+}
+
+fn times(now: Wall, taken: Wall) -> Times {
+    Times { shown: now, now, taken }
+}
+
+fn add(windows: &mut Windows, times: Times, values: &[u64]) {
+    let packed = Packed::from(&histogram(values));
+    let limits = *windows.limits();
+    windows.add(times, &Batch::new(&packed, &limits));
+}
+
+fn at(seconds: u64) -> Wall {
+    Wall(START + seconds * SECOND)
+}
+
+fn slots(windows: &Windows) -> usize {
+    windows.tiers.iter().map(|tier| tier.slots().len()).sum()
+}
+
+#[test]
+fn a_sample_leaves_each_window_in_its_time_and_the_total_never() {
+    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    add(&mut windows, times(at(0), at(0)), &[5]);
+    for (seconds, expected) in
+        [(0, [1, 1, 1]), (10, [1, 1, 1]), (11, [0, 1, 1]), (66, [0, 0, 1]), (340, [0, 0, 0])]
+    {
+        let kept = &Window::ALL[..3];
+        let counts = kept.iter().map(|window| windows.merged(at(seconds), *window).count());
+        assert_eq!(counts.collect::<Vec<_>>(), expected, "after {seconds} s");
+        let speaks = kept.iter().map(|window| u64::from(windows.speaks(at(seconds), *window)));
+        assert_eq!(speaks.collect::<Vec<_>>(), expected, "after {seconds} s");
+    }
+    assert!(windows.is_stale(at(3_600)));
+    windows.expire(at(3_600));
+    assert_eq!((slots(&windows), windows.total().count()), (0, 1));
+    assert!(!windows.is_stale(at(3_600)));
+}
+
+#[test]
+fn a_late_sample_does_not_reopen_a_window_and_still_counts() {
+    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    add(&mut windows, times(at(100), at(0)), &[5]);
+    assert_eq!(windows.merged(at(100), Window::OneMinute).count(), 0);
+    assert_eq!(windows.merged(at(100), Window::FiveMinutes).count(), 1);
+    assert_eq!(windows.total().count(), 1);
+}
+
+#[test]
+fn a_window_that_is_not_kept_shows_nothing() {
+    let mut windows = Windows::new(&keeping(Window::OneMinute));
+    add(&mut windows, times(at(0), at(0)), &[5]);
+    assert_eq!(windows.merged(at(0), Window::OneMinute).count(), 1);
+    assert!(!windows.keeps(Window::FiveMinutes) && !windows.speaks(at(0), Window::FiveMinutes));
+    assert_eq!(windows.exact(at(0), Window::FiveMinutes).count, 0);
+}
+
+#[test]
+fn what_arrives_ahead_of_what_is_shown_waits_for_its_time_in_bounded_room() {
+    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    for seconds in 0..5_000 {
+        let times = Times { shown: at(0), now: at(seconds), taken: at(seconds) };
+        add(&mut windows, times, &[5]);
+    }
+    let count = |seconds| windows.merged(at(seconds), Window::TenSeconds).count();
+    assert_eq!((count(0), count(10), count(300)), (1, 11, 11));
+    assert!(windows.tiers.iter().all(|tier| tier.slots().len() <= SLOTS_MAX));
+    assert_eq!(windows.total().count(), 5_000);
+}
+
+#[test]
+fn what_is_merged_into_often_is_opened_and_packed_again_and_stays_the_same() {
+    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    let mut naive = Histogram::default();
+    for seconds in 0..30 {
+        for n in 0..20 {
+            let value = 1_000_000 * (n * seconds % 37 + 1);
+            add(&mut windows, times(at(seconds), at(seconds)), &[value]);
+            naive.record(value);
+        }
+    }
+    let open = windows.tiers[0].slots().iter().filter(|slot| slot.is_open()).count();
+    assert_eq!((open, windows.total()), (3, naive));
+}
+
+#[test]
+fn samples_for_which_there_is_no_room_count_in_the_exact_figures() {
+    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    let packed = Packed::from(&histogram(&[7, 9]));
+    let batch = Batch::new(&packed, &Limits::default());
+    windows.add_figures(times(at(0), at(0)), &batch);
+    let exact = windows.total_exact();
+    assert_eq!((exact.count, exact.sum_ns, exact.min_ns, exact.max_ns), (2, 16, 7, 9));
+    assert_eq!((windows.total().count(), windows.newest()), (0, at(0)));
+}
+
+/// One thing that happens to windows.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Samples of so many nanoseconds ago.
+    Add(u64, Vec<u64>),
+    /// So many nanoseconds pass.
+    Pass(u64),
+    /// The same after a restart.
+    Restart,
+}
+
+fn ages() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => 0..3 * SECOND,
+        3 => 0..400 * SECOND,
+        2 => 0..100_000 * SECOND,
+        1 => 0..4_000_000 * SECOND,
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let values = prop::collection::vec(1..40_000_000_u64, 1..6);
+    let step = prop_oneof![
+        12 => (ages(), values).prop_map(|(age, values)| Step::Add(age, values)),
+        6 => ages().prop_map(Step::Pass),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// Every sample with the time at which it was taken.
+#[derive(Default)]
+struct Naive(Vec<(u64, u64)>);
+
+impl Naive {
+    fn window(&self, now: u64, window: Window) -> Histogram {
+        let slot = nanos(window.slot());
+        let slots = nanos(window.span()) / slot;
+        let is_in = |taken: u64| taken / slot + slots >= now / slot && taken <= now;
+        let values = self.0.iter().filter(|(taken, _)| is_in(*taken)).map(|(_, value)| *value);
+        histogram(&values.collect::<Vec<_>>())
+    }
+
+    fn check(&self, windows: &Windows, now: u64) -> Result<(), TestCaseError> {
+        let mut shown = Vec::new();
+        windows.each_window(Wall(now), |window, samples| shown.push((window, samples.clone())));
+        prop_assert_eq!(shown.len(), windows.tiers.len());
+        for (window, one_after_the_other) in shown {
+            let (naive, now) = (self.window(now, window), Wall(now));
+            prop_assert_eq!(&one_after_the_other, &naive, "{}", window);
+            prop_assert_eq!(&windows.merged(now, window), &naive);
+            prop_assert_eq!(windows.exact(now, window), naive.exact());
+            prop_assert_eq!(windows.speaks(now, window), !naive.is_empty());
+            for limit_ns in LIMITS_NS {
+                let over = Packed::from(&naive).over(limit_ns);
+                prop_assert_eq!(windows.over(now, window, limit_ns), over);
+            }
+        }
+        let all = histogram(&self.0.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+        prop_assert_eq!(windows.total_exact(), all.exact());
+        prop_assert_eq!(windows.total(), all);
+        let newest = self.0.iter().map(|(taken, _)| *taken).max();
+        prop_assert_eq!(windows.newest(), Wall(newest.unwrap_or(0)));
+        Ok(())
+    }
+}
+
+fn restarted(windows: &Windows) -> Windows {
+    rmp_serde::from_slice(&rmp_serde::to_vec_named(windows).unwrap()).unwrap()
+}
+
+proptest! {
+    /// Invariants 3 and 7: every window, the total and all figures equal the naive ones after
+    /// every step, whatever the order of arrival, the lateness, the pace of time and restarts.
+    #[test]
+    fn windows_equal_a_naive_oracle(
+        steps in steps(), up_to in prop::sample::select(&Window::ALL[1..]), offset in 0..SECOND * 90_000,
+    ) {
+        let mut windows = Windows::new(&keeping(up_to));
+        let (mut naive, mut now) = (Naive::default(), START + offset);
+        for step in steps {
+            match step {
+                Step::Pass(span) => now += span,
+                Step::Restart => windows = restarted(&windows),
+                Step::Add(age, values) => {
+                    add(&mut windows, times(Wall(now), Wall(now - age)), &values);
+                    naive.0.extend(values.into_iter().map(|value| (now - age, value)));
+                }
+            }
+            naive.check(&windows, now)?;
+        }
+        windows.expire(Wall(now));
+        naive.check(&windows, now)?;
+    }
+
+    /// The same samples in another order leave the same state, whenever slots were given on.
+    #[test]
+    fn the_order_of_arrival_leaves_no_trace(
+        samples in prop::collection::vec((ages(), 1..40_000_000_u64), 1..60),
+        rotated in any::<prop::sample::Index>(),
+    ) {
+        let now = at(5_000_000);
+        let state = |samples: &[(u64, u64)]| {
+            let mut windows = Windows::new(&keeping(Window::ThirtyDays));
+            for (age, value) in samples {
+                add(&mut windows, times(now, now.minus(Duration::from_nanos(*age))), &[*value]);
+            }
+            rmp_serde::to_vec_named(&windows).unwrap()
+        };
+        let mut other = samples.clone();
+        other.rotate_left(rotated.index(samples.len()));
+        prop_assert_eq!(state(&samples), state(&other));
+    }
+
+    /// Other limits, and more or fewer windows, change no answer about what is still kept.
+    #[test]
+    fn windows_kept_in_another_way_go_on_exactly(
+        ages in prop::collection::vec((ages(), 1..40_000_000_u64), 1..40),
+        up_to in prop::sample::select(&Window::ALL[1..]),
+    ) {
+        let mut windows = Windows::new(&Keeping { up_to: Window::HalfHour, limits: Limits::default() });
+        let now = at(5_000_000);
+        let mut all = Vec::new();
+        for (age, value) in ages {
+            let taken = now.minus(Duration::from_nanos(age));
+            add(&mut windows, times(now, taken), &[value]);
+            all.push((taken.0, value));
+        }
+        let keeping = keeping(up_to);
+        prop_assert!(!windows.is_kept(&keeping));
+        windows.keep(&keeping);
+        prop_assert!(windows.is_kept(&keeping));
+        let naive = Naive(all);
+        prop_assert_eq!(windows.total().exact(), windows.total_exact());
+        for window in Window::ALL.into_iter().filter(|window| *window <= up_to.min(Window::HalfHour)) {
+            let expected = naive.window(now.0, window);
+            prop_assert_eq!(&windows.merged(now, window), &expected);
+            let over = Packed::from(&expected).over(LIMITS_NS[0]);
+            prop_assert_eq!(windows.over(now, window, LIMITS_NS[0]), over);
+        }
+    }
+}
