@@ -36,8 +36,8 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
-    /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`, `/api/v1/events`, `/healthz`
-    /// and `/readyz`. Loopback by default: there is no authentication yet.
+    /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
+    /// `/api/v1/events`, `/healthz` and `/readyz`. Loopback by default: there is no authentication yet.
     pub address: SocketAddr,
 }
 

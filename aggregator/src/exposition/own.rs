@@ -1,4 +1,5 @@
-//! What the aggregator says about itself: what it read, told, stored, showed, and still has to read.
+//! What the aggregator says about itself: what it read, told, stored, showed, and has still to
+//! read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -130,7 +130,6 @@ impl Pages {
     }
 
     /// The last reference to a still often ends here, off the driver's thread.
-    #[expect(clippy::needless_pass_by_value, reason = "the still is to be let go here")]
     fn make(&self, kind: Kind, still: Arc<Still>) -> Bytes {
         let begun = self.clock.now().mono;
         let shown = Shown { budgets: &self.budgets, aliases: self.settings.aliases };
