@@ -18,7 +18,7 @@ use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
 /// Every message of the version; names are only ever added.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "bus_coalesced",
     "bus_disconnected",
     "bus_kernel_dropped",
@@ -30,6 +30,7 @@ const NAMES: [&str; 16] = [
     "hardware_states",
     "latency_edges",
     "latency_empty",
+    "latency_labelled_node",
     "latency_last",
     "latency_later",
     "latency_sum_carry",

@@ -89,6 +89,9 @@ pub async fn run(config: &Config, budgets: Vec<Budget>) -> Result<Exit, StartErr
     if tokio::time::timeout(CLOSE_WAIT, driver.bus.close()).await.is_err() {
         tracing::warn!("broker connection not closed in time");
     }
+    // Whoever asks from here on is told that the process is ending.
+    drop(driver.queries);
+    driver.server.end().await;
     tracing::info!("aggregator ended");
     Ok(Exit::Success)
 }

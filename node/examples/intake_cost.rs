@@ -10,7 +10,7 @@ use std::hint::black_box;
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 
 const LINES: u64 = 20;
@@ -42,6 +42,7 @@ fn core() -> Core {
     let identity = Identity {
         mesh: MeshName::new("m").expect("a constant name of plain letters"),
         node: NodeName::new("n").expect("a constant name of plain letters"),
+        labels: Labels::default(),
     };
     Core::new(identity, Bounds::default(), NOW)
 }

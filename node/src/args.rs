@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use plimsoll_process::exit::TABLE;
 use plimsoll_process::settings::SettingsArgs;
+use serde_json::json;
 
 /// Takes latencies from the jobs on this machine and publishes snapshots to the mesh
 #[derive(Debug, Parser)]
@@ -16,6 +17,10 @@ pub struct Args {
     /// Name of this node, unique in its mesh [default: the host's name]
     #[arg(long)]
     name: Option<String>,
+    /// A label that this node is grouped by, such as rack=r7; may be repeated, and takes the place
+    /// of all that a file states [default: none]
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Vec<String>,
     /// Name of the mesh [default: default]
     #[arg(long)]
     mesh: Option<String>,
@@ -41,6 +46,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "Examples:
   plimsoll-node --name gpu7 --nats nats://broker:4222
+  plimsoll-node --label rack=r7 --label role=trainer      # what it is grouped by
   plimsoll-node --config /etc/plimsoll/node.toml --check-config
   plimsoll-node --unix /run/plimsoll/node.sock --udp '' --set interval.length_ms=500
   plimsoll-node --stream /run/plimsoll/node.stream        # for jobs with the Rust client
@@ -54,8 +60,10 @@ Settings: flags win over PLIMSOLL_NODE_* variables, those over the file.";
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 8] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 9] {
+        let labels = (!self.label.is_empty()).then(|| json!(self.label).to_string());
         [
+            ("identity.labels", labels),
             ("name", self.name.clone()),
             ("mesh", self.mesh.clone()),
             ("bus.url", self.nats.clone()),

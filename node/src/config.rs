@@ -15,9 +15,11 @@ use crate::core::intake::rules::Rules;
 use crate::io::hardware::HardwareConfig;
 
 mod delivery;
+mod identity;
 mod intake;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
+pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 
 /// A settings file with every key at its default; what `--print-config` prints.
@@ -31,6 +33,8 @@ pub struct Config {
     pub name: Option<NodeName>,
     /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
+    /// What it is grouped by.
+    pub identity: IdentitySettings,
     /// Where the broker is.
     pub bus: BusSettings,
     /// Where jobs send their samples.
@@ -98,6 +102,7 @@ impl Default for Config {
         Self {
             name: None,
             mesh: MeshName::new("default").expect("a constant name of plain letters"),
+            identity: IdentitySettings::default(),
             bus: BusSettings::default(),
             listen: Listen::default(),
             http: Http::default(),
@@ -160,6 +165,7 @@ impl Config {
         self.check_ranges()?;
         self.check_sockets()?;
         self.rules()?;
+        self.identity.labels()?;
         self.node_name()?;
         self.bus.check(&self.mesh)?;
         self.log.check()
@@ -249,6 +255,12 @@ mod tests {
             ("name = 'a b'", "name"),
             ("[listen]\nudp = 'here'", "listen.udp"),
             ("[listen]\nudpp = ''", "listen.udpp"),
+            ("[identity]\nlabels = 'rack=r7'", "identity.labels"),
+            ("[identity]\nlabels = ['rack']", "identity.labels: \"rack\" must be key=value"),
+            ("[identity]\nlabels = ['a=']", "identity.labels: \"a=\" must be key=value"),
+            ("[identity]\nlabels = ['a b=c']", "identity.labels: \"a b=c\": label key"),
+            ("[identity]\nlabels = ['a=1', 'a=2']", "identity.labels: "),
+            ("[identity]\nlabels = ['node=n']", "use name or --name"),
             ("[interval]\nlength_ms = 5", "interval.length_ms"),
             ("[interval]\nseries_max = 0", "interval.series_max"),
             ("[listen]\nunix = 'a'\nstream = 'a'", "listen.stream"),
@@ -295,6 +307,20 @@ mod tests {
         let more = list(limits::UNIT_SUFFIXES_MAX + 1).replace("',", "=s',");
         let error = read(&format!("[units]\nsuffixes = [{more}]")).unwrap_err();
         assert_eq!(error, "units.suffixes must have at most 64 suffixes");
+    }
+
+    #[test]
+    fn labels_of_the_node_are_few_and_short() {
+        let list = |n| (0..n).map(|n| format!("'k{n}=v'")).collect::<Vec<_>>().join(", ");
+        let labels = |n| read(&format!("[identity]\nlabels = [{}]", list(n)));
+        let most = labels(limits::IDENTITY_LABELS_MAX).unwrap().identity.labels().unwrap();
+        assert_eq!(most.iter().count(), limits::IDENTITY_LABELS_MAX);
+        let error = labels(limits::IDENTITY_LABELS_MAX + 1).unwrap_err();
+        assert_eq!(error, "identity.labels must have at most 8 labels");
+        let long = format!("[identity]\nlabels = ['version={}']", "v".repeat(129));
+        assert!(read(&long).unwrap_err().contains("label value"), "{}", read(&long).unwrap_err());
+        let version = read("[identity]\nlabels = ['version=2026.11=rc 1']").unwrap().identity;
+        assert_eq!(version.labels().unwrap().get("version"), Some("2026.11=rc 1"));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub async fn run(config: &Config) -> Result<Exit, StartError> {
     driver.announce();
     while driver.turn().await {}
     driver.keeper.finish(&mut driver.core, driver.clock).await;
-    Ok(driver.finish())
+    Ok(driver.finish().await)
 }
 
 impl Driver {
@@ -105,7 +105,8 @@ impl Driver {
             .map_err(|error| wrong(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
         let clock = Clock::start();
-        let identity = Identity { mesh: config.mesh.clone(), node };
+        let labels = config.identity.labels().map_err(wrong)?;
+        let identity = Identity { mesh: config.mesh.clone(), node, labels };
         let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
         let keeper = Keeper::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| wrong(error.to_string()))?;
@@ -204,6 +205,7 @@ impl Driver {
             status: self.core.status(),
             dropped: self.sockets.dropped(),
             connections: self.frames.clients(),
+            http: self.server.as_ref().map(Server::figures),
             by_stage: self.cost.by_stage(),
         }
     }
@@ -343,8 +345,13 @@ impl Driver {
         }
     }
 
-    fn finish(self) -> Exit {
+    async fn finish(self) -> Exit {
         drop(self.sampler);
+        // Whoever asks from here on is told that the process is ending.
+        drop(self.queries);
+        if let Some(server) = self.server {
+            server.end().await;
+        }
         let status = self.core.status();
         let (recorded, lost) = (status.totals.recorded, status.totals.lost_sum());
         if status.bus.outbox_messages == 0 && self.core.is_leaving() {

@@ -45,6 +45,29 @@ fn links_to_a_service_of_the_same_name_are_passed_over() {
 }
 
 #[test]
+fn labels_come_from_flags_then_variables_then_the_file_and_are_checked() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "[identity]\nlabels = ['rack=r7']").unwrap();
+    let path = file.path().to_str().unwrap();
+    let variable =
+        |text: &str| [("PLIMSOLL_NODE_IDENTITY__LABELS", OsString::from(text.to_owned()))];
+    let checked = ["--config", path, "--check-config"];
+    let flags = ["--label", "rack=r9", "--label", "version=2026.11 \"rc\""];
+    for (arguments, variables, told) in [
+        (checked.to_vec(), Vec::new(), format!("set by file {path}")),
+        (checked.to_vec(), variable("['role=a']").to_vec(), "set by environment".to_owned()),
+        ([&checked[..], &flags].concat(), variable("['role']").to_vec(), "set by flags".to_owned()),
+    ] {
+        let (code, stdout, stderr) = run(&arguments, &variables);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(stdout.contains(&format!("identity.labels: {told}")), "{stdout}");
+    }
+    let (code, _, stderr) = check(&variable("['role']"));
+    let told = "plimsoll-node: identity.labels: \"role\" must be key=value, such as \"rack=r7\"\n";
+    assert_eq!((code, stderr.as_str()), (Some(3), told));
+}
+
+#[test]
 fn text_that_looks_like_a_number_is_a_name_and_a_password() {
     let (code, stdout, stderr) = check(&[
         ("PLIMSOLL_NODE_NAME", "7".into()),

@@ -10,7 +10,7 @@ use plimsoll_node::core::sealed::Publish;
 use plimsoll_node::core::{Core as Node, Identity, Signal};
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
@@ -32,7 +32,9 @@ pub(crate) fn tight() -> Bounds {
 }
 
 pub(crate) fn node(name: &str, bounds: Bounds) -> Node {
-    Node::new(Identity { mesh: mesh(), node: NodeName::new(name).unwrap() }, bounds, start())
+    let identity =
+        Identity { mesh: mesh(), node: NodeName::new(name).unwrap(), labels: Labels::default() };
+    Node::new(identity, bounds, start())
 }
 
 /// An aggregator that judges epoch hooks over ten seconds, and has read everything.

@@ -58,6 +58,7 @@ class GoldenMessages(unittest.TestCase):
         def check(sidecar, message):
             self.assertEqual({key: message[key] for key in HEADER},
                              {key: sidecar[key] for key in HEADER})
+            self.assertEqual(message.get("labels"), sidecar.get("labels"))
             subject = sidecar["subject"].split(".")
             self.assertEqual(subject[-2:], [message["node"], message["kind"]])
 

@@ -12,6 +12,8 @@ A message is one MessagePack map with named fields; fields not named here are sk
     recorded     samples in all messages of this incarnation up to this one
     lost         of those, samples given up: {reason: samples}
     last         true on the last message of an orderly end
+    heir         the incarnation that says this for one which ended without a farewell, if so
+    labels       of the node itself: {key: value}; absent without, and on all but "latency"
     body         latency:  histograms, and counters and gauges of {operation, labels, value}
                  hardware: readings of {sensor, labels, state, value}; only "ok" has a value
                  bus:      counters of the node's way to its broker, round_trip_ns perhaps nil

@@ -32,6 +32,8 @@ pub(crate) struct Sidecar {
     recorded: u64,
     lost: BTreeMap<LossReason, u64>,
     last: bool,
+    #[serde(default)]
+    labels: Labels,
     body: Stated,
 }
 
@@ -99,7 +101,7 @@ impl Sidecar {
             totals: Totals { recorded: self.recorded, lost: self.lost.clone() },
             last: self.last,
             heir: None,
-            labels: Labels::default(),
+            labels: self.labels.clone(),
         };
         Snapshot { header, body: self.body.input() }
     }

@@ -12,7 +12,7 @@ use plimsoll_node::core::journal::{Batch, Journal};
 use plimsoll_node::core::pressure::Marks;
 use plimsoll_node::core::sealed::{Publish, Ticket};
 use plimsoll_node::core::{Core, Identity, Signal, Status};
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::dice::Dice;
@@ -24,7 +24,8 @@ const DROPPED: &str = "outbox_full";
 
 fn identity(node: &NodeName) -> Identity {
     let mesh = MeshName::new(MESH).expect("a constant of plain letters");
-    Identity { mesh, node: node.clone() }
+    let labels = Labels::new([("rack", "r7")]).expect("a constant of plain letters");
+    Identity { mesh, node: node.clone(), labels }
 }
 
 /// Depths of an outbox, small enough for a short run to reach them.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::sealed::Publish;
 use plimsoll_node::core::{Core, Identity, Signal};
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{self, frame};
@@ -25,7 +25,8 @@ const MESH: &str = "m";
 
 fn identity() -> Identity {
     let name = "a constant name of plain letters";
-    Identity { mesh: MeshName::new(MESH).expect(name), node: NodeName::new(NODE).expect(name) }
+    let (mesh, node) = (MeshName::new(MESH).expect(name), NodeName::new(NODE).expect(name));
+    Identity { mesh, node, labels: Labels::default() }
 }
 
 fn node() -> (Core, Now) {
@@ -77,7 +78,7 @@ pub fn frames(bytes: &[u8]) {
 /// When that is not so.
 pub fn wire(bytes: &[u8]) {
     for kind in Kind::ALL {
-        let Identity { mesh, node } = identity();
+        let Identity { mesh, node, .. } = identity();
         let subject = SnapshotSubject { mesh, lane: Lane::Normal, node, kind };
         let Ok(snapshot) = wire::decode(&subject, bytes) else { continue };
         let written = wire::encode(&snapshot);

@@ -7,7 +7,7 @@ pub(crate) mod events;
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::ids::{Labels, Series};
 use plimsoll_schemas::limits::node::COALESCED_BYTES_MAX;
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, SAMPLES_MAX, SERIES_MAX};
 use plimsoll_schemas::time::{Mono, Wall};
@@ -17,7 +17,7 @@ use plimsoll_schemas::wire::{Body, Latency};
 const BUCKET_BYTES: usize = 9;
 /// An upper bound of the bytes around a series: field names, numbers, HDR header.
 const SERIES_BYTES: usize = 256;
-/// An upper bound of the bytes of a header and a bus body, whose reasons are all our own.
+/// An upper bound of the bytes of a header without labels and a bus body, whose reasons are all our own.
 const HEADER_BYTES: usize = 1_024;
 
 /// Names the content of a draft; one that has taken in another has a new name.
@@ -45,6 +45,9 @@ pub struct Draft {
     pub start: Wall,
     /// Length of its interval.
     pub length_ns: u64,
+    /// What the node was called by when its samples were taken: a later incarnation that sends
+    /// it may be called otherwise.
+    pub labels: Labels,
     /// True for the farewell.
     pub last: bool,
     /// When its oldest part came to be.
@@ -74,12 +77,19 @@ impl Draft {
             body,
             start,
             length_ns: length_ns.max(1),
+            labels: Labels::default(),
             last: false,
             enqueued,
             latest: enqueued,
             id: DraftId::default(),
             size,
         }
+    }
+
+    /// The same message, of a node with these labels.
+    #[must_use]
+    pub fn labelled(self, labels: Labels) -> Self {
+        Self { labels, ..self }
     }
 
     /// The same message, marked as the node's last.
@@ -97,7 +107,8 @@ impl Draft {
     /// Bytes that it stands for: those in memory, or on the wire where that may be more.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        HEADER_BYTES + self.size.wire_bytes.max(self.size.heap_bytes)
+        let labels: usize = self.labels.iter().map(label_bytes).sum();
+        HEADER_BYTES + labels + self.size.wire_bytes.max(self.size.heap_bytes)
     }
 
     /// Critical messages may take the tokens that are reserved.
@@ -118,14 +129,16 @@ impl Draft {
         matches!(self.body, Body::Hardware(_) | Body::Bus(_))
     }
 
-    /// Takes in `newer`, which came after it, unless one message could not hold both.
+    /// Takes in `newer`, which came after it, unless one message could not hold both or their
+    /// samples belong to other labels.
     ///
     /// # Errors
     /// Gives `newer` back when it does not fit; then no larger one will either.
     pub fn try_join(&mut self, newer: Self) -> Result<(), Box<Self>> {
         let ((start, length_ns), latest) = (self.span(&newer), newer.latest);
         let both = self.size.plus(newer.size);
-        if length_ns > INTERVAL_NS_MAX || both.samples > SAMPLES_MAX {
+        let other = self.labels != newer.labels;
+        if other || length_ns > INTERVAL_NS_MAX || both.samples > SAMPLES_MAX {
             return Err(Box::new(newer));
         }
         let (Body::Latency(ours), Body::Latency(theirs)) = (&mut self.body, &newer.body) else {
@@ -162,9 +175,8 @@ impl Size {
         match body {
             Body::Latency(latency) => Self::of_latency(latency),
             Body::Hardware(hardware) => {
-                let label = |(key, value): (&str, &str)| key.len() + value.len() + 6;
                 let bytes = hardware.readings.iter().map(|reading| {
-                    let labels: usize = reading.labels.iter().map(label).sum();
+                    let labels: usize = reading.labels.iter().map(label_bytes).sum();
                     reading.sensor.len() + labels + SERIES_BYTES
                 });
                 let bytes = bytes.sum();
@@ -234,8 +246,13 @@ fn join_series<V>(older: &mut Vec<(Series, V)>, newer: Vec<(Series, V)>, add: im
 
 /// An upper bound of the bytes of a series without its buckets.
 pub(super) fn name_bytes(series: &Series) -> usize {
-    let labels: usize = series.labels.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
+    let labels: usize = series.labels.iter().map(label_bytes).sum();
     series.operation.as_str().len() + labels + SERIES_BYTES
+}
+
+/// An upper bound of the bytes of one label.
+fn label_bytes((key, value): (&str, &str)) -> usize {
+    key.len() + value.len() + 6
 }
 
 /// An upper bound of the bytes of a histogram's buckets.
@@ -245,7 +262,7 @@ pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq};
+    use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq};
     use plimsoll_schemas::wire::{Header, Snapshot, Totals, encode};
     use proptest::prelude::*;
 
@@ -285,6 +302,19 @@ mod tests {
     }
 
     #[test]
+    fn samples_under_other_labels_are_not_mixed() {
+        let named = |role| draft(1, 1, &[(1, 5)], 2.0).labelled(Labels::new([role]).unwrap());
+        let mut older = named(("role", "trainer"));
+        let back = older.try_join(named(("role", "server"))).unwrap_err();
+        assert_eq!(
+            (older.samples(), back.samples(), back.labels.get("role")),
+            (1, 1, Some("server"))
+        );
+        older.try_join(named(("role", "trainer"))).unwrap();
+        assert_eq!((older.samples(), older.labels.get("role")), (2, Some("trainer")));
+    }
+
+    #[test]
     fn a_clock_that_jumped_back_gives_the_earliest_start_and_the_latest_end() {
         let mut older = draft(1_000, 50, &[], 0.0);
         older.try_join(draft(200, 70, &[], 0.0)).unwrap();
@@ -310,29 +340,32 @@ mod tests {
     }
 
     proptest! {
-           #[test]
-           fn merging_equals_recording_together_and_the_bound_on_bytes_holds(
-               one in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
-               two in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
-           ) {
-               let mut joined = draft(1, 1, &one, 1.0);
-               joined.try_join(draft(2, 1, &two, 1.0)).unwrap();
-               let both = draft(1, 2, &[one, two].concat(), 2.0);
-               prop_assert_eq!(&latency(&joined).histograms, &latency(&both).histograms);
-               prop_assert_eq!(joined.samples(), both.samples());
-               let header = Header {
-                   node: NodeName::new("n").unwrap(),
-                   incarnation: Incarnation(1),
-                   seq: Seq(1),
-                   start: joined.start,
-                   length_ns: joined.length_ns,
-                   totals: Totals::default(),
-                   last: false,
-    heir: None, labels: Labels::default(),
-               };
-               let bound = joined.bytes();
-               let bytes = encode(&Snapshot { header, body: joined.body });
-               prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());
-           }
-       }
+        #[test]
+        fn merging_equals_recording_together_and_the_bound_on_bytes_holds(
+            one in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
+            two in prop::collection::vec((0..4_u8, 0..40_000_000_u64), 0..60),
+        ) {
+            let named = Labels::new([("role", "trainer".repeat(16)), ("rack", "r7".into())]);
+            let named = named.unwrap();
+            let mut joined = draft(1, 1, &one, 1.0).labelled(named.clone());
+            joined.try_join(draft(2, 1, &two, 1.0).labelled(named)).unwrap();
+            let both = draft(1, 2, &[one, two].concat(), 2.0);
+            prop_assert_eq!(&latency(&joined).histograms, &latency(&both).histograms);
+            prop_assert_eq!(joined.samples(), both.samples());
+            let header = Header {
+                node: NodeName::new("n").unwrap(),
+                incarnation: Incarnation(1),
+                seq: Seq(1),
+                start: joined.start,
+                length_ns: joined.length_ns,
+                totals: Totals::default(),
+                last: false,
+                heir: None,
+                labels: joined.labels.clone(),
+            };
+            let bound = joined.bytes();
+            let bytes = encode(&Snapshot { header, body: joined.body });
+            prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());
+        }
+    }
 }

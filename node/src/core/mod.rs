@@ -27,7 +27,7 @@ pub mod tokens;
 use std::time::Duration;
 
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
 use plimsoll_schemas::limits::node as limits;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::wire::frame::Frame;
@@ -55,6 +55,8 @@ pub struct Identity {
     pub mesh: MeshName,
     /// Its own name.
     pub node: NodeName,
+    /// What it is grouped by: rack, role, version and the like.
+    pub labels: Labels,
 }
 
 /// What the connection to the broker has to say.

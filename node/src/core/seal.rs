@@ -50,6 +50,15 @@ impl Sealer {
         &self.identity.node
     }
 
+    /// What the header of a message says about the node: only samples are grouped by it, so
+    /// nothing else pays its bytes.
+    fn labels_of(&self, body: &Body) -> Labels {
+        match body {
+            Body::Latency(_) => self.identity.labels.clone(),
+            Body::Hardware(_) | Body::Bus(_) | Body::Event(_) => Labels::default(),
+        }
+    }
+
     /// Gives the run another name, before anything of it was sealed.
     pub(super) fn rename(&mut self, incarnation: Incarnation) {
         self.incarnation = incarnation;
@@ -127,7 +136,7 @@ impl Sealer {
             totals,
             last: draft.last,
             heir: None,
-            labels: Labels::default(),
+            labels: draft.labels,
         };
         self.encode(lane, now, &Snapshot { header, body: draft.body })
     }
@@ -161,7 +170,8 @@ impl Core {
     /// The samples of a draft for which there is no room are recorded and lost at once.
     fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
         let length_ns = nanos(now.mono.since(started.mono)).min(INTERVAL_NS_MAX);
-        let draft = Draft::new(body, started.wall, length_ns, now.mono);
+        let labels = self.sealer.labels_of(&body);
+        let draft = Draft::new(body, started.wall, length_ns, now.mono).labelled(labels);
         self.enqueue_draft(now, if last { draft.farewell() } else { draft });
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::ids::{LossReason, Seq};
+use plimsoll_schemas::ids::{Labels, LossReason, Seq};
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{self, Body, Snapshot};
@@ -19,9 +19,9 @@ fn start() -> Now {
 }
 
 fn core(bounds: Bounds) -> Core {
-    let identity =
-        Identity { mesh: MeshName::new("m").unwrap(), node: NodeName::new("n").unwrap() };
-    Core::new(identity, bounds, start())
+    let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
+    let labels = Labels::new([("rack", "r7")]).unwrap();
+    Core::new(Identity { mesh, node, labels }, bounds, start())
 }
 
 fn marks() -> Marks {

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use plimsoll_process::http::{ending, metrics, probe};
+use plimsoll_process::http::{self as server, ending, metrics, probe};
 use plimsoll_process::page::{Family, Page};
 use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::time::seconds;
@@ -32,6 +32,8 @@ pub struct Figures {
     pub dropped: [(&'static str, u64); 2],
     /// Clients connected to the stream socket.
     pub connections: usize,
+    /// Connections to these pages.
+    pub http: Option<server::Figures>,
     /// Time spent in each stage of its turns.
     pub by_stage: [(Stage, Duration); Stage::ALL.len()],
 }
@@ -88,6 +90,9 @@ fn page(figures: &Figures) -> String {
     by(&page, name, help, &["socket"], figures.dropped);
     let help = "Clients connected to the stream socket";
     page.gauge("plimsoll_agent_client_connections", help, figures.connections as f64);
+    if let Some(http) = &figures.http {
+        add_http(&page, http);
+    }
     add_cost(&page, figures);
     add_outbox(&page, status);
     add_spool(&page, &status.spool);
@@ -112,6 +117,17 @@ fn add_intake(page: &Page, status: &Status) {
     for (name, help, value) in counters {
         page.counter(name, help, value as f64);
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_http(page: &Page, http: &server::Figures) {
+    let (name, help) = ("plimsoll_agent_http_connections", "Connections to these pages");
+    let rows = http.open.map(|(stage, n)| ([stage.as_str()], n as f64));
+    let rows = rows.iter().map(|(values, n)| (&values[..], *n));
+    page.gauges(Family { name, help, labels: &["stage"] }, rows);
+    let closed = http.closed().map(|(reason, n)| (reason.as_str(), n));
+    let help = "Connections to these pages that are over, by reason";
+    by(page, "plimsoll_agent_http_connections_closed_total", help, &["reason"], closed);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]

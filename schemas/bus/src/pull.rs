@@ -25,18 +25,19 @@ impl Place {
     /// the longer form, which has a domain and an account before the stream and may have
     /// anything behind.
     pub(crate) fn parse(reply: &str) -> Option<Self> {
-        let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
-        let numbers = match tokens.len() {
-            7 => &tokens[3..7],
-            9.. => &tokens[5..9],
+        let reply = reply.strip_prefix("$JS.ACK.")?;
+        let before = match reply.bytes().filter(|byte| *byte == b'.').count() {
+            6 => 3,
+            8.. => 5,
             _ => return None,
         };
-        let number = |index: usize| numbers.get(index)?.parse::<u64>().ok();
+        let mut numbers = reply.split('.').skip(before).map(|token| token.parse::<u64>().ok());
+        let mut number = || numbers.next().flatten();
         Some(Self {
-            stream_seq: number(0)?,
-            consumer_seq: number(1)?,
-            stored: number(2).filter(|nanos| *nanos > 0).map(Wall),
-            pending: number(3)?,
+            stream_seq: number()?,
+            consumer_seq: number()?,
+            stored: number().filter(|nanos| *nanos > 0).map(Wall),
+            pending: number()?,
         })
     }
 }
@@ -69,15 +70,36 @@ impl Notice {
     }
 }
 
-/// A request for as much as may be under way at one time; with `alone`, for one message of any
-/// size.
-pub(crate) fn request(alone: bool) -> Value {
+/// How much is asked for at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// As much as may be under way.
+    Many,
+    /// One message of any size.
+    One,
+}
+
+impl Wanted {
+    /// Messages after which the request is used up.
+    pub(crate) const fn messages(self) -> usize {
+        match self {
+            Self::Many => PULL_MESSAGES_MAX,
+            Self::One => 1,
+        }
+    }
+}
+
+/// A request: the broker waits until it has something, sends all that it has by then, and says
+/// that this was all. It is kept from sending each message on as it comes in, which costs both
+/// sides a turn for each.
+pub(crate) fn request(wanted: Wanted) -> Value {
     let mut request = json!({
-        "batch": if alone { 1 } else { PULL_MESSAGES_MAX },
+        "batch": wanted.messages(),
+        "no_wait": true,
         "expires": nanos(PULL_EXPIRES),
         "idle_heartbeat": nanos(PULL_HEARTBEAT),
     });
-    if !alone {
+    if wanted == Wanted::Many {
         request["max_bytes"] = PULL_BYTES_MAX.into();
     }
     request

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use async_nats::header::HeaderMap;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::bus::{
-    CONSUMER_IDLE_MAX, PULL_MESSAGES_MAX, REQUEST_WAIT, STALL_AFTER,
-};
+use plimsoll_schemas::limits::bus::{CONSUMER_IDLE_MAX, PULL_REST, REQUEST_WAIT, STALL_AFTER};
 use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
 use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::SENT_HEADER;
@@ -24,7 +22,7 @@ use crate::backoff;
 use crate::cursor::{CursorEvent, Delivered, Start};
 use crate::event::Delivery;
 use crate::link::Link;
-use crate::pull::{self, Notice, Place};
+use crate::pull::{self, Notice, Place, Wanted};
 use crate::streams::{self, StreamInfo};
 
 /// Why reading was interrupted.
@@ -56,6 +54,30 @@ struct Consumer {
     requests: u64,
     /// Number of the last message that this consumer sent.
     consumer_seq: u64,
+}
+
+impl Consumer {
+    /// What the broker says next. A wait costs a timer, so there is one only where it is needed.
+    async fn next(&mut self) -> Result<Message, Interruption> {
+        let heard = match self.subscriber.next().now_or_never() {
+            Some(heard) => heard,
+            None => timeout(STALL_AFTER, self.subscriber.next())
+                .await
+                .map_err(|_| Interruption::Silent)?,
+        };
+        heard.ok_or(Interruption::Deserted)
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It is used up, and there may be more.
+    More,
+    /// It brought all that there was.
+    Drained,
+    /// The next message is larger than everything that was asked for.
+    TooLarge,
 }
 
 pub(crate) struct Reader {
@@ -151,11 +173,14 @@ impl Reader {
         let info = streams::look(&self.client, &stream).await?;
         self.take_position(info).await?;
         let mut consumer = self.open(&stream).await?;
-        let mut alone = false;
+        let mut wanted = Wanted::Many;
         loop {
-            self.request(&mut consumer, alone).await?;
-            let wanted = if alone { 1 } else { PULL_MESSAGES_MAX };
-            alone = self.receive(&mut consumer, wanted).await?;
+            self.request(&mut consumer, wanted).await?;
+            let end = self.receive(&mut consumer, wanted.messages()).await?;
+            if end == End::Drained {
+                sleep(PULL_REST).await;
+            }
+            wanted = if end == End::TooLarge { Wanted::One } else { Wanted::Many };
         }
     }
 
@@ -198,10 +223,10 @@ impl Reader {
         Ok(subscribed.map_err(|_| Interruption::Stuck)??)
     }
 
-    async fn request(&self, consumer: &mut Consumer, alone: bool) -> Result<(), Interruption> {
+    async fn request(&self, consumer: &mut Consumer, wanted: Wanted) -> Result<(), Interruption> {
         consumer.requests += 1;
         let answers = format!("{}.{}", consumer.inbox, consumer.requests);
-        let body = pull::request(alone).to_string().into();
+        let body = pull::request(wanted).to_string().into();
         let sent = self.client.publish_with_reply(consumer.pulls.clone(), answers, body);
         match timeout(STALL_AFTER, sent).await {
             Ok(Ok(())) => Ok(()),
@@ -209,17 +234,15 @@ impl Reader {
         }
     }
 
-    /// Takes in what one request brings, at most `wanted` messages; tells whether the next
-    /// message must be asked for alone.
+    /// Takes in what one request brings, at most so many messages.
     async fn receive(
         &mut self,
         consumer: &mut Consumer,
-        wanted: usize,
-    ) -> Result<bool, Interruption> {
+        messages: usize,
+    ) -> Result<End, Interruption> {
         let mut taken = 0;
-        while taken < wanted {
-            let heard = timeout(STALL_AFTER, consumer.subscriber.next()).await;
-            let message = heard.map_err(|_| Interruption::Silent)?.ok_or(Interruption::Deserted)?;
+        while taken < messages {
+            let message = consumer.next().await?;
             let Some(status) = message.status else {
                 self.on_message(consumer, message).await?;
                 taken += 1;
@@ -229,12 +252,13 @@ impl Reader {
             let this_request = message.subject.ends_with(&format!(".{}", consumer.requests));
             match Notice::parse(status.as_u16(), &description) {
                 Notice::Gone => return Err(Interruption::Gone(description)),
-                Notice::Finished if this_request => return Ok(false),
-                Notice::TooLarge if this_request => return Ok(taken == 0),
+                Notice::Finished if this_request => return Ok(End::Drained),
+                Notice::TooLarge if this_request && taken == 0 => return Ok(End::TooLarge),
+                Notice::TooLarge if this_request => return Ok(End::More),
                 Notice::Alive | Notice::Finished | Notice::TooLarge => self.attempts = 0,
             }
         }
-        Ok(false)
+        Ok(End::More)
     }
 
     async fn on_message(

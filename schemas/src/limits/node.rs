@@ -52,6 +52,8 @@ pub const CLIENTS_MAX: usize = 1_024;
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
 /// Keys in each of a node's lists of labels.
 pub const LABEL_RULES_MAX: usize = 256;
+/// Labels of a node itself, which stand in each of its messages with samples: at most 1.6 KB.
+pub const IDENTITY_LABELS_MAX: usize = 8;
 /// Suffixes of names that say a unit.
 pub const UNIT_SUFFIXES_MAX: usize = 64;
 /// Samples that one value may stand for (sample rate 1e-6).

@@ -197,7 +197,9 @@ proptest! {
     /// every step, whatever the order of arrival, the lateness, the pace of time and restarts.
     #[test]
     fn windows_equal_a_naive_oracle(
-        steps in steps(), up_to in prop::sample::select(&Window::ALL[1..]), offset in 0..SECOND * 90_000,
+        steps in steps(),
+        up_to in prop::sample::select(&Window::ALL[1..]),
+        offset in 0..SECOND * 90_000,
     ) {
         let mut windows = Windows::new(&keeping(up_to));
         let (mut naive, mut now) = (Naive::default(), START + offset);
@@ -241,7 +243,8 @@ proptest! {
         ages in prop::collection::vec((ages(), 1..40_000_000_u64), 1..40),
         up_to in prop::sample::select(&Window::ALL[1..]),
     ) {
-        let mut windows = Windows::new(&Keeping { up_to: Window::HalfHour, limits: Limits::default() });
+        let before = Keeping { up_to: Window::HalfHour, limits: Limits::default() };
+        let mut windows = Windows::new(&before);
         let now = at(5_000_000);
         let mut all = Vec::new();
         for (age, value) in ages {
@@ -255,7 +258,8 @@ proptest! {
         prop_assert!(windows.is_kept(&keeping));
         let naive = Naive(all);
         prop_assert_eq!(windows.total().exact(), windows.total_exact());
-        for window in Window::ALL.into_iter().filter(|window| *window <= up_to.min(Window::HalfHour)) {
+        let kept = |window: &Window| *window <= up_to.min(Window::HalfHour);
+        for window in Window::ALL.into_iter().filter(kept) {
             let expected = naive.window(now.0, window);
             prop_assert_eq!(&windows.merged(now, window), &expected);
             let over = Packed::from(&expected).over(LIMITS_NS[0]);

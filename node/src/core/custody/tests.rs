@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::ids::{LossReason, MeshName, NodeName, Seq};
+use plimsoll_schemas::ids::{Labels, LossReason, MeshName, NodeName, Seq};
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{self, Body, Header};
@@ -19,13 +19,16 @@ use super::*;
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
 fn identity() -> Identity {
-    Identity { mesh: MeshName::new("m").unwrap(), node: NodeName::new("n").unwrap() }
+    let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
+    Identity { mesh, node, labels: Labels::default() }
 }
 
 /// A node, its disk, and everything that ever reached the broker.
 struct World {
     now: Now,
     core: Core,
+    /// What the next start will be called by.
+    labels: Labels,
     /// What a power cut leaves.
     synced: Vec<u8>,
     /// What `kill -9` leaves.
@@ -46,6 +49,7 @@ impl World {
         let mut world = Self {
             now,
             core: Core::new(identity(), bounds(), now),
+            labels: Labels::default(),
             synced: Vec::new(),
             file: Vec::new(),
             sent: Vec::new(),
@@ -60,7 +64,8 @@ impl World {
     }
 
     fn start(&mut self) {
-        self.core = Core::new(identity(), bounds(), self.now);
+        let named = Identity { labels: self.labels.clone(), ..identity() };
+        self.core = Core::new(named, bounds(), self.now);
         let found = read(&self.file, &identity(), None, self.now.mono).unwrap();
         assert_eq!(found.damaged, None);
         self.core.open_spool(self.now, Journal::new(identity(), None), Some(found));
@@ -169,6 +174,35 @@ fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
     assert!(testament.last && testament.heir.is_some());
     assert_eq!(testament.totals.recorded, 3);
     assert_eq!(world.arrived.values().map(|(_, samples)| samples).sum::<u64>(), 3);
+}
+
+#[test]
+fn what_a_former_run_recorded_keeps_the_labels_of_that_run() {
+    let role = |role| Labels::new([("role", role)]).unwrap();
+    let mut world = World::new();
+    world.labels = role("trainer");
+    world.start();
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
+    world.pass(SECOND);
+    world.spool(false);
+    world.labels = role("server");
+    world.crash(false);
+    for _ in 0..20 {
+        world.core.on_datagram(world.now, b"a:4:5|ms");
+        world.pass(SECOND);
+    }
+    assert!(world.core.outbox.account().coalesced > 0);
+    world.settle();
+    let mut samples = BTreeMap::<String, u64>::new();
+    for (header, n) in world.arrived.values() {
+        *samples.entry(header.labels.get("role").unwrap_or("none").to_owned()).or_default() += n;
+    }
+    let told = [("none", 0), ("server", 40), ("trainer", 3)];
+    // Acknowledgements are samples of the node itself, of whichever run hears of them.
+    let own = samples["server"] - 40;
+    assert!(own <= world.arrived.len() as u64, "{samples:?}");
+    *samples.get_mut("server").unwrap() -= own;
+    assert_eq!(samples, told.map(|(role, n)| (role.to_owned(), n)).into());
 }
 
 #[test]

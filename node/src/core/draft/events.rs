@@ -6,7 +6,7 @@ use plimsoll_schemas::limits::wire::{EVENTS_MAX, INTERVAL_NS_MAX};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{Body, Event};
 
-use super::{Draft, SERIES_BYTES, Size};
+use super::{Draft, SERIES_BYTES, Size, label_bytes};
 
 impl Draft {
     /// Events and service checks that it carries.
@@ -53,7 +53,7 @@ impl Draft {
 
 /// An upper bound of the bytes of one event.
 pub(super) fn bytes(event: &Event) -> usize {
-    let labels: usize = event.labels.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
+    let labels: usize = event.labels.iter().map(label_bytes).sum();
     let texts = [&event.title, &event.text, &event.host, &event.aggregation_key];
     labels + texts.into_iter().map(String::len).sum::<usize>() + SERIES_BYTES
 }

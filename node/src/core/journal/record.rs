@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
-use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, Seq};
+use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::node::SPOOL_ENTRIES_MAX;
 use plimsoll_schemas::limits::wire::{COUNT_MAX, DEPTH_MAX, LOSS_REASONS_MAX};
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
@@ -109,7 +109,7 @@ pub(super) fn encode(identity: &Identity, id: DraftId, draft: &Draft) -> Vec<u8>
         totals: Totals { recorded: draft.samples(), lost: BTreeMap::new() },
         last: draft.last,
         heir: None,
-        labels: Labels::default(),
+        labels: draft.labels.clone(),
     };
     wire::encode(&Snapshot { header, body: draft.body.clone() })
 }
@@ -177,7 +177,7 @@ impl<'a> DraftRecord<'a> {
         if header.seq.0 != self.id || self.samples != body.samples() {
             return Err("a draft's name or samples contradict it".to_owned());
         }
-        let draft = Draft::new(body, header.start, header.length_ns, now);
+        let draft = Draft::new(body, header.start, header.length_ns, now).labelled(header.labels);
         Ok((self.lane, if header.last { draft.farewell() } else { draft }))
     }
 }

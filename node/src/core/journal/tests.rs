@@ -219,7 +219,7 @@ fn a_file_of_another_node_or_version_says_whose_it_is() {
     let mut own = identity();
     own.node = plimsoll_schemas::ids::NodeName::new("other").unwrap();
     let found = read(&world.file, &own, None, model::NOW).unwrap_err();
-    let Identity { mesh, node } = identity();
+    let Identity { mesh, node, .. } = identity();
     assert_eq!(found, Unusable::Other { mesh, node });
     assert_eq!(found.to_string(), "it belongs to node n of mesh m");
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, Seq};
 use plimsoll_schemas::limits::node::SPOOL_BYTES_MAX;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::Totals;
@@ -16,7 +16,8 @@ use crate::core::journal::{Held, RunAccount};
 const WAIT: Duration = Duration::from_secs(20);
 
 fn identity() -> Identity {
-    Identity { mesh: MeshName::new("m").unwrap(), node: NodeName::new("n").unwrap() }
+    let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
+    Identity { mesh, node, labels: Labels::default() }
 }
 
 fn now() -> Now {

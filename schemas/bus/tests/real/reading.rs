@@ -1,12 +1,15 @@
 //! What a cursor delivers while nothing goes wrong.
 
-use plimsoll_bus::{BusEvent, CursorEvent};
+use plimsoll_bus::{Aside, BusEvent, CursorEvent};
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::bus::CURSOR_EVENTS_MAX;
+use plimsoll_schemas::limits::bus::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::wire::SENT_HEADER;
 
 use crate::broker::Broker;
-use crate::talk::{Talk, expected, extent, message, next, next_message, payloads, text, token_of};
+use crate::talk::{
+    Talk, expected, extent, message, next, next_message, payloads, soon, text, token_of,
+};
 
 #[tokio::test]
 async fn everything_published_is_read_back_in_order() {
@@ -55,6 +58,68 @@ async fn a_message_comes_with_the_time_at_which_the_broker_stored_it() {
     let mut again = talk.bus.cursor(Lane::Normal, 1, None);
     let read_at = clock.now().wall;
     assert!(next_message(&mut again).await.0.at.unwrap() < read_at, "not when it was sent on");
+}
+
+#[tokio::test]
+async fn a_message_tells_when_it_was_sent_and_sent_again_it_tells_the_later_time() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let clock = Clock::start();
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
+    for attempt in 1..=2 {
+        let mut message = message(Lane::Normal, 1);
+        message.message_id = format!("n1-1-{attempt}");
+        let before = clock.now().wall;
+        let outcome = talk.outcome(message).await;
+        let after = clock.now().wall;
+        assert_eq!(outcome, BusEvent::Acknowledged { token: 1, duplicate: false });
+        let read = next_message(&mut cursor).await.0;
+        let sent = read.sent.unwrap();
+        assert_eq!((read.stream_seq, text(&read)), (attempt, "payload 1".to_owned()));
+        assert!(before <= sent && sent <= after, "{before} {sent} {after}");
+        assert!(sent <= read.at.unwrap(), "sent after it was stored");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_say_when_it_was_sent_is_read_all_the_same() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let subject = message(Lane::Normal, 1).subject;
+    for sent in ["", "soon", "-1", "1.5", "0x10", "99999999999999999999"] {
+        let headers = vec![(SENT_HEADER, sent.to_owned())];
+        let payload = sent.to_owned().into();
+        talk.bus.tell(Aside { subject: subject.clone(), headers, payload }).unwrap();
+    }
+    let nothing = Aside { subject, headers: Vec::new(), payload: "nothing".into() };
+    talk.bus.tell(nothing).unwrap();
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
+    for expected in ["", "soon", "-1", "1.5", "0x10", "99999999999999999999", "nothing"] {
+        let message = next_message(&mut cursor).await.0;
+        assert_eq!((text(&message).as_str(), message.sent), (expected, None));
+    }
+    talk.publish(Lane::Normal, 2..=2).await;
+    assert!(next_message(&mut cursor).await.0.sent.is_some());
+}
+
+#[tokio::test]
+async fn a_backlog_costs_one_request_for_each_batch() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    let mut requests = talk.bus.listen("$JS.API.CONSUMER.MSG.NEXT.>".to_owned());
+    let count = 3 * PULL_MESSAGES_MAX as u64;
+    talk.publish(Lane::Normal, 1..=count).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
+    let tokens = usize::try_from(count).unwrap();
+    assert_eq!(payloads(&mut cursor, tokens).await, expected(1..=count));
+    let subject = "$JS.API.CONSUMER.MSG.NEXT.none".to_owned();
+    let end = Aside { subject, headers: Vec::new(), payload: "the end".into() };
+    talk.bus.tell(end).unwrap();
+    let mut heard = 0;
+    while soon(requests.next()).await.unwrap().payload != "the end" {
+        heard += 1;
+    }
+    assert_eq!(heard, 3 + 1, "the last one waits for more");
 }
 
 #[tokio::test]

@@ -50,11 +50,12 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
 }
 
 pub(super) fn identity() -> Identity {
-    Identity { mesh: MeshName::new("m").unwrap(), node: NodeName::new("n").unwrap() }
+    let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
+    Identity { mesh, node, labels: Labels::default() }
 }
 
 /// What matters of a draft.
-type Essence = (Lane, Body, Wall, u64, bool);
+type Essence = (Lane, Body, Wall, u64, bool, Labels);
 
 /// What is held, in an order of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,7 +85,7 @@ impl Found {
 }
 
 fn essence((lane, draft): &(Lane, Draft)) -> Essence {
-    (*lane, draft.body.clone(), draft.start, draft.length_ns, draft.last)
+    (*lane, draft.body.clone(), draft.start, draft.length_ns, draft.last, draft.labels.clone())
 }
 
 pub(super) struct World {
@@ -211,7 +212,8 @@ impl World {
     fn add(&mut self, body: Body, last: bool) {
         let id = DraftId(self.next_id);
         self.next_id += 1;
-        let draft = Draft::new(body, Wall(id.0 * 1_000), 500, NOW);
+        let labels = labels(&body);
+        let draft = Draft::new(body, Wall(id.0 * 1_000), 500, NOW).labelled(labels);
         let draft = if last { draft.farewell() } else { draft };
         let lane = if id.0.is_multiple_of(3) { Lane::Emergency } else { Lane::Normal };
         self.drafts.insert(id, (lane, draft));
@@ -221,11 +223,12 @@ impl World {
     fn merge(&mut self, n: usize) {
         let ids: Vec<DraftId> = self.drafts.keys().copied().collect();
         let Some(pair) = ids.get(n..n + 2) else { return };
-        if pair.iter().any(|id| !self.drafts[id].1.is_latency()) {
+        let mut joined = self.drafts[&pair[0]].1.clone();
+        if joined.try_join(self.drafts[&pair[1]].1.clone()).is_err() {
             return;
         }
-        let (lane, mut draft) = self.drafts.remove(&pair[0]).unwrap();
-        draft.try_join(self.drafts.remove(&pair[1]).unwrap().1).unwrap();
+        let (lane, mut draft) = (self.drafts.remove(&pair[0]).unwrap().0, joined);
+        self.drafts.remove(&pair[1]);
         // The model's order is that of names, a reader's that of time.
         draft.start = Wall(self.next_id * 1_000);
         self.drafts.insert(DraftId(self.next_id), (lane, draft));
@@ -264,6 +267,15 @@ fn latency(name: u8, values: &[u64]) -> Body {
     })
 }
 
+/// Some of a node that had labels, some of one before it had any.
+fn labels(body: &Body) -> Labels {
+    let Body::Latency(latency) = body else { return Labels::default() };
+    match latency.histograms[0].0.operation.as_str() {
+        "h1" => Labels::new([("rack", "r7"), ("role", "trainer")]).unwrap(),
+        _ => Labels::default(),
+    }
+}
+
 fn bus() -> Bus {
     let rejected = BTreeMap::from([(LossReason::new("syntax").unwrap(), 2)]);
     Bus { attempted: 5, breaker_state: Some(1), round_trip_ns: Some(9), rejected, ..Bus::default() }
@@ -271,7 +283,7 @@ fn bus() -> Bus {
 
 /// A draft as the next message of a run.
 pub(super) fn sealed(lane: Lane, draft: Draft, run: &RunAccount) -> Sealed {
-    let Identity { mesh, node } = identity();
+    let Identity { mesh, node, .. } = identity();
     let header = Header {
         node: node.clone(),
         incarnation: run.incarnation,
@@ -281,7 +293,7 @@ pub(super) fn sealed(lane: Lane, draft: Draft, run: &RunAccount) -> Sealed {
         totals: run.totals.clone(),
         last: draft.last,
         heir: None,
-        labels: Labels::default(),
+        labels: draft.labels.clone(),
     };
     let subject = SnapshotSubject { mesh, lane, node, kind: draft.body.kind() };
     let (samples, sealed_at) = (draft.samples(), draft.start);

@@ -1,0 +1,48 @@
+//! What a node is called by beside its name.
+
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::limits::node::IDENTITY_LABELS_MAX;
+use serde::Deserialize;
+
+/// The key under which figures name the node itself.
+const NAME: &str = "node";
+
+/// The `[identity]` section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct IdentitySettings {
+    /// Labels that the fleet's figures are grouped by, as `rack=r7`; at most
+    /// [`IDENTITY_LABELS_MAX`]. They cost their bytes in each message with samples.
+    pub labels: Vec<String>,
+}
+
+impl IdentitySettings {
+    /// The labels.
+    ///
+    /// # Errors
+    /// Names the key and what it may be.
+    pub fn labels(&self) -> Result<Labels, String> {
+        if self.labels.len() > IDENTITY_LABELS_MAX {
+            return Err(format!("identity.labels must have at most {IDENTITY_LABELS_MAX} labels"));
+        }
+        let mut pairs = Vec::new();
+        for text in &self.labels {
+            let pair = label(text).map_err(|wrong| format!("identity.labels: {text:?}{wrong}"))?;
+            pairs.push(pair);
+        }
+        Labels::new(pairs).map_err(|error| format!("identity.labels: {error}"))
+    }
+}
+
+/// One label; an error is what is wrong with it.
+fn label(text: &str) -> Result<(&str, &str), String> {
+    let pair = text.split_once('=').filter(|(_, value)| !value.is_empty());
+    let Some((key, value)) = pair else {
+        return Err(" must be key=value, such as \"rack=r7\"".to_owned());
+    };
+    if key == NAME {
+        return Err(" is the name, not a label; use name or --name".to_owned());
+    }
+    Labels::new([(key, value)]).map_err(|error| format!(": {error}"))?;
+    Ok((key, value))
+}

@@ -1,0 +1,139 @@
+//! Who goes, and who stays, when places or bytes are short.
+
+use std::future::pending;
+
+use super::*;
+
+const A_SECOND: u64 = 1_000_000_000;
+
+fn at(seconds: u64) -> Mono {
+    Mono(seconds * A_SECOND)
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// A book in which as many connections of one address as given stand, one a second, from 0 on.
+fn book(places: usize, address: IpAddr, connections: u64) -> Book {
+    let mut book = Book::new(places, 1_000);
+    for id in 0..connections {
+        assert_eq!(book.admit(at(id), address), Some(id));
+    }
+    book
+}
+
+fn ids(book: &Book) -> Vec<Id> {
+    book.open.keys().copied().collect()
+}
+
+#[test]
+fn a_newcomer_takes_the_place_of_whoever_dawdled_longest() {
+    let mut book = book(4, address("10.0.0.1"), 4);
+    book.on_request(at(4), 0);
+    book.on_answer(at(5), 0, 10);
+    assert_eq!(book.admit(at(6), address("10.0.0.1")), Some(4));
+    // The first has got as far as being written to, so the second has waited longest.
+    assert_eq!(ids(&book), [0, 2, 3, 4]);
+    assert_eq!(book.figures().closed_for(Closed::Displaced), 1);
+}
+
+#[test]
+fn nobody_goes_whose_request_is_being_answered() {
+    let mut book = book(2, address("10.0.0.1"), 2);
+    book.on_request(at(2), 0);
+    book.on_request(at(3), 1);
+    assert_eq!(book.admit(at(4), address("10.0.0.2")), None);
+    assert_eq!((ids(&book), book.figures().closed_for(Closed::Refused)), (vec![0, 1], 1));
+    book.on_answer(at(5), 1, 10);
+    assert_eq!(book.admit(at(6), address("10.0.0.2")), Some(2));
+    assert_eq!(ids(&book), [0, 2]);
+}
+
+#[test]
+fn an_address_with_more_than_its_share_goes_before_one_that_waits_longer() {
+    let honest = address("10.0.0.9");
+    let mut book = book(ADDRESS_SHARE + 4, honest, 2);
+    for id in 2..u64::try_from(ADDRESS_SHARE).unwrap() + 4 {
+        assert_eq!(book.admit(at(id), address("10.0.0.1")), Some(id));
+    }
+    for newcomer in 0..100 {
+        assert!(book.admit(at(1_000 + newcomer), address("10.0.0.1")).is_some());
+    }
+    assert_eq!(ids(&book)[..2], [0, 1]);
+    // Within its share no address goes before another.
+    for newcomer in 0..2 {
+        let mask = IpAddr::from([10, 1, 0, newcomer]);
+        assert!(book.admit(at(2_000), mask).is_some());
+    }
+    assert!(ids(&book).contains(&0), "two of the address with {} go first", ADDRESS_SHARE + 2);
+    assert!(book.admit(at(2_001), address("10.2.0.1")).is_some());
+    assert!(!ids(&book).contains(&0));
+}
+
+#[test]
+fn addresses_of_one_subscriber_count_as_one() {
+    for (one, other, same) in [
+        ("2001:db8::1", "2001:db8::ffff:1", true),
+        ("2001:db8::1", "2001:db8:0:1::1", false),
+        ("::ffff:10.0.0.1", "10.0.0.1", true),
+        ("10.0.0.1", "10.0.0.2", false),
+    ] {
+        assert_eq!(household(address(one)) == household(address(other)), same, "{one} {other}");
+    }
+}
+
+#[test]
+fn bytes_that_are_owed_are_bounded_and_the_newest_answer_always_gets_out() {
+    let mut book = book(8, address("10.0.0.1"), 4);
+    for (id, bytes) in [(0, 400), (1, 400)] {
+        book.on_request(at(10), id);
+        book.on_answer(at(10 + id), id, bytes);
+    }
+    book.on_request(at(20), 2);
+    book.on_answer(at(20), 2, 400);
+    assert_eq!((ids(&book), book.figures().owed_bytes), (vec![1, 2, 3], 800));
+    book.on_answer(at(21), 3, 5_000);
+    assert_eq!((ids(&book), book.figures().owed_bytes), (vec![3], 5_000));
+    assert_eq!(book.figures().closed_for(Closed::Owed), 3);
+}
+
+#[test]
+fn an_answer_is_owed_until_the_kernel_has_all_of_it() {
+    let mut book = book(8, address("10.0.0.1"), 1);
+    book.on_request(at(1), 0);
+    book.on_answer(at(2), 0, 70);
+    let writing = [(Stage::Waiting, 0), (Stage::Answering, 0), (Stage::Writing, 1)];
+    book.on_written(at(3), 0);
+    assert_eq!((book.figures().open, book.figures().owed_bytes), (writing, 70));
+    book.on_all_said(0);
+    assert_eq!(book.figures().owed_bytes, 70);
+    book.on_written(at(4), 0);
+    let figures = book.figures();
+    assert_eq!((figures.open[0], figures.owed_bytes), ((Stage::Waiting, 1), 0));
+    assert_eq!((figures.answered, figures.connections()), (1, 1));
+}
+
+#[test]
+fn every_connection_is_open_or_counted_once_under_a_reason() {
+    let mut book = book(3, address("10.0.0.1"), 9);
+    book.on_closed(8, Closed::Finished);
+    book.on_closed(8, Closed::Broken);
+    book.on_closed(0, Closed::Broken);
+    book.on_accept_failed();
+    let figures = book.figures();
+    let closed: u64 = figures.closed().iter().map(|(_, n)| n).sum();
+    assert_eq!((figures.accepted, figures.connections(), closed), (9, 1, 8));
+    assert_eq!(figures.closed_for(Closed::Finished), 1);
+    assert_eq!(figures.closed_for(Closed::Displaced), 7);
+    assert_eq!(figures.accept_failures, 1);
+}
+
+#[tokio::test]
+async fn whoever_is_displaced_is_ended() {
+    let mut book = book(1, address("10.0.0.1"), 1);
+    let task = tokio::spawn(pending::<()>());
+    book.on_served(0, task.abort_handle());
+    book.admit(at(1), address("10.0.0.1"));
+    assert!(task.await.unwrap_err().is_cancelled());
+}

@@ -1,0 +1,123 @@
+//! One connection's place among all: what happens to it is told to the [`Book`] from here.
+//!
+//! The request, its body and the socket each know a part of it, so each holds a place.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use hyper::body::{Body, Frame, SizeHint};
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::time::Mono;
+
+use super::book::{Book, Id};
+use super::figures::Closed;
+
+/// The book and the clock that its entries are dated by.
+pub(super) struct Ledger {
+    book: Mutex<Book>,
+    clock: Clock,
+}
+
+impl Ledger {
+    pub(super) fn new(book: Book) -> Self {
+        Self { book: Mutex::new(book), clock: Clock::start() }
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Mono {
+        self.clock.now().mono
+    }
+}
+
+/// A connection's entry in the book, until nobody holds it any more.
+#[derive(Clone)]
+pub(super) struct Place(Arc<Held>);
+
+struct Held {
+    ledger: Arc<Ledger>,
+    id: Id,
+    settled: AtomicBool,
+}
+
+impl Place {
+    pub(super) fn new(ledger: Arc<Ledger>, id: Id) -> Self {
+        Self(Arc::new(Held { ledger, id, settled: AtomicBool::new(false) }))
+    }
+
+    fn tell(&self, tell: impl FnOnce(&mut Book, Mono, Id)) {
+        let now = self.0.ledger.now();
+        tell(&mut self.0.ledger.book(), now, self.0.id);
+    }
+
+    pub(super) fn on_request(&self) {
+        self.tell(Book::on_request);
+    }
+
+    /// Gives the answer's body, watched until the writer has all of it.
+    pub(super) fn on_answer<B: Body>(&self, body: B) -> Watched<B> {
+        let bytes = body.size_hint().lower();
+        self.tell(|book, now, id| book.on_answer(now, id, bytes));
+        Watched { body, place: self.clone() }
+    }
+
+    pub(super) fn on_written(&self) {
+        self.tell(Book::on_written);
+    }
+
+    pub(super) fn on_closed(&self, reason: Closed) {
+        self.tell(|book, _, id| book.on_closed(id, reason));
+    }
+
+    /// Nothing is left to say to the client: what the kernel still holds may be delivered.
+    pub(super) fn settle(&self) {
+        self.0.settled.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.0.settled.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Held {
+    /// An end that nobody told of is that of a handler that panicked.
+    fn drop(&mut self) {
+        self.ledger.book().on_closed(self.id, Closed::Broken);
+    }
+}
+
+/// An answer's body: itself, and a word when the writer lets go of it.
+pub(super) struct Watched<B> {
+    body: B,
+    place: Place,
+}
+
+impl<B: Body + Unpin> Body for Watched<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Watched<B> {
+    fn drop(&mut self) {
+        self.place.tell(|book, _, id| book.on_all_said(id));
+    }
+}
