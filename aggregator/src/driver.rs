@@ -249,7 +249,7 @@ impl Driver {
     fn on_query(&mut self, query: Query) {
         // The asker may have hung up.
         match query {
-            Query::Still(answer) => drop(answer.send(self.look())),
+            Query::Look(answer) => drop(answer.send(self.look())),
             Query::Events(wanted, answer) => {
                 let page = self.core.events(self.clock.now().wall, &wanted);
                 drop(answer.send(Box::new(page)));

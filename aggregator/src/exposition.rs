@@ -25,7 +25,7 @@ mod tests;
 
 use plimsoll_schemas::budget::Budget;
 
-pub use own::Own;
+pub use own::{Looks, Own};
 pub use writer::Format;
 
 use crate::core::view::View;

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice, Scope};
 use plimsoll_schemas::budget::Budget;
@@ -58,19 +57,6 @@ pub struct Still {
     pub checkpoints: CheckpointFigures,
     /// What became of confirmations.
     pub confirmations: ConfirmationFigures,
-    /// What stills have cost so far.
-    pub looks: Looks,
-}
-
-/// What it costs to take stills.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Looks {
-    /// How many were taken, this one included.
-    pub taken: u64,
-    /// Time that took.
-    pub spent: Duration,
-    /// Time that the longest took.
-    pub longest: Duration,
 }
 
 impl Core {
@@ -97,7 +83,6 @@ impl Core {
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),
             confirmations: ConfirmationFigures::default(),
-            looks: Looks::default(),
         }
     }
 }

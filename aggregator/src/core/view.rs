@@ -23,7 +23,7 @@ use super::judge::judge;
 use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
-use super::still::{Looks, Still};
+use super::still::Still;
 use super::window::Windows;
 use super::{Core, Counts};
 
@@ -71,8 +71,6 @@ pub struct View {
     pub confirmations: ConfirmationFigures,
     /// The moment.
     pub at: Wall,
-    /// What stills have cost so far.
-    pub looks: Looks,
 }
 
 /// All samples of one operation in one scope.
@@ -178,7 +176,6 @@ impl Still {
             checkpoints: self.checkpoints.clone(),
             confirmations: self.confirmations,
             at: self.at,
-            looks: self.looks,
         }
     }
 

@@ -7,12 +7,13 @@ use plimsoll_schemas::limits::exposition::VIEW_AGE_MAX;
 use plimsoll_schemas::time::Mono;
 
 use super::Driver;
-use crate::core::still::{Looks, Still};
+use crate::exposition::Looks;
+use crate::io::http::Look;
 
 /// The latest look, and what all of them have cost.
 #[derive(Default)]
 pub(super) struct LookedAt {
-    latest: Option<(Mono, Arc<Still>)>,
+    latest: Option<(Mono, Arc<Look>)>,
     figures: Looks,
 }
 
@@ -26,8 +27,8 @@ impl LookedAt {
     /// that takes a while.
     pub(super) fn let_go(&mut self, now: Mono) {
         let stale = self.latest.take_if(|(taken, _)| now.since(*taken) >= VIEW_AGE_MAX);
-        if let Some((_, still)) = stale.filter(|(_, still)| Arc::strong_count(still) == 1) {
-            tokio::task::spawn_blocking(move || drop(still));
+        if let Some((_, look)) = stale.filter(|(_, look)| Arc::strong_count(look) == 1) {
+            tokio::task::spawn_blocking(move || drop(look));
         }
     }
 
@@ -38,11 +39,11 @@ impl LookedAt {
 }
 
 impl Driver {
-    pub(super) fn look(&mut self) -> Arc<Still> {
+    pub(super) fn look(&mut self) -> Arc<Look> {
         let begun = self.clock.now();
         self.looks.let_go(begun.mono);
-        if let Some((_, still)) = &self.looks.latest {
-            return Arc::clone(still);
+        if let Some((_, look)) = &self.looks.latest {
+            return Arc::clone(look);
         }
         let mut still = self.core.still(begun.wall, self.broker());
         still.checkpoints = self.keeper.figures().clone();
@@ -52,9 +53,9 @@ impl Driver {
         figures.taken += 1;
         figures.spent += spent;
         figures.longest = figures.longest.max(spent);
-        still.looks = *figures;
-        let still = Arc::new(still);
-        self.looks.latest = Some((ended, Arc::clone(&still)));
-        still
+        let connections = self.server.figures();
+        let look = Arc::new(Look { still, looks: *figures, connections });
+        self.looks.latest = Some((ended, Arc::clone(&look)));
+        look
     }
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plimsoll_process::http::Figures;
+
 use super::writer::{Family, NONE, Value, Writer};
 use crate::core::progress::Recoveries;
 use crate::core::view::View;
@@ -11,10 +13,25 @@ use crate::core::view::View;
 /// What showing things has cost so far.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
+    /// Looks at the state.
+    pub looks: Looks,
+    /// Connections of those who ask.
+    pub connections: Figures,
     /// By page and format.
     pub pages: BTreeMap<(&'static str, &'static str), Rendered>,
     /// Answers by page, format and encoding.
     pub answers: BTreeMap<(&'static str, &'static str, &'static str), u64>,
+}
+
+/// What it costs the task that merges to give out what it knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looks {
+    /// How many there were.
+    pub taken: u64,
+    /// Time that took.
+    pub spent: Duration,
+    /// Time that the longest took.
+    pub longest: Duration,
 }
 
 /// What one page cost in one format.
@@ -33,7 +50,8 @@ pub(super) fn write(writer: &mut Writer, view: &View, own: &Own) {
     reading(writer, view);
     recoveries(writer, view);
     checkpoints(writer, view);
-    showing(writer, view, own);
+    showing(writer, own);
+    connections(writer, &own.connections);
 }
 
 fn single(writer: &mut Writer, family: Family<'_>, value: Value) {
@@ -141,8 +159,8 @@ fn checkpoints(writer: &mut Writer, view: &View) {
 }
 
 /// What showing all this costs: the driver for a look at its state, other threads for the rest.
-fn showing(writer: &mut Writer, view: &View, own: &Own) {
-    let looks = view.looks;
+fn showing(writer: &mut Writer, own: &Own) {
+    let looks = own.looks;
     let help = "Looks at the whole state, by the task that merges";
     let taken = Value::Count(looks.taken);
     single(writer, Family::counter("plimsoll_aggregator_looks_total", help), taken);
@@ -176,4 +194,17 @@ fn showing(writer: &mut Writer, view: &View, own: &Own) {
             rows.add(&[&rows.labels(labels)], Value::Count(*n));
         }
     });
+}
+
+fn connections(writer: &mut Writer, figures: &Figures) {
+    let help = "Connections to these pages, by what they wait for";
+    let open = figures.open.map(|(stage, n)| (stage.as_str(), Value::Count(n as u64)));
+    by(writer, Family::gauge("plimsoll_aggregator_connections", help), "stage", open);
+    let help = "Connections to these pages that are over, by reason";
+    let closed = figures.closed().map(|(reason, n)| (reason.as_str(), Value::Count(n)));
+    let family = Family::counter("plimsoll_aggregator_connections_closed_total", help);
+    by(writer, family, "reason", closed);
+    let help = "Bytes of pages that askers have not taken yet";
+    let owed = Value::Count(figures.owed_bytes);
+    single(writer, Family::gauge("plimsoll_aggregator_owed_bytes", help), owed);
 }

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use plimsoll_process::http::{ending, probe};
+use plimsoll_process::http::{Figures, ending, probe};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::summary::EventsPage;
@@ -24,15 +24,27 @@ use self::pages::{Kind, Pages};
 use crate::config::Metrics;
 use crate::core::events::Wanted;
 use crate::core::still::Still;
+use crate::exposition::Looks;
 
 /// A question to the driver, with the place for its answer.
 pub enum Query {
     /// Everything that is known.
-    Still(oneshot::Sender<Arc<Still>>),
+    Look(oneshot::Sender<Arc<Look>>),
     /// The newest events.
     Events(Wanted, oneshot::Sender<Box<EventsPage>>),
     /// Whether that is the whole truth.
     Readiness(oneshot::Sender<Readiness>),
+}
+
+/// Everything that is known at one moment, for all who ask soon after one another.
+#[derive(Debug)]
+pub struct Look {
+    /// What the core knows.
+    pub still: Still,
+    /// What looks have cost so far, this one included; their number is this one's own.
+    pub looks: Looks,
+    /// Connections of those who ask.
+    pub connections: Figures,
 }
 
 /// Whether the aggregator can be relied on.
@@ -89,7 +101,7 @@ impl Asker {
 
     async fn show(&self, kind: Kind, headers: &HeaderMap) -> Response {
         let gzip = accept::takes_gzip(headers);
-        let page = self.pages.get(kind, gzip, self.ask(Query::Still)).await;
+        let page = self.pages.get(kind, gzip, self.ask(Query::Look)).await;
         let Some(page) = page else { return ending() };
         let mut response = ([(header::CONTENT_TYPE, kind.content_type())], page).into_response();
         let varies = HeaderValue::from_static("accept, accept-encoding");

@@ -1,8 +1,8 @@
 //! Pages made from what the driver knows: on threads of their own, one of a kind at a time, and
 //! shared by all who ask within the same tenth of a second.
 //!
-//! The driver gives out a [`Still`], which costs it little; to merge windows, write text and
-//! compress it is done here. A page is used again only while the driver gives out the same still,
+//! The driver gives out a [`Look`], which costs it little; to merge windows, write text and
+//! compress it is done here. A page is used again only while the driver gives out the same look,
 //! so that pages of different kinds never contradict each other for long.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use plimsoll_schemas::clock::Clock;
 use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;
 
+use super::Look;
 use crate::config::Metrics;
-use crate::core::still::Still;
 use crate::core::view::{Nodes, Wanted};
 use crate::exposition::{Format, Own, Shown, nodes_page, page};
 
@@ -63,7 +63,7 @@ impl Kind {
 /// A finished page.
 #[derive(Clone)]
 struct Made {
-    /// The number of the still that it was made from.
+    /// The number of the look that it was made from.
     look: u64,
     plain: Bytes,
     gzip: Option<Bytes>,
@@ -95,17 +95,17 @@ impl Pages {
         self: &Arc<Self>,
         kind: Kind,
         gzip: bool,
-        look: impl Future<Output = Option<Arc<Still>>>,
+        look: impl Future<Output = Option<Arc<Look>>>,
     ) -> Option<Bytes> {
         let mut turn = self.made.get(&kind)?.lock().await;
-        let still = look.await?;
-        let number = still.looks.taken;
+        let look = look.await?;
+        let number = look.looks.taken;
         self.forget_all_but(number);
         // What was shown before the past was read must not be shown again after it was.
-        if turn.as_ref().is_none_or(|made| made.look != number || !still.ready) {
+        if turn.as_ref().is_none_or(|made| made.look != number || !look.still.ready) {
             *turn = None;
             let pages = Arc::clone(self);
-            let plain = spawn_blocking(move || pages.make(kind, still)).await.ok()?;
+            let plain = spawn_blocking(move || pages.make(kind, look)).await.ok()?;
             *turn = Some(Made { look: number, plain, gzip: None });
         }
         let made = turn.as_mut()?;
@@ -120,7 +120,7 @@ impl Pages {
         made.gzip.clone()
     }
 
-    /// Pages of earlier stills serve nobody any more; those that are just being made go later.
+    /// Pages of earlier looks serve nobody any more; those that are just being made go later.
     fn forget_all_but(&self, number: u64) {
         for page in self.made.values() {
             if let Ok(mut made) = page.try_lock() {
@@ -129,8 +129,9 @@ impl Pages {
         }
     }
 
-    /// The last reference to a still often ends here, off the driver's thread.
-    fn make(&self, kind: Kind, still: Arc<Still>) -> Bytes {
+    /// The last reference to a look often ends here, off the driver's thread.
+    fn make(&self, kind: Kind, look: Arc<Look>) -> Bytes {
+        let still = &look.still;
         let begun = self.clock.now().mono;
         let shown = Shown { budgets: &self.budgets, aliases: self.settings.aliases };
         let nodes = Nodes::Worst(self.settings.nodes_max);
@@ -138,7 +139,7 @@ impl Pages {
         let page = match kind {
             Kind::Metrics(format) => {
                 let view = still.view(Wanted { fleet: true, nodes, native: native(format) });
-                page(&view, shown, &self.own(), format)
+                page(&view, shown, &self.own(&look), format)
             }
             Kind::Nodes(format) => {
                 let nodes = Nodes::All;
@@ -150,7 +151,7 @@ impl Pages {
             }
             Kind::Ledger => json(&still.statement()),
         };
-        drop(still);
+        drop(look);
         let spent = self.clock.now().mono.since(begun);
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         let figures = own.pages.entry(kind.labels()).or_default();
@@ -160,8 +161,10 @@ impl Pages {
         page.into()
     }
 
-    fn own(&self) -> Own {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn own(&self, look: &Look) -> Own {
+        let (looks, connections) = (look.looks, look.connections.clone());
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Own { looks, connections, ..own }
     }
 
     fn count(&self, kind: Kind, encoding: &'static str) {
