@@ -6,12 +6,13 @@
 
 mod accounts;
 mod aliases;
-mod escape;
 mod events;
 mod families;
+mod format;
 mod hardware;
 mod jobs;
 mod judgements;
+mod labels;
 mod latencies;
 mod number;
 mod own;
@@ -25,8 +26,8 @@ mod tests;
 
 use plimsoll_schemas::budget::Budget;
 
+pub use format::Format;
 pub use own::{Looks, Own};
-pub use writer::Format;
 
 use crate::core::view::View;
 use families::Page;

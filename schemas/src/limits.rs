@@ -205,7 +205,11 @@ pub mod aggregator {
     pub const NAME_CONFLICT_TOLD_EVERY: Duration = Duration::from_secs(60);
     /// Holes of one incarnation that the ledger's page lists.
     pub const LEDGER_HOLES_MAX: usize = 64;
-    /// How far ahead of the aggregator's clock a snapshot may begin.
+    /// Age of a message beyond which no node keeps one and no stream does: a spool's age, the
+    /// stream's, and an interval of as much.
+    pub const MESSAGE_AGE_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
+    /// How far ahead of the aggregator's clock a snapshot that does not say when it was sent may
+    /// begin.
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
 }
 

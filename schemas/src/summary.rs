@@ -265,8 +265,11 @@ pub struct WindowRow {
     pub quantiles: Quantiles,
     /// Nodes whose samples are in it.
     pub nodes: u64,
-    /// Nodes that are expected to speak.
+    /// Nodes that have not left and ever had a sample of the operation.
     pub nodes_expected: u64,
+    /// Of these, nodes heard within the window's span whose newest sample is older than it.
+    #[serde(default)]
+    pub nodes_late: u64,
 }
 
 /// Figures of one distribution; absent quantiles mean no samples.

@@ -223,7 +223,12 @@ mod tests {
             total: Quantiles::default(),
             windows: BTreeMap::from([(
                 SHOWN,
-                WindowRow { quantiles: Quantiles::default(), nodes: 1, nodes_expected: 1 },
+                WindowRow {
+                    quantiles: Quantiles::default(),
+                    nodes: 1,
+                    nodes_expected: 1,
+                    nodes_late: 0,
+                },
             )]),
         };
         let late = Summary {

@@ -8,6 +8,7 @@
 pub mod alert;
 pub mod buckets;
 pub mod checkpoint;
+pub mod completeness;
 pub mod confirm;
 mod conflicts;
 mod evaluate;
@@ -17,6 +18,7 @@ mod hidden;
 pub mod judge;
 mod keeping;
 pub mod ledger;
+pub mod moment;
 pub mod node;
 pub mod notices;
 mod past;
@@ -50,11 +52,12 @@ use events::Newest;
 use gaps::Watched;
 use keeping::Keepings;
 use ledger::Decision;
+use moment::Moment;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
 use past::Past;
 use progress::{Progress, Recoveries};
-use window::{Batch, Timeliness, Times, place};
+use window::{Batch, Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
 pub type Word = Cow<'static, str>;
@@ -198,7 +201,7 @@ impl Core {
         let progress = self.lanes.entry(message.lane).or_default();
         progress.on_read(now.mono, message.stream_seq, message.pending);
         self.unsaved.touch();
-        let moment = self.moment(now.wall, message.at);
+        let moment = self.moment(now.wall, &message);
         let read = read(message).map(|snapshot| self.on_snapshot(moment, snapshot));
         self.update_readiness();
         read.map_err(|unreadable| {
@@ -212,21 +215,10 @@ impl Core {
         self.ready = self.ready || self.lanes.values().all(Progress::has_read_the_past);
     }
 
-    /// The moments from which a message is looked at.
-    fn moment(&self, now: Wall, at: Option<Wall>) -> Moment {
-        let stored = at.map_or(now, |at| at.min(now));
-        match &self.past {
-            Some(past) => Moment { shown: past.judged(), now: stored, heard: Some(stored) },
-            None if self.ready => Moment { shown: now, now, heard: Some(now) },
-            // While the past is read again, a node was heard when it spoke, not now.
-            None => Moment { shown: now, now, heard: at.and(Some(stored)) },
-        }
-    }
-
     fn on_snapshot(&mut self, moment: Moment, Snapshot { header, body }: Snapshot<Packed>) {
         // An interval's samples count from the moment at which all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
-        let (taken, timeliness) = place(moment.now, ended);
+        let (taken, timeliness) = moment.place(ended);
         self.make_room_for(&header.node);
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             return self.count_over_cap("node", 1);
@@ -249,6 +241,7 @@ impl Core {
         self.unsaved.touch_node(&header.node);
         node.last_heard = node.last_heard.max(moment.heard.unwrap_or(taken));
         node.hidden = false;
+        node.see_clock(moment.skew);
         node.operations.expire(moment.shown);
         *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
         match timeliness {
@@ -283,6 +276,7 @@ impl Core {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
         let numbers = node.take_numbers((header.incarnation, header.seq), latency);
+        node.take_labels((header.incarnation, header.seq), &header.labels);
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
         let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
         for (Series { operation, .. }, samples) in &latency.histograms {
@@ -341,17 +335,6 @@ fn read(message: Delivered<'_>) -> Result<Snapshot<Packed>, Unreadable> {
         .map_err(|error: SubjectError| refuse("subject", error.to_string()))?;
     wire::decode_packed(&subject, message.payload)
         .map_err(|error| refuse(error.reason(), error.to_string()))
-}
-
-/// From where a message is looked at.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    /// Windows that end then, or later, are still to be judged.
-    shown: Wall,
-    /// When it arrived.
-    now: Wall,
-    /// When the node was thereby heard; `None` for when it spoke.
-    heard: Option<Wall>,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{Reading, sensor};
 use plimsoll_schemas::histogram::Packed;
-use plimsoll_schemas::ids::{Incarnation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, Seq, Series};
 use plimsoll_schemas::limits::aggregator::{
     ACCOUNT_FORGET_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
     NODE_SILENT_AFTER,
@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use operations::{OVERFLOW, Operations};
 
 use super::ledger::Account;
+use super::moment::Skew;
 
 /// One node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -31,6 +32,12 @@ pub struct Node {
     /// True once it has been gone for so long that it is not shown any more. Its account stays.
     #[serde(default)]
     pub hidden: bool,
+    /// What it is called by beside its name.
+    #[serde(default)]
+    pub labels: Latest<Labels>,
+    /// How far its clock is off, as last seen; `None` where nothing tells.
+    #[serde(default)]
+    pub skew: Option<Skew>,
     /// Its operations.
     pub operations: Operations,
     /// Sums of its counters.
@@ -112,6 +119,19 @@ impl Node {
         Self { account, last_heard, hidden: true, ..Self::default() }
     }
 
+    /// Hears how far its clock is off.
+    pub fn see_clock(&mut self, skew: Option<Skew>) {
+        let newer = |skew: &Skew| self.skew.is_none_or(|seen| seen.at <= skew.at);
+        self.skew = skew.filter(newer).or(self.skew);
+    }
+
+    /// Takes what it is called by beside its name.
+    pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
+        if self.labels.value != *labels || !labels.is_empty() {
+            self.labels.offer(&self.account, from, labels.clone());
+        }
+    }
+
     /// Adds to counters and replaces gauges; tells how many series found no room.
     pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
@@ -162,7 +182,7 @@ pub fn bounded_entry<'a, K: Ord + Clone, V: Default>(
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::hardware::LOAD1;
-    use plimsoll_schemas::ids::{Labels, NodeName, Operation};
+    use plimsoll_schemas::ids::{NodeName, Operation};
     use plimsoll_schemas::wire::{Header, Totals};
 
     use super::*;

@@ -1,31 +1,28 @@
 //! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
 
+mod rows;
 mod worst;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertState, Scope};
-use plimsoll_schemas::budget::{Budget, Window};
-use plimsoll_schemas::histogram::{ExactFigures, Histogram};
-use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::histogram::ExactFigures;
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{
-    BudgetRow, Ledger, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
-};
-use plimsoll_schemas::time::{Wall, nanos, seconds};
+use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, Summary};
+use plimsoll_schemas::time::{Wall, seconds};
 
-use super::buckets::{Buckets, ends};
+use super::buckets::Buckets;
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
-use super::judge::judge;
-use super::node::{Node, Operations};
+use super::node::Node;
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
 use super::still::Still;
-use super::window::Windows;
 use super::{Core, Counts};
+use rows::Rows;
 
 /// What a view is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,131 +203,5 @@ impl Still {
             rerouted: bus.rerouted,
             dropped: bus.dropped,
         }
-    }
-}
-
-/// Rows under construction.
-struct Rows<'s> {
-    still: &'s Still,
-    native: bool,
-    operations: Vec<OperationRow>,
-    totals: Vec<Total>,
-    /// With the number of its budget.
-    budgets: Vec<(usize, BudgetRow)>,
-}
-
-impl<'s> Rows<'s> {
-    fn new(still: &'s Still, native: bool) -> Self {
-        let (operations, totals, budgets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { still, native, operations, totals, budgets }
-    }
-
-    fn add_fleet(&mut self, fleet: &Operations) {
-        let completeness = self.completeness();
-        for (operation, windows) in fleet.iter() {
-            let heard = completeness.get(operation).cloned().unwrap_or_default();
-            self.add(Scope::Fleet, operation, windows, &heard);
-        }
-    }
-
-    fn add_node(&mut self, name: &NodeName, node: &Node) {
-        for (operation, windows) in node.operations.iter() {
-            let mut heard = Heard::default();
-            heard.add(self.still.at, node, windows);
-            self.add(Scope::Node(name.clone()), operation, windows, &heard);
-        }
-    }
-
-    /// How many nodes each operation's windows hold.
-    fn completeness(&self) -> BTreeMap<&'s Operation, Heard> {
-        let mut completeness: BTreeMap<&Operation, Heard> = BTreeMap::new();
-        for (_, node) in self.still.shown() {
-            for (operation, windows) in node.operations.iter() {
-                completeness.entry(operation).or_default().add(self.still.at, node, windows);
-            }
-        }
-        completeness
-    }
-
-    fn add(&mut self, scope: Scope, operation: &Operation, windows: &Windows, heard: &Heard) {
-        let mut rows = BTreeMap::new();
-        windows.each_window(self.still.at, |window, samples| {
-            let (nodes, nodes_expected) = (heard.nodes[window as usize], heard.expected);
-            let row = WindowRow { quantiles: quantiles(samples), nodes, nodes_expected };
-            rows.insert(window, row);
-            self.judge(&scope, operation, window, samples);
-        });
-        let (exact, total) = (windows.total_exact(), windows.total());
-        let ends = match scope {
-            Scope::Fleet => ends(operation, &self.still.budgets),
-            Scope::Node(_) => Vec::new(),
-        };
-        self.totals.push(Total { exact, buckets: Buckets::of(&total, &ends, self.native) });
-        self.operations.push(OperationRow {
-            scope,
-            operation: operation.to_string(),
-            total: Quantiles { count: exact.count, ..quantiles(&total) },
-            windows: rows,
-        });
-    }
-
-    fn judge(&mut self, scope: &Scope, operation: &Operation, window: Window, samples: &Histogram) {
-        let budgets = self.still.budgets.iter().enumerate();
-        for (number, budget) in budgets {
-            if budget.operation == *operation && budget.window == window {
-                let alert = self.still.alert(budget, scope);
-                self.budgets.push((number, budget_row(budget, scope.clone(), alert, samples)));
-            }
-        }
-    }
-}
-
-/// How many nodes one operation's windows hold.
-#[derive(Clone, Default)]
-struct Heard {
-    /// Nodes that ever had a sample of it and have not left.
-    expected: u64,
-    /// Nodes whose newest sample each window shows.
-    nodes: [u64; Window::ALL.len()],
-}
-
-impl Heard {
-    fn add(&mut self, now: Wall, node: &Node, windows: &Windows) {
-        self.expected += u64::from(node.presence(now) != Presence::Left);
-        for (window, nodes) in Window::ALL.into_iter().zip(&mut self.nodes) {
-            let slot = nanos(window.slot());
-            let oldest = (now.0 / slot).saturating_sub(nanos(window.span()) / slot);
-            *nodes += u64::from(windows.newest().0 / slot >= oldest);
-        }
-    }
-}
-
-fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, samples: &Histogram) -> BudgetRow {
-    let judgement = judge(budget, samples);
-    BudgetRow {
-        budget: budget.name.to_string(),
-        operation: budget.operation.to_string(),
-        scope,
-        quantile: budget.quantile,
-        limit_ns: budget.limit_ns,
-        window: budget.window,
-        samples: judgement.samples,
-        value_ns: judgement.value.map(|value| value.value_ns),
-        lower_ns: judgement.lower_ns,
-        verdict: judgement.verdict,
-        alert,
-    }
-}
-
-fn quantiles(histogram: &Histogram) -> Quantiles {
-    let at = |quantile| histogram.quantile(quantile).map(|found| found.value_ns);
-    let mean = histogram.sum_ns().checked_div(u128::from(histogram.count())).unwrap_or(0);
-    Quantiles {
-        count: histogram.count(),
-        mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
-        min_ns: histogram.min_ns(),
-        max_ns: histogram.max_ns(),
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
     }
 }

@@ -4,6 +4,7 @@ use plimsoll_schemas::summary::{Ledger, NodeRow, Presence};
 use plimsoll_schemas::wire::Bus;
 
 use super::families::Page;
+use super::labels::mended;
 use super::writer::{Family, LabelSet, NONE, Value, Writer};
 
 impl Page<'_> {
@@ -84,6 +85,22 @@ impl Page<'_> {
         writer.family(Family::gauge(name, help), |rows| {
             for (labels, node) in self.nodes() {
                 rows.add(&[labels], Value::nanos(node.node.last_heard.0));
+            }
+        });
+        let help = "How far the node's clock is ahead of the broker's; negative when it is behind";
+        writer.family(Family::gauge("plimsoll_node_clock_skew_seconds", help), |rows| {
+            for (labels, node) in self.nodes().filter(|(_, node)| node.speaks) {
+                if let Some(skew) = node.node.skew {
+                    rows.add(&[labels], Value::Float(seconds(skew.ahead_ns)));
+                }
+            }
+        });
+        let help = "1, with the node's own labels, to join with what else is known of it";
+        writer.family(Family::gauge("plimsoll_node_info", help), |rows| {
+            for (labels, node) in self.nodes() {
+                let own = mended(&node.node.labels.value);
+                let own = rows.labels(own.iter().map(|(key, value)| (key.as_str(), *value)));
+                rows.add(&[labels, &own], Value::flag(true));
             }
         });
         let help = "Snapshots of a run that went on although a later one had begun: two nodes of \
@@ -169,3 +186,8 @@ const OUTCOMES: [Outcome; 8] = [
     ("coalesced", |bus| bus.coalesced),
     ("rate_limited", |bus| bus.rate_limited),
 ];
+
+#[expect(clippy::cast_precision_loss, reason = "a clock a hundred days off is told to the second")]
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::ids::{Labels, Series};
 
 use super::families::Page;
-use super::writer::{Family, LabelSet, Rows, Value, Writer, label_key};
+use super::labels::mended;
+use super::writer::{Family, LabelSet, Rows, Value, Writer};
 
 impl Page<'_> {
     pub(super) fn job_numbers(&self, writer: &mut Writer) {
@@ -52,11 +53,7 @@ impl<'a> Numbers<'a> {
     pub(super) fn at(&mut self, name: Option<(&str, &'a str)>, labels: &'a Labels) -> &mut f64 {
         let mut row: Vec<_> =
             name.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        // To Prometheus a label without a value is a label that is not there.
-        let told = labels.iter().filter(|(_, value)| !value.is_empty());
-        let mended: BTreeMap<String, &str> =
-            told.map(|(key, value)| (label_key(key), value)).collect();
-        row.extend(mended);
+        row.extend(mended(labels));
         self.0.entry(row).or_default()
     }
 

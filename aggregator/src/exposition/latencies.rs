@@ -96,7 +96,9 @@ impl Page<'_> {
         };
         let help = "Nodes whose samples are in the fleet's window";
         family("plimsoll_latency_window_nodes", help, |row| row.nodes);
-        let help = "Nodes whose samples should be in the fleet's window";
+        let help = "Nodes that have not left and ever had a sample of the operation";
         family("plimsoll_latency_window_nodes_expected", help, |row| row.nodes_expected);
+        let help = "Of these, nodes heard within the window whose newest sample is older than it";
+        family("plimsoll_latency_window_nodes_late", help, |row| row.nodes_late);
     }
 }

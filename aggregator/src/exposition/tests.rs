@@ -11,7 +11,8 @@ use plimsoll_schemas::histogram::Histogram;
 use proptest::prelude::*;
 use prost::Message;
 
-use super::writer::{Family, FamilyType, Value, label_key};
+use super::labels::label_key;
+use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
 use crate::core::buckets::Buckets;

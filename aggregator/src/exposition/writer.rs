@@ -5,49 +5,11 @@
 //! and then copied; counts and times are written without a detour over floats; nothing is
 //! registered, sorted or kept.
 
-use super::escape::escape_into;
+use super::format::Format;
+use super::labels::push_label;
 use super::number::{push_seconds, push_value};
 use super::protobuf::{self, Field};
 use crate::core::buckets::Buckets;
-
-/// How a page is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Format {
-    /// Prometheus text 0.0.4.
-    Text,
-    /// OpenMetrics text 1.0.0.
-    OpenMetrics,
-    /// `io.prometheus.client.MetricFamily` messages, each behind its length.
-    Protobuf,
-}
-
-impl Format {
-    /// All formats.
-    pub const ALL: [Self; 3] = [Self::Text, Self::OpenMetrics, Self::Protobuf];
-
-    /// The format as a label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::OpenMetrics => "openmetrics",
-            Self::Protobuf => "protobuf",
-        }
-    }
-
-    /// The format as a content type.
-    #[must_use]
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Self::Protobuf => {
-                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
-                 encoding=delimited"
-            }
-        }
-    }
-}
 
 /// What kind of number a family holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,16 +279,6 @@ impl Rows<'_> {
     }
 }
 
-fn push_label(out: &mut Vec<u8>, key: &str, value: &str) {
-    if !out.is_empty() {
-        out.push(b',');
-    }
-    out.extend_from_slice(key.as_bytes());
-    out.extend_from_slice(b"=\"");
-    escape_into(out, value);
-    out.push(b'"');
-}
-
 /// A series' name and labels up to the blank before its value; `le_ns` is the upper end of a
 /// bucket, the greatest number standing for infinity.
 fn push_series(
@@ -378,20 +330,4 @@ fn push_limit(out: &mut Vec<u8>, le_ns: u64) {
     if le_ns.is_multiple_of(SECOND) {
         out.extend_from_slice(b".0");
     }
-}
-
-/// Label keys with a meaning of their own here or in Prometheus.
-const RESERVED: [&str; 10] =
-    ["node", "counter", "gauge", "scope", "operation", "window", "job", "instance", "rollup", "le"];
-
-/// A label's key from outside as Prometheus allows it, kept apart from the mesh's own keys.
-#[must_use]
-pub fn label_key(key: &str) -> String {
-    let mended: String =
-        key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    let begins_badly = mended.starts_with("__") || mended.starts_with(|c: char| c.is_ascii_digit());
-    if begins_badly || RESERVED.contains(&mended.as_str()) {
-        return format!("label_{mended}");
-    }
-    mended
 }

@@ -77,7 +77,7 @@ mod tests {
     fn summary(samples: [u64; 2], verdict: Verdict, alert: AlertState) -> Summary {
         let operations = scopes().into_iter().zip(samples).map(|(scope, count)| {
             let quantiles = Quantiles { count, ..Quantiles::default() };
-            let window = WindowRow { quantiles, nodes: 1, nodes_expected: 1 };
+            let window = WindowRow { quantiles, nodes: 1, nodes_expected: 1, nodes_late: 0 };
             OperationRow {
                 scope,
                 operation: "op".into(),

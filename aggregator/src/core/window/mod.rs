@@ -268,6 +268,14 @@ impl Windows {
         self.newest
     }
 
+    /// Whether the latest sample lies in a window that ends now, be it kept here or not.
+    #[must_use]
+    pub fn newest_is_in(&self, now: Wall, window: Window) -> bool {
+        let slot = slot_ns(window);
+        self.newest.0 > 0
+            && Shown::new(now.max(self.newest), window).covers(self.newest.0 / slot * slot)
+    }
+
     /// All samples ever added, save those for which there was no room.
     #[must_use]
     pub fn total(&self) -> Histogram {

@@ -1,0 +1,66 @@
+//! How complete the windows of one operation are: from how many nodes there are samples in them,
+//! how many are late, and how many there should be. Looks at times alone and merges nothing.
+
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::time::Wall;
+
+use super::node::Node;
+use super::window::Windows;
+
+const WINDOWS: usize = Window::ALL.len();
+
+/// Counts of nodes for one operation, by window where they differ, in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completeness {
+    /// Nodes that have not left and ever had a sample of it.
+    pub expected: u64,
+    /// Nodes whose newest sample the window shows.
+    pub nodes: [u64; WINDOWS],
+    /// Expected nodes that were heard within the window's span and whose newest sample is older.
+    pub late: [u64; WINDOWS],
+}
+
+impl Completeness {
+    /// Counts one node, which has had samples of the operation.
+    pub fn add(&mut self, now: Wall, node: &Node, windows: &Windows) {
+        let expected = node.presence(now) != Presence::Left;
+        self.expected += u64::from(expected);
+        let silence = now.since(node.last_heard);
+        for (place, window) in Window::ALL.into_iter().enumerate() {
+            let is_in = windows.newest_is_in(now, window);
+            self.nodes[place] += u64::from(is_in);
+            self.late[place] += u64::from(expected && !is_in && silence <= window.span());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::wire::{Body, Bus};
+
+    use super::*;
+    use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
+
+    #[test]
+    fn a_node_that_speaks_without_samples_is_late_and_one_that_is_silent_is_expected_only() {
+        let mut core = core();
+        let mut speakers = ["fine", "late", "mute", "left"].map(Speaker::new);
+        for speaker in &mut speakers {
+            deliver(&mut core, start(), &speaker.say(start(), MS, 5));
+        }
+        let [fine, late, _, left] = &mut speakers;
+        deliver(&mut core, start(), &left.farewell(start()));
+        let now = start().after(30 * SECOND);
+        deliver(&mut core, now, &fine.say(now, MS, 5));
+        deliver(&mut core, now, &late.message(now, Body::Bus(Bus::default()), false));
+        let mut found = Completeness::default();
+        for node in core.nodes.values() {
+            let (_, windows) = node.operations.iter().next().unwrap();
+            found.add(now.wall, node, windows);
+        }
+        assert_eq!(found.expected, 3);
+        assert_eq!((found.nodes[0], found.late[0]), (1, 1), "in the last ten seconds");
+        assert_eq!((found.nodes[1], found.late[1]), (4, 0), "in the last minute");
+    }
+}
