@@ -7,7 +7,7 @@ use std::time::Duration;
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_tests::lone::{fleet_count, summary_when};
 use plimsoll_tests::outcome::run_with_input;
-use plimsoll_tests::page::{accepted, promtool_complaints};
+use plimsoll_tests::page::{Page, accepted, promtool_complaints};
 use serde_json::Value;
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -66,5 +66,31 @@ async fn every_format_is_given_to_who_asks_for_it_and_shows_the_nodes_it_should(
         (&headers["content-encoding"], &page[..2]),
         (&"gzip".parse().unwrap(), &[31, 139][..])
     );
+    stack.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn many_who_ask_at_once_share_what_was_made_once() {
+    const ASKERS: usize = 50;
+    let dir = tempfile::tempdir().unwrap();
+    let stack = busy(dir.path()).await;
+    let ask = || {
+        let api = stack.api().clone();
+        tokio::spawn(
+            async move { accepted(&api, "/metrics/nodes", "*/*", "gzip").await.unwrap().1 },
+        )
+    };
+    let asked: Vec<_> = (0..ASKERS).map(|_| ask()).collect();
+    for answer in asked {
+        assert_eq!(answer.await.unwrap()[..2], [31, 139]);
+    }
+    let page = Page::of(stack.api()).await.unwrap();
+    let of = |name: &str, rest: &str| {
+        page.value(&format!("{name}{{page=\"nodes\",format=\"text\"{rest}}}")).unwrap()
+    };
+    let answers = of("plimsoll_aggregator_scrapes_total", ",encoding=\"gzip\"");
+    assert_eq!(answers, ASKERS as f64);
+    let made = of("plimsoll_aggregator_renders_total", "");
+    assert!((1.0..=answers / 2.0).contains(&made), "{made} of {answers}");
     stack.end().await.unwrap();
 }

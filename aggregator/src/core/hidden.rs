@@ -32,7 +32,13 @@ impl Core {
     }
 
     fn forget_account(&mut self, name: &NodeName) {
-        self.nodes.remove(name);
+        if let Some(node) = self.nodes.remove(name) {
+            let mut ledger = node.account.ledger();
+            // Whatever it still held is not to come any more.
+            ledger.unaccounted =
+                ledger.unaccounted.saturating_add(std::mem::take(&mut ledger.held));
+            self.counts.gone.add(&ledger);
+        }
         self.unsaved.touch_node(name);
     }
 

@@ -185,7 +185,7 @@ impl Still {
     }
 
     fn ledger(&self) -> Ledger {
-        let mut sum = Ledger::default();
+        let mut sum = self.counts.gone.clone();
         self.nodes.iter().for_each(|(_, node)| sum.add(&node.account.ledger()));
         sum
     }

@@ -32,7 +32,7 @@ const RESERVED: [&str; 10] =
 
 /// A label's key from outside as Prometheus allows it, kept apart from the mesh's own keys.
 #[must_use]
-pub fn label_key(key: &str) -> String {
+pub(super) fn label_key(key: &str) -> String {
     let mended: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let begins_badly = mended.starts_with("__") || mended.starts_with(|c: char| c.is_ascii_digit());
@@ -45,7 +45,7 @@ pub fn label_key(key: &str) -> String {
 /// Labels from outside as Prometheus can hold them: keys mended, of two that become equal the
 /// later one, and none without a value, since to Prometheus that is a label that is not there.
 #[must_use]
-pub fn mended(labels: &Labels) -> BTreeMap<String, &str> {
+pub(super) fn mended(labels: &Labels) -> BTreeMap<String, &str> {
     let told = labels.iter().filter(|(_, value)| !value.is_empty());
     told.map(|(key, value)| (label_key(key), value)).collect()
 }

@@ -113,6 +113,8 @@ fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_
     core.on_deadline(end.after(SECOND));
     apply(&mut stored, core.take_changes(end.wall).unwrap().into_records());
     assert_eq!((core.nodes.len(), stored.nodes.len()), (0, 0));
+    let fleet = view(&core, end).summary.ledger;
+    assert_eq!((fleet.recorded, fleet.merged), (5, 5), "the fleet's counters never fall");
 }
 
 #[test]
