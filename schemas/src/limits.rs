@@ -4,6 +4,7 @@
 //! hard bounds of the wire are fixed for the life of a schema version.
 
 pub mod client;
+pub mod fleet;
 pub mod node;
 
 /// What one message may hold. Readers check these before they allocate.
@@ -133,6 +134,13 @@ pub mod bus {
 pub mod aggregator {
     use std::time::Duration;
 
+    /// Roll-ups in one configuration.
+    pub const ROLLUPS_MAX: usize = 16;
+    /// Labels of one roll-up.
+    pub const ROLLUP_LABELS_MAX: usize = 4;
+    /// Groups of one roll-up; there may be as many again, one for each operation, of what finds
+    /// no room.
+    pub const ROLLUP_GROUPS_MAX: usize = 256;
     /// Nodes known at one time.
     pub const NODES_MAX: usize = 16_384;
     /// Heap bytes of one node's windows above which they take no more.
@@ -171,6 +179,15 @@ pub mod aggregator {
     pub const BUDGETS_MAX: usize = 256;
     /// Messages of the emergency lane in a row before one of the normal lane has its turn.
     pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
+    /// Messages that are taken in before questions, signals and the clock have their turn again.
+    pub const MESSAGES_A_TURN_MAX: usize = 64;
+    /// Time after which they have it, however few messages that was.
+    pub const TURN_MAX: Duration = Duration::from_millis(5);
+    /// Confirmations said at once; below [`super::bus::SUBSCRIPTION_MESSAGES_MAX`], which is what
+    /// a connection that listens for many nodes can buffer.
+    pub const CONFIRMATIONS_AT_ONCE_MAX: usize = 256;
+    /// Pause before the next of them: a fleet of 10 000 hears of a checkpoint within 0.4 s.
+    pub const CONFIRM_PAUSE: Duration = Duration::from_millis(10);
     /// Time between two evaluations of all budgets.
     pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a node counts as silent.
@@ -196,8 +213,9 @@ pub mod aggregator {
     /// Evaluations of one span that is caught up with after a restart; a longer span is judged
     /// in longer steps.
     pub const CATCH_UP_STEPS_MAX: u32 = 600;
-    /// Messages pending in a lane at which a backlog begins; it ends when none is.
-    pub const BACKLOG_MESSAGES: u64 = 100;
+    /// Messages pending in a lane at which a backlog begins; it ends when none is. Several times
+    /// what a fleet of 10 000 sends within [`super::bus::PULL_REST`].
+    pub const BACKLOG_MESSAGES: u64 = 1_000;
     /// How long samples may be missing below a node's newest message, while nothing waits to be
     /// read, before that is an alert: longer than it takes a node to send again what was lost.
     pub const GAP_PATIENCE: Duration = Duration::from_secs(30);

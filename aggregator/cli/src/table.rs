@@ -159,6 +159,7 @@ mod tests {
             ledger: Ledger::default(),
             nodes: Vec::new(),
             operations: Vec::new(),
+            rollups: Vec::new(),
             budgets: Vec::new(),
             changes: Vec::new(),
         }

@@ -27,6 +27,7 @@ use super::node::{Node, Operations};
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
 use super::progress::Progress;
+use super::rollup::Rollups;
 use super::{Core, Counts};
 
 /// Version of the records; another one is not read.
@@ -93,6 +94,8 @@ struct Rest {
     changes: Vec<Notice>,
     notices: Notices,
     counts: Counts,
+    #[serde(default)]
+    rollups: Rollups,
 }
 
 /// How far a lane had been read, and in which stream.
@@ -267,6 +270,7 @@ impl Core {
         core.changes = rest.changes;
         core.notices = rest.notices;
         core.counts = rest.counts;
+        core.rollups = rest.rollups;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         let (nodes, notices) = (BTreeSet::new(), core.notices.counts());
@@ -316,6 +320,7 @@ impl Core {
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
                 counts: self.counts.clone(),
+                rollups: self.rollups.clone(),
             },
         })
     }

@@ -18,6 +18,7 @@ use super::confirm::ConfirmationFigures;
 use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
+use super::rollup::Rollups;
 use super::{Core, Counts};
 
 /// Everything at one moment.
@@ -37,6 +38,8 @@ pub struct Still {
     pub nodes: Vec<(NodeName, Arc<Node>)>,
     /// All nodes together.
     pub fleet: Arc<Operations>,
+    /// All nodes by label.
+    pub rollups: Rollups,
     /// What is judged.
     pub budgets: Vec<Budget>,
     /// Alerts that are not inactive.
@@ -73,6 +76,7 @@ impl Core {
             behind: self.is_behind(),
             nodes: self.nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
             fleet: Arc::clone(&self.fleet),
+            rollups: self.rollups.clone(),
             budgets: self.budgets.clone(),
             alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
             gaps: gaps.filter(|(_, samples)| *samples > 0).collect(),

@@ -1,5 +1,6 @@
 //! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
 
+mod rollups;
 mod rows;
 mod worst;
 
@@ -50,6 +51,8 @@ pub enum Nodes {
 pub struct View {
     /// The part that `/metrics/summary` tells.
     pub summary: Summary,
+    /// All samples ever merged, in the order of the summary's roll-ups.
+    pub rollups: Vec<Total>,
     /// What else Prometheus is told about each node, in the order of the summary's nodes.
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
@@ -140,6 +143,8 @@ impl Still {
         if wanted.fleet {
             rows.add_fleet(&self.fleet);
         }
+        let rollups = if wanted.fleet { self.rollup_rows(wanted.native) } else { Vec::new() };
+        let (rollups, rollup_totals) = rollups.into_iter().unzip();
         nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
         let Rows { operations, totals, mut budgets, .. } = rows;
         // One budget after the other, each for the fleet and then for nodes.
@@ -161,11 +166,13 @@ impl Still {
                 ledger: self.ledger(),
                 nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
+                rollups,
                 budgets: budgets.into_iter().map(|(_, row)| row).collect(),
                 changes: self.changes.clone(),
             },
             nodes: nodes.iter().map(node_view).collect(),
             totals,
+            rollups: rollup_totals,
             counts: self.counts.clone(),
             notices: self.notices,
             pending: self.pending.clone(),

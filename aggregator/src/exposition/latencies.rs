@@ -4,7 +4,7 @@
 //! the next scrape; what only grows stays until the node is hidden.
 
 use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::summary::{OperationRow, Quantiles, WindowRow};
+use plimsoll_schemas::summary::{OperationRow, Quantiles, RollupRow, WindowRow};
 
 use super::families::Page;
 use super::writer::{Family, FamilyType, LabelSet, Value, Writer};
@@ -23,6 +23,12 @@ impl Page<'_> {
                     rows.add(&[labels, &self.sets.windows[window]], value);
                 }
             }
+            for (labels, row) in self.rollups() {
+                for (window, quantiles) in &row.windows {
+                    let value = Value::Count(quantiles.count);
+                    rows.add(&[labels, &self.sets.windows[window]], value);
+                }
+            }
         });
         self.totals(writer);
         self.completeness(writer);
@@ -32,6 +38,10 @@ impl Page<'_> {
     pub(super) fn speaking(&self) -> impl Iterator<Item = (&LabelSet, &OperationRow)> {
         let rows = self.sets.operations.iter().zip(&self.view.summary.operations);
         rows.filter(|(_, row)| !self.sets.quiet.contains(row.scope.node()))
+    }
+
+    fn rollups(&self) -> impl Iterator<Item = (&LabelSet, &RollupRow)> {
+        self.sets.rollups.iter().zip(&self.view.summary.rollups)
     }
 
     /// One quantile of all time and of every window.
@@ -53,11 +63,22 @@ impl Page<'_> {
                     }
                 }
             }
+            for (labels, row) in self.rollups() {
+                let total = of(&row.total).map(|ns| (&self.sets.total, ns));
+                let windows = row.windows.iter();
+                let windows =
+                    windows.filter_map(|(window, at)| Some((&self.sets.windows[window], of(at)?)));
+                for (window, ns) in total.into_iter().chain(windows) {
+                    rows.add(&[labels, window], Value::nanos(ns));
+                }
+            }
         });
     }
 
     fn totals(&self, writer: &mut Writer) {
-        let all = || self.sets.operations.iter().zip(&self.view.totals);
+        let rollups = || self.sets.rollups.iter().zip(&self.view.rollups);
+        let operations = || self.sets.operations.iter().zip(&self.view.totals);
+        let all = || operations().chain(rollups());
         let family = Family::counter("plimsoll_latency_samples_total", "Samples merged");
         writer.family(family, |rows| {
             all().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));

@@ -117,7 +117,7 @@ fn reading(writer: &mut Writer, view: &View) {
     by(writer, Family::counter("plimsoll_confirmations_total", help), "outcome", all);
 }
 
-/// A backlog is a lane with a hundred messages pending, until it has none.
+/// A backlog is a lane with a thousand messages pending, until it has none.
 fn recoveries(writer: &mut Writer, view: &View) {
     let mut lanes = |family: Family<'_>, of: fn(&Recoveries) -> Value| {
         let all = view.recoveries.iter().map(|(lane, figures)| (lane.as_str(), of(figures)));

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::budget::{Window, effective};
 use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::wire::{Body, Latency};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -16,6 +18,7 @@ use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
 use crate::core::buckets::Buckets;
+use crate::core::rollup::Definition;
 use crate::core::tests::{MS, Speaker, core, deliver, start};
 use messages::MetricFamily;
 
@@ -174,6 +177,39 @@ fn what_a_silent_node_measured_last_is_not_shown_and_what_it_counted_is() {
         assert!(has(kept), "{kept}: {of_a:#?}");
     }
     assert!(of_a.contains(&"plimsoll_node_silent{node=\"a\"} 1"));
+}
+
+#[test]
+fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
+    let by = ["a.b", "a_b"].map(str::to_owned).to_vec();
+    let definition = Definition { name: "r".to_owned(), by, ..Definition::default() };
+    let mut core = core().measuring(Window::FiveMinutes, &[definition]);
+    for (node, of) in [("x", [("a.b", "1"), ("a_b", "2")]), ("y", [("a.b", "2"), ("a_b", "1")])] {
+        let mut samples = Histogram::default();
+        samples.record_n(MS, 3);
+        let operation = Operation::new("fetch").unwrap();
+        let series = Series { operation, labels: Labels::new(of).unwrap() };
+        let latency = Latency { histograms: vec![(series, samples)], ..Latency::default() };
+        let message =
+            Speaker::new(node).recorded(3).message(start(), Body::Latency(latency), false);
+        deliver(&mut core, start(), &message);
+    }
+    let text = fleet(&core.view(start().wall, "t"), &[]);
+    let of = |name: &str| -> Vec<&str> {
+        let rows = text.lines().filter_map(|line| line.strip_prefix(name));
+        rows.filter(|row| row.starts_with("{scope=\"rollup\"")).collect()
+    };
+    let set = |one, two| {
+        format!("{{scope=\"rollup\",rollup=\"r\",operation=\"fetch\",a_b=\"{one}\",a_b_=\"{two}\"")
+    };
+    let samples = of("plimsoll_latency_samples_total");
+    assert_eq!(samples, [format!("{}}} 3", set(1, 2)), format!("{}}} 3", set(2, 1))]);
+    assert_eq!(of("plimsoll_latency_window_samples").len(), 2 * Window::ALL.len());
+    assert_eq!(of("plimsoll_latency_p99_seconds").len(), 2 * (Window::ALL.len() + 1));
+    assert!(
+        of("plimsoll_latency_seconds_bucket")
+            .contains(&&*format!("{},le=\"0.001\"}} 3", set(1, 2)))
+    );
 }
 
 #[test]

@@ -156,6 +156,15 @@ impl World {
     }
 }
 
+/// The core that comes after this one, with all that it knew.
+pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
+    let mut stored = StoredRecords::default();
+    core.on_changes_lost();
+    apply(&mut stored, core.take_changes(now.wall).unwrap().into_records());
+    let checkpoint = Checkpoint::read(&stored).unwrap();
+    Core::restore(core.mesh.clone(), core.budgets.clone(), now, checkpoint)
+}
+
 /// What the store does with records.
 pub(crate) fn apply(stored: &mut StoredRecords, records: Records) {
     if records.everything {

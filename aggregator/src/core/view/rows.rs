@@ -120,7 +120,7 @@ fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, samples: &Histog
     }
 }
 
-fn quantiles(histogram: &Histogram) -> Quantiles {
+pub(super) fn quantiles(histogram: &Histogram) -> Quantiles {
     let at = |quantile| histogram.quantile(quantile).map(|found| found.value_ns);
     let mean = histogram.sum_ns().checked_div(u128::from(histogram.count())).unwrap_or(0);
     Quantiles {
