@@ -1,5 +1,5 @@
-//! Labels as text, and labels from outside made fit for Prometheus: nothing in a value can break out
-//! of its quotes, and no key takes a meaning that is ours.
+//! Labels as text, and labels from outside made fit for Prometheus: nothing in a value can break
+//! out of its quotes, and no key takes a meaning that is ours.
 
 use std::collections::BTreeMap;
 
