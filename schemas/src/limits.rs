@@ -143,8 +143,16 @@ pub mod aggregator {
     pub const ROLLUP_GROUPS_MAX: usize = 256;
     /// Nodes known at one time.
     pub const NODES_MAX: usize = 16_384;
-    /// Heap bytes of one node's windows above which they take no more.
-    pub const NODE_BYTES_MAX: usize = 2 * 1024 * 1024;
+    /// Heap bytes of one node's windows and totals above which they take no more, until time has
+    /// emptied some; the exact figures go on. All nodes together stay below 64 GiB, and at most
+    /// twice that while what is there settles.
+    ///
+    /// What an honest node takes: a sample in a bucket of its own takes 2 to 3 bytes, and the
+    /// more there are in a slot, the more share their buckets. With 100 samples a second of one
+    /// operation that are spread log-normally (sigma 0.4), a slot of 1 s takes 0.25 KiB, one of
+    /// 5 s 0.9, one of 30 s 2.5, and all that has settled 4; each has 96 bytes beside them. Up
+    /// to 5m that is 15 + 17 + 11 slots, or 50 KiB an operation at the very most.
+    pub const NODE_BYTES_MAX: usize = 4 * 1024 * 1024;
     /// Distinct limits of one operation's budgets for which samples above are summed as they
     /// come; for a further one they are counted from the buckets, once a second.
     pub const LIMITS_SUMMED_MAX: usize = 2;

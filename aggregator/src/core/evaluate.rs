@@ -56,8 +56,8 @@ impl Core {
         self.evaluates_at
     }
 
-    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it speaks; when it is silent,
-    /// all that every window has passed goes at once.
+    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it speaks; when it
+    /// is silent, all that every window has passed goes at once.
     pub(super) fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.fleet).expire(now);
         self.rollups.expire(now);
