@@ -143,26 +143,6 @@ impl Core {
         self.changes.push(notice.clone());
         self.notices.push(notice);
     }
-
-    /// Every budget in every scope that has ever had a sample of its operation.
-    pub(super) fn judgements(&self, now: Wall) -> Vec<(Budget, Scope, Judgement)> {
-        let mut judged = Vec::new();
-        for budget in &self.budgets {
-            let mut weigh = |scope: Scope, windows: &Windows| {
-                let judgement = judge(budget, &windows.merged(now, budget.window));
-                judged.push((budget.clone(), scope, judgement));
-            };
-            if let Some(windows) = self.fleet.get(&budget.operation) {
-                weigh(Scope::Fleet, windows);
-            }
-            for (name, node) in &self.nodes {
-                if let Some(windows) = node.operations.get(&budget.operation) {
-                    weigh(Scope::Node(name.clone()), windows);
-                }
-            }
-        }
-        judged
-    }
 }
 
 fn evidence(budget: &Budget, judgement: &Judgement) -> Evidence {
