@@ -1,7 +1,8 @@
 //! Joins the aggregator's core with the world: the crate's only `select!`.
 //!
-//! Each turn waits for one event, lets the core decide, and carries out what it asks. The
-//! emergency lane is read before the normal one, which still has its turn.
+//! Each turn waits for one event, lets the core decide, and carries out what it asks; of messages
+//! it takes several that are there already. The emergency lane is read before the normal one,
+//! which still has its turn.
 
 mod telling;
 
@@ -14,8 +15,9 @@ use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::clock::{Clock, Stopwatch};
 use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::limits::aggregator::{MESSAGES_A_TURN_MAX, TURN_MAX};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
@@ -39,9 +41,6 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Wait on the way out for the last checkpoint.
 const CHECKPOINT_WAIT: Duration = Duration::from_secs(3);
 
-/// Pause before a connection that was full is offered confirmations again.
-const CONFIRM_PAUSE: Duration = Duration::from_millis(10);
-
 /// Why an aggregator did not run.
 #[derive(Debug)]
 pub struct StartError {
@@ -57,6 +56,8 @@ struct Driver {
     core: Core,
     keeper: Keeper,
     confirmations: Confirmations,
+    /// When the next of them may be said.
+    confirms_at: Mono,
     bus: Bus,
     events: BusEvents,
     lanes: Lanes,
@@ -123,6 +124,7 @@ impl Driver {
             clock,
             keeper,
             confirmations: Confirmations::default(),
+            confirms_at: Mono(0),
             lanes: Lanes::open(|lane| cursor(&bus, &core, lane)),
             core,
             bus,
@@ -152,12 +154,12 @@ impl Driver {
             event = self.events.next() => self.on_bus(event),
             written = self.keeper.written() => self.on_written(written),
             Some(query) = self.queries.recv() => self.on_query(query),
-            Some((lane, event)) = self.lanes.next(lags) => self.on_cursor(lane, event),
+            Some((lane, event)) = self.lanes.next(lags) => self.on_lanes(lane, event),
         }
         let now = self.clock.now();
         self.core.on_deadline(now);
         self.keeper.keep(&mut self.core, (now.mono, now.wall));
-        self.confirm();
+        self.confirm(now.mono);
         self.send_notices(now);
         self.tell_readiness();
         self.tell_absence(now.mono);
@@ -173,13 +175,13 @@ impl Driver {
     async fn keep_the_last(&mut self) {
         let now = self.clock.now();
         self.keeper.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
-        self.confirm();
+        self.confirm(Mono(u64::MAX));
     }
 
     fn next_deadline(&self) -> Mono {
         let mut deadline = self.core.next_deadline();
         if !self.confirmations.is_empty() || self.keeper.has_more_to_tell() {
-            deadline = deadline.min(self.clock.now().mono.plus(CONFIRM_PAUSE));
+            deadline = deadline.min(self.confirms_at);
         }
         self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
     }
@@ -281,6 +283,19 @@ impl Driver {
         view
     }
 
+    /// Takes what the lanes have ready, until the others have waited long enough.
+    fn on_lanes(&mut self, lane: Lane, event: CursorEvent) {
+        let turn = Stopwatch::start();
+        self.on_cursor(lane, event);
+        for _ in 1..MESSAGES_A_TURN_MAX {
+            if turn.elapsed() >= TURN_MAX {
+                return;
+            }
+            let Some((lane, event)) = self.lanes.ready(self.core.lags()) else { return };
+            self.on_cursor(lane, event);
+        }
+    }
+
     fn on_cursor(&mut self, lane: Lane, event: CursorEvent) {
         match event {
             CursorEvent::Positioned { first_seq, last_seq, stream_id } => {
@@ -323,7 +338,7 @@ fn restore(config: &Config, budgets: Vec<Budget>, now: Now) -> Result<(Keeper, C
         Some(checkpoint) => Core::restore(mesh, budgets, now, checkpoint),
         None => Core::new(mesh, budgets, now),
     };
-    Ok((keeper, core))
+    Ok((keeper, core.measuring(config.windows.nodes_up_to, &config.rollup)))
 }
 
 /// Reads on from where the core is. A number without a stream that it is about says nothing.
@@ -332,3 +347,6 @@ fn cursor(bus: &Bus, core: &Core, lane: Lane) -> Cursor {
     let next = if stream_id.is_some() { read.saturating_add(1) } else { 1 };
     bus.cursor(lane, next, stream_id)
 }
+
+#[cfg(test)]
+mod tests;

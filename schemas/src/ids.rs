@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::limits::wire::{
@@ -223,8 +223,8 @@ impl fmt::Display for Incarnation {
 }
 
 /// Labels of a series, sorted by key, each key once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>")]
 pub struct Labels(Arc<[(Box<str>, Box<str>)]>);
 
 impl Labels {
@@ -290,9 +290,9 @@ impl TryFrom<BTreeMap<String, String>> for Labels {
     }
 }
 
-impl From<Labels> for BTreeMap<String, String> {
-    fn from(labels: Labels) -> Self {
-        labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
     }
 }
 

@@ -63,6 +63,12 @@ impl Broker {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Its process's id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its process.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child

@@ -187,6 +187,12 @@ impl Stack {
         &self.stations
     }
 
+    /// The id of the aggregator's process.
+    #[must_use]
+    pub fn aggregator_id(&self) -> u32 {
+        self.aggregator.id()
+    }
+
     /// The aggregator's log so far.
     #[must_use]
     pub fn aggregator_log(&self) -> String {

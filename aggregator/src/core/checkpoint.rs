@@ -26,6 +26,7 @@ use super::node::{Node, Operations};
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
 use super::progress::Progress;
+use super::rollup::Rollups;
 use super::{Core, Counts};
 use record::Content;
 pub use record::{Part, Record, Unusable};
@@ -102,6 +103,8 @@ struct Rest {
     changes: Vec<Notice>,
     notices: Notices,
     counts: Counts,
+    #[serde(default)]
+    rollups: Rollups,
 }
 
 /// How far a lane had been read, and in which stream.
@@ -191,6 +194,7 @@ impl Core {
         core.changes = rest.changes;
         core.notices = rest.notices;
         core.counts = rest.counts;
+        core.rollups = rest.rollups;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
@@ -245,6 +249,7 @@ impl Core {
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
                 counts: self.counts.clone(),
+                rollups: self.rollups.clone(),
             },
         })
     }

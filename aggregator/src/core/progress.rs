@@ -106,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_lasts_from_its_hundredth_message_until_none_is_pending() {
+    fn a_backlog_lasts_from_its_thousandth_message_until_none_is_pending() {
         let mut lane = Progress::default();
         // Each: second, pending.
-        for (at, pending) in [(1, 99), (2, 0), (3, 100), (5, 400), (8, 7), (9, 0), (10, 0)] {
+        for (at, pending) in [(1, 999), (2, 0), (3, 1_000), (5, 4_000), (8, 7), (9, 0), (10, 0)] {
             lane.on_read(second(at), at, pending);
         }
         let six = Duration::from_secs(6);
@@ -146,18 +146,18 @@ mod tests {
     #[test]
     fn of_what_was_pending_only_what_the_stream_still_holds_is_waited_for() {
         let mut lane = Progress::default();
-        lane.on_positioned(1, 500);
-        lane.on_read(second(1), 1, 499);
-        lane.on_positioned(499, 500);
+        lane.on_positioned(1, 5_000);
+        lane.on_read(second(1), 1, 4_999);
+        lane.on_positioned(4_999, 5_000);
         assert_eq!(lane.pending, 2);
-        lane.on_read(second(2), 500, 0);
+        lane.on_read(second(2), 5_000, 0);
         assert_eq!((lane.has_read_all(), lane.recoveries().count), (true, 1));
     }
 
     #[test]
     fn a_stream_made_anew_ends_no_backlog() {
         let mut lane = Progress::default();
-        lane.on_read(second(1), 1, 500);
+        lane.on_read(second(1), 1, 5_000);
         lane.reset(3);
         lane.on_read(second(2), 3, 0);
         assert_eq!(lane.recoveries(), Recoveries::default());

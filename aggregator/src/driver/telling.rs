@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use plimsoll_bus::{Aside, Outgoing};
 use plimsoll_schemas::alert::{Evidence, GapEvidence, LatencyEvidence, Notice};
+use plimsoll_schemas::limits::aggregator::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use plimsoll_schemas::subject::{alert_subject, confirm_subject};
 use plimsoll_schemas::time::{Mono, Now};
 
@@ -10,16 +11,25 @@ use super::Driver;
 use crate::core::notices::Due;
 
 impl Driver {
-    /// Tells nodes what is stored.
-    pub(super) fn confirm(&mut self) {
+    /// Tells nodes what is stored, some at a time: what a checkpoint of a large fleet confirms
+    /// must neither hold up this loop nor find a listener's buffer full.
+    pub(super) fn confirm(&mut self, now: Mono) {
         self.confirmations.offer(self.keeper.take_confirmations());
         if self.delivery.is_none() {
             return self.confirmations.discard();
         }
-        let (bus, mesh, now) = (&self.bus, &self.mesh, self.clock.now().mono);
+        if self.confirmations.is_empty() || now < self.confirms_at {
+            return;
+        }
+        self.confirms_at = now.plus(CONFIRM_PAUSE);
+        let (bus, mesh) = (&self.bus, &self.mesh);
+        let mut room = CONFIRMATIONS_AT_ONCE_MAX;
         self.confirmations.say_all(now, |node, payload| {
             let subject = confirm_subject(mesh, node);
-            bus.tell(Aside { subject, headers: Vec::new(), payload }).is_ok()
+            let aside = Aside { subject, headers: Vec::new(), payload };
+            let said = room > 0 && bus.tell(aside).is_ok();
+            room -= usize::from(said);
+            said
         });
     }
 

@@ -43,7 +43,7 @@ fn add_confirmations(page: &Page, view: &View) {
     page.counters(CONFIRMATIONS, rows.iter().map(|(labels, n)| (&labels[..], *n as f64)));
 }
 
-/// A backlog is a lane with a hundred messages pending, until it has none.
+/// A backlog is a lane with a thousand messages pending, until it has none.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 fn add_recoveries(page: &Page, view: &View) {
     let labels = &["lane"][..];

@@ -16,10 +16,14 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// The lane that is asked first.
+    /// The order in which lanes are asked; `preferred` goes first where there is one.
     #[must_use]
-    pub fn first(self) -> Lane {
-        if self.in_a_row >= EMERGENCY_IN_A_ROW_MAX { Lane::Normal } else { Lane::Emergency }
+    pub fn order(self, preferred: Option<Lane>) -> [Lane; 2] {
+        let normal = match preferred {
+            Some(lane) => lane == Lane::Normal,
+            None => self.in_a_row >= EMERGENCY_IN_A_ROW_MAX,
+        };
+        if normal { [Lane::Normal, Lane::Emergency] } else { [Lane::Emergency, Lane::Normal] }
     }
 
     /// A message of this lane was taken.
@@ -53,14 +57,9 @@ impl Lanes {
     /// What comes next in either lane, of `preferred` if there is anything; `None` once both are
     /// closed. Cancel safe.
     pub async fn next(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
-        let first = preferred.unwrap_or_else(|| self.turns.first());
+        let order = self.turns.order(preferred);
         let mut emergency = pin!(self.emergency.next());
         let mut normal = pin!(self.normal.next());
-        let order = if first == Lane::Normal {
-            [Lane::Normal, Lane::Emergency]
-        } else {
-            [Lane::Emergency, Lane::Normal]
-        };
         let mut closed = [false; 2];
         let event = poll_fn(|context| {
             for (lane, closed) in order.into_iter().zip(&mut closed) {
@@ -85,6 +84,19 @@ impl Lanes {
         }
         event
     }
+
+    /// What is there already, in the same order; `None` when nothing is.
+    pub fn ready(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
+        let taken = self.turns.order(preferred).into_iter().find_map(|lane| {
+            let cursor = match lane {
+                Lane::Emergency => &mut self.emergency,
+                Lane::Normal => &mut self.normal,
+            };
+            Some((lane, cursor.ready()?))
+        })?;
+        self.turns.on_taken(taken.0);
+        Some(taken)
+    }
 }
 
 #[cfg(test)]
@@ -95,9 +107,7 @@ mod tests {
 
     /// Takes one message, as `Lanes::next` does; `None` when neither lane has one.
     fn take(turns: &mut Turns, waiting: &mut [u32; 2]) -> Option<Lane> {
-        let first = turns.first();
-        let second = if first == Lane::Normal { Lane::Emergency } else { Lane::Normal };
-        let lane = [first, second].into_iter().find(|lane| waiting[*lane as usize] > 0)?;
+        let lane = turns.order(None).into_iter().find(|lane| waiting[*lane as usize] > 0)?;
         waiting[lane as usize] -= 1;
         turns.on_taken(lane);
         Some(lane)

@@ -9,6 +9,7 @@ use super::expectation::{Drill, Outcome, Verdict, in_seconds};
 use super::faults::account::{self, Account};
 use super::ledger::Comparison;
 use super::notices::Arrival;
+use crate::fleet::figures::Figures;
 
 /// The end of a drill.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +34,9 @@ pub struct Report {
     /// Where the samples of each node went, in drills that end processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<Account>,
+    /// What a fleet of simulated nodes cost, in the drill that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Figures>,
 }
 
 impl Report {
@@ -51,6 +55,7 @@ impl Report {
             notices,
             comparisons,
             accounts: Vec::new(),
+            fleet: None,
         }
     }
 
@@ -94,6 +99,7 @@ impl Report {
             );
         }
         text.push_str(&account::table(&self.accounts));
+        text.push_str(&self.fleet.as_ref().map_or_else(String::new, Figures::table));
         let [met, missed, skipped] =
             [Verdict::Met, Verdict::Missed, Verdict::Skipped].map(|verdict| self.count(verdict));
         let verdict = if self.passed { "passed" } else { "FAILED" };

@@ -17,7 +17,8 @@ impl Dice {
         dice
     }
 
-    fn throw(&mut self) -> u64 {
+    /// Any number.
+    pub fn throw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -17,7 +17,8 @@ use plimsoll_schemas::wire::{Body, Latency};
 const BUCKET_BYTES: usize = 9;
 /// An upper bound of the bytes around a series: field names, numbers, HDR header.
 const SERIES_BYTES: usize = 256;
-/// An upper bound of the bytes of a header without labels and a bus body, whose reasons are all our own.
+/// An upper bound of the bytes of a header without labels and a bus body, whose reasons are all
+/// our own.
 const HEADER_BYTES: usize = 1_024;
 
 /// Names the content of a draft; one that has taken in another has a new name.

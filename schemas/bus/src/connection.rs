@@ -55,6 +55,14 @@ impl Bus {
     /// # Errors
     /// When `config` cannot be right: an address that is none, unreadable credentials.
     pub fn connect(config: BusConfig) -> Result<(Self, BusEvents), BusError> {
+        Self::connect_at(config, Clock::start())
+    }
+
+    /// The same for a process whose clock is `clock`.
+    ///
+    /// # Errors
+    /// As [`Bus::connect`].
+    pub fn connect_at(config: BusConfig, clock: Clock) -> Result<(Self, BusEvents), BusError> {
         // An error means that a provider is there already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let addresses = config.addresses()?;
@@ -68,13 +76,14 @@ impl Bus {
         let client = client
             .unwrap_or_else(|| Err(async_nats::ConnectErrorKind::TimedOut.into()))
             .map_err(|error| BusError::Client(error.to_string()))?;
-        Ok((Self::start(client, config.mesh, signal, retired, events), BusEvents(events_out)))
+        let bus = Self::start(client, config.mesh, (signal, clock), retired, events);
+        Ok((bus, BusEvents(events_out)))
     }
 
     fn start(
         client: Client,
         mesh: MeshName,
-        signal: watch::Receiver<Signal>,
+        (signal, clock): (watch::Receiver<Signal>, Clock),
         retired: Retired,
         events: mpsc::Sender<BusEvent>,
     ) -> Self {
@@ -82,7 +91,7 @@ impl Bus {
         let (asides, waiting) = mpsc::channel(ASIDES_MAX);
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
-        let (inbox, clock) = (client.new_inbox(), Clock::start());
+        let inbox = client.new_inbox();
         let (missing, farewell) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let supervisor = Supervisor {
             client: client.clone(),

@@ -93,4 +93,9 @@ impl Cursor {
     pub async fn next(&mut self) -> Option<CursorEvent> {
         self.events.recv().await
     }
+
+    /// What is there already; `None` when nothing is, or the connection is closed.
+    pub fn ready(&mut self) -> Option<CursorEvent> {
+        self.events.try_recv().ok()
+    }
 }

@@ -153,6 +153,15 @@ impl World {
     }
 }
 
+/// The core that comes after this one, with all that it knew.
+pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
+    let mut stored = StoredRecords::default();
+    core.on_changes_lost();
+    stored.write(core.take_changes(now.wall).unwrap());
+    let checkpoint = stored.read().unwrap();
+    Core::restore(core.mesh.clone(), core.budgets.clone(), now, checkpoint)
+}
+
 /// Holds two cores, which have read the same, against each other: all that either would store.
 pub(crate) fn assert_same(one: &mut Core, other: &mut Core) {
     let all = |core: &mut Core| {

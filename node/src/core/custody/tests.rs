@@ -177,35 +177,6 @@ fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
 }
 
 #[test]
-fn what_a_former_run_recorded_keeps_the_labels_of_that_run() {
-    let role = |role| Labels::new([("role", role)]).unwrap();
-    let mut world = World::new();
-    world.labels = role("trainer");
-    world.start();
-    world.core.on_datagram(world.now, b"a:1:2:3|ms");
-    world.pass(SECOND);
-    world.spool(false);
-    world.labels = role("server");
-    world.crash(false);
-    for _ in 0..20 {
-        world.core.on_datagram(world.now, b"a:4:5|ms");
-        world.pass(SECOND);
-    }
-    assert!(world.core.outbox.account().coalesced > 0);
-    world.settle();
-    let mut samples = BTreeMap::<String, u64>::new();
-    for (header, n) in world.arrived.values() {
-        *samples.entry(header.labels.get("role").unwrap_or("none").to_owned()).or_default() += n;
-    }
-    let told = [("none", 0), ("server", 40), ("trainer", 3)];
-    // Acknowledgements are samples of the node itself, of whichever run hears of them.
-    let own = samples["server"] - 40;
-    assert!(own <= world.arrived.len() as u64, "{samples:?}");
-    *samples.get_mut("server").unwrap() -= own;
-    assert_eq!(samples, told.map(|(role, n)| (role.to_owned(), n)).into());
-}
-
-#[test]
 fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
     let mut world = World::new();
     world.spool(false);
@@ -284,6 +255,7 @@ fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
 }
 
 mod disks;
+mod labels;
 mod losses;
 
 #[derive(Clone, Debug)]

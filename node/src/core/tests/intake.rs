@@ -67,6 +67,18 @@ fn events_travel_in_a_message_of_their_own() {
 }
 
 #[test]
+fn labels_of_the_node_stand_in_messages_with_samples_alone() {
+    let mut core = core(Bounds::default());
+    core.on_signal(start(), Signal::Connected);
+    core.on_datagram(start(), b"a:1|ms\n_sc|db|2");
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    let rack = |sent: Snapshot| sent.header.labels.get("rack").map(str::to_owned);
+    let racks: Vec<_> = deliver(&mut core, now).into_iter().map(rack).collect();
+    assert_eq!(racks, [Some("r7".to_owned()), None, None]);
+}
+
+#[test]
 fn a_bus_message_of_every_reason_is_no_larger_than_its_draft_says() {
     let counts = |names: Vec<LossReason>| names.into_iter().map(|name| (name, u64::MAX)).collect();
     let bus = Bus {

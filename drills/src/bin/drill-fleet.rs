@@ -1,0 +1,31 @@
+//! `drill-fleet`: thousands of simulated nodes on a real broker and aggregator, and their ledger.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use plimsoll_drills::fleet::{FleetArgs, fleet};
+use plimsoll_drills::live::frame::{FrameArgs, run};
+use plimsoll_process::exit::TABLE;
+
+const EXAMPLES: &str = "Examples:
+  drill-fleet                                      100 nodes for 30 s on a mesh of its own
+  drill-fleet --nodes 10000 --seconds 600 --json   the whole fleet, ten minutes
+  drill-fleet --nodes 10000 --other-every 1s       with as many messages as real nodes send
+  drill-fleet --nodes 2000 --restart-broker-at 10  all nodes come back at once
+  drill-fleet --hostile 5 --skewed 4 --leave       floods, wrong clocks, farewells
+  drill-fleet --url nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default";
+
+/// Lets simulated nodes speak to a real mesh: every sample must arrive, and no lag may grow
+#[derive(Debug, Parser)]
+#[command(name = "drill-fleet", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+struct Cli {
+    #[command(flatten)]
+    fleet: FleetArgs,
+    #[command(flatten)]
+    frame: FrameArgs,
+}
+
+fn main() -> ExitCode {
+    let Cli { fleet: args, frame } = Cli::parse();
+    run("drill-fleet", &frame, async |dir| fleet(args, &dir).await)
+}

@@ -1,0 +1,277 @@
+//! What a fleet cost and how it fared: figures for scripts, and a table of them for people.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::time::seconds;
+use serde::Serialize;
+
+use super::processes::Usage;
+
+/// Everything measured in one run. Times are seconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// Nodes.
+    pub nodes: u32,
+    /// Of those, hostile ones.
+    pub hostile: u32,
+    /// Of those, nodes with a wrong clock.
+    pub skewed: u32,
+    /// Connections that they share.
+    pub connections: u32,
+    /// Length of an interval.
+    pub interval_seconds: f64,
+    /// Intervals between two bus and hardware messages of a node.
+    pub other_intervals: u64,
+    /// What everything was drawn from.
+    pub seed: u64,
+    /// How long the nodes spoke.
+    pub seconds: f64,
+    /// Messages made.
+    pub messages: u64,
+    /// Their bytes, each without its headers, on average.
+    pub bytes_per_message: u64,
+    /// Samples recorded.
+    pub samples: u64,
+    /// Of those, samples lost.
+    pub lost: u64,
+    /// Messages acknowledged by the broker.
+    pub acknowledged: u64,
+    /// Messages sent once more.
+    pub resent: u64,
+    /// Messages that the broker knew already.
+    pub duplicates: u64,
+    /// Refusals after which a message was tried again.
+    pub refused: u64,
+    /// Confirmations that the aggregator sent to the nodes and that were heard.
+    pub confirmations: u64,
+    /// From a message's due time to its handing over.
+    pub late: Spread,
+    /// From a message's due time to its acknowledgement.
+    pub acknowledgement: Spread,
+    /// From a probe's due time to `/metrics` showing it.
+    pub freshness: Spread,
+    /// Probes that were not seen while the nodes spoke.
+    pub probes_unseen: u64,
+    /// Answers of `/metrics`.
+    pub metrics: Page,
+    /// Answers of `/metrics/nodes`.
+    pub metrics_nodes: Page,
+    /// From the last message's acknowledgement to equal ledgers.
+    pub settled_seconds: Option<f64>,
+    /// Processes in the steady part of the run; none of a mesh that somebody else started.
+    pub processes: Option<Processes>,
+    /// Second by second.
+    pub timeline: Vec<Second>,
+}
+
+/// A distribution of times, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl From<&Histogram> for Spread {
+    fn from(histogram: &Histogram) -> Self {
+        let at = |quantile| histogram.quantile(quantile).map_or(0, |found| found.value_ns);
+        Self {
+            count: histogram.count(),
+            p50: seconds(at(0.5)),
+            p99: seconds(at(0.99)),
+            max: seconds(histogram.max_ns()),
+        }
+    }
+}
+
+/// One page's answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Page {
+    /// How long they took.
+    pub took: Spread,
+    /// Bytes of the latest.
+    pub bytes: u64,
+    /// Requests without an answer.
+    pub failed: u64,
+}
+
+/// One value for each process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Processes<T = Cost> {
+    /// The broker.
+    pub broker: T,
+    /// The aggregator.
+    pub aggregator: T,
+    /// This process, without the next one.
+    pub generator: T,
+    /// Its thread that asks for pages and reads them.
+    pub pages: T,
+}
+
+impl<T> Processes<T> {
+    fn rows(self) -> [(&'static str, T); 4] {
+        let Self { broker, aggregator, generator, pages } = self;
+        [
+            ("broker", broker),
+            ("aggregator", aggregator),
+            ("generator", generator),
+            ("looking at pages", pages),
+        ]
+    }
+}
+
+/// What one process cost in the steady part of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// CPU seconds a second.
+    pub cores: f64,
+    /// CPU microseconds for each message acknowledged.
+    pub us_per_message: f64,
+    /// Most resident bytes seen in the whole run.
+    pub resident_bytes_max: u64,
+}
+
+/// The fleet at the end of one second.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Second {
+    /// Seconds since its beginning.
+    pub at: f64,
+    /// Messages made so far.
+    pub made: u64,
+    /// Messages acknowledged so far.
+    pub acknowledged: u64,
+    /// Messages that wait for the broker or its answer.
+    pub waiting: u64,
+    /// How long the oldest of those has been due.
+    pub behind: f64,
+    /// Messages that the aggregator had still to read when it last told.
+    pub pending: f64,
+    /// What each process had used.
+    pub usage: Option<Processes<Usage>>,
+}
+
+/// What the processes cost from `from` on, while the nodes spoke.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "counts of messages, far below 2^53")]
+pub fn costs(timeline: &[Second], from: Duration) -> Option<Processes> {
+    let steady = |second: &&Second| second.at >= from.as_secs_f64() && second.usage.is_some();
+    let first = timeline.iter().find(steady)?;
+    let last = timeline.iter().rev().find(steady)?;
+    let (span, messages) =
+        (last.at - first.at, last.acknowledged.saturating_sub(first.acknowledged));
+    let cost = |of: fn(&Processes<Usage>) -> Usage| {
+        let used = |second: &Second| second.usage.as_ref().map_or(0.0, |one| of(one).cpu_seconds);
+        let cpu = used(last) - used(first);
+        let resident =
+            timeline.iter().filter_map(|second| Some(of(second.usage.as_ref()?).resident_bytes));
+        Cost {
+            cores: cpu / span,
+            us_per_message: cpu * 1e6 / messages.max(1) as f64,
+            resident_bytes_max: resident.max().unwrap_or(0),
+        }
+    };
+    (span > 0.0).then(|| Processes {
+        broker: cost(|usage| usage.broker),
+        aggregator: cost(|usage| usage.aggregator),
+        generator: cost(|usage| usage.generator),
+        pages: cost(|usage| usage.pages),
+    })
+}
+
+impl Figures {
+    /// The table for people, after the expectations.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "figures for reading")]
+    pub fn table(&self) -> String {
+        let mut text = String::from("\n");
+        let ms = |value: f64| format!("{:.1}", value * 1e3);
+        let rows = [
+            ("handed over after due", self.late, 0),
+            ("acknowledged after due", self.acknowledgement, 0),
+            ("shown by /metrics after due", self.freshness, 0),
+            ("GET /metrics", self.metrics.took, self.metrics.bytes),
+            ("GET /metrics/nodes", self.metrics_nodes.took, self.metrics_nodes.bytes),
+        ];
+        // Writing to a string cannot fail, here and below.
+        let _written = writeln!(
+            text,
+            "{:<28} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "TIME", "COUNT", "P50 ms", "P99 ms", "MAX ms", "KIB"
+        );
+        for (name, Spread { count, p50, p99, max }, bytes) in rows {
+            let [p50, p99, max] = [p50, p99, max].map(ms);
+            let kib = bytes / 1024;
+            let _written =
+                writeln!(text, "{name:<28} {count:>9} {p50:>9} {p99:>9} {max:>9} {kib:>9}");
+        }
+        if let Some(processes) = self.processes {
+            let _written = writeln!(
+                text,
+                "\n{:<28} {:>9} {:>9} {:>9}",
+                "PROCESS", "CORES", "us/MSG", "RSS MIB"
+            );
+            for (name, cost) in processes.rows() {
+                let mib = cost.resident_bytes_max as f64 / 1_048_576.0;
+                let _written = writeln!(
+                    text,
+                    "{name:<28} {:>9.3} {:>9.1} {mib:>9.1}",
+                    cost.cores, cost.us_per_message
+                );
+            }
+        }
+        let rate = self.messages as f64 / self.seconds.max(1e-9);
+        let _written = writeln!(
+            text,
+            "\n{} nodes: {} messages of {} bytes in {:.0} s ({rate:.0}/s), {} resent, {} known \
+             already, {} confirmations heard, {} of {} samples lost",
+            self.nodes,
+            self.messages,
+            self.bytes_per_message,
+            self.seconds,
+            self.resent,
+            self.duplicates,
+            self.confirmations,
+            self.lost,
+            self.samples
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(at: f64, acknowledged: u64, cpu_seconds: f64) -> Second {
+        let usage = Usage { cpu_seconds, resident_bytes: 1_000 + acknowledged };
+        let usage =
+            Some(Processes { broker: usage, aggregator: usage, generator: usage, pages: usage });
+        Second { at, acknowledged, usage, ..Second::default() }
+    }
+
+    #[test]
+    fn costs_are_those_of_the_steady_part_alone() {
+        let timeline = [second(1.0, 0, 9.0), second(2.0, 100, 10.0), second(6.0, 1_100, 11.0)];
+        let cost = costs(&timeline, Duration::from_secs(2)).unwrap().broker;
+        assert_eq!((cost.cores, cost.us_per_message), (0.25, 1_000.0));
+        assert_eq!(cost.resident_bytes_max, 2_100);
+        assert_eq!(costs(&timeline, Duration::from_secs(3)), None);
+        assert_eq!(costs(&[Second::default()], Duration::ZERO), None);
+    }
+
+    #[test]
+    fn the_table_names_every_time_and_every_process() {
+        let figures = Figures { processes: Some(Processes::default()), ..Figures::default() };
+        let table = figures.table();
+        for part in ["GET /metrics/nodes", "shown by /metrics", "broker", "aggregator"] {
+            assert!(table.contains(part), "{part} is not in {table}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The fleet's own ledger beside the aggregator's: equal for every node, or told apart by name.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::summary::{LedgerPage, NodeLedger as Told};
+
+use super::node::FleetNode;
+use crate::live::expectation::Look;
+
+/// Nodes that differ of which the text tells more.
+const TOLD_MAX: usize = 5;
+
+/// Whether the aggregator's account of each node is the node's own, with nothing still to come.
+/// `prefix` begins the names of all nodes of this fleet.
+#[must_use]
+pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage) -> Look {
+    let mut told: BTreeMap<&str, &Told> = page
+        .nodes
+        .iter()
+        .filter(|row| row.node.starts_with(prefix))
+        .map(|row| (row.node.as_str(), row))
+        .collect();
+    let mut faults = Vec::new();
+    for node in nodes {
+        match told.remove(node.name().as_str()) {
+            Some(row) => faults.extend(differs(node, leave, row)),
+            None => faults.push(format!("{} is not in the ledger", node.name())),
+        }
+    }
+    faults.extend(told.keys().map(|name| format!("{name} is nobody's")));
+    if nodes.is_empty() {
+        faults.push("no node at all".to_owned());
+    }
+    if !page.ready || page.behind {
+        faults.push("the aggregator has not read everything".to_owned());
+    }
+    if faults.is_empty() {
+        let sum = |of: fn(&FleetNode) -> u64| nodes.iter().map(of).sum::<u64>();
+        let (recorded, lost) = (sum(|n| n.ledger().recorded), sum(|n| n.ledger().lost));
+        let merged = recorded - lost;
+        let seen = format!(
+            "{recorded} samples of {} nodes: {merged} merged, {lost} lost, each node equal",
+            nodes.len()
+        );
+        return Look::new(true, seen);
+    }
+    let more = faults.len().saturating_sub(TOLD_MAX);
+    faults.truncate(TOLD_MAX);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Look::new(false, faults.join("; ") + &more)
+}
+
+fn differs(node: &FleetNode, leave: bool, row: &Told) -> Option<String> {
+    let (own, theirs) = (node.ledger(), &row.ledger);
+    let lost: BTreeMap<String, u64> =
+        node.totals().lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
+    let figures = [
+        ("recorded", own.recorded, theirs.recorded),
+        ("merged", own.recorded - own.lost, theirs.merged),
+        ("held", 0, theirs.held),
+        ("unaccounted", 0, theirs.unaccounted),
+        ("unseen", 0, theirs.unseen),
+        ("runs", 1, row.runs.len() as u64),
+        ("newest seq", node.newest_seq(), row.runs.iter().map(|run| run.newest_seq).sum()),
+        ("missing seqs", 0, row.runs.iter().map(|run| run.missing_seqs).sum()),
+        ("farewells", u64::from(leave), row.runs.iter().map(|r| u64::from(r.said_farewell)).sum()),
+    ];
+    let unequal = figures.iter().filter(|(_, own, theirs)| own != theirs);
+    let mut told: Vec<String> =
+        unequal.map(|(what, own, theirs)| format!("{what} {theirs} instead of {own}")).collect();
+    if lost != theirs.lost {
+        told.push(format!("lost {:?} instead of {lost:?}", theirs.lost));
+    }
+    (!told.is_empty()).then(|| format!("{}: {}", node.name(), told.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::ids::MeshName;
+    use plimsoll_schemas::summary::{Ledger, RunLedger};
+    use plimsoll_schemas::time::Wall;
+
+    use super::*;
+    use crate::fleet::body::{Habit, Palette};
+    use crate::fleet::node::Regime;
+    use crate::fleet::queue::Queue;
+
+    const REGIME: Regime = Regime {
+        seed: 1,
+        samples: 10,
+        interval_ns: 1_000_000_000,
+        other_rounds: 10,
+        rounds: 3,
+        leave: false,
+    };
+
+    /// A node that has said its last word, and had to give up two samples.
+    fn spoken() -> FleetNode {
+        let (mesh, palette) = (MeshName::new("m").unwrap(), Palette::new().unwrap());
+        let habit = |dice: &mut _| Habit::job(dice, palette.tables());
+        let mut node = FleetNode::new(&mesh, &REGIME, 7, habit, (5, Wall(1))).unwrap();
+        let mut queue = Queue::default();
+        while node.due_ns(&REGIME).is_some() {
+            node.seal((&REGIME, &palette, Wall(1)), 0, &mut queue);
+        }
+        node.lose("outbox_full", 2);
+        node
+    }
+
+    fn page(node: &FleetNode) -> LedgerPage {
+        let lost = BTreeMap::from([("outbox_full".to_owned(), 2)]);
+        let ledger = Ledger { recorded: 90, merged: 88, lost, ..Ledger::default() };
+        let run = RunLedger {
+            incarnation: 6,
+            newest_seq: node.newest_seq(),
+            ledger: ledger.clone(),
+            missing_seqs: 0,
+            holes: Vec::new(),
+            duplicates: 0,
+            ended: false,
+            said_farewell: false,
+            heir: None,
+        };
+        let row = Told {
+            node: node.name().to_string(),
+            ledger,
+            gap_samples: 0,
+            duplicates: 0,
+            name_conflicts: 0,
+            runs: vec![run],
+            past: Ledger::default(),
+        };
+        LedgerPage {
+            mesh: "m".to_owned(),
+            at_seconds: 1.0,
+            ready: true,
+            behind: false,
+            fleet: Ledger::default(),
+            nodes: vec![row],
+        }
+    }
+
+    #[test]
+    fn equal_ledgers_are_equal_and_a_stranger_of_another_name_is_nobodys_business() {
+        let node = spoken();
+        let mut page = page(&node);
+        let stranger = Told { node: "gpu7".to_owned(), ..page.nodes[0].clone() };
+        page.nodes.push(stranger);
+        let look = compare(std::slice::from_ref(&node), false, "fleet-1", &page);
+        let seen = "90 samples of 1 nodes: 88 merged, 2 lost, each node equal";
+        assert_eq!((look.met, look.seen.as_str()), (true, seen));
+    }
+
+    #[test]
+    fn whatever_differs_is_named_with_its_node() {
+        type Change = fn(&mut LedgerPage);
+        let changes: [(Change, &str); 10] = [
+            (|page| page.nodes[0].ledger.merged += 1, "merged 89 instead of 88"),
+            (|page| page.nodes[0].ledger.recorded -= 1, "recorded 89 instead of 90"),
+            (|page| page.nodes[0].ledger.held = 4, "held 4 instead of 0"),
+            (|page| page.nodes[0].ledger.lost.clear(), "lost {} instead of {\"outbox_full\": 2}"),
+            (|page| page.nodes[0].runs[0].missing_seqs = 1, "missing seqs 1 instead of 0"),
+            (|page| page.nodes[0].runs[0].newest_seq -= 1, "newest seq"),
+            (|page| page.nodes[0].runs[0].said_farewell = true, "farewells 1 instead of 0"),
+            (|page| page.nodes.clear(), "fleet-1-00007 is not in the ledger"),
+            (|page| page.nodes[0].node.push('0'), "fleet-1-000070 is nobody's"),
+            (|page| page.behind = true, "has not read everything"),
+        ];
+        let node = spoken();
+        for (change, told) in changes {
+            let mut page = page(&node);
+            change(&mut page);
+            let look = compare(std::slice::from_ref(&node), false, "fleet-1", &page);
+            assert!(!look.met && look.seen.contains(told), "{told}: {}", look.seen);
+        }
+        assert!(!compare(&[], false, "fleet-1", &page(&node)).met, "no nodes prove nothing");
+    }
+}

@@ -1,0 +1,244 @@
+//! The aggregator's pages while the fleet runs: how long they take, what they say of its lag, and
+//! how soon a sample is to be seen in them.
+//!
+//! A thread of its own, so that a page of megabytes never delays the fleet's schedule.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Result;
+use plimsoll_cli::api::Api;
+use plimsoll_process::block_on;
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::time::nanos;
+
+use super::body::PROBE;
+use super::node::Regime;
+
+/// The name of the thread that looks.
+pub const THREAD: &str = "pages";
+/// Time between two looks for a probe that is not to be seen yet.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two looks when there is nothing to look for.
+const GLANCE_EVERY: Duration = Duration::from_secs(1);
+/// Time between two requests for the page of all nodes.
+const NODES_EVERY: Duration = Duration::from_secs(15);
+/// The first of those, so that a short run has one too.
+const NODES_FIRST: Duration = Duration::from_secs(4);
+/// A step of waiting that still ends soon when asked to.
+const STEP: Duration = Duration::from_millis(10);
+
+/// What `/metrics` said at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Glance {
+    /// When, from the beginning of the fleet.
+    pub at: Duration,
+    /// Messages that its cursors have still to read.
+    pub pending: f64,
+    /// Snapshots that it has merged.
+    pub merged: f64,
+    /// Samples of the probe that it shows.
+    pub probes: u64,
+}
+
+/// Requests for one page.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    /// How long each answer took.
+    pub took: Histogram,
+    /// Bytes of the latest one.
+    pub bytes: u64,
+    /// Requests without an answer.
+    pub failed: u64,
+}
+
+impl Requests {
+    async fn ask(&mut self, api: &Api, path: &str) -> Option<String> {
+        let watch = Stopwatch::start();
+        match api.get(path).await {
+            Ok(text) => {
+                self.took.record(nanos(watch.elapsed()));
+                self.bytes = text.len() as u64;
+                Some(text)
+            }
+            Err(_) => {
+                self.failed += 1;
+                None
+            }
+        }
+    }
+}
+
+/// All that was seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// `/metrics`.
+    pub metrics: Requests,
+    /// `/metrics/nodes`.
+    pub nodes: Requests,
+    /// Time from each probe's due time to the page that shows it, in the order of rounds.
+    pub freshness: Vec<Duration>,
+    /// What `/metrics` said, oldest first.
+    pub glances: Vec<Glance>,
+}
+
+/// The thread that looks.
+pub struct Pages {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Seen>>,
+}
+
+impl Pages {
+    /// Starts to look at the pages of `address`.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn watch(address: String, regime: Regime, watch: Stopwatch) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+            let api = Api::at(&address)?;
+            let run = Run { api, regime, watch, stop: stopped };
+            Ok(block_on(run.run()))
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Stops looking.
+    ///
+    /// # Errors
+    /// When it could never look, or came to grief.
+    pub fn end(self) -> Result<Seen> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|_| anyhow::bail!("the thread of the pages panicked"))
+    }
+}
+
+struct Run {
+    api: Api,
+    regime: Regime,
+    watch: Stopwatch,
+    stop: Arc<AtomicBool>,
+}
+
+impl Run {
+    async fn run(self) -> Seen {
+        let (mut seen, nodes) = tokio::join!(self.look_for_probes(), self.ask_for_nodes());
+        seen.nodes = nodes;
+        seen
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn due(&self, round: u64) -> Duration {
+        Duration::from_nanos(self.regime.probe_ns(round))
+    }
+
+    /// Waits for a moment of the fleet's time; ends early when there is nothing more to do.
+    async fn wait_until(&self, moment: Duration) {
+        while !self.is_over() {
+            let left = moment.saturating_sub(self.watch.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(STEP)).await;
+        }
+    }
+
+    async fn look_for_probes(&self) -> Seen {
+        let mut seen = Seen::default();
+        while !self.is_over() {
+            let asked = self.watch.elapsed();
+            if let Some(text) = seen.metrics.ask(&self.api, "/metrics").await {
+                let glance = Glance { at: self.watch.elapsed(), ..read(&text) };
+                let rounds = seen.freshness.len() as u64..glance.probes.min(self.regime.rounds);
+                let took = rounds.map(|round| glance.at.saturating_sub(self.due(round)));
+                seen.freshness.extend(took);
+                seen.glances.push(glance);
+            }
+            let now = self.watch.elapsed();
+            let took = now.saturating_sub(asked);
+            let round = seen.freshness.len() as u64;
+            let pause = match self.due(round).checked_sub(now) {
+                Some(left) => GLANCE_EVERY.min(left),
+                None if round < self.regime.rounds => LOOK_EVERY,
+                None => GLANCE_EVERY,
+            };
+            // Never more than half of the time: a slow page must not be made slower.
+            self.wait_until(now + pause.max(took).max(STEP)).await;
+        }
+        seen
+    }
+
+    async fn ask_for_nodes(&self) -> Requests {
+        let mut requests = Requests::default();
+        let mut next = NODES_FIRST;
+        loop {
+            self.wait_until(next).await;
+            if self.is_over() {
+                return requests;
+            }
+            requests.ask(&self.api, "/metrics/nodes").await;
+            next += NODES_EVERY;
+        }
+    }
+}
+
+/// Messages that an aggregator with this `/metrics` has still to read.
+#[must_use]
+pub fn pending(text: &str) -> f64 {
+    read(text).pending
+}
+
+/// Reads what matters here from Prometheus text.
+fn read(text: &str) -> Glance {
+    let mut glance = Glance::default();
+    let probe = format!("operation=\"{PROBE}\"");
+    for line in text.lines() {
+        let Some((series, value)) = line.rsplit_once(' ') else { continue };
+        let family = series.split('{').next().unwrap_or_default();
+        let value = || value.parse::<f64>().unwrap_or_default();
+        match family {
+            "plimsoll_stream_pending_messages" => glance.pending += value(),
+            "plimsoll_merged_snapshots_total" => glance.merged += value(),
+            "plimsoll_latency_samples_total"
+                if series.contains("scope=\"fleet\"") && series.contains(&probe) =>
+            {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a count of seconds; a cast saturates"
+                )]
+                let probes = value() as u64;
+                glance.probes = probes;
+            }
+            _ => {}
+        }
+    }
+    glance
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_for_lag_and_probes() {
+        let page = "# TYPE plimsoll_latency_samples_total counter\n\
+            plimsoll_latency_samples_total{scope=\"fleet\",node=\"\",operation=\"probe\"} 7\n\
+            plimsoll_latency_samples_total{scope=\"node\",node=\"a\",operation=\"probe\"} 9\n\
+            plimsoll_latency_samples_total{scope=\"fleet\",node=\"\",operation=\"publish\"} 5\n\
+            plimsoll_stream_pending_messages{lane=\"normal\"} 12\n\
+            plimsoll_stream_pending_messages{lane=\"emergency\"} 1\n\
+            plimsoll_merged_snapshots_total{kind=\"latency\"} 100\n\
+            plimsoll_merged_snapshots_total{kind=\"bus\"} 10\n";
+        let (pending, merged, probes) = (13.0, 110.0, 7);
+        assert_eq!(read(page), Glance { pending, merged, probes, ..Glance::default() });
+        assert_eq!(read("garbage\nmore garbage 1\n"), Glance::default());
+    }
+}

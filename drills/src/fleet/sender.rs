@@ -1,0 +1,276 @@
+//! One connection with the nodes on it: an open loop. When a message is due is fixed before
+//! anything starts; a slow broker makes messages wait and never makes them fewer.
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Delivery, Outgoing, Refusal};
+use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::limits::fleet::{ANSWER_WAIT, REFUSED_PAUSE};
+use plimsoll_schemas::time::{Wall, nanos};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::body::Palette;
+use super::node::{FleetNode, REFUSED, Regime};
+use super::queue::{Message, Queue};
+
+/// How often it is looked who is due: the resolution of the schedule.
+const TICK: Duration = Duration::from_millis(4);
+/// Wait for the first connection.
+const CONNECT_WAIT: Duration = Duration::from_secs(20);
+
+/// What a connection has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Messages made.
+    pub made: u64,
+    /// Bytes of those, without headers.
+    pub bytes: u64,
+    /// Messages acknowledged by the broker.
+    pub acknowledged: u64,
+    /// Messages sent once more for want of an answer.
+    pub resent: u64,
+    /// Messages that the broker knew already.
+    pub duplicates: u64,
+    /// Refusals after which a message was tried again.
+    pub refused: u64,
+    /// Messages that wait or are under way.
+    pub waiting: u64,
+    /// How long the oldest of those has been due.
+    pub behind_ns: u64,
+}
+
+/// A connection that has ended.
+#[derive(Default)]
+pub struct Ended {
+    /// Its nodes with their ledgers.
+    pub nodes: Vec<FleetNode>,
+    /// What it has done.
+    pub tally: Tally,
+    /// How long after it was due each message was handed over.
+    pub late: Histogram,
+    /// How long after it was due each message was acknowledged.
+    pub answered: Histogram,
+}
+
+/// A tally that others look at.
+pub type Shared = Arc<Mutex<Tally>>;
+
+/// Looks at a tally.
+#[must_use]
+pub fn look(shared: &Shared) -> Tally {
+    *shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A message under way.
+struct Flying {
+    message: Message,
+    sent: Duration,
+}
+
+/// One connection.
+pub struct Sender {
+    bus: Bus,
+    events: BusEvents,
+    nodes: Vec<FleetNode>,
+    /// Nodes by the time at which they are due next.
+    agenda: BinaryHeap<Reverse<(u64, usize)>>,
+    queue: Queue,
+    flying: BTreeMap<u64, Flying>,
+    tokens: u64,
+    is_up: bool,
+    held_until: Duration,
+    tally: Tally,
+    late: Histogram,
+    answered: Histogram,
+    shared: Shared,
+}
+
+/// What a sender needs to know of the fleet.
+#[derive(Clone)]
+pub struct Course {
+    /// How the fleet behaves.
+    pub regime: Regime,
+    /// Names and shapes.
+    pub palette: Arc<Palette>,
+    /// Runs from the beginning of the fleet.
+    pub watch: Stopwatch,
+    /// That beginning on these nodes' clock.
+    pub started: Wall,
+    /// When to give up what is still under way.
+    pub give_up: Duration,
+}
+
+impl Sender {
+    /// Takes a connection that has just been opened, and waits until it stands.
+    ///
+    /// # Errors
+    /// When it does not in time, or the broker keeps no streams.
+    pub async fn open((bus, mut events): (Bus, BusEvents)) -> Result<Self> {
+        timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
+        Ok(Self {
+            bus,
+            events,
+            nodes: Vec::new(),
+            agenda: BinaryHeap::new(),
+            queue: Queue::default(),
+            flying: BTreeMap::new(),
+            tokens: 0,
+            is_up: true,
+            held_until: Duration::ZERO,
+            tally: Tally::default(),
+            late: Histogram::default(),
+            answered: Histogram::default(),
+            shared: Shared::default(),
+        })
+    }
+
+    /// Where its tally can be seen.
+    #[must_use]
+    pub fn shared(&self) -> Shared {
+        self.shared.clone()
+    }
+
+    /// Runs until every node has said its last word and the broker has acknowledged it, or the
+    /// time is over.
+    pub async fn run(mut self, course: Course, nodes: Vec<FleetNode>) -> Ended {
+        let due = |(place, node): (usize, &FleetNode)| {
+            node.due_ns(&course.regime).map(|due| Reverse((due, place)))
+        };
+        self.agenda = nodes.iter().enumerate().filter_map(due).collect();
+        self.nodes = nodes;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                biased;
+                event = self.events.next() => {
+                    let Some(event) = event else { break };
+                    self.on_event(&course, event);
+                }
+                _ = ticks.tick() => {
+                    let now = course.watch.elapsed();
+                    self.on_tick(&course, now);
+                    let idle = self.queue.is_empty() && self.flying.is_empty();
+                    if (self.agenda.is_empty() && idle) || now >= course.give_up {
+                        break;
+                    }
+                }
+            }
+        }
+        self.show(course.watch.elapsed());
+        self.bus.close().await;
+        let Self { nodes, tally, late, answered, .. } = self;
+        Ended { nodes, tally, late, answered }
+    }
+
+    fn on_tick(&mut self, course: &Course, now: Duration) {
+        while let Some(mut next) = self.agenda.peek_mut() {
+            let Reverse((due, place)) = *next;
+            if due > nanos(now) {
+                break;
+            }
+            let (node, waiting) = (&mut self.nodes[place], self.queue.len());
+            node.seal((&course.regime, &course.palette, course.started), place, &mut self.queue);
+            self.tally.made += (self.queue.len() - waiting) as u64;
+            match node.due_ns(&course.regime) {
+                Some(due) => *next = Reverse((due, place)),
+                None => drop(PeekMut::pop(next)),
+            }
+        }
+        self.send_again(now);
+        self.send(course, now);
+        self.show(now);
+    }
+
+    fn show(&mut self, now: Duration) {
+        let flying = self.flying.first_key_value().map(|(_, flying)| &flying.message);
+        let oldest = flying.into_iter().chain(self.queue.first()).map(|message| message.due_ns);
+        let since = oldest.min().unwrap_or(u64::MAX);
+        self.tally.behind_ns = nanos(now).saturating_sub(since);
+        self.tally.waiting = (self.queue.len() + self.flying.len()) as u64;
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = self.tally;
+    }
+
+    /// Hands over what waits until the connection takes no more.
+    fn send(&mut self, course: &Course, now: Duration) {
+        while self.is_up && now >= self.held_until {
+            let Some(message) = self.queue.pop() else { return };
+            let node = &self.nodes[message.node];
+            let outgoing = Outgoing {
+                token: self.tokens + 1,
+                subject: node.subject(message.kind).to_owned(),
+                message_id: node.message_id(message.seq),
+                payload: message.payload.clone(),
+            };
+            if self.bus.try_publish(outgoing).is_err() {
+                return self.queue.put_back(message);
+            }
+            self.tokens += 1;
+            let sent = course.watch.elapsed();
+            self.tally.bytes += message.payload.len() as u64;
+            self.late.record(nanos(sent).saturating_sub(message.due_ns));
+            self.flying.insert(self.tokens, Flying { message, sent });
+        }
+    }
+
+    /// Takes back what has waited too long for its answer.
+    fn send_again(&mut self, now: Duration) {
+        while let Some(oldest) = self.flying.first_entry() {
+            if now.saturating_sub(oldest.get().sent) < ANSWER_WAIT {
+                return;
+            }
+            self.queue.put_back(oldest.remove().message);
+            self.tally.resent += 1;
+        }
+    }
+
+    fn on_event(&mut self, course: &Course, event: BusEvent) {
+        match event {
+            BusEvent::Acknowledged { token, duplicate } => {
+                let Some(Flying { message, .. }) = self.flying.remove(&token) else { return };
+                let took = nanos(course.watch.elapsed()).saturating_sub(message.due_ns);
+                self.nodes[message.node].on_acknowledged(message.samples);
+                self.tally.acknowledged += 1;
+                self.tally.duplicates += u64::from(duplicate);
+                self.answered.record(took);
+            }
+            BusEvent::Refused { token, reason } => {
+                let Some(Flying { message, .. }) = self.flying.remove(&token) else { return };
+                if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
+                    return self.nodes[message.node].lose(REFUSED, message.samples);
+                }
+                self.tally.refused += 1;
+                self.queue.put_back(message);
+                self.held_until = course.watch.elapsed() + REFUSED_PAUSE;
+            }
+            BusEvent::Connected { .. } => self.is_up = true,
+            BusEvent::Disconnected => {
+                self.is_up = false;
+                self.tally.resent += self.flying.len() as u64;
+                while let Some((_, Flying { message, .. })) = self.flying.pop_last() {
+                    self.queue.put_back(message);
+                }
+            }
+            BusEvent::Stalled | BusEvent::RoundTrip(_) | BusEvent::Denied { .. } => {}
+        }
+    }
+}
+
+async fn connected(events: &mut BusEvents) -> Result<()> {
+    loop {
+        match events.next().await {
+            Some(BusEvent::Connected { delivery: Delivery::JetStream, .. }) => return Ok(()),
+            Some(BusEvent::Connected { delivery: Delivery::Core, .. }) => {
+                bail!("the broker keeps no streams; start it with JetStream")
+            }
+            Some(_) => {}
+            None => bail!("the connection was closed"),
+        }
+    }
+}
