@@ -119,6 +119,9 @@ impl Store {
     /// When a record cannot be read.
     pub fn merged(&mut self) -> Result<BTreeMap<String, Merged>, String> {
         self.settle();
+        if self.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         let core = restore(&self.records, Now::default())?;
         let names = self.records.0.keys().filter_map(|name| match Part::named(name) {
             Ok(Part::Node(node)) => Some(node),
