@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use plimsoll_process::logs::LogSettings;
 use plimsoll_process::settings::BusSettings;
-use plimsoll_schemas::budget::{Budget, BudgetEntry, effective};
+use plimsoll_schemas::budget::{Budget, BudgetEntry, Window, effective};
 use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
+
+use crate::core::rollup::Definition;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -22,6 +24,10 @@ pub struct Config {
     pub bus: BusSettings,
     /// Where metrics and the summary are served.
     pub http: Http,
+    /// How long windows are kept.
+    pub windows: WindowSpans,
+    /// Samples by label.
+    pub rollup: Vec<Definition>,
     /// Budgets beside or over the built-in ones.
     pub budget: Vec<BudgetEntry>,
     /// Where its state outlives it.
@@ -37,6 +43,16 @@ pub struct Http {
     /// Address of `/metrics`, `/metrics/summary`, `/api/v1/ledger`, `/api/v1/events`, `/healthz`
     /// and `/readyz`. Loopback by default: there is no authentication yet.
     pub address: SocketAddr,
+}
+
+/// The `[windows]` section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct WindowSpans {
+    /// The longest window kept for each node, from `1m` to `30d`; default `5m`. The fleet and
+    /// roll-ups have all; an operation with a budget has at least the windows of its budgets on
+    /// every node. What each costs stands in `limits::aggregator::NODE_BYTES_MAX`.
+    pub nodes_up_to: Window,
 }
 
 /// The `[state]` section.
@@ -56,6 +72,8 @@ impl Default for Config {
             mesh: MeshName::new("default").expect("a constant name of plain letters"),
             bus: BusSettings::default(),
             http: Http::default(),
+            windows: WindowSpans::default(),
+            rollup: Vec::new(),
             budget: Vec::new(),
             state: State::default(),
             log: LogSettings::default(),
@@ -69,6 +87,22 @@ impl Default for Http {
     }
 }
 
+impl Default for WindowSpans {
+    fn default() -> Self {
+        Self { nodes_up_to: Window::FiveMinutes }
+    }
+}
+
+impl WindowSpans {
+    fn check(self) -> Result<(), String> {
+        if self.nodes_up_to < Window::OneMinute {
+            let given = self.nodes_up_to;
+            return Err(format!("windows.nodes_up_to is {given}; it must be at least 1m"));
+        }
+        Ok(())
+    }
+}
+
 impl Config {
     /// Checks everything that a start needs and that can be known before it, and gives the
     /// budgets to judge: `--check-config` and every start run this.
@@ -78,6 +112,8 @@ impl Config {
     pub fn check(&self) -> Result<Vec<Budget>, String> {
         self.bus.check(&self.mesh)?;
         self.log.check()?;
+        self.windows.check()?;
+        Definition::check_all(&self.rollup).map_err(|error| error.to_string())?;
         self.budgets()
     }
 
@@ -125,6 +161,13 @@ mod tests {
             ("[[budget]]\nname = 'publish'\nlimit = 'soon'", "limit"),
             ("[[budget]]\nname = 'publish'\nwindow = '7s'", "window"),
             ("[[budget]]\nname = 'new'", "operation is missing"),
+            (
+                "[windows]\nnodes_up_to = '10s'",
+                "windows.nodes_up_to is 10s; it must be at least 1m",
+            ),
+            ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
+            ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
+            ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),
             ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),
@@ -143,7 +186,10 @@ mod tests {
         let resolved = resolve::<Config>(&[layer(&all)]).unwrap();
         let stated: Vec<String> = resolved.origins.into_keys().collect();
         assert_eq!(stated, keys_of::<Config>());
-        let (_, budget) = all.split_once("[[budget]]").unwrap();
+        let (before, budget) = all.split_once("[[budget]]").unwrap();
+        let (_, rollup) = before.split_once("[[rollup]]").unwrap();
+        let stated = resolve::<Definition>(&[layer(rollup)]).unwrap().origins.into_keys();
+        assert_eq!(stated.collect::<Vec<_>>(), keys_of::<Definition>());
         let stated = resolve::<BudgetEntry>(&[layer(budget)]).unwrap().origins.into_keys();
         assert_eq!(stated.collect::<Vec<_>>(), keys_of::<BudgetEntry>());
         let checkpoint = resolved.value.budgets().unwrap().pop().unwrap();

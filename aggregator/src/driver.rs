@@ -180,7 +180,7 @@ impl Driver {
 
     fn next_deadline(&self) -> Mono {
         let mut deadline = self.core.next_deadline();
-        if !self.confirmations.is_empty() {
+        if !self.confirmations.is_empty() || self.keeper.has_more_to_tell() {
             deadline = deadline.min(self.confirms_at);
         }
         self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
@@ -338,7 +338,7 @@ fn restore(config: &Config, budgets: Vec<Budget>, now: Now) -> Result<(Keeper, C
         Some(checkpoint) => Core::restore(mesh, budgets, now, checkpoint),
         None => Core::new(mesh, budgets, now),
     };
-    Ok((keeper, core))
+    Ok((keeper, core.measuring(config.windows.nodes_up_to, &config.rollup)))
 }
 
 /// Reads on from where the core is. A number without a stream that it is about says nothing.

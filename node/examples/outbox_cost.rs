@@ -5,6 +5,7 @@
 //! `valgrind --tool=callgrind target/release/examples/outbox_cost publish`.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use plimsoll_node::core::bounds::OutboxBounds;
 use plimsoll_node::core::draft::Draft;
@@ -90,7 +91,8 @@ fn main() {
         black_box(outbox.on_acknowledged(now, Ticket(seq)));
         if far >= 3 {
             let runs = vec![Confirmed { incarnation: RUN, spans: vec![(Seq(1), Seq(seq))] }];
-            let confirmation = Confirmation { node: node(), behind: false, runs };
+            let confirmation =
+                Confirmation { node: node(), behind: false, age: Duration::ZERO, runs };
             black_box(outbox.on_confirmation(now, &confirmation).is_ok());
         }
     }

@@ -141,7 +141,7 @@ pub struct BudgetEntry {
     /// A duration such as `18ms`.
     #[serde(with = "humantime_option")]
     pub limit: Option<Duration>,
-    /// `10s`, `1m` or `5m`; default `1m`.
+    /// One of [`Window::ALL`], such as `5m`; default `1m`.
     pub window: Option<Window>,
     /// Default 100.
     pub min_samples: Option<u64>,

@@ -134,10 +134,25 @@ pub mod bus {
 pub mod aggregator {
     use std::time::Duration;
 
+    /// Roll-ups in one configuration.
+    pub const ROLLUPS_MAX: usize = 16;
+    /// Labels of one roll-up.
+    pub const ROLLUP_LABELS_MAX: usize = 4;
+    /// Groups of one roll-up; there may be as many again, one for each operation, of what finds
+    /// no room.
+    pub const ROLLUP_GROUPS_MAX: usize = 256;
     /// Nodes known at one time.
     pub const NODES_MAX: usize = 16_384;
-    /// Heap bytes of one node's windows above which they take no more.
-    pub const NODE_BYTES_MAX: usize = 2 * 1024 * 1024;
+    /// Heap bytes of one node's windows and totals above which they take no more, until time has
+    /// emptied some; the exact figures go on. All nodes together stay below 64 GiB, and at most
+    /// twice that while what is there settles.
+    ///
+    /// What an honest node takes: a sample in a bucket of its own takes 2 to 3 bytes, and the
+    /// more there are in a slot, the more share their buckets. With 100 samples a second of one
+    /// operation that are spread log-normally (sigma 0.4), a slot of 1 s takes 0.25 KiB, one of
+    /// 5 s 0.9, one of 30 s 2.5, and all that has settled 4; each has 96 bytes beside them. Up
+    /// to 5m that is 15 + 17 + 11 slots, or 50 KiB an operation at the very most.
+    pub const NODE_BYTES_MAX: usize = 4 * 1024 * 1024;
     /// Distinct limits of one operation's budgets for which samples above are summed as they
     /// come; for a further one they are counted from the buckets, once a second.
     pub const LIMITS_SUMMED_MAX: usize = 2;
@@ -199,6 +214,16 @@ pub mod aggregator {
     pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
     /// A checkpoint is begun no sooner than so many times the last one's duration after it began.
     pub const CHECKPOINT_REST_FACTOR: u32 = 4;
+    /// A checkpoint is begun no sooner than its size allows at so many bytes a second, so that a
+    /// large fleet does not keep a disk busy: ten thousand nodes are a gigabyte.
+    pub const CHECKPOINT_BYTES_PER_SECOND_MAX: u64 = 32 * 1024 * 1024;
+    /// But no later than so long after the last one began. A node that hears nothing for 60 s
+    /// sends again, and keeps copies for no more than 1 024 messages; a write may take as
+    /// long again.
+    pub const CHECKPOINT_WITHIN: Duration = Duration::from_secs(30);
+    /// Where memory is all there is: nodes that are told what it holds in one turn of the
+    /// driver, about a millisecond.
+    pub const CONFIRMED_A_TURN_MAX: usize = 256;
     /// Pause after a checkpoint could not be written.
     pub const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_secs(5);
     /// Bytes of the store that may be cached in memory.

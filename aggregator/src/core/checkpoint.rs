@@ -3,35 +3,34 @@
 //!
 //! A checkpoint is the state after exactly the messages up to its positions, so reading on from
 //! there gives what reading everything would have given. There is one record for each node, one
-//! for the fleet, and one for the rest, positions included; whoever stores them must do so
-//! together or not at all.
-//!
-//! A record is two bytes of version, four of CRC-32, and named MessagePack. The checksum is the
-//! record's own: that what is read is what was written does not hang on the store.
+//! for each tier of each operation of the fleet, and one for the rest, positions included;
+//! whoever stores them must do so together or not at all. Ten thousand nodes are a gigabyte of
+//! records, so they are made one after the other, and what was made is let go before the next.
+
+mod record;
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, NODES_MAX};
+use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
+use plimsoll_schemas::limits::aggregator::NODES_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Now, Wall};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::alert::Alerts;
 use super::node::{Node, Operations};
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
 use super::progress::Progress;
+use super::rollup::Rollups;
 use super::{Core, Counts};
-
-/// Version of the records; another one is not read.
-const VERSION: u16 = 1;
-const FRAME_BYTES: usize = 6;
+use record::Content;
+pub use record::{Part, Record, Unusable};
+pub use whole::{Checkpoint, Partial, StoredRecords};
 
 /// What has changed since the last checkpoint was taken.
 #[derive(Debug)]
@@ -39,18 +38,23 @@ pub(super) struct Unsaved {
     /// Nothing stored is known to be right: all of it is to be written.
     everything: bool,
     nodes: BTreeSet<NodeName>,
+    /// The fleet as it was when the last checkpoint was taken, if that is what is stored.
+    fleet: Option<Arc<Operations>>,
     rest: bool,
     notices: NoticeCounts,
 }
 
 impl Default for Unsaved {
     fn default() -> Self {
-        let (nodes, notices) = (BTreeSet::new(), NoticeCounts::default());
-        Self { everything: true, nodes, rest: true, notices }
+        Self { everything: true, rest: true, ..Self::nothing(NoticeCounts::default()) }
     }
 }
 
 impl Unsaved {
+    fn nothing(notices: NoticeCounts) -> Self {
+        Self { everything: false, nodes: BTreeSet::new(), fleet: None, rest: false, notices }
+    }
+
     /// Something other than a node has changed.
     pub(super) fn touch(&mut self) {
         self.rest = true;
@@ -60,6 +64,9 @@ impl Unsaved {
     pub(super) fn touch_node(&mut self, node: &NodeName) {
         self.rest = true;
         if self.everything {
+            return;
+        }
+        if self.nodes.contains(node) {
             return;
         }
         self.nodes.insert(node.clone());
@@ -77,6 +84,7 @@ pub struct Changes {
     behind: bool,
     nodes: Vec<(NodeName, Option<Arc<Node>>)>,
     fleet: Arc<Operations>,
+    fleet_before: Option<Arc<Operations>>,
     rest: Rest,
 }
 
@@ -86,13 +94,17 @@ struct Rest {
     mesh: MeshName,
     at: Wall,
     /// Up to when budgets had been judged; earlier than `at` while catching up.
-    #[serde(default)]
     judged_at: Option<Wall>,
+    /// Number of nodes, and the fleet's operations: so many records there must be.
+    nodes: usize,
+    fleet: Vec<Operation>,
     lanes: BTreeMap<Lane, Position>,
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
     counts: Counts,
+    #[serde(default)]
+    rollups: Rollups,
 }
 
 /// How far a lane had been read, and in which stream.
@@ -102,54 +114,6 @@ pub struct Position {
     pub read: u64,
     /// The stream that the number is about; `None` when there was none.
     pub stream_id: Option<String>,
-}
-
-/// Records to write, all in one transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Records {
-    /// True when they replace everything that is stored.
-    pub everything: bool,
-    /// A node's name and its record; `None` deletes it.
-    pub nodes: Vec<(String, Option<Vec<u8>>)>,
-    /// The fleet's record.
-    pub fleet: Vec<u8>,
-    /// The record of the rest.
-    pub rest: Vec<u8>,
-}
-
-/// Records as they were read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoredRecords {
-    /// Name and record of every node.
-    pub nodes: Vec<(String, Vec<u8>)>,
-    /// The fleet's record.
-    pub fleet: Vec<u8>,
-    /// The record of the rest.
-    pub rest: Vec<u8>,
-}
-
-/// Why stored records cannot be used.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Unusable {
-    /// A later program wrote them.
-    #[error("its records are of version {0}; this program reads {VERSION}")]
-    Newer(u16),
-    /// They are not what was written.
-    #[error("record {record:?} is damaged: {what}")]
-    Damaged {
-        /// Which one.
-        record: String,
-        /// What is wrong.
-        what: String,
-    },
-}
-
-/// A whole state, read and checked.
-#[derive(Clone, Debug)]
-pub struct Checkpoint {
-    nodes: BTreeMap<NodeName, Arc<Node>>,
-    fleet: Operations,
-    rest: Rest,
 }
 
 /// What became of checkpoints, for the aggregator's own metrics.
@@ -184,70 +148,33 @@ impl Changes {
         self.nodes.iter().map(|(name, node)| (name, node.as_deref()))
     }
 
-    /// The records to write. Takes a while for many nodes: not for the driver's thread.
+    /// True when they replace everything that is stored.
     #[must_use]
-    pub fn into_records(self) -> Records {
-        let node = |(name, node): (NodeName, Option<Arc<Node>>)| {
-            (name.to_string(), node.map(|node| pack(&*node)))
-        };
-        Records {
-            everything: self.everything,
-            nodes: self.nodes.into_iter().map(node).collect(),
-            fleet: pack(&*self.fleet),
-            rest: pack(&self.rest),
+    pub fn everything(&self) -> bool {
+        self.everything
+    }
+
+    /// What is to be written, one after the other. A node is let go with its record, so that
+    /// the core need not copy it any longer in order to change it.
+    pub fn into_records(self) -> impl Iterator<Item = Record> {
+        let fleet = self.fleet_contents();
+        let nodes = self.nodes.into_iter().map(|(name, node)| Content::Node(name, node));
+        let rest = std::iter::once(Content::Rest(Box::new(self.rest)));
+        fleet.into_iter().chain(nodes).chain(rest).map(Record)
+    }
+
+    fn fleet_contents(&self) -> Vec<Content> {
+        let mut contents = Vec::new();
+        for (operation, windows) in self.fleet.iter() {
+            let before = self.fleet_before.as_ref().and_then(|fleet| fleet.get(operation));
+            let changed = windows
+                .tiers_changed_since(before)
+                .into_iter()
+                .map(|tier| Content::FleetTier(operation.clone(), tier, Arc::clone(&self.fleet)));
+            contents.push(Content::Fleet(operation.clone(), Arc::clone(&self.fleet)));
+            contents.extend(changed);
         }
-    }
-}
-
-impl Records {
-    /// Bytes of all records.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let nodes = self.nodes.iter().filter_map(|(_, record)| Some(record.as_ref()?.len()));
-        nodes.sum::<usize>() + self.fleet.len() + self.rest.len()
-    }
-}
-
-impl Checkpoint {
-    /// Checks and reads stored records.
-    ///
-    /// # Errors
-    /// When one is damaged or of another version.
-    pub fn read(records: &StoredRecords) -> Result<Self, Unusable> {
-        let rest: Rest = unpack("rest", &records.rest)?;
-        let fleet = unpack("fleet", &records.fleet)?;
-        let damaged = |record: &str, what: &str| Unusable::Damaged {
-            record: record.to_owned(),
-            what: what.to_owned(),
-        };
-        if records.nodes.len() > NODES_MAX || rest.changes.len() > ALERT_HISTORY_MAX {
-            return Err(damaged("rest", "more than there can be"));
-        }
-        let mut nodes = BTreeMap::new();
-        for (name, bytes) in &records.nodes {
-            let node: Node = unpack(name, bytes)?;
-            let name = NodeName::new(name.as_str()).map_err(|_| damaged(name, "its name"))?;
-            nodes.insert(name, Arc::new(node));
-        }
-        Ok(Self { nodes, fleet, rest })
-    }
-
-    /// The mesh it is about.
-    #[must_use]
-    pub fn mesh(&self) -> &MeshName {
-        &self.rest.mesh
-    }
-
-    /// When it was taken.
-    #[must_use]
-    pub fn at(&self) -> Wall {
-        self.rest.at
-    }
-
-    /// Number of nodes in it.
-    #[must_use]
-    pub fn nodes(&self) -> usize {
-        self.nodes.len()
+        contents
     }
 }
 
@@ -267,10 +194,10 @@ impl Core {
         core.changes = rest.changes;
         core.notices = rest.notices;
         core.counts = rest.counts;
+        core.rollups = rest.rollups;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
-        let (nodes, notices) = (BTreeSet::new(), core.notices.counts());
-        core.unsaved = Unsaved { everything: false, nodes, rest: false, notices };
+        core.unsaved = Unsaved::nothing(core.notices.counts());
         core.keep_windows();
         core
     }
@@ -285,37 +212,44 @@ impl Core {
         self.lanes.get(&lane).map(position).unwrap_or_default()
     }
 
+    /// The nodes that have changed since this or [`Self::take_changes`] was last called.
+    pub fn take_changed_nodes(&mut self) -> BTreeSet<NodeName> {
+        let saved = Unsaved::nothing(self.notices.counts());
+        let unsaved = std::mem::replace(&mut self.unsaved, saved);
+        if unsaved.everything { self.nodes.keys().cloned().collect() } else { unsaved.nodes }
+    }
+
     /// What has changed since this was last called; `None` when nothing has.
     pub fn take_changes(&mut self, now: Wall) -> Option<Changes> {
-        let (notices, nodes) = (self.notices.counts(), BTreeSet::new());
-        if !self.unsaved.rest && !self.unsaved.everything && self.unsaved.notices == notices {
+        let Unsaved { everything, rest, notices, .. } = self.unsaved;
+        if !everything && !rest && notices == self.notices.counts() {
             return None;
         }
-        let saved = Unsaved { everything: false, nodes, rest: false, notices };
-        let unsaved = std::mem::replace(&mut self.unsaved, saved);
+        let fleet_before = self.unsaved.fleet.take();
+        let nodes = self.take_changed_nodes();
+        self.unsaved.fleet = Some(Arc::clone(&self.fleet));
         let shared = |name: NodeName| {
             let node = self.nodes.get(&name).cloned();
             (name, node)
         };
-        let names: Vec<NodeName> = if unsaved.everything {
-            self.nodes.keys().cloned().collect()
-        } else {
-            unsaved.nodes.into_iter().collect()
-        };
         Some(Changes {
-            everything: unsaved.everything,
+            everything,
             behind: self.is_behind(),
-            nodes: names.into_iter().map(shared).collect(),
+            nodes: nodes.into_iter().map(shared).collect(),
             fleet: Arc::clone(&self.fleet),
+            fleet_before,
             rest: Rest {
                 mesh: self.mesh.clone(),
                 at: now,
                 judged_at: self.judged_at,
+                nodes: self.nodes.len(),
+                fleet: self.fleet.iter().map(|(operation, _)| operation.clone()).collect(),
                 lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
                 alerts: self.alerts.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
                 counts: self.counts.clone(),
+                rollups: self.rollups.clone(),
             },
         })
     }
@@ -323,36 +257,6 @@ impl Core {
     /// Hears that changes taken may not have been stored: the next ones are everything.
     pub fn on_changes_lost(&mut self) {
         self.unsaved = Unsaved::default();
-    }
-}
-
-fn pack<T: Serialize>(value: &T) -> Vec<u8> {
-    let body = rmp_serde::to_vec_named(value)
-        .expect("the state holds only maps, numbers and text, which MessagePack can express");
-    let mut record = Vec::with_capacity(FRAME_BYTES + body.len());
-    record.extend_from_slice(&VERSION.to_be_bytes());
-    record.extend_from_slice(&crc32fast::hash(&body).to_be_bytes());
-    record.extend_from_slice(&body);
-    record
-}
-
-fn unpack<T: DeserializeOwned>(record: &str, bytes: &[u8]) -> Result<T, Unusable> {
-    let damaged =
-        |what: &str| Unusable::Damaged { record: record.to_owned(), what: what.to_owned() };
-    let Some((frame, body)) = bytes.split_first_chunk::<FRAME_BYTES>() else {
-        return Err(damaged("too short"));
-    };
-    let version = u16::from_be_bytes([frame[0], frame[1]]);
-    // The checksum covers the body alone, so that a later version can be told from damage.
-    if crc32fast::hash(body).to_be_bytes() != frame[2..] {
-        return Err(damaged("its checksum does not fit"));
-    }
-    match version.cmp(&VERSION) {
-        std::cmp::Ordering::Greater => Err(Unusable::Newer(version)),
-        std::cmp::Ordering::Less => Err(damaged("its version was never in use")),
-        std::cmp::Ordering::Equal => {
-            rmp_serde::from_slice(body).map_err(|error| damaged(&error.to_string()))
-        }
     }
 }
 

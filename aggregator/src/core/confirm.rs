@@ -3,14 +3,23 @@
 //! does not send; the driver does, as often as it likes, for any one may be lost.
 
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::wire::confirmation::{Confirmation, encode};
+use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
 
 use super::Core;
 use super::checkpoint::Changes;
 use super::progress::Progress;
 
-/// The bytes of one confirmation, and for whom they are.
-pub type Told = (NodeName, Vec<u8>);
+/// What one node is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The node.
+    pub node: NodeName,
+    /// When that was so, on this process's clock.
+    as_of: Mono,
+    behind: bool,
+    runs: Vec<Confirmed>,
+}
 
 /// What became of confirmations, for the aggregator's own metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,16 +30,35 @@ pub struct ConfirmationFigures {
     pub unsent: u64,
 }
 
-impl Changes {
-    /// One confirmation for every node that these changes hold. To be told only once the
-    /// changes are stored. Takes a while for many nodes: not for the driver's thread.
+impl Told {
+    /// The bytes that say it now. A node compares what it holds with what was so some time ago,
+    /// so it is told for how long this has been on its way.
     #[must_use]
-    pub fn confirmations(&self) -> Vec<Told> {
+    pub fn encode(&self, now: Mono) -> Vec<u8> {
+        let (node, runs) = (self.node.clone(), self.runs.clone());
+        let age = now.since(self.as_of);
+        encode(&Confirmation { node, behind: self.behind, age, runs })
+    }
+}
+
+#[cfg(test)]
+impl Told {
+    /// That nothing of a node is stored.
+    pub(crate) fn of_nothing(node: NodeName) -> Self {
+        Self { node, as_of: Mono(0), behind: false, runs: Vec::new() }
+    }
+}
+
+impl Changes {
+    /// What to tell every node that these changes hold, which were taken at `as_of`. To be told
+    /// only once they are stored. Takes a while for many nodes: not for the driver's thread.
+    #[must_use]
+    pub fn confirmations(&self, as_of: Mono) -> Vec<Told> {
+        let behind = self.behind();
         let present = self.nodes().filter_map(|(name, node)| Some((name, node?)));
         let told = present.map(|(name, node)| {
             let runs = node.account.confirmed();
-            let said = Confirmation { node: name.clone(), behind: self.behind(), runs };
-            (name.clone(), encode(&said))
+            Told { node: name.clone(), as_of, behind, runs }
         });
         told.collect()
     }
@@ -41,6 +69,13 @@ impl Core {
     #[must_use]
     pub fn is_behind(&self) -> bool {
         !self.lanes.values().all(Progress::has_read_all)
+    }
+
+    /// What to tell a node where what is in memory counts as stored.
+    #[must_use]
+    pub fn told_from_memory(&self, name: &NodeName, now: Mono) -> Option<Told> {
+        let runs = self.nodes.get(name)?.account.confirmed();
+        Some(Told { node: name.clone(), as_of: now, behind: self.is_behind(), runs })
     }
 }
 

@@ -56,10 +56,11 @@ impl Core {
         self.evaluates_at
     }
 
-    /// Lets the fleet's windows move on. Those of a node do when it speaks; when it is silent,
+    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it speaks; when it is silent,
     /// all that every window has passed goes at once.
     pub(super) fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.fleet).expire(now);
+        self.rollups.expire(now);
         let silent = |node: &Node| now.since(node.last_heard) >= NODE_SILENT_AFTER;
         let stale = |node: &Node| silent(node) && node.operations.are_stale(now);
         for node in self.nodes.values_mut().filter(|node| stale(node)) {

@@ -22,6 +22,7 @@ pub mod node;
 pub mod notices;
 mod past;
 pub mod progress;
+pub mod rollup;
 mod run;
 pub mod seqs;
 pub mod statement;
@@ -34,9 +35,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::Notice;
-use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::Packed;
-use plimsoll_schemas::ids::{MeshName, NodeName, Series};
+use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODE_BYTES_MAX, NODES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -55,6 +56,7 @@ use node::{Node, Operations, bounded_entry};
 use notices::Notices;
 use past::Past;
 use progress::{Progress, Recoveries};
+use rollup::{Definition, Rollups};
 use window::{Batch, Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
@@ -116,6 +118,7 @@ pub struct Core {
     /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
     nodes: BTreeMap<NodeName, Arc<Node>>,
     fleet: Arc<Operations>,
+    rollups: Rollups,
     keepings: Keepings,
     alerts: Alerts,
     changes: Vec<Notice>,
@@ -148,6 +151,7 @@ impl Core {
             mesh,
             nodes: BTreeMap::new(),
             fleet: Arc::default(),
+            rollups: Rollups::default(),
             keepings: Keepings::new(&budgets, keeping::NODES_UP_TO),
             alerts: Alerts::default(),
             changes: Vec::new(),
@@ -166,6 +170,22 @@ impl Core {
             unsaved: Unsaved::default(),
             budgets,
         }
+    }
+
+    /// The same core where nodes keep windows up to this one, and samples are grouped so; a
+    /// roll-up that was not defined so before begins empty.
+    #[must_use]
+    pub fn measuring(mut self, nodes_up_to: Window, rollups: &[Definition]) -> Self {
+        self.keepings = Keepings::new(&self.budgets, nodes_up_to);
+        self.keep_windows();
+        self.rollups = self.rollups.redefined(rollups);
+        self
+    }
+
+    /// Samples by label.
+    #[must_use]
+    pub fn rollups(&self) -> &Rollups {
+        &self.rollups
     }
 
     /// Hears which messages a lane's stream holds at the moment reading begins. Until all of
@@ -276,8 +296,9 @@ impl Core {
         let numbers = node.take_numbers((header.incarnation, header.seq), latency);
         node.take_labels((header.incarnation, header.seq), &header.labels);
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
-        let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
-        for (Series { operation, .. }, samples) in &latency.histograms {
+        let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);
+        for (series, samples) in &latency.histograms {
+            let operation = &series.operation;
             let keeping = self.keepings.of_node(operation);
             let batch = Batch::new(samples, &keeping.limits);
             if has_room {
@@ -288,11 +309,14 @@ impl Core {
             }
             let keeping = keeping.of_fleet();
             in_fleet += fleet.add(operation, &keeping, times, &batch);
+            let how = (&keeping, times);
+            in_rollups += self.rollups.add(series, &header.labels, how, &batch);
         }
         self.count_over_cap("number", numbers);
         self.count_over_cap("node_sample", in_node);
         self.count_over_cap("node_window", without_room);
         self.count_over_cap("fleet_sample", in_fleet);
+        self.count_over_cap("rollup", in_rollups);
     }
 
     fn count_over_cap(&mut self, kind: &'static str, n: u64) {

@@ -2,6 +2,7 @@
 
 mod events;
 mod operations;
+mod shared;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use plimsoll_schemas::wire::{AlertType, Bus, EventSource, Hardware, Latency};
 use serde::{Deserialize, Serialize};
 
 pub use operations::{OVERFLOW, Operations};
+pub use shared::Shared;
 
 use super::ledger::Account;
 use super::moment::Skew;
@@ -41,19 +43,19 @@ pub struct Node {
     /// Its operations.
     pub operations: Operations,
     /// Sums of its counters.
-    pub counters: BTreeMap<Series, f64>,
+    pub counters: Shared<BTreeMap<Series, f64>>,
     /// Latest values of its gauges.
-    pub gauges: BTreeMap<Series, Latest<f64>>,
+    pub gauges: Shared<BTreeMap<Series, Latest<f64>>>,
     /// Latest readings, of sensors in the catalogue only.
-    pub readings: Latest<Vec<Reading>>,
+    pub readings: Latest<Shared<Vec<Reading>>>,
     /// Its own account of its way to the broker.
-    pub bus: Latest<Bus>,
+    pub bus: Latest<Shared<Bus>>,
     /// Events and service checks that it sent, by source and how bad they were.
     #[serde(default)]
-    pub events: BTreeMap<(EventSource, AlertType), u64>,
+    pub events: Shared<BTreeMap<(EventSource, AlertType), u64>>,
     /// The latest status of each service check.
     #[serde(default)]
-    pub checks: BTreeMap<String, Latest<AlertType>>,
+    pub checks: Shared<BTreeMap<String, Latest<AlertType>>>,
 }
 
 /// Where a snapshot stands among a node's: its incarnation's number in their order, its seq.
@@ -127,23 +129,21 @@ impl Node {
 
     /// Takes what it is called by beside its name.
     pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
-        if self.labels.value != *labels || !labels.is_empty() {
-            self.labels.offer(&self.account, from, labels.clone());
-        }
+        self.labels.offer(&self.account, from, labels.clone());
     }
 
     /// Adds to counters and replaces gauges; tells how many series found no room.
     pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
         for (series, amount) in &latency.counters {
-            match bounded_entry(&mut self.counters, series, NODE_SERIES_MAX) {
+            match bounded_entry(self.counters.make_mut(), series, NODE_SERIES_MAX) {
                 // Two finite numbers may add up to infinity.
                 Some(sum) => *sum = (*sum + amount).clamp(f64::MIN, f64::MAX),
                 None => without_room += 1,
             }
         }
         for (series, value) in &latency.gauges {
-            match bounded_entry(&mut self.gauges, series, NODE_SERIES_MAX) {
+            match bounded_entry(self.gauges.make_mut(), series, NODE_SERIES_MAX) {
                 Some(gauge) => gauge.offer(&self.account, from, *value),
                 None => without_room += 1,
             }
@@ -157,13 +157,13 @@ impl Node {
         let mut known = hardware.readings;
         known.retain(|reading| sensor(&reading.sensor).is_some());
         let unknown = all - known.len();
-        self.readings.offer(&self.account, from, known);
+        self.readings.offer(&self.account, from, known.into());
         unknown as u64
     }
 
     /// Takes its account of its way to the broker.
     pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
-        self.bus.offer(&self.account, from, bus);
+        self.bus.offer(&self.account, from, bus.into());
     }
 }
 

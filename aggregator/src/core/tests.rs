@@ -1,17 +1,21 @@
 //! The core as its driver uses it: messages in any order, hostile ones among them, alerts out.
 
+mod flood;
+mod speaker;
 mod strange;
 
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Totals};
 use proptest::prelude::*;
 
 use super::notices::Due;
 use super::*;
+
+pub(crate) use speaker::Speaker;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: u64 = 1_000_000;
@@ -29,95 +33,6 @@ pub(crate) fn core() -> Core {
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[entry]).unwrap(), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core
-}
-
-/// A node as the aggregator sees it: one latency message of `n` samples for each call.
-pub(crate) struct Speaker {
-    node: &'static str,
-    incarnation: u64,
-    seq: u64,
-    recorded: u64,
-    lost: u64,
-}
-
-impl Speaker {
-    pub(crate) fn new(node: &'static str) -> Self {
-        Self { node, incarnation: 1, seq: 0, recorded: 0, lost: 0 }
-    }
-
-    pub(crate) fn of(self, incarnation: u64) -> Self {
-        Self { incarnation, ..self }
-    }
-
-    /// Gives up samples that were recorded.
-    pub(crate) fn lose(&mut self, n: u64) {
-        self.lost += n;
-    }
-
-    pub(crate) fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
-        let mut histogram = Histogram::default();
-        histogram.record_n(value_ns, n);
-        self.say_samples(now, &["epoch_hook"], &histogram)
-    }
-
-    /// The same samples of three operations.
-    pub(crate) fn say_all(
-        &mut self,
-        now: Now,
-        values_ns: impl IntoIterator<Item = u64>,
-    ) -> (String, Vec<u8>) {
-        let mut histogram = Histogram::default();
-        values_ns.into_iter().for_each(|value| histogram.record(value));
-        self.say_samples(now, &["epoch_hook", "kernel_fetch", "publish"], &histogram)
-    }
-
-    fn say_samples(
-        &mut self,
-        now: Now,
-        operations: &[&str],
-        samples: &Histogram,
-    ) -> (String, Vec<u8>) {
-        self.recorded += samples.count() * operations.len() as u64;
-        let series = |name: &&str| Series::plain(Operation::new(*name).unwrap());
-        let histograms = operations.iter().map(|name| (series(name), samples.clone())).collect();
-        self.message(now, Body::Latency(Latency { histograms, ..Latency::default() }), false)
-    }
-
-    pub(crate) fn farewell(&mut self, now: Now) -> (String, Vec<u8>) {
-        self.message(now, Body::Bus(Bus::default()), true)
-    }
-
-    /// The last word for this run, by the one that comes after it.
-    pub(crate) fn testament(&mut self, now: Now, heir: u64) -> (String, Vec<u8>) {
-        let header = Header { heir: Some(Incarnation(heir)), ..self.header(now, true) };
-        self.encode(header, Body::Bus(Bus::default()))
-    }
-
-    pub(crate) fn message(&mut self, now: Now, body: Body, last: bool) -> (String, Vec<u8>) {
-        let header = self.header(now, last);
-        self.encode(header, body)
-    }
-
-    fn header(&mut self, now: Now, last: bool) -> Header {
-        self.seq += 1;
-        let lost = (self.lost > 0).then(|| (LossReason::new("released").unwrap(), self.lost));
-        Header {
-            node: NodeName::new(self.node).unwrap(),
-            incarnation: Incarnation(self.incarnation),
-            seq: Seq(self.seq),
-            start: now.wall,
-            length_ns: 1_000_000_000,
-            totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
-            last,
-            heir: None,
-            labels: Labels::default(),
-        }
-    }
-
-    fn encode(&self, header: Header, body: Body) -> (String, Vec<u8>) {
-        let subject = format!("plimsoll.v1.m.normal.{}.{}", self.node, body.kind().as_str());
-        (subject, wire::encode(&Snapshot { header, body }))
-    }
 }
 
 pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
@@ -322,7 +237,7 @@ fn a_flood_of_operations_neither_loses_samples_nor_hides_a_judged_one() {
     let flood = (0..300).map(|n| Operation::new(format!("a{n:03}")).unwrap());
     let all = flood.chain([Operation::new("epoch_hook").unwrap()]);
     let histograms: Vec<_> = all.map(|name| (Series::plain(name), histogram.clone())).collect();
-    let mut speaker = Speaker { recorded: 301, ..Speaker::new("a") };
+    let mut speaker = Speaker::new("a").recorded(301);
     let body = Body::Latency(Latency { histograms, ..Latency::default() });
     deliver(&mut core, start(), &speaker.message(start(), body, false));
     let summary = core.view(start().wall, "test").summary;

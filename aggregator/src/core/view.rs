@@ -132,11 +132,11 @@ impl Core {
         let speaks = node.presence(now) == Presence::Heard;
         NodeView {
             node: name.to_string(),
-            counters: node.counters.clone(),
+            counters: (*node.counters).clone(),
             gauges: if speaks { gauges_of(node) } else { BTreeMap::new() },
-            readings: if speaks { node.readings.value.clone() } else { Vec::new() },
-            bus: node.bus.value.clone(),
-            events: node.events.clone(),
+            readings: if speaks { (*node.readings.value).clone() } else { Vec::new() },
+            bus: (*node.bus.value).clone(),
+            events: (*node.events).clone(),
             checks: if speaks { node.check_statuses() } else { BTreeMap::new() },
             holes: node.account.holes(),
             name_conflicts: node.account.conflicts(),

@@ -18,13 +18,13 @@ impl Driver {
         if self.delivery.is_none() {
             return self.confirmations.discard();
         }
-        if self.confirmations.is_empty() || now < self.confirms_at {
+        if now < self.confirms_at {
             return;
         }
         self.confirms_at = now.plus(CONFIRM_PAUSE);
         let (bus, mesh) = (&self.bus, &self.mesh);
         let mut room = CONFIRMATIONS_AT_ONCE_MAX;
-        self.confirmations.say_all(|node, payload| {
+        self.confirmations.say_all(now, |node, payload| {
             let subject = confirm_subject(mesh, node);
             let aside = Aside { subject, headers: Vec::new(), payload };
             let said = room > 0 && bus.tell(aside).is_ok();

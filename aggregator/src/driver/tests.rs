@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_bus::{BusConfig, Credentials, Outgoing};
 use plimsoll_cli::broker::Broker;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
+use plimsoll_schemas::limits::aggregator::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::*;
+use crate::core::confirm::Told;
 
 const WAIT: Duration = Duration::from_secs(60);
 const BACKLOG: u64 = 100_000;
@@ -54,12 +56,16 @@ impl Mesh {
     }
 
     async fn driver(&self) -> Driver {
-        let mut config = Config::default();
-        config.http.address = "127.0.0.1:0".parse().unwrap();
-        config.bus.url = self.broker.url();
-        let Ok(driver) = Driver::start(&config, Vec::new()).await else { panic!("a driver") };
-        driver
+        start(self.broker.url()).await
     }
+}
+
+async fn start(url: String) -> Driver {
+    let mut config = Config::default();
+    config.http.address = "127.0.0.1:0".parse().unwrap();
+    config.bus.url = url;
+    let Ok(driver) = Driver::start(&config, Vec::new()).await else { panic!("a driver") };
+    driver
 }
 
 fn snapshot() -> Vec<u8> {
@@ -145,4 +151,23 @@ async fn an_emergency_overtakes_a_long_backlog_of_the_normal_lane() {
     tokio::join!(emergency, heard);
     let taken = read(&driver, Lane::Normal);
     assert!(taken < BACKLOG / 10, "only after {taken} messages");
+}
+
+#[tokio::test]
+async fn what_ten_thousand_nodes_are_told_at_once_is_said_some_at_a_time() {
+    let mut driver = start("nats://127.0.0.1:1".to_owned()).await;
+    driver.delivery = Some(Delivery::JetStream);
+    let name = |number: u32| NodeName::new(format!("n{number}")).unwrap();
+    driver.confirmations.offer((0..10_000).map(|n| Told::of_nothing(name(n))).collect());
+    // No await in between: what was said waits to be sent.
+    for round in 1..=3 {
+        let now = Mono(0).plus(CONFIRM_PAUSE * round);
+        (0..5).for_each(|_| driver.confirm(now));
+        let sent = driver.confirmations.figures().sent;
+        assert_eq!(sent, u64::from(round) * CONFIRMATIONS_AT_ONCE_MAX as u64);
+        assert_eq!(
+            driver.next_deadline(),
+            driver.core.next_deadline().min(now.plus(CONFIRM_PAUSE))
+        );
+    }
 }

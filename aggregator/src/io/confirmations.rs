@@ -8,13 +8,14 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::time::Mono;
 
 use crate::core::confirm::{ConfirmationFigures, Told};
 
 /// Confirmations on their way out; no more than there are nodes.
 #[derive(Debug, Default)]
 pub struct Confirmations {
-    waiting: BTreeMap<NodeName, Bytes>,
+    waiting: BTreeMap<NodeName, Told>,
     /// Whose turn it was last.
     last: Option<NodeName>,
     figures: ConfirmationFigures,
@@ -23,29 +24,29 @@ pub struct Confirmations {
 impl Confirmations {
     /// Takes what is now stored; an older confirmation that still waits is replaced.
     pub fn offer(&mut self, told: Vec<Told>) {
-        for (node, payload) in told {
-            let replaced = self.waiting.insert(node, Bytes::from(payload));
+        for told in told {
+            let replaced = self.waiting.insert(told.node.clone(), told);
             self.figures.unsent += u64::from(replaced.is_some());
         }
     }
 
     /// Says one after the other until `say` takes no more.
-    pub fn say_all(&mut self, mut say: impl FnMut(&NodeName, Bytes) -> bool) {
-        while let Some((node, payload)) = self.next() {
-            if !say(&node, payload) {
+    pub fn say_all(&mut self, now: Mono, mut say: impl FnMut(&NodeName, Bytes) -> bool) {
+        while let Some(told) = self.next() {
+            if !say(&told.node, Bytes::from(told.encode(now))) {
                 return;
             }
+            let node = told.node.clone();
             self.waiting.remove(&node);
             self.last = Some(node);
             self.figures.sent += 1;
         }
     }
 
-    fn next(&self) -> Option<(NodeName, Bytes)> {
+    fn next(&self) -> Option<&Told> {
         let after = self.last.as_ref().map_or(Unbounded, Excluded);
         let mut next = self.waiting.range::<NodeName, _>((after, Unbounded));
-        let next = next.next().or_else(|| self.waiting.first_key_value());
-        next.map(|(node, payload)| (node.clone(), payload.clone()))
+        next.next().or_else(|| self.waiting.first_key_value()).map(|(_, told)| told)
     }
 
     /// Lets all of them go: there is nobody to say them to.
@@ -69,20 +70,33 @@ impl Confirmations {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use plimsoll_schemas::wire::confirmation::decode;
 
-    fn told(names: &[&str], payload: u8) -> Vec<Told> {
-        names.iter().map(|name| (NodeName::new(*name).unwrap(), vec![payload])).collect()
+    use super::*;
+    use crate::core::tests::{MS, Speaker, core, deliver, start};
+
+    /// What a core that has just heard these nodes has for them, as of a second.
+    fn told(names: &[&'static str], second: u64) -> Vec<Told> {
+        let mut core = core();
+        let mut told = |name: &&'static str| {
+            deliver(&mut core, start(), &Speaker::new(name).say(start(), MS, 1));
+            core.told_from_memory(&NodeName::new(*name).unwrap(), at(second)).unwrap()
+        };
+        names.iter().map(&mut told).collect()
     }
 
-    /// Says as many as there is room for.
-    fn say(confirmations: &mut Confirmations, mut room: usize) -> Vec<(String, u8)> {
+    fn at(second: u64) -> Mono {
+        Mono(second * 1_000_000_000)
+    }
+
+    /// Says as many as there is room for at second 10: to whom, and how old each is.
+    fn say(confirmations: &mut Confirmations, mut room: usize) -> Vec<(String, u64)> {
         let mut said = Vec::new();
-        confirmations.say_all(|node, payload| {
+        confirmations.say_all(at(10), |node, payload| {
             let takes = room > 0;
             room -= usize::from(takes);
             if takes {
-                said.push((node.to_string(), payload[0]));
+                said.push((node.to_string(), decode(node, &payload).unwrap().age.as_secs()));
             }
             takes
         });
@@ -106,7 +120,7 @@ mod tests {
         let mut confirmations = Confirmations::default();
         confirmations.offer(told(&["a"], 1));
         confirmations.offer(told(&["a", "b"], 2));
-        assert_eq!(say(&mut confirmations, 1), [("a".to_owned(), 2)]);
+        assert_eq!(say(&mut confirmations, 1), [("a".to_owned(), 8)]);
         confirmations.discard();
         assert!(confirmations.is_empty());
         assert_eq!(confirmations.figures(), ConfirmationFigures { sent: 1, unsent: 2 });

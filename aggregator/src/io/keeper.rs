@@ -1,16 +1,17 @@
 //! Keeps checkpoints: hands changes to a thread that writes them, so that the driver never waits
 //! for a disk. One write is under way at any time; the next begins when that one is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_schemas::clock::Stopwatch;
-use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::aggregator::{
-    CHECKPOINT_EVERY, CHECKPOINT_REST_FACTOR, CHECKPOINT_RETRY_PAUSE,
+    CHECKPOINT_BYTES_PER_SECOND_MAX, CHECKPOINT_EVERY, CHECKPOINT_REST_FACTOR,
+    CHECKPOINT_RETRY_PAUSE, CHECKPOINT_WITHIN, CONFIRMED_A_TURN_MAX,
 };
 use plimsoll_schemas::time::{Mono, Wall};
 use tokio::sync::mpsc;
@@ -20,17 +21,18 @@ use crate::core::Core;
 use crate::core::checkpoint::{Changes, Checkpoint, CheckpointFigures};
 use crate::core::confirm::Told;
 
+/// Why a state could not be used, or not be written, in the failures' counter.
+const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];
+
 /// What came of one write.
 #[derive(Debug)]
 pub struct Written {
     /// When its changes were taken.
-    at: Wall,
-    /// Bytes of its records.
-    bytes: u64,
+    began: (Mono, Wall),
     /// How long it took.
     took: Duration,
-    /// What nodes may be told now, or why it failed.
-    outcome: Result<Vec<Told>, String>,
+    /// Bytes of its records and what nodes may be told now, or why it failed.
+    outcome: Result<(u64, Vec<Told>), String>,
 }
 
 /// The driver's end of the thread that writes.
@@ -40,6 +42,8 @@ pub struct Keeper {
     thread: Option<Thread>,
     under_way: bool,
     next_at: Mono,
+    /// Without a thread: nodes that have changed and were not told so.
+    changed: BTreeSet<NodeName>,
     /// What nodes may be told by now and have not been.
     confirmed: Vec<Told>,
     figures: CheckpointFigures,
@@ -47,7 +51,7 @@ pub struct Keeper {
 
 #[derive(Debug)]
 struct Thread {
-    changes: SyncSender<Changes>,
+    changes: SyncSender<(Mono, Changes)>,
     written: mpsc::Receiver<Written>,
     /// Ends by itself once `changes` is dropped.
     _handle: JoinHandle<()>,
@@ -67,6 +71,7 @@ impl Keeper {
             thread: None,
             under_way: false,
             next_at: Mono(0),
+            changed: BTreeSet::new(),
             confirmed: Vec::new(),
             figures: CheckpointFigures::default(),
         };
@@ -81,8 +86,7 @@ impl Keeper {
         tell(path, checkpoint.as_ref(), set_aside.as_ref());
         keeper.figures.kept = true;
         keeper.figures.at = checkpoint.as_ref().map(Checkpoint::at);
-        keeper.figures.failures =
-            BTreeMap::from(["damaged", "newer_version", "write"].map(|reason| (reason, 0)));
+        keeper.figures.failures = BTreeMap::from(FAILURES.map(|reason| (reason, 0)));
         if let Some(set_aside) = set_aside {
             keeper.count_failure(set_aside.reason);
         }
@@ -94,16 +98,28 @@ impl Keeper {
 
     /// Begins to write what has changed, unless it is too early.
     pub fn keep(&mut self, core: &mut Core, now: (Mono, Wall)) {
-        if now.0 < self.next_at {
-            return;
+        if !self.figures.kept {
+            self.confirm_from_memory(core, now.0);
+        } else if now.0 >= self.next_at {
+            self.keep_now(core, now);
         }
-        if self.figures.kept {
-            return self.keep_now(core, now.1);
+    }
+
+    /// Memory is all there is, and what it holds is as good as stored. So many nodes a turn, so
+    /// that a large fleet does not hold up the driver.
+    fn confirm_from_memory(&mut self, core: &mut Core, now: Mono) {
+        if self.changed.is_empty() && now >= self.next_at {
+            self.changed = core.take_changed_nodes();
+            self.next_at = now.plus(CHECKPOINT_EVERY);
         }
-        // Memory is all there is, and what it holds is as good as stored.
-        let changes = core.take_changes(now.1);
-        self.confirmed = changes.map(|changes| changes.confirmations()).unwrap_or_default();
-        self.next_at = now.0.plus(CHECKPOINT_EVERY);
+        let turn = std::iter::from_fn(|| self.changed.pop_first()).take(CONFIRMED_A_TURN_MAX);
+        self.confirmed.extend(turn.filter_map(|node| core.told_from_memory(&node, now)));
+    }
+
+    /// Whether another turn is needed soon, for nodes that wait to hear of what is in memory.
+    #[must_use]
+    pub fn has_more_to_tell(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     /// What nodes may be told now; each confirmation once.
@@ -111,10 +127,10 @@ impl Keeper {
         std::mem::take(&mut self.confirmed)
     }
 
-    fn keep_now(&mut self, core: &mut Core, now: Wall) {
+    fn keep_now(&mut self, core: &mut Core, now: (Mono, Wall)) {
         let Some(thread) = self.thread.as_ref().filter(|_| !self.under_way) else { return };
-        let Some(changes) = core.take_changes(now) else { return };
-        self.under_way = thread.changes.try_send(changes).is_ok();
+        let Some(changes) = core.take_changes(now.1) else { return };
+        self.under_way = thread.changes.try_send((now.0, changes)).is_ok();
         if !self.under_way {
             core.on_changes_lost();
         }
@@ -131,21 +147,19 @@ impl Keeper {
     /// Hears what came of a write; `None` when its thread is gone.
     pub fn on_written(&mut self, core: &mut Core, now: Mono, written: Option<Written>) {
         self.under_way = false;
-        let Some(Written { at, bytes, took, outcome }) = written else {
+        let Some(Written { began, took, outcome }) = written else {
             tracing::error!("the thread that writes checkpoints is gone; none are written now");
             self.count_failure("write");
             self.thread = None;
             return;
         };
         match outcome {
-            Ok(confirmed) => {
+            Ok((bytes, confirmed)) => {
                 self.confirmed.extend(confirmed);
-                self.figures.at = Some(at);
+                self.figures.at = Some(began.1);
                 self.figures.bytes = bytes;
                 self.figures.written += 1;
-                // A store that is slow to write must not keep a core or a disk busy.
-                let rest = CHECKPOINT_EVERY.max(took * CHECKPOINT_REST_FACTOR);
-                self.next_at = now.plus(rest.saturating_sub(took));
+                self.next_at = began.0.plus(interval(took, bytes));
             }
             Err(error) => {
                 core.on_changes_lost();
@@ -163,7 +177,7 @@ impl Keeper {
                 let written = self.written().await;
                 self.on_written(core, now.0, written);
             }
-            self.keep_now(core, now.1);
+            self.keep_now(core, now);
             if self.under_way {
                 let written = self.written().await;
                 self.on_written(core, now.0, written);
@@ -185,6 +199,14 @@ impl Keeper {
     }
 }
 
+/// From the beginning of one write to that of the next: a store that is slow to write, or
+/// large, must not keep a core or a disk busy; nodes must not wait until they take silence for
+/// loss.
+fn interval(took: Duration, bytes: u64) -> Duration {
+    let gently = Duration::from_secs_f64(bytes as f64 / CHECKPOINT_BYTES_PER_SECOND_MAX as f64);
+    CHECKPOINT_EVERY.max(took * CHECKPOINT_REST_FACTOR).max(gently).min(CHECKPOINT_WITHIN)
+}
+
 impl Thread {
     fn start(store: Store) -> std::io::Result<Self> {
         let (changes, to_write) = sync_channel(1);
@@ -195,18 +217,14 @@ impl Thread {
     }
 }
 
-fn write_all(mut store: Store, to_write: &Receiver<Changes>, told: &mpsc::Sender<Written>) {
-    while let Ok(changes) = to_write.recv() {
+fn write_all(mut store: Store, to_write: &Receiver<(Mono, Changes)>, told: &mpsc::Sender<Written>) {
+    while let Ok((as_of, changes)) = to_write.recv() {
         let watch = Stopwatch::start();
-        let at = changes.at();
-        let confirmations = changes.confirmations();
-        let records = changes.into_records();
-        let bytes = records.bytes() as u64;
-        let outcome = match store.write(&records) {
-            Ok(()) => Ok(confirmations),
-            Err(error) => Err(error.to_string()),
-        };
-        if told.blocking_send(Written { at, bytes, took: watch.elapsed(), outcome }).is_err() {
+        let began = (as_of, changes.at());
+        let confirmations = changes.confirmations(as_of);
+        let written = store.write(changes);
+        let outcome = written.map(|bytes| (bytes, confirmations)).map_err(|e| e.to_string());
+        if told.blocking_send(Written { began, took: watch.elapsed(), outcome }).is_err() {
             return;
         }
     }

@@ -11,17 +11,17 @@ use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::aggregator::STORE_CACHE_BYTES;
 use plimsoll_schemas::time::Wall;
 use redb::{
-    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError,
-    TableDefinition, TableError,
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+    TableHandle,
 };
 use thiserror::Error;
 
-use crate::core::checkpoint::{Checkpoint, Records, StoredRecords, Unusable};
+use crate::core::checkpoint::{Changes, Checkpoint, Partial, Unusable};
 
-const NODES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("nodes");
-const PARTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("parts");
-const FLEET: &str = "fleet";
-const REST: &str = "rest";
+const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
+/// Where records of version 1 were kept. They are not converted: their windows had another
+/// shape, nothing that wrote them was released, and the streams still hold what they were made of.
+const OF_VERSION_1: &str = "nodes";
 
 /// Why there is no store.
 #[derive(Debug, Error)]
@@ -130,19 +130,20 @@ impl Store {
         Self { path: path.to_owned(), database: None }
     }
 
-    /// Writes `records` in one transaction, and returns once they are on the disk.
+    /// Writes `changes` in one transaction, and returns once they are on the disk: how many bytes
+    /// their records have. Of these it holds one at a time.
     ///
     /// # Errors
     /// When they may not be there; what was there before still is. The next write must then
     /// write everything.
-    pub fn write(&mut self, records: &Records) -> Result<(), redb::Error> {
+    pub fn write(&mut self, changes: Changes) -> Result<u64, redb::Error> {
         let database = match self.database.take() {
             Some(database) => database,
             None => builder().create(&self.path)?,
         };
-        write(&database, records)?;
+        let bytes = write(&database, changes)?;
         self.database = Some(database);
-        Ok(())
+        Ok(bytes)
     }
 }
 
@@ -174,10 +175,7 @@ fn inspect(path: &Path) -> Result<(Database, Option<Checkpoint>), Fault> {
     let inspector = std::thread::Builder::new().name("inspect-state".to_owned());
     let inspected = inspector.spawn(move || {
         let database = builder().create(path)?;
-        let checkpoint = match read(&database)? {
-            None => None,
-            Some(records) => Some(Checkpoint::read(&records)?),
-        };
+        let checkpoint = read(&database)?;
         Ok((database, checkpoint))
     });
     let inspected = inspected.map_err(Fault::Inaccessible)?;
@@ -206,45 +204,48 @@ fn make_room(path: &Path, now: Wall) -> io::Result<PathBuf> {
     Err(io::Error::other("there are a thousand files set aside already"))
 }
 
-fn write(database: &Database, records: &Records) -> Result<(), redb::Error> {
+fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {
     let mut transaction = database.begin_write()?;
     // With it a restart after kill -9 need not walk the whole file to repair it.
     transaction.set_quick_repair(true);
-    if records.everything {
-        transaction.delete_table(NODES)?;
+    if changes.everything() {
+        transaction.delete_table(RECORDS)?;
     }
+    let mut written = 0;
     {
-        let mut nodes = transaction.open_table(NODES)?;
-        for (name, record) in &records.nodes {
-            match record {
-                Some(record) => nodes.insert(name.as_str(), record.as_slice())?,
-                None => nodes.remove(name.as_str())?,
+        let mut records = transaction.open_table(RECORDS)?;
+        let mut buffer = Vec::new();
+        for record in changes.into_records() {
+            let name = record.part().to_string();
+            let Some(bytes) = record.bytes(&mut buffer) else {
+                records.remove(name.as_str())?;
+                continue;
             };
+            records.insert(name.as_str(), bytes)?;
+            written += bytes.len() as u64;
         }
-        let mut parts = transaction.open_table(PARTS)?;
-        parts.insert(FLEET, records.fleet.as_slice())?;
-        parts.insert(REST, records.rest.as_slice())?;
     }
     transaction.commit()?;
-    Ok(())
+    Ok(written)
 }
 
-/// All records; `None` in a store that was never written.
-fn read(database: &Database) -> Result<Option<StoredRecords>, redb::Error> {
-    let transaction = database.begin_read()?;
-    let parts = match transaction.open_table(PARTS) {
-        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-        parts => parts?,
+/// The state that all records make; `None` in a store that was never written.
+fn read(database: &Database) -> Result<Option<Checkpoint>, Fault> {
+    let transaction = database.begin_read().map_err(redb::Error::from)?;
+    let records = match transaction.open_table(RECORDS) {
+        Err(TableError::TableDoesNotExist(_)) => {
+            let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
+            let former = tables.any(|table| table.name() == OF_VERSION_1);
+            return if former { Err(Unusable::Older(1).into()) } else { Ok(None) };
+        }
+        records => records.map_err(redb::Error::from)?,
     };
-    let part = |name: &str| -> Result<Vec<u8>, StorageError> {
-        Ok(parts.get(name)?.map(|record| record.value().to_vec()).unwrap_or_default())
-    };
-    let mut records = StoredRecords { nodes: Vec::new(), fleet: part(FLEET)?, rest: part(REST)? };
-    for entry in transaction.open_table(NODES)?.iter()? {
-        let (name, record) = entry?;
-        records.nodes.push((name.value().to_owned(), record.value().to_vec()));
+    let mut partial = Partial::default();
+    for entry in records.iter().map_err(redb::Error::from)? {
+        let (name, record) = entry.map_err(redb::Error::from)?;
+        partial.add(name.value(), record.value())?;
     }
-    Ok(Some(records))
+    Ok(Some(partial.whole()?))
 }
 
 impl From<io::Error> for Fault {
@@ -281,6 +282,7 @@ impl From<Unusable> for Fault {
     fn from(unusable: Unusable) -> Self {
         let reason = match unusable {
             Unusable::Newer(_) => "newer_version",
+            Unusable::Older(_) => "older_version",
             Unusable::Damaged { .. } => "damaged",
         };
         Self::Unusable { reason, why: unusable.to_string() }

@@ -6,23 +6,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-use plimsoll_aggregator::core::checkpoint::{Changes, Checkpoint, StoredRecords};
+use plimsoll_aggregator::core::checkpoint::{Changes, Part, StoredRecords};
+use plimsoll_aggregator::core::confirm::Told;
 use plimsoll_aggregator::core::node::Node;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
-use plimsoll_schemas::time::{Now, Wall};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::node::MESH;
 
 /// The operation that jobs report.
 pub const REPORTED: &str = "epoch_hook";
 
-/// Bytes before a record's body: its version and checksum.
-const FRAME_BYTES: usize = 6;
 /// Changes that are kept as such; bounds memory.
 const PENDING_MAX: usize = 24;
 
@@ -32,12 +30,8 @@ pub struct ReaderCore(Core);
 /// What outlives an aggregator.
 #[derive(Debug, Default)]
 pub struct Store {
-    nodes: BTreeMap<String, Vec<u8>>,
-    fleet: Vec<u8>,
-    rest: Vec<u8>,
+    records: StoredRecords,
     pending: Vec<Changes>,
-    /// Nodes of the mesh.
-    nodes_max: usize,
 }
 
 /// What a running aggregator has of one node.
@@ -83,18 +77,11 @@ fn mesh() -> MeshName {
 }
 
 impl Store {
-    /// An empty store for a mesh of so many nodes.
-    #[must_use]
-    pub fn new(nodes_max: usize) -> Self {
-        Self { nodes_max, ..Self::default() }
-    }
-
     /// What a copy of its file holds.
     #[must_use]
     pub fn copy(&mut self) -> Self {
         self.settle();
-        let (nodes, fleet, rest) = (self.nodes.clone(), self.fleet.clone(), self.rest.clone());
-        Self { nodes, fleet, rest, pending: Vec::new(), nodes_max: self.nodes_max }
+        Self { records: self.records.clone(), pending: Vec::new() }
     }
 
     /// A checkpoint is on the disk.
@@ -109,31 +96,21 @@ impl Store {
     /// need not be written out for an earlier one.
     fn settle(&mut self) {
         let mut seen = BTreeSet::new();
-        for (age, changes) in std::mem::take(&mut self.pending).into_iter().rev().enumerate() {
-            let records = changes.into_records();
-            if age == 0 {
-                (self.fleet, self.rest) = (records.fleet, records.rest);
-            }
-            for (name, record) in records.nodes {
-                if !seen.insert(name.clone()) {
-                    continue;
-                }
-                match record {
-                    Some(record) => drop(self.nodes.insert(name, record)),
-                    None => drop(self.nodes.remove(&name)),
+        for changes in std::mem::take(&mut self.pending).into_iter().rev() {
+            let everything = changes.everything();
+            for record in changes.into_records() {
+                if seen.insert(record.part().to_string()) {
+                    self.records.put(&record);
                 }
             }
-            if records.everything {
-                return self.nodes.retain(|name, _| seen.contains(name));
-            }
-            if seen.len() >= self.nodes_max {
-                return;
+            if everything {
+                return self.records.0.retain(|name, _| seen.contains(name));
             }
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.rest.is_empty() && self.pending.is_empty()
+        self.records.0.is_empty() && self.pending.is_empty()
     }
 
     /// What the checkpoint holds of each node, by name.
@@ -142,13 +119,18 @@ impl Store {
     /// When a record cannot be read.
     pub fn merged(&mut self) -> Result<BTreeMap<String, Merged>, String> {
         self.settle();
-        let read = |(name, record): (&String, &Vec<u8>)| {
-            let body = record.get(FRAME_BYTES..).unwrap_or_default();
-            let node: Node = rmp_serde::from_slice(body).map_err(|e| format!("{name}: {e}"))?;
-            Ok((name.clone(), merged(&node)))
-        };
-        self.nodes.iter().map(read).collect()
+        let core = restore(&self.records, Now::default())?;
+        let names = self.records.0.keys().filter_map(|name| match Part::named(name) {
+            Ok(Part::Node(node)) => Some(node),
+            _ => None,
+        });
+        Ok(names.map(|name| (name.to_string(), core.merged(&name))).collect())
     }
+}
+
+fn restore(records: &StoredRecords, now: Now) -> Result<ReaderCore, String> {
+    let checkpoint = records.read().map_err(|error| error.to_string())?;
+    Ok(ReaderCore(Core::restore(mesh(), Vec::new(), now, checkpoint)))
 }
 
 fn merged(node: &Node) -> Merged {
@@ -181,13 +163,7 @@ impl ReaderCore {
             return Ok((Self(Core::new(mesh(), Vec::new(), now)), false));
         }
         store.settle();
-        let records = StoredRecords {
-            nodes: store.nodes.iter().map(|(name, bytes)| (name.clone(), bytes.clone())).collect(),
-            fleet: store.fleet.clone(),
-            rest: store.rest.clone(),
-        };
-        let checkpoint = Checkpoint::read(&records).map_err(|error| error.to_string())?;
-        Ok((Self(Core::restore(mesh(), Vec::new(), now, checkpoint)), true))
+        Ok((restore(&store.records, now)?, true))
     }
 
     /// How far it has read a lane, and in which stream; where it reads on.
@@ -254,7 +230,7 @@ impl ReaderCore {
     }
 
     /// Time passes.
-    pub fn on_deadline(&mut self, now: Now) -> plimsoll_schemas::time::Mono {
+    pub fn on_deadline(&mut self, now: Now) -> Mono {
         self.0.on_deadline(now);
         self.0.next_deadline()
     }
@@ -264,12 +240,10 @@ impl ReaderCore {
         self.0.take_changes(now)
     }
 
-    /// What nodes are told once these changes are on the disk.
+    /// What nodes are told once these changes, taken at `as_of`, are on the disk.
     #[must_use]
-    pub fn confirmations(changes: &Changes) -> Vec<(usize, Bytes)> {
-        let number = |name: &NodeName| name.as_str().strip_prefix('n')?.parse().ok();
-        let told = changes.confirmations().into_iter();
-        told.filter_map(|(name, payload)| Some((number(&name)?, Bytes::from(payload)))).collect()
+    pub fn confirmations(changes: &Changes, as_of: Mono) -> Vec<Told> {
+        changes.confirmations(as_of)
     }
 
     /// What was taken did not get to the disk.

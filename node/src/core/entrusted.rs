@@ -146,7 +146,9 @@ impl Entrusted {
                 Some(_) | None => {}
             }
         }
-        missing.into_iter().for_each(|ticket| self.send_again(now, ticket));
+        // Who wrote down what it had a while ago could not yet have what rested then.
+        let as_of = now.minus(confirmation.age);
+        missing.into_iter().for_each(|ticket| self.send_again(as_of, ticket));
         stored.retain(|ticket| self.remove(*ticket).is_some());
         stored
     }

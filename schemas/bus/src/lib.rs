@@ -23,6 +23,7 @@ mod aside;
 mod backoff;
 mod config;
 mod connection;
+mod consumer;
 mod cursor;
 mod error;
 mod event;

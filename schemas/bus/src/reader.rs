@@ -1,73 +1,27 @@
-//! The task behind a cursor: opens an ephemeral consumer at its position, pulls, and opens it
-//! again at the message after the last one delivered whenever anything is out of order.
+//! The task behind a cursor: opens a consumer at its position, pulls, and opens it again at the
+//! message after the last one delivered whenever anything is out of order.
 
 use std::sync::Arc;
 
 use async_nats::header::HeaderMap;
-use async_nats::{Client, Message, SubscribeError, Subscriber};
-use futures_util::{FutureExt, StreamExt};
+use async_nats::{Client, Message};
+use futures_util::StreamExt;
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::bus::{CONSUMER_IDLE_MAX, PULL_REST, REQUEST_WAIT, STALL_AFTER};
+use plimsoll_schemas::limits::bus::PULL_REST;
 use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
-use plimsoll_schemas::time::{Wall, nanos};
+use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::SENT_HEADER;
-use serde::Deserialize;
-use serde_json::json;
-use thiserror::Error;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use crate::api::{self, ApiError, code};
+use crate::api::{ApiError, code};
 use crate::backoff;
+use crate::consumer::{self, Consumer, Interruption};
 use crate::cursor::{CursorEvent, Delivered, Start};
 use crate::event::Delivery;
 use crate::link::Link;
-use crate::pull::{self, Notice, Place, Wanted};
+use crate::pull::{Notice, Place, Wanted};
 use crate::streams::{self, StreamInfo};
-
-/// Why reading was interrupted.
-#[derive(Debug, Error)]
-enum Interruption {
-    #[error("{0}")]
-    Api(#[from] ApiError),
-    #[error("client refused the subscription: {0}")]
-    Subscription(#[from] SubscribeError),
-    #[error("client did not take the request in time")]
-    Stuck,
-    #[error("broker fell silent")]
-    Silent,
-    #[error("consumer is gone: {0}")]
-    Gone(String),
-    #[error("a message was missed")]
-    Gap,
-    #[error("nobody reads any more")]
-    Deserted,
-}
-
-/// The broker's end of a cursor, and ours.
-struct Consumer {
-    /// Where requests for messages go.
-    pulls: String,
-    /// Where messages come in; the request's number is the last token.
-    inbox: String,
-    subscriber: Subscriber,
-    requests: u64,
-    /// Number of the last message that this consumer sent.
-    consumer_seq: u64,
-}
-
-impl Consumer {
-    /// What the broker says next. A wait costs a timer, so there is one only where it is needed.
-    async fn next(&mut self) -> Result<Message, Interruption> {
-        let heard = match self.subscriber.next().now_or_never() {
-            Some(heard) => heard,
-            None => timeout(STALL_AFTER, self.subscriber.next())
-                .await
-                .map_err(|_| Interruption::Silent)?,
-        };
-        heard.ok_or(Interruption::Deserted)
-    }
-}
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +112,8 @@ impl Reader {
     }
 
     async fn read_subject(&mut self) -> Result<std::convert::Infallible, Interruption> {
-        let mut subscriber = self.subscribe(lane_filter(&self.mesh, self.lane)).await?;
+        let mut subscriber =
+            consumer::subscribe(&self.client, lane_filter(&self.mesh, self.lane)).await?;
         let stream_id = String::new();
         self.tell(CursorEvent::Positioned { first_seq: 0, last_seq: 0, stream_id }).await?;
         loop {
@@ -172,10 +127,10 @@ impl Reader {
         let stream = lane_stream(&self.mesh, self.lane);
         let info = streams::look(&self.client, &stream).await?;
         self.take_position(info).await?;
-        let mut consumer = self.open(&stream).await?;
+        let mut consumer = Consumer::open(&self.client, &stream, self.next_seq).await?;
         let mut wanted = Wanted::Many;
         loop {
-            self.request(&mut consumer, wanted).await?;
+            consumer.request(&self.client, wanted).await?;
             let end = self.receive(&mut consumer, wanted.messages()).await?;
             if end == End::Drained {
                 sleep(PULL_REST).await;
@@ -198,42 +153,6 @@ impl Reader {
         self.tell(CursorEvent::Positioned { first_seq, last_seq, stream_id }).await
     }
 
-    async fn open(&self, stream: &str) -> Result<Consumer, Interruption> {
-        let inbox = self.client.new_inbox();
-        let subscriber = self.subscribe(format!("{inbox}.*")).await?;
-        let question = format!("CONSUMER.CREATE.{stream}");
-        let config = json!({
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": self.next_seq,
-            "ack_policy": "none",
-            "replay_policy": "instant",
-            "max_deliver": 1,
-            "inactive_threshold": nanos(CONSUMER_IDLE_MAX),
-            "num_replicas": 1,
-            "mem_storage": true,
-        });
-        let body = json!({ "stream_name": stream, "config": config });
-        let Created { name } = api::ask(&self.client, &question, &body).await?;
-        let pulls = format!("{}.CONSUMER.MSG.NEXT.{stream}.{name}", api::PREFIX);
-        Ok(Consumer { pulls, inbox, subscriber, requests: 0, consumer_seq: 0 })
-    }
-
-    async fn subscribe(&self, subject: String) -> Result<Subscriber, Interruption> {
-        let subscribed = timeout(REQUEST_WAIT, self.client.subscribe(subject)).await;
-        Ok(subscribed.map_err(|_| Interruption::Stuck)??)
-    }
-
-    async fn request(&self, consumer: &mut Consumer, wanted: Wanted) -> Result<(), Interruption> {
-        consumer.requests += 1;
-        let answers = format!("{}.{}", consumer.inbox, consumer.requests);
-        let body = pull::request(wanted).to_string().into();
-        let sent = self.client.publish_with_reply(consumer.pulls.clone(), answers, body);
-        match timeout(STALL_AFTER, sent).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Interruption::Stuck),
-        }
-    }
-
     /// Takes in what one request brings, at most so many messages.
     async fn receive(
         &mut self,
@@ -248,8 +167,8 @@ impl Reader {
                 taken += 1;
                 continue;
             };
+            let this_request = consumer.is_asked_by(&message);
             let description = message.description.unwrap_or_default();
-            let this_request = message.subject.ends_with(&format!(".{}", consumer.requests));
             match Notice::parse(status.as_u16(), &description) {
                 Notice::Gone => return Err(Interruption::Gone(description)),
                 Notice::Finished if this_request => return Ok(End::Drained),
@@ -267,10 +186,10 @@ impl Reader {
         message: Message,
     ) -> Result<(), Interruption> {
         let place = message.reply.as_deref().and_then(Place::parse).ok_or(Interruption::Gap)?;
-        if place.consumer_seq != consumer.consumer_seq + 1 || place.stream_seq < self.next_seq {
+        if place.consumer_seq != consumer.last_seq + 1 || place.stream_seq < self.next_seq {
             return Err(Interruption::Gap);
         }
-        consumer.consumer_seq = place.consumer_seq;
+        consumer.last_seq = place.consumer_seq;
         let event = self.delivered(message, place);
         // The position moves together with the delivery, so being cancelled here costs nothing.
         self.tell(event).await?;
@@ -299,10 +218,4 @@ impl Reader {
 /// What the sender says of when it sent a message.
 fn sent_at(headers: Option<&HeaderMap>) -> Option<Wall> {
     headers?.get(SENT_HEADER)?.as_str().parse().ok().map(Wall)
-}
-
-/// The part of the answer to a consumer's creation that matters here.
-#[derive(Deserialize)]
-struct Created {
-    name: String,
 }

@@ -8,7 +8,9 @@
 use thiserror::Error;
 
 use super::counts::Counts;
-use super::layout::{self, DIGITS, LOW_NS, MAX_NS};
+use super::layout::{DIGITS, LOW_NS, MAX_NS};
+use super::payload;
+use super::writer::Writer;
 use crate::limits::wire::SAMPLES_MAX;
 
 /// First four bytes of an uncompressed V2 histogram.
@@ -54,20 +56,17 @@ pub enum CodecError {
 /// The V2 bytes of `counts`; `None` above [`STORED_MAX`] samples in a bucket.
 #[must_use]
 pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; HEADER_BYTES];
-    let mut next = 0;
+    let mut writer = Writer::after(HEADER_BYTES);
     for (index, n) in counts.iter() {
-        match index - next {
-            0 => {}
-            1 => write_zigzag(&mut bytes, 0),
-            zeros => write_zigzag(&mut bytes, -i64::try_from(zeros).ok()?),
+        if n > STORED_MAX {
+            return None;
         }
-        write_zigzag(&mut bytes, i64::try_from(n).ok().filter(|_| n <= STORED_MAX)?);
-        next = index + 1;
+        writer.push(index, n);
     }
-    if next == 0 {
+    let mut bytes = writer.into_bytes();
+    if bytes.len() == HEADER_BYTES {
         // The reference library writes its first bucket even when nothing is in it.
-        write_zigzag(&mut bytes, 0);
+        bytes.push(0);
     }
     let payload = u32::try_from(bytes.len() - HEADER_BYTES).ok()?;
     let words = [COOKIE, payload, 0, u32::from(DIGITS)].map(u32::to_be_bytes);
@@ -93,31 +92,10 @@ pub fn decode(bytes: &[u8]) -> Result<(Counts, u64), CodecError> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_up_to(bytes: &[u8], samples_max: u64) -> Result<(Counts, u64), CodecError> {
-    let mut payload = check_header(bytes)?;
+    let checked = payload::check(check_header(bytes)?, samples_max)?;
     let mut counts = Counts::default();
-    let (mut index, mut total) = (0_usize, 0_u64);
-    while !payload.is_empty() {
-        let number = read_zigzag(&mut payload)?;
-        let Ok(n) = u64::try_from(number) else {
-            index = skip(index, number.unsigned_abs())?;
-            continue;
-        };
-        if index >= layout::LEN {
-            return Err(CodecError::OutOfRange);
-        }
-        total = total.checked_add(n).filter(|t| *t <= samples_max).ok_or(CodecError::TooMany)?;
-        counts.add(index, n);
-        index += 1;
-    }
-    Ok((counts, total))
-}
-
-fn skip(index: usize, zeros: u64) -> Result<usize, CodecError> {
-    usize::try_from(zeros)
-        .ok()
-        .and_then(|zeros| index.checked_add(zeros))
-        .filter(|index| *index <= layout::LEN)
-        .ok_or(CodecError::OutOfRange)
+    counts.merge_payload(&checked.payload);
+    Ok((counts, checked.total))
 }
 
 pub(super) fn check_header(bytes: &[u8]) -> Result<&[u8], CodecError> {
@@ -145,45 +123,13 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<&[u8], CodecError> {
     }
 }
 
-/// Reads one ZigZag LEB128-64b9B number: seven bits a byte, the ninth byte whole.
-pub(super) fn read_zigzag(bytes: &mut &[u8]) -> Result<i64, CodecError> {
-    let mut value = 0_u64;
-    for position in 0..9 {
-        let (first, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
-        *bytes = rest;
-        if position == 8 {
-            value |= u64::from(*first) << 56;
-            break;
-        }
-        value |= u64::from(first & 0x7f) << (7 * position);
-        if first & 0x80 == 0 {
-            break;
-        }
-    }
-    Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
-}
-
-/// Writes what [`read_zigzag`] reads.
-#[expect(clippy::cast_possible_truncation, reason = "taking seven bits at a time is the point")]
-pub(super) fn write_zigzag(bytes: &mut Vec<u8>, number: i64) {
-    let mut value = (number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned();
-    for _ in 0..8 {
-        if value < 0x80 {
-            break;
-        }
-        bytes.push((value as u8) | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
 #[cfg(test)]
 mod tests {
     use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::histogram::reference;
+    use crate::histogram::{layout, reference};
 
     fn counts(pairs: &[(usize, u64)]) -> Counts {
         let mut counts = Counts::default();

@@ -7,9 +7,15 @@
 
 pub mod codec;
 mod counts;
+mod join;
 pub mod layout;
+mod numbers;
 mod packed;
+mod payload;
+#[cfg(test)]
+mod payload_tests;
 mod stored;
+mod writer;
 
 pub use counts::Counts;
 pub use packed::Packed;
@@ -17,6 +23,8 @@ pub use packed::Packed;
 use codec::CodecError;
 use layout::MAX_NS;
 use thiserror::Error;
+
+use crate::limits::wire::SAMPLES_MAX;
 
 /// All samples of one series over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +72,27 @@ impl ExactFigures {
         self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
+
+    /// Names the figure that buckets contradict which hold `total` samples, the first and the
+    /// last of them at `edges`.
+    fn check(&self, total: u64, edges: Option<(usize, usize)>) -> Result<(), &'static str> {
+        let Self { count, sum_ns, min_ns, max_ns } = *self;
+        let Some((first, last)) = edges else {
+            return if *self == Self::default() { Ok(()) } else { Err("count") };
+        };
+        let n = u128::from(count);
+        let agrees = [
+            ("count", count == total),
+            ("min", min_ns <= MAX_NS && layout::index_of(min_ns) == first),
+            ("max", max_ns <= MAX_NS && layout::index_of(max_ns) == last),
+            ("min", min_ns <= max_ns),
+            ("sum", sum_ns >= u128::from(min_ns) * n && sum_ns <= u128::from(max_ns) * n),
+        ];
+        match agrees.into_iter().find(|(_, right)| !right) {
+            Some((figure, _)) => Err(figure),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why exact figures and V2 bytes from outside were refused.
@@ -91,8 +120,9 @@ pub trait Distribution: Sized {
 
 impl Distribution for Histogram {
     fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
-        let (counts, total) = codec::decode(bytes)?;
-        Self::try_from_parts(exact, counts, total).map_err(Refused::Contradiction)
+        let mut histogram = Self::default();
+        histogram.try_merge_v2(exact, bytes)?;
+        Ok(histogram)
     }
 
     fn count(&self) -> u64 {
@@ -110,25 +140,11 @@ impl Histogram {
         counts: Counts,
         total: u64,
     ) -> Result<Self, &'static str> {
+        let index = |bucket: Option<(usize, u64)>| bucket.map(|(index, _)| index);
+        let edges = index(counts.iter().next()).zip(index(counts.iter().next_back()));
+        exact.check(total, edges)?;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
-        let first = counts.iter().next().map(|(index, _)| index);
-        let last = counts.iter().next_back().map(|(index, _)| index);
-        let (Some(first), Some(last)) = (first, last) else {
-            let empty = count == 0 && sum_ns == 0 && min_ns == 0 && max_ns == 0;
-            return if empty { Ok(Self::default()) } else { Err("count") };
-        };
-        let n = u128::from(count);
-        let agrees = [
-            ("count", count == total),
-            ("min", min_ns <= MAX_NS && layout::index_of(min_ns) == first),
-            ("max", max_ns <= MAX_NS && layout::index_of(max_ns) == last),
-            ("min", min_ns <= max_ns),
-            ("sum", sum_ns >= u128::from(min_ns) * n && sum_ns <= u128::from(max_ns) * n),
-        ];
-        match agrees.into_iter().find(|(_, right)| !right) {
-            Some((figure, _)) => Err(figure),
-            None => Ok(Self { count, sum_ns, min_ns, max_ns, counts }),
-        }
+        Ok(Self { count, sum_ns, min_ns, max_ns, counts })
     }
 
     /// Records one sample.
@@ -154,23 +170,38 @@ impl Histogram {
 
     /// Adds every sample of `other`: exact, commutative and associative.
     pub fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.count = self.count.saturating_add(other.count);
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.merge_exact(&other.exact());
         self.counts.merge(&other.counts);
     }
 
     /// Adds all samples of a packed distribution.
     pub fn merge_packed(&mut self, other: &Packed) {
+        self.merge_exact(&other.exact());
+        self.counts.merge_payload(other.payload());
+    }
+
+    /// Adds all samples of V2 bytes from outside, which are checked whole before anything is
+    /// changed.
+    ///
+    /// # Errors
+    /// As [`Distribution::try_from_v2`]; then nothing was changed.
+    pub fn try_merge_v2(&mut self, exact: ExactFigures, bytes: &[u8]) -> Result<(), Refused> {
+        let checked = payload::check(codec::check_header(bytes)?, SAMPLES_MAX)?;
+        exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
+        self.merge_exact(&exact);
+        self.counts.merge_payload(&checked.payload);
+        Ok(())
+    }
+
+    fn merge_exact(&mut self, other: &ExactFigures) {
         let mut exact = self.exact();
-        exact.merge(&other.exact());
-        let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
-        other.buckets().for_each(|(index, n)| self.counts.add(index, n));
-        (self.count, self.sum_ns, self.min_ns, self.max_ns) = (count, sum_ns, min_ns, max_ns);
+        exact.merge(other);
+        ExactFigures {
+            count: self.count,
+            sum_ns: self.sum_ns,
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+        } = exact;
     }
 
     /// What is known exactly.

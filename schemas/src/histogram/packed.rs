@@ -7,8 +7,12 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::codec::{self, STORED_MAX, read_zigzag, write_zigzag};
-use super::{Distribution, ExactFigures, Histogram, Refused, layout};
+use super::codec::{self, STORED_MAX};
+
+use super::payload::{self, Buckets};
+use super::writer::Writer;
+use super::{Distribution, ExactFigures, Histogram, Refused, join, layout};
+use crate::limits::wire::SAMPLES_MAX;
 
 /// All samples of one series over some time, packed. Copies share their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +38,12 @@ impl Packed {
 
     /// Buckets with samples, in ascending order: (index, samples).
     pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
-        Buckets { payload: &self.payload, index: 0 }
+        Buckets::of(&self.payload)
+    }
+
+    /// Its numbers, checked and canonical.
+    pub(super) fn payload(&self) -> &[u8] {
+        &self.payload
     }
 
     /// Adds all samples of `other`.
@@ -42,26 +51,20 @@ impl Packed {
         if other.is_empty() {
             return;
         }
-        let mut ours = self.buckets().peekable();
-        let mut theirs = other.buckets().peekable();
-        let mut merged = Packer::default();
-        loop {
-            let (index, n) = match (ours.peek(), theirs.peek()) {
-                (None, None) => break,
-                (Some(our), Some(their)) if our.0 == their.0 => {
-                    (our.0, our.1.saturating_add(their.1))
-                }
-                (Some(our), Some(their)) => *our.min(their),
-                (Some(bucket), None) | (None, Some(bucket)) => *bucket,
-            };
-            ours.next_if(|bucket| bucket.0 == index);
-            theirs.next_if(|bucket| bucket.0 == index);
-            merged.push(index, n);
+        if self.is_empty() {
+            self.clone_from(other);
+            return;
         }
-        let payload = merged.payload.into();
-        drop((ours, theirs));
+        if self.exact.count.max(other.exact.count) > join::SAMPLES_MAX {
+            let mut sum = Histogram::default();
+            sum.merge_packed(self);
+            sum.merge_packed(other);
+            *self = Self::from(&sum);
+            return;
+        }
+        let end = layout::index_of(self.exact.max_ns) + 1;
+        self.payload = join::join(&self.payload, end, &other.payload).written().into();
         self.exact.merge(&other.exact);
-        self.payload = payload;
     }
 
     /// Samples in the buckets that lie above `limit_ns` as a whole.
@@ -70,9 +73,7 @@ impl Packed {
         if self.exact.max_ns <= limit_ns {
             return 0;
         }
-        let first = layout::index_of(limit_ns.min(layout::MAX_NS)) + 1;
-        let over = self.buckets().filter(|(index, _)| *index >= first);
-        over.fold(0, |sum, (_, n)| sum.saturating_add(n))
+        payload::samples_from(&self.payload, layout::index_of(limit_ns.min(layout::MAX_NS)) + 1)
     }
 
     /// Heap bytes in use.
@@ -83,10 +84,11 @@ impl Packed {
 }
 
 impl Distribution for Packed {
+    /// Keeps the bytes as they came when they are canonical, and writes them anew if not.
     fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
-        let (counts, total) = codec::decode(bytes)?;
-        let histogram = Histogram::try_from_parts(exact, counts, total);
-        histogram.map(|histogram| Self::from(&histogram)).map_err(Refused::Contradiction)
+        let checked = payload::check(codec::check_header(bytes)?, SAMPLES_MAX)?;
+        exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
+        Ok(Self { exact, payload: checked.payload.as_ref().into() })
     }
 
     fn count(&self) -> u64 {
@@ -96,50 +98,9 @@ impl Distribution for Packed {
 
 impl From<&Histogram> for Packed {
     fn from(histogram: &Histogram) -> Self {
-        let mut packer = Packer::default();
-        histogram.counts().iter().for_each(|(index, n)| packer.push(index, n));
-        Self { exact: histogram.exact(), payload: packer.payload.into() }
-    }
-}
-
-/// Writes buckets in ascending order.
-#[derive(Default)]
-struct Packer {
-    payload: Vec<u8>,
-    next: usize,
-}
-
-impl Packer {
-    fn push(&mut self, index: usize, n: u64) {
-        match index - self.next {
-            0 => {}
-            1 => write_zigzag(&mut self.payload, 0),
-            zeros => write_zigzag(&mut self.payload, -(zeros as u64).cast_signed()),
-        }
-        write_zigzag(&mut self.payload, n.min(STORED_MAX).cast_signed());
-        self.next = index + 1;
-    }
-}
-
-/// Reads them again.
-struct Buckets<'a> {
-    payload: &'a [u8],
-    index: usize,
-}
-
-impl Iterator for Buckets<'_> {
-    type Item = (usize, u64);
-
-    #[expect(clippy::cast_possible_truncation, reason = "runs were checked against the layout")]
-    fn next(&mut self) -> Option<(usize, u64)> {
-        loop {
-            let number = read_zigzag(&mut self.payload).ok()?;
-            if number > 0 {
-                self.index += 1;
-                return Some((self.index - 1, number.cast_unsigned()));
-            }
-            self.index += number.unsigned_abs().max(1) as usize;
-        }
+        let mut writer = Writer::default();
+        histogram.counts().iter().for_each(|(index, n)| writer.push(index, n));
+        Self { exact: histogram.exact(), payload: writer.written().into() }
     }
 }
 
@@ -156,32 +117,29 @@ struct Stored<'a> {
 }
 
 impl Serialize for Packed {
+    /// Sums above [`STORED_MAX`] can only be forged: as with [`Histogram`], nothing is stored then.
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact;
+        let none = Self::default();
+        let Self { exact, payload } = if self.exact.count > STORED_MAX { &none } else { self };
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = *exact;
         let (sum_high, sum_low) = ((sum_ns >> 64) as u64, sum_ns as u64);
-        Stored { count, sum_high, sum_low, min_ns, max_ns, payload: &self.payload }
-            .serialize(serializer)
+        Stored { count, sum_high, sum_low, min_ns, max_ns, payload }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Packed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
-        let mut rest = stored.payload;
-        let mut index = 0_usize;
-        while !rest.is_empty() {
-            let number = read_zigzag(&mut rest).map_err(D::Error::custom)?;
-            let step = if number > 0 { 1 } else { number.unsigned_abs().max(1) };
-            index = usize::try_from(step).map_or(usize::MAX, |step| index.saturating_add(step));
-        }
-        if index > layout::LEN {
-            return Err(D::Error::custom("counts run past the last bucket"));
-        }
+        let checked = payload::check(stored.payload, STORED_MAX).map_err(D::Error::custom)?;
         let sum_ns = (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low);
         let (count, min_ns, max_ns) = (stored.count, stored.min_ns, stored.max_ns);
         let exact = ExactFigures { count, sum_ns, min_ns, max_ns };
-        Ok(Self { exact, payload: stored.payload.into() })
+        let edges = checked.edges();
+        exact
+            .check(checked.total, edges)
+            .map_err(|figure| D::Error::custom(Refused::Contradiction(figure)))?;
+        Ok(Self { exact, payload: checked.payload.as_ref().into() })
     }
 }
 

@@ -4,6 +4,7 @@
 //! said again and again, so that any one may be lost; it is never more than what is stored.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub struct Confirmation {
     /// True while the aggregator has not yet read all that the streams hold: then what is
     /// missing here may only be waiting there.
     pub behind: bool,
+    /// How long ago that was so, when it was said: to store it takes a while, and what the broker
+    /// has acknowledged since may be missing here all the same.
+    pub age: Duration,
     /// Its latest incarnations, each once.
     pub runs: Vec<Confirmed>,
 }
@@ -63,6 +67,8 @@ struct Envelope {
     node: String,
     #[serde(default)]
     behind: bool,
+    #[serde(default)]
+    age_ms: u64,
     runs: Vec<Run>,
 }
 
@@ -83,6 +89,8 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         schema: SCHEMA,
         node: confirmation.node.to_string(),
         behind: confirmation.behind,
+        // Rounded up: too old costs a node patience, too young a message.
+        age_ms: u64::try_from(confirmation.age.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX),
         runs: confirmation.runs.iter().map(run).collect(),
     })
     .expect("a confirmation holds only numbers and text, which MessagePack can express")
@@ -112,7 +120,8 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     let runs = envelope.runs.into_iter().map(check).collect::<Option<Vec<_>>>();
     let runs = runs.filter(|runs| runs.len() <= CONFIRMED_RUNS_MAX && are_distinct(runs));
     let runs = runs.ok_or(WireError::Bounds { field: "runs" })?;
-    Ok(Confirmation { node: node.clone(), behind: envelope.behind, runs })
+    let age = Duration::from_millis(envelope.age_ms);
+    Ok(Confirmation { node: node.clone(), behind: envelope.behind, age, runs })
 }
 
 fn are_distinct(runs: &[Confirmed]) -> bool {
@@ -146,7 +155,7 @@ mod tests {
     fn confirmation(spans: Vec<(u64, u64)>) -> Confirmation {
         let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
         let runs = vec![Confirmed { incarnation: Incarnation(7), spans }];
-        Confirmation { node: node(), behind: true, runs }
+        Confirmation { node: node(), behind: true, age: Duration::from_millis(4_321), runs }
     }
 
     #[test]

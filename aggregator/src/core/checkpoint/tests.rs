@@ -1,9 +1,8 @@
 //! State out as records and in again: nothing that an answer depends on may differ.
 
-mod former;
-
 use std::ops::Range;
 
+use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::wire::{AlertType, Body, Bus, Events, Hardware, Latency};
@@ -132,7 +131,7 @@ impl World {
 
     fn checkpoint(&mut self) {
         let Some(changes) = self.core.take_changes(self.now.wall) else { return };
-        apply(self.stored.get_or_insert_default(), changes.into_records());
+        self.stored.get_or_insert_default().write(changes);
     }
 
     /// What is not in the store is gone; tells how many steps were in it.
@@ -141,9 +140,7 @@ impl World {
         let mesh = self.core.mesh.clone();
         self.core = match &self.stored {
             None => Core::new(mesh, budgets, self.now),
-            Some(stored) => {
-                Core::restore(mesh, budgets, self.now, Checkpoint::read(stored).unwrap())
-            }
+            Some(stored) => Core::restore(mesh, budgets, self.now, stored.read().unwrap()),
         };
         let read = self.core.position(Lane::Normal).read;
         self.core.on_positioned(Lane::Emergency, 0, 0, "s1");
@@ -156,17 +153,27 @@ impl World {
     }
 }
 
-/// What the store does with records.
-pub(crate) fn apply(stored: &mut StoredRecords, records: Records) {
-    if records.everything {
-        stored.nodes.clear();
+/// Holds two cores, which have read the same, against each other: all that either would store.
+pub(crate) fn assert_same(one: &mut Core, other: &mut Core) {
+    let all = |core: &mut Core| {
+        let mut stored = StoredRecords::default();
+        core.on_changes_lost();
+        stored.write(core.take_changes(start().wall).unwrap());
+        stored.0
+    };
+    let (one, other) = (all(one), all(other));
+    assert!(one.keys().eq(other.keys()));
+    for (name, record) in one {
+        assert!(other[&name] == record, "{name} differs");
     }
-    for (name, record) in records.nodes {
-        stored.nodes.retain(|(known, _)| *known != name);
-        stored.nodes.extend(record.map(|record| (name, record)));
-    }
-    stored.nodes.sort();
-    (stored.fleet, stored.rest) = (records.fleet, records.rest);
+}
+
+/// The core that comes after this one, with all that it knew.
+pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
+    let mut stored = StoredRecords::default();
+    core.on_changes_lost();
+    stored.write(core.take_changes(now.wall).unwrap());
+    Core::restore(core.mesh.clone(), core.budgets.clone(), now, stored.read().unwrap())
 }
 
 proptest! {
@@ -222,31 +229,57 @@ proptest! {
     }
 
     #[test]
-    fn one_flipped_bit_in_a_record_is_noticed(at in any::<Index>(), bit in 0..8_u32) {
+    fn one_flipped_bit_in_a_record_is_noticed(
+        record in any::<Index>(), at in any::<Index>(), bit in 0..8_u32,
+    ) {
         let mut world = World::new();
         let message = Speaker::new("a").say(start(), MS, 9);
         world.live(&[Step::Message(message)], 0..1);
         world.checkpoint();
         let mut stored = world.stored.unwrap();
-        let at = at.index(stored.rest.len());
-        stored.rest[at] ^= 1 << bit;
-        let unusable = Checkpoint::read(&stored).unwrap_err();
+        let record = record.index(stored.0.len());
+        let record = stored.0.values_mut().nth(record).unwrap();
+        let at = at.index(record.len());
+        record[at] ^= 1 << bit;
+        let unusable = stored.read().unwrap_err();
         // The version's own bytes may tell of another version instead.
         prop_assert!(at < 2 || matches!(unusable, Unusable::Damaged { .. }), "{}", unusable);
     }
 }
 
 #[test]
-fn records_of_a_later_version_are_told_from_damaged_ones() {
+fn records_of_another_version_are_told_from_damaged_ones() {
     let mut world = World::new();
     world.checkpoint();
     let mut stored = world.stored.unwrap();
-    stored.rest[1] = 2;
-    assert_eq!(Checkpoint::read(&stored).unwrap_err(), Unusable::Newer(2));
-    stored.rest.truncate(5);
-    let what = "too short".to_owned();
-    let damaged = Unusable::Damaged { record: "rest".to_owned(), what };
-    assert_eq!(Checkpoint::read(&stored).unwrap_err(), damaged);
+    let mut refused = |change: &dyn Fn(&mut Vec<u8>)| {
+        change(stored.0.get_mut("rest").unwrap());
+        stored.read().unwrap_err()
+    };
+    assert_eq!(refused(&|rest| rest[1] = 3), Unusable::Newer(3));
+    assert_eq!(refused(&|rest| rest[1] = 1), Unusable::Older(1));
+    let damaged = |record: &str, what: &str| Unusable::Damaged {
+        record: record.to_owned(),
+        what: what.to_owned(),
+    };
+    assert_eq!(refused(&|rest| rest.truncate(5)), damaged("rest", "too short"));
+}
+
+#[test]
+fn a_record_that_is_missing_or_of_no_known_name_is_noticed() {
+    let mut world = World::new();
+    let message = Speaker::new("a").say(start(), MS, 9);
+    world.live(&[Step::Message(message)], 0..1);
+    world.checkpoint();
+    let stored = world.stored.unwrap();
+    assert_eq!(stored.0.len(), 3 + Window::ALL.len());
+    for name in stored.0.keys() {
+        let mut without = stored.clone();
+        let record = without.0.remove(name).unwrap();
+        assert!(matches!(without.read(), Err(Unusable::Damaged { .. })), "{name}");
+        without.0.insert(format!("former {name}"), record);
+        assert!(matches!(without.read(), Err(Unusable::Damaged { .. })), "{name}");
+    }
 }
 
 #[test]
@@ -256,17 +289,38 @@ fn only_what_changed_is_written_and_nothing_when_nothing_did() {
     let messages = [a.say(start(), MS, 1), b.say(start(), MS, 1), b.say(start(), MS, 1)];
     let steps = messages.map(Step::Message);
     world.live(&steps, 0..2);
-    let names = |changes: Changes| -> Vec<String> {
-        changes.into_records().nodes.into_iter().map(|(name, _)| name).collect()
+    let names = |world: &mut World, lost| -> Option<String> {
+        (0..usize::from(lost)).for_each(|_| world.core.on_changes_lost());
+        let changes = world.core.take_changes(start().wall)?;
+        assert_eq!(changes.everything(), lost);
+        let names = changes.into_records().map(|record| record.part().to_string());
+        Some(names.collect::<Vec<_>>().join(", ").replace("epoch_hook", "e"))
     };
-    assert_eq!(names(world.core.take_changes(start().wall).unwrap()), ["a", "b"]);
-    assert!(world.core.take_changes(start().wall).is_none());
+    let tiers: String = (0..10).map(|tier| format!("fleet e {tier}, ")).collect();
+    let all = Some(format!("fleet e, {tiers}node a, node b, rest"));
+    assert_eq!(names(&mut world, true), all);
+    assert_eq!(names(&mut world, false), None);
     world.live(&steps, 2..3);
-    assert_eq!(names(world.core.take_changes(start().wall).unwrap()), ["b"]);
-    world.core.on_changes_lost();
-    let again = world.core.take_changes(start().wall).unwrap();
-    assert!(again.everything);
-    assert_eq!(names(again), ["a", "b"]);
+    let changed = "fleet e, fleet e 0, node b, rest".to_owned();
+    assert_eq!(names(&mut world, false), Some(changed));
+    assert_eq!(names(&mut world, true), all);
+}
+
+#[test]
+fn a_node_is_let_go_as_soon_as_its_record_was_made() {
+    let mut world = World::new();
+    let messages = ["a", "b"].map(|name| Speaker::new(name).say(start(), MS, 1));
+    world.live(&messages.map(Step::Message), 0..2);
+    let mut records = world.core.take_changes(start().wall).unwrap().into_records();
+    let is_node = |record: &Record| matches!(record.part(), Part::Node(_));
+    let shared = |core: &Core| -> Vec<usize> {
+        core.nodes.values().map(|node| Arc::strong_count(node) - 1).collect()
+    };
+    assert_eq!(shared(&world.core), [1, 1]);
+    drop(records.find(is_node));
+    assert_eq!(shared(&world.core), [0, 1]);
+    drop(records.find(is_node));
+    assert_eq!(shared(&world.core), [0, 0]);
 }
 
 #[test]
@@ -279,11 +333,12 @@ fn a_node_that_was_forgotten_is_forgotten_by_the_store_too() {
     world.now = world.now.after(7_200 * SECOND);
     world.core.on_deadline(world.now);
     world.checkpoint();
-    assert_eq!(world.stored.as_ref().unwrap().nodes.len(), 1, "its account stays");
+    let has_a = |world: &World| world.stored.as_ref().unwrap().0.contains_key("node a");
+    assert!(has_a(&world), "its account stays");
     world.now = world.now.after(7 * 86_400 * SECOND);
     world.core.on_deadline(world.now);
     world.checkpoint();
-    assert_eq!(world.stored.as_ref().unwrap().nodes, []);
+    assert!(!has_a(&world));
     world.restart();
     assert_eq!(world.view().summary.operations[0].total.count, 1, "the fleet's total remains");
 }

@@ -1,5 +1,7 @@
 //! Nothing is confirmed that would not be known after the worst crash.
 
+use std::time::Duration;
+
 use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::confirmation::decode;
@@ -7,8 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::core::checkpoint::tests::apply;
-use crate::core::checkpoint::{Checkpoint, StoredRecords};
+use crate::core::checkpoint::StoredRecords;
 use crate::core::tests::{MS, Speaker, core, deliver, start};
 use crate::core::{Core, Delivered};
 
@@ -31,13 +32,13 @@ fn node() -> NodeName {
 }
 
 fn said(changes: &Changes) -> Option<Confirmation> {
-    let (name, bytes) = changes.confirmations().into_iter().next()?;
-    assert_eq!(name, node());
-    Some(decode(&node(), &bytes).unwrap())
+    let told = changes.confirmations(start().mono).into_iter().next()?;
+    assert_eq!(told.node, node());
+    Some(decode(&node(), &told.encode(start().mono)).unwrap())
 }
 
 fn after_a_crash(core: &Core, stored: &StoredRecords) -> Core {
-    let checkpoint = Checkpoint::read(stored).unwrap();
+    let checkpoint = stored.read().unwrap();
     Core::restore(core.mesh.clone(), core.budgets.clone(), start(), checkpoint)
 }
 
@@ -57,7 +58,7 @@ proptest! {
             }
             let changes = core.take_changes(start().wall).unwrap();
             let confirmation = said(&changes).expect("the node was heard");
-            apply(&mut stored, changes.into_records());
+            stored.write(changes);
             let mut restored = after_a_crash(&core, &stored);
             let mut covered = 0;
             for run in &confirmation.runs {
@@ -73,6 +74,16 @@ proptest! {
             prop_assert_eq!(covered, merged, "all that is stored, and nothing else");
         }
     }
+}
+
+#[test]
+fn a_confirmation_says_how_old_it_is() {
+    let mut core = core();
+    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 3));
+    let told = core.take_changes(start().wall).unwrap().confirmations(start().mono);
+    let later = start().mono.plus(Duration::from_micros(7_400_100));
+    let age = decode(&node(), &told[0].encode(later)).unwrap().age;
+    assert_eq!(age, Duration::from_millis(7_401), "never said to be younger than it is");
 }
 
 #[test]

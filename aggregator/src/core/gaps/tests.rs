@@ -144,13 +144,11 @@ fn who_hears_nobody_any_more_says_nothing_of_gaps() {
 
 #[test]
 fn a_gap_alert_outlives_a_restart_and_still_resolves() {
-    use crate::core::checkpoint::tests::apply;
-    use crate::core::checkpoint::{Checkpoint, StoredRecords};
     let mut world = World::new();
     world.live(40, 0);
-    let mut records = StoredRecords::default();
-    apply(&mut records, world.core.take_changes(world.now.wall).unwrap().into_records());
-    let checkpoint = Checkpoint::read(&records).unwrap();
+    let mut records = crate::core::checkpoint::StoredRecords::default();
+    records.write(world.core.take_changes(world.now.wall).unwrap());
+    let checkpoint = records.read().unwrap();
     let (mesh, budgets) = (world.core.mesh.clone(), world.core.budgets.clone());
     world.core = Core::restore(mesh, budgets, world.now, checkpoint);
     Lane::ALL.into_iter().for_each(|lane| world.core.on_positioned(lane, 0, 0, "s1"));

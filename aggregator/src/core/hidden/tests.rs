@@ -5,8 +5,7 @@ use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::wire::{Body, Bus};
 
 use super::*;
-use crate::core::checkpoint::tests::apply;
-use crate::core::checkpoint::{Checkpoint, StoredRecords};
+use crate::core::checkpoint::StoredRecords;
 use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
 use crate::core::view::View;
 
@@ -96,8 +95,8 @@ fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_
     deliver(&mut core, start(), &said);
     core.on_deadline(hours(25));
     let mut stored = StoredRecords::default();
-    apply(&mut stored, core.take_changes(hours(25).wall).unwrap().into_records());
-    let checkpoint = Checkpoint::read(&stored).unwrap();
+    stored.write(core.take_changes(hours(25).wall).unwrap());
+    let checkpoint = stored.read().unwrap();
     let (mesh, budgets) = (core.mesh.clone(), core.budgets.clone());
     let mut core = Core::restore(mesh, budgets, hours(26), checkpoint);
     plimsoll_schemas::subject::Lane::ALL
@@ -111,8 +110,8 @@ fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_
     core.on_deadline(Now { wall: end.wall.minus(SECOND), ..end });
     assert_eq!(core.nodes.len(), 1);
     core.on_deadline(end.after(SECOND));
-    apply(&mut stored, core.take_changes(end.wall).unwrap().into_records());
-    assert_eq!((core.nodes.len(), stored.nodes.len()), (0, 0));
+    stored.write(core.take_changes(end.wall).unwrap());
+    assert_eq!((core.nodes.len(), stored.read().unwrap().nodes()), (0, 0));
 }
 
 #[test]

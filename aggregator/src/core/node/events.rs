@@ -15,14 +15,14 @@ impl Node {
     pub fn take_events(&mut self, from: (Incarnation, Seq), events: &[Event]) -> u64 {
         let mut statuses = BTreeMap::new();
         for event in events {
-            *self.events.entry((event.source, event.alert_type)).or_default() += 1;
+            *self.events.make_mut().entry((event.source, event.alert_type)).or_default() += 1;
             if event.source == EventSource::ServiceCheck {
                 statuses.insert(&event.title, event.alert_type);
             }
         }
         let mut without_room = 0;
         for (name, status) in statuses {
-            match bounded_entry(&mut self.checks, name, SERVICE_CHECKS_MAX) {
+            match bounded_entry(self.checks.make_mut(), name, SERVICE_CHECKS_MAX) {
                 Some(check) => check.offer(&self.account, from, status),
                 None => without_room += 1,
             }
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(statuses(&node), [("db".to_owned(), AlertType::Warning)]);
         node.take_events((run, Seq(6)), &[check("db", AlertType::Success), event("db", 1)]);
         assert_eq!(statuses(&node), [("db".to_owned(), AlertType::Success)]);
-        let counted: Vec<_> = node.events.into_values().collect();
+        let counted: Vec<_> = node.events.values().copied().collect();
         assert_eq!(counted, [1, 2, 1, 1]);
     }
 

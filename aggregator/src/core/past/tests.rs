@@ -6,8 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::Delivered;
-use crate::core::checkpoint::tests::apply;
-use crate::core::checkpoint::{Checkpoint, StoredRecords};
+use crate::core::checkpoint::StoredRecords;
 use crate::core::tests::{MS, SECOND, Speaker, core, start};
 
 /// One message, and the second in which the broker stored it.
@@ -56,8 +55,8 @@ fn watch(core: &mut Core, history: &[Stored]) {
 fn restart(core: &mut Core, second: u32, history: &[Stored]) -> Core {
     let mut records = StoredRecords::default();
     core.on_changes_lost();
-    apply(&mut records, core.take_changes(start().wall).unwrap().into_records());
-    let checkpoint = Checkpoint::read(&records).unwrap();
+    records.write(core.take_changes(start().wall).unwrap());
+    let checkpoint = records.read().unwrap();
     let (mesh, budgets) = (core.mesh.clone(), core.budgets.clone());
     let mut core = Core::restore(mesh, budgets, at(second), checkpoint);
     for lane in Lane::ALL {

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use place::{Timeliness, Times, place};
 pub use slot::{Batch, Limits};
+pub use stored::StoredTier;
 
 use slot::Slot;
 use stored::Stored;

@@ -33,20 +33,76 @@ type StoredFigures = (u64, u64, u64, u64, u64);
 /// Number, samples above each limit, samples.
 type StoredSlot = (u64, Over, Packed);
 
+/// One tier by itself.
+#[derive(Serialize, Deserialize)]
+pub struct StoredTier(Vec<StoredSlot>);
+
 impl From<Windows> for Stored {
-    #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn from(windows: Windows) -> Self {
+        let tiers = windows.tiers.iter().map(|tier| stored(tier)).collect();
+        Self { tiers, ..Self::without_slots(&windows) }
+    }
+}
+
+fn stored(tier: &Tier) -> Vec<StoredSlot> {
+    tier.slots().iter().map(|slot| (slot.number, *slot.over(), slot.packed())).collect()
+}
+
+fn restored(slots: Vec<StoredSlot>) -> Arc<Tier> {
+    let restored = |(number, over, packed)| Slot::restored(number, over, packed);
+    Arc::new(Tier::restored(slots.into_iter().map(restored).collect()))
+}
+
+impl Stored {
+    /// What there is beside slots, and as many tiers as there are.
+    #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
+    fn without_slots(windows: &Windows) -> Self {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = windows.exact;
-        let slot = |slot: &Slot| (slot.number, *slot.over(), slot.packed());
-        let tiers = windows.tiers.iter().map(|tier| tier.slots().iter().map(slot).collect());
         Self {
             exact: (count, (sum_ns >> 64) as u64, sum_ns as u64, min_ns, max_ns),
             settled: windows.settled.packed(),
-            tiers: tiers.collect(),
+            tiers: vec![Vec::new(); windows.tiers.len()],
             newest: windows.newest,
             limits: windows.limits,
             total: Histogram::default(),
         }
+    }
+}
+
+/// Where tiers are stored each by itself, since few of them change.
+impl Windows {
+    /// What is stored beside the tiers.
+    #[must_use]
+    pub fn head(&self) -> impl Serialize + use<> {
+        Stored::without_slots(self)
+    }
+
+    /// What is stored of one tier.
+    #[must_use]
+    pub fn tier(&self, number: usize) -> Option<StoredTier> {
+        Some(StoredTier(stored(self.tiers.get(number)?)))
+    }
+
+    /// Number of tiers.
+    #[must_use]
+    pub fn tiers(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// The tiers that have changed since `before`, a copy that is still held: what is shared
+    /// with it is what it was.
+    #[must_use]
+    pub fn tiers_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
+        let former = |number| before.and_then(|before| before.tiers.get(number));
+        let is_former =
+            |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &self.tiers[number]));
+        (0..self.tiers.len()).filter(|number| !is_former(*number)).collect()
+    }
+
+    /// Takes one tier as it was stored; false when there is no such tier.
+    pub fn restore_tier(&mut self, number: usize, StoredTier(slots): StoredTier) -> bool {
+        let tier = self.tiers.get_mut(number);
+        tier.map(|tier| *tier = restored(slots)).is_some()
     }
 }
 
@@ -60,11 +116,7 @@ impl From<Stored> for Windows {
             exact = stored.total.exact();
             settled = Packed::from(&stored.total);
         }
-        let restored = |(number, over, packed)| Slot::restored(number, over, packed);
-        let tier = |slots: Vec<StoredSlot>| {
-            Arc::new(Tier::restored(slots.into_iter().map(restored).collect()))
-        };
-        let mut tiers: Vec<Arc<Tier>> = stored.tiers.into_iter().map(tier).collect();
+        let mut tiers: Vec<Arc<Tier>> = stored.tiers.into_iter().map(restored).collect();
         tiers.resize_with(tiers.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
         Self {
             exact,

@@ -36,7 +36,7 @@ async fn keep(keeper: &mut Keeper, core: &mut Core, now: Mono) {
 
 /// The nodes that may be told something now.
 fn confirmed(keeper: &mut Keeper) -> Vec<String> {
-    keeper.take_confirmations().into_iter().map(|(node, _)| node.to_string()).collect()
+    keeper.take_confirmations().into_iter().map(|told| told.node.to_string()).collect()
 }
 
 #[tokio::test]
@@ -64,6 +64,38 @@ fn without_a_store_nodes_are_told_of_what_is_in_memory_once_a_second() {
         told.extend(confirmed(&mut keeper));
     }
     assert_eq!(told, ["a"; 3]);
+}
+
+#[test]
+fn without_a_store_a_large_fleet_is_told_in_many_turns_and_each_node_once() {
+    let (mut keeper, _) = Keeper::open(None, &mesh(), start().wall).unwrap();
+    let mut core = core();
+    let names: Vec<&str> =
+        (0..600).map(|n| &*Box::leak(format!("n{n:03}").into_boxed_str())).collect();
+    names
+        .iter()
+        .for_each(|name| deliver(&mut core, start(), &Speaker::new(name).farewell(start())));
+    let mut told = Vec::new();
+    for (turn, more) in [true, true, false].into_iter().enumerate() {
+        keeper.keep(&mut core, (Mono(turn as u64), start().wall));
+        assert_eq!(keeper.has_more_to_tell(), more);
+        let turn = confirmed(&mut keeper);
+        assert!(turn.len() <= CONFIRMED_A_TURN_MAX);
+        told.extend(turn);
+    }
+    assert_eq!(told, names);
+}
+
+#[test]
+fn a_write_that_was_slow_or_large_is_followed_by_a_rest_but_not_for_long() {
+    let (second, mebibyte) = (Duration::from_secs(1), 1024 * 1024);
+    assert_eq!(interval(second / 10, mebibyte), CHECKPOINT_EVERY);
+    assert_eq!(interval(second, mebibyte), second * 4, "slow");
+    assert_eq!(interval(second, 320 * mebibyte), second * 10, "large");
+    assert_eq!(interval(second * 20, 0), CHECKPOINT_WITHIN);
+    assert_eq!(interval(second, u64::MAX), CHECKPOINT_WITHIN);
+    // From one confirmation to the next no node may take silence for loss.
+    assert!(CHECKPOINT_WITHIN * 2 <= plimsoll_schemas::limits::node::CONFIRMATION_PROBE_AFTER);
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! What may befall the aggregator's word on its way to a node, and what somebody else may say in
 //! its name.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
@@ -77,7 +79,7 @@ impl World {
         let runs = vec![Confirmed { incarnation: Incarnation(incarnation), spans }];
         let stranger = NodeName::new("stranger").expect("a word of plain letters");
         let node = if lie == Lie::Stranger { stranger } else { node.clone() };
-        let mut bytes = encode(&Confirmation { node, behind: false, runs });
+        let mut bytes = encode(&Confirmation { node, behind: false, age: Duration::ZERO, runs });
         if lie == Lie::Garbage {
             // Half of one, or one with something else behind it.
             let cut = self.dice.place(bytes.len());

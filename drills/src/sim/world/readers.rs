@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use plimsoll_aggregator::core::Delivered;
 use plimsoll_aggregator::core::checkpoint::Changes;
+use plimsoll_aggregator::core::confirm::Told;
 use plimsoll_schemas::limits::aggregator::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
@@ -44,7 +45,7 @@ pub(super) struct Reading {
 /// A checkpoint on its way to the disk.
 struct Writing {
     changes: Changes,
-    told: Vec<(usize, Bytes)>,
+    told: Vec<Told>,
     mark: Mark,
 }
 
@@ -88,14 +89,8 @@ impl ReaderProcess {
     pub(super) fn new(which: usize, knobs: &Knobs) -> Self {
         let nodes = knobs.nodes;
         let is_stateless = which > 0 && knobs.readers == Readers::OneAndStateless;
-        let copy = Copy::of_nothing(nodes);
-        Self {
-            store: Store::new(nodes),
-            copy,
-            is_stateless,
-            gaps: vec![false; nodes],
-            ..Self::default()
-        }
+        let copy = Copy::default();
+        Self { copy, is_stateless, gaps: vec![false; nodes], ..Self::default() }
     }
 }
 
@@ -254,7 +249,7 @@ impl World {
         let reader = &mut self.readers[which];
         let Some(core) = reader.core.as_mut().filter(|_| reader.writing.is_none()) else { return };
         let Some(changes) = core.take_changes(now.wall) else { return };
-        let told = ReaderCore::confirmations(&changes);
+        let told = ReaderCore::confirmations(&changes, now.mono);
         if self.readers[which].is_stateless {
             self.readers[which].keeps_at = now.mono.plus(CHECKPOINT_EVERY);
             return self.confirm(which, told);
@@ -294,14 +289,18 @@ impl World {
         self.settle_reader(which);
     }
 
-    fn commit(&mut self, which: usize, writing: Writing) -> Vec<(usize, Bytes)> {
+    fn commit(&mut self, which: usize, writing: Writing) -> Vec<Told> {
         self.readers[which].store.commit(writing.changes);
         self.readers[which].mark = writing.mark;
         writing.told
     }
 
-    fn confirm(&mut self, which: usize, told: Vec<(usize, Bytes)>) {
-        for (node, payload) in told {
+    fn confirm(&mut self, which: usize, told: Vec<Told>) {
+        let now = self.clock(Who::Aggregator(which)).mono;
+        for told in told {
+            let payload = Bytes::from(told.encode(now));
+            let number = told.node.as_str().strip_prefix('n').and_then(|n| n.parse().ok());
+            let Some(node) = number else { continue };
             self.note_confirmed(which, node, &payload);
             self.request(Who::Aggregator(which), Request::Tell { node, payload });
         }

@@ -17,12 +17,6 @@ pub(super) struct Copy {
     mark: Mark,
 }
 
-impl Copy {
-    pub(super) fn of_nothing(nodes: usize) -> Self {
-        Self { store: Store::new(nodes), mark: Mark::default() }
-    }
-}
-
 impl ReaderProcess {
     pub(super) fn back_up(&mut self) {
         self.copy = Copy { store: self.store.copy(), mark: self.mark };

@@ -35,7 +35,7 @@ fn keeping(seqs: std::ops::RangeInclusive<u64>) -> Entrusted {
 fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
     let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
     let runs = vec![Confirmed { incarnation: Incarnation(1), spans }];
-    Confirmation { node: NodeName::new("n").unwrap(), behind, runs }
+    Confirmation { node: NodeName::new("n").unwrap(), behind, age: Duration::ZERO, runs }
 }
 
 fn resent(entrusted: &mut Entrusted, now: Mono) -> Vec<(u64, String)> {
@@ -58,6 +58,27 @@ fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
 }
 
 #[test]
+fn what_was_acknowledged_while_a_checkpoint_was_written_is_not_taken_for_missing() {
+    let mut entrusted = Entrusted::new(BOUNDS);
+    // One message each second; the checkpoint is of second 20 and known to be stored at 50.
+    (10..=14).for_each(|second| entrusted.keep(at(second), Ticket(second), sealed(second)));
+    let of_20 = Confirmation { age: Duration::from_secs(30), ..confirm(false, &[(10, 13)]) };
+    (30..=33).for_each(|second| entrusted.keep(at(second), Ticket(second), sealed(second)));
+    assert_eq!(entrusted.on_confirmation(at(50), &of_20).len(), 4);
+    assert_eq!(resent(&mut entrusted, at(50)), [(14, "n-1-14-r1".to_owned())]);
+    // What was sent again at 50 rests for 10 s, seen from when a checkpoint was taken.
+    let of = |second, age| {
+        let age = Duration::from_secs(age);
+        (at(second), Confirmation { age, ..confirm(false, &[(10, 13), (30, 33)]) })
+    };
+    for ((now, confirmation), expected) in [(of(80, 21), 0), (of(80, 20), 1)] {
+        entrusted.on_answered(Ticket(14));
+        entrusted.on_confirmation(now, &confirmation);
+        assert_eq!(resent(&mut entrusted, now).len(), expected);
+    }
+}
+
+#[test]
 fn an_aggregator_that_is_behind_is_sent_nothing_again() {
     let mut entrusted = keeping(1..=5);
     assert_eq!(entrusted.on_confirmation(at(60), &confirm(true, &[(1, 3)])).len(), 3);
@@ -67,7 +88,7 @@ fn an_aggregator_that_is_behind_is_sent_nothing_again() {
 #[test]
 fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
     let of = |incarnation, spans| Confirmed { incarnation: Incarnation(incarnation), spans };
-    let confirm = |behind, runs| Confirmation { node: NodeName::new("n").unwrap(), behind, runs };
+    let confirm = |behind, runs| Confirmation { runs, ..confirm(behind, &[]) };
     let other = |n| of(n, vec![(Seq(1), Seq(9))]);
     let mut entrusted = keeping(1..=2);
     entrusted.on_confirmation(at(60), &confirm(true, vec![other(2)]));

@@ -1,0 +1,139 @@
+//! Roll-ups: samples of all nodes grouped by labels, of the series and of the node, as the
+//! configuration asks. Each group has windows like the fleet's. Groups are bounded; what finds
+//! no room goes to one whose values are all [`OVERFLOW`], and is counted. Nothing is judged by
+//! them.
+
+mod definition;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::limits::aggregator::ROLLUP_GROUPS_MAX;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+pub use definition::{Definition, DefinitionError};
+
+use super::node::OVERFLOW;
+use super::window::{Batch, Keeping, Times, Windows};
+
+/// All roll-ups, in the order of the configuration.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Rollup>", into = "Vec<Rollup>")]
+pub struct Rollups(Vec<Arc<Rollup>>);
+
+/// One roll-up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rollup {
+    definition: Definition,
+    groups: BTreeMap<Group, Windows>,
+}
+
+/// Whose samples are together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Group {
+    /// The operation.
+    pub operation: Operation,
+    /// The values of the definition's labels in their order, those of the series first; nothing
+    /// where a label is missing.
+    pub values: Vec<Box<str>>,
+}
+
+impl Rollups {
+    /// Goes on with what is there of these; one that is new, or defined otherwise, begins empty.
+    #[must_use]
+    pub fn redefined(self, definitions: &[Definition]) -> Self {
+        let go_on = |definition: &Definition| {
+            let before = self.0.iter().find(|rollup| rollup.definition == *definition);
+            let empty = || Rollup { definition: definition.clone(), groups: BTreeMap::new() };
+            before.cloned().unwrap_or_else(|| Arc::new(empty()))
+        };
+        Self(definitions.iter().map(go_on).collect())
+    }
+
+    /// Adds samples of a series of a node to every roll-up that they belong to; tells how many
+    /// found no room in a group of their own, over all roll-ups.
+    pub(super) fn add(
+        &mut self,
+        series: &Series,
+        of_node: &Labels,
+        (keeping, times): (&Keeping, Times),
+        batch: &Batch<'_>,
+    ) -> u64 {
+        let mut without_room = 0;
+        for rollup in &mut self.0 {
+            if rollup.definition.takes(&series.operation) {
+                let values = rollup.definition.values(&series.labels, of_node);
+                let group = Group { operation: series.operation.clone(), values };
+                let windows = Arc::make_mut(rollup).windows(group, keeping);
+                let (windows, has_room) = windows;
+                windows.add(times, batch);
+                without_room += if has_room { 0 } else { batch.exact().count };
+            }
+        }
+        without_room
+    }
+
+    /// Lets windows move on, and groups go of which nothing was heard for as long as any shows.
+    pub(super) fn expire(&mut self, now: Wall) {
+        for rollup in &mut self.0 {
+            let groups = &mut Arc::make_mut(rollup).groups;
+            groups.retain(|_, windows| !windows.is_stale(now));
+            groups.values_mut().for_each(|windows| windows.expire(now));
+        }
+    }
+
+    /// Each, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &Rollup> {
+        self.0.iter().map(Arc::as_ref)
+    }
+}
+
+impl Rollup {
+    /// What it is.
+    #[must_use]
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// Its groups in order.
+    pub fn groups(&self) -> impl Iterator<Item = (&Group, &Windows)> {
+        self.groups.iter()
+    }
+
+    /// Where samples of a group go, and whether that is a group of their own.
+    fn windows(&mut self, group: Group, keeping: &Keeping) -> (&mut Windows, bool) {
+        let has_room =
+            |group: &Group, max: usize| self.groups.len() < max || self.groups.contains_key(group);
+        let is_own = has_room(&group, ROLLUP_GROUPS_MAX);
+        let group = if is_own {
+            group
+        } else {
+            // One for each operation, of which there are not so many; else one for all.
+            let values = vec![OVERFLOW.into(); group.values.len()];
+            let others = Group { values, ..group };
+            let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+            match has_room(&others, 2 * ROLLUP_GROUPS_MAX) {
+                true => others,
+                false => Group { operation, ..others },
+            }
+        };
+        (self.groups.entry(group).or_insert_with(|| Windows::new(keeping)), is_own)
+    }
+}
+
+impl From<Vec<Rollup>> for Rollups {
+    fn from(rollups: Vec<Rollup>) -> Self {
+        Self(rollups.into_iter().map(Arc::new).collect())
+    }
+}
+
+impl From<Rollups> for Vec<Rollup> {
+    fn from(rollups: Rollups) -> Self {
+        rollups.0.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! A node as the core's tests hear it: numbered messages with running totals.
+
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::time::Now;
+use plimsoll_schemas::wire::{self, Body, Bus, Header, Latency, Snapshot, Totals};
+
+/// A node as the aggregator sees it: one latency message of `n` samples for each call.
+pub(crate) struct Speaker {
+    node: &'static str,
+    incarnation: u64,
+    seq: u64,
+    recorded: u64,
+    lost: u64,
+    labels: Labels,
+}
+
+impl Speaker {
+    pub(crate) fn new(node: &'static str) -> Self {
+        Self { node, incarnation: 1, seq: 0, recorded: 0, lost: 0, labels: Labels::default() }
+    }
+
+    pub(crate) fn of(self, incarnation: u64) -> Self {
+        Self { incarnation, ..self }
+    }
+
+    pub(crate) fn called(self, labels: Labels) -> Self {
+        Self { labels, ..self }
+    }
+
+    /// So many samples in messages of its own making.
+    pub(crate) fn recorded(self, recorded: u64) -> Self {
+        Self { recorded, ..self }
+    }
+
+    /// Gives up samples that were recorded.
+    pub(crate) fn lose(&mut self, n: u64) {
+        self.lost += n;
+    }
+
+    pub(crate) fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
+        let mut histogram = Histogram::default();
+        histogram.record_n(value_ns, n);
+        self.say_samples(now, &["epoch_hook"], &histogram)
+    }
+
+    /// The same samples of three operations.
+    pub(crate) fn say_all(
+        &mut self,
+        now: Now,
+        values_ns: impl IntoIterator<Item = u64>,
+    ) -> (String, Vec<u8>) {
+        let mut histogram = Histogram::default();
+        values_ns.into_iter().for_each(|value| histogram.record(value));
+        self.say_samples(now, &["epoch_hook", "kernel_fetch", "publish"], &histogram)
+    }
+
+    fn say_samples(
+        &mut self,
+        now: Now,
+        operations: &[&str],
+        samples: &Histogram,
+    ) -> (String, Vec<u8>) {
+        self.recorded += samples.count() * operations.len() as u64;
+        let series = |name: &&str| Series::plain(Operation::new(*name).unwrap());
+        let histograms = operations.iter().map(|name| (series(name), samples.clone())).collect();
+        self.message(now, Body::Latency(Latency { histograms, ..Latency::default() }), false)
+    }
+
+    pub(crate) fn farewell(&mut self, now: Now) -> (String, Vec<u8>) {
+        self.message(now, Body::Bus(Bus::default()), true)
+    }
+
+    /// The last word for this run, by the one that comes after it.
+    pub(crate) fn testament(&mut self, now: Now, heir: u64) -> (String, Vec<u8>) {
+        let header = Header { heir: Some(Incarnation(heir)), ..self.header(now, true) };
+        self.encode(header, Body::Bus(Bus::default()))
+    }
+
+    pub(crate) fn message(&mut self, now: Now, body: Body, last: bool) -> (String, Vec<u8>) {
+        let header = self.header(now, last);
+        self.encode(header, body)
+    }
+
+    fn header(&mut self, now: Now, last: bool) -> Header {
+        self.seq += 1;
+        let lost = (self.lost > 0).then(|| (LossReason::new("released").unwrap(), self.lost));
+        Header {
+            node: NodeName::new(self.node).unwrap(),
+            incarnation: Incarnation(self.incarnation),
+            seq: Seq(self.seq),
+            start: now.wall,
+            length_ns: 1_000_000_000,
+            totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
+            last,
+            heir: None,
+            labels: self.labels.clone(),
+        }
+    }
+
+    fn encode(&self, header: Header, body: Body) -> (String, Vec<u8>) {
+        let subject = format!("plimsoll.v1.m.normal.{}.{}", self.node, body.kind().as_str());
+        (subject, wire::encode(&Snapshot { header, body }))
+    }
+}

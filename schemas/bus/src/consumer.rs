@@ -1,0 +1,120 @@
+//! The broker's end of a cursor: an ephemeral consumer, asked for messages in batches. It goes
+//! with its subscription; what it delivers is for `reader.rs` to check.
+
+use async_nats::{Client, Message, SubscribeError, Subscriber};
+use futures_util::{FutureExt, StreamExt};
+use plimsoll_schemas::limits::bus::{CONSUMER_IDLE_MAX, REQUEST_WAIT, STALL_AFTER};
+use plimsoll_schemas::time::nanos;
+use serde::Deserialize;
+use serde_json::json;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::api::{self, ApiError};
+use crate::pull::{self, Wanted};
+
+/// Why reading was interrupted.
+#[derive(Debug, Error)]
+pub(crate) enum Interruption {
+    #[error("{0}")]
+    Api(#[from] ApiError),
+    #[error("client refused the subscription: {0}")]
+    Subscription(#[from] SubscribeError),
+    #[error("client did not take the request in time")]
+    Stuck,
+    #[error("broker fell silent")]
+    Silent,
+    #[error("consumer is gone: {0}")]
+    Gone(String),
+    #[error("a message was missed")]
+    Gap,
+    #[error("nobody reads any more")]
+    Deserted,
+}
+
+/// The broker's end of a cursor, and ours.
+pub(crate) struct Consumer {
+    /// Where requests for messages go.
+    pulls: String,
+    /// Where messages come in; the request's number is the last token.
+    inbox: String,
+    subscriber: Subscriber,
+    requests: u64,
+    /// Number of the last message that this consumer sent.
+    pub(crate) last_seq: u64,
+}
+
+impl Consumer {
+    /// Opens one that begins at message `start_seq` of a stream.
+    pub(crate) async fn open(
+        client: &Client,
+        stream: &str,
+        start_seq: u64,
+    ) -> Result<Self, Interruption> {
+        let inbox = client.new_inbox();
+        let subscriber = subscribe(client, format!("{inbox}.*")).await?;
+        let question = format!("CONSUMER.CREATE.{stream}");
+        let config = json!({
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": start_seq,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "max_deliver": 1,
+            "inactive_threshold": nanos(CONSUMER_IDLE_MAX),
+            "num_replicas": 1,
+            "mem_storage": true,
+        });
+        let body = json!({ "stream_name": stream, "config": config });
+        let Created { name } = api::ask(client, &question, &body).await?;
+        let pulls = format!("{}.CONSUMER.MSG.NEXT.{stream}.{name}", api::PREFIX);
+        Ok(Self { pulls, inbox, subscriber, requests: 0, last_seq: 0 })
+    }
+
+    /// Asks for messages; what was asked before must have come to its end.
+    pub(crate) async fn request(
+        &mut self,
+        client: &Client,
+        wanted: Wanted,
+    ) -> Result<(), Interruption> {
+        self.requests += 1;
+        let answers = format!("{}.{}", self.inbox, self.requests);
+        let body = pull::request(wanted).to_string().into();
+        let sent = client.publish_with_reply(self.pulls.clone(), answers, body);
+        match timeout(STALL_AFTER, sent).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Interruption::Stuck),
+        }
+    }
+
+    /// What the broker says next. A wait costs a timer, so there is one only where it is needed.
+    pub(crate) async fn next(&mut self) -> Result<Message, Interruption> {
+        let heard = match self.subscriber.next().now_or_never() {
+            Some(heard) => heard,
+            None => timeout(STALL_AFTER, self.subscriber.next())
+                .await
+                .map_err(|_| Interruption::Silent)?,
+        };
+        heard.ok_or(Interruption::Deserted)
+    }
+
+    /// Whether a message without content is about the latest request.
+    pub(crate) fn is_asked_by(&self, message: &Message) -> bool {
+        let number = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
+        number == Some(self.requests)
+    }
+}
+
+/// Subscribes, unless the client is too busy to.
+pub(crate) async fn subscribe(
+    client: &Client,
+    subject: String,
+) -> Result<Subscriber, Interruption> {
+    let subscribed = timeout(REQUEST_WAIT, client.subscribe(subject)).await;
+    Ok(subscribed.map_err(|_| Interruption::Stuck)??)
+}
+
+/// The part of the answer to a consumer's creation that matters here.
+#[derive(Deserialize)]
+struct Created {
+    name: String,
+}

@@ -1,0 +1,212 @@
+//! A V2 payload as a whole: counts of buckets in ascending order, and runs of empty ones.
+//!
+//! A positive number is a count; `-k` stands for `k` empty buckets, and so does a single 0 for
+//! one. What comes from outside passes [`check`] first; all else here reads only what that let
+//! through, or what a [`Writer`] wrote. The one form kept is canonical, the one that every
+//! HdrHistogram library writes: no run beside a run, none at the end, no number longer than need
+//! be.
+
+use std::borrow::Cow;
+
+use super::codec::CodecError;
+use super::layout;
+use super::numbers::{
+    Eight, HIGH, empty, read_number, split_eight, split_first_run, split_short, sum, used,
+};
+use super::writer::Writer;
+
+/// A payload that is in range and canonical: equal distributions have equal bytes, and one
+/// without samples has none.
+#[derive(Debug)]
+pub(super) struct Checked<'a> {
+    pub(super) payload: Cow<'a, [u8]>,
+    /// All samples.
+    pub(super) total: u64,
+    /// The bucket after the last.
+    end: usize,
+}
+
+impl Checked<'_> {
+    /// The first and the last bucket with samples.
+    pub(super) fn edges(&self) -> Option<(usize, usize)> {
+        let first = split_first_run(&self.payload).0;
+        self.end.checked_sub(1).map(|last| (first, last))
+    }
+}
+
+/// What the numbers read so far come to.
+#[derive(Default)]
+struct Scan {
+    total: u64,
+    /// The bucket of the next count.
+    index: usize,
+    /// The highest bit of the lowest byte when the last number was a run.
+    run: u64,
+    /// Other than zero once something was not canonical.
+    odd: u64,
+}
+
+impl Scan {
+    /// Takes `len` numbers of one byte each.
+    #[inline]
+    fn short(&mut self, word: u64, len: usize) {
+        let used = used(len);
+        let eight = Eight::of(word, used);
+        self.total += sum(eight.ns);
+        self.index += eight.span();
+        let zero_halves = !(((word >> 1) & !HIGH) + !HIGH) & HIGH & used;
+        let negative = (word << 7) & HIGH;
+        let runs = negative | zero_halves;
+        self.odd |= (runs & ((runs << 8) | self.run)) | (negative & zero_halves);
+        self.run = (runs >> (8 * (len - 1))) & HIGH;
+    }
+
+    /// Takes one number that took `len` bytes, the last of them `last`.
+    fn number(&mut self, number: i64, len: usize, last: u8) -> Result<(), CodecError> {
+        self.odd |= u64::from(len > 1 && last == 0);
+        if let Ok(n @ 1..) = u64::try_from(number) {
+            self.total = self.total.checked_add(n).ok_or(CodecError::TooMany)?;
+            self.index = self.index.saturating_add(1);
+            self.run = 0;
+            return Ok(());
+        }
+        self.odd |= self.run | u64::from(number == -1);
+        self.run = HIGH & 0xff;
+        self.index = self.index.saturating_add(empty(number));
+        Ok(())
+    }
+}
+
+/// Reads a payload from outside, of at most `samples_max` samples.
+///
+/// # Errors
+/// When a number is cut off, or anything lies out of range.
+pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<Checked<'_>, CodecError> {
+    let mut scan = Scan::default();
+    let mut rest = payload;
+    while !rest.is_empty() {
+        while let Some((word, after)) = split_eight(rest) {
+            scan.short(word, 8);
+            rest = after;
+        }
+        let (word, len) = split_short(rest);
+        if len > 0 {
+            scan.short(word, len);
+            rest = &rest[len..];
+        }
+        if !rest.is_empty() {
+            let before = rest;
+            let number = read_number(&mut rest)?;
+            let len = before.len() - rest.len();
+            scan.number(number, len, before[len - 1])?;
+        }
+        if scan.index > layout::LEN {
+            return Err(CodecError::OutOfRange);
+        }
+        if scan.total > samples_max {
+            return Err(CodecError::TooMany);
+        }
+    }
+    let (total, end) = (scan.total, scan.index);
+    if scan.odd == 0 && scan.run == 0 {
+        return Ok(Checked { payload: Cow::Borrowed(payload), total, end });
+    }
+    let mut writer = Writer::default();
+    Buckets::of(payload).for_each(|(index, n)| writer.push(index, n));
+    let end = writer.next;
+    Ok(Checked { payload: Cow::Owned(writer.into_bytes()), total, end })
+}
+
+/// Reads a checked payload, short numbers eight at a time.
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+    index: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn of(payload: &'a [u8]) -> Self {
+        Self { rest: payload, index: 0 }
+    }
+
+    /// The next eight numbers if all are short, and the bucket that the first is about.
+    #[inline]
+    pub(super) fn eight(&mut self) -> Option<(usize, Eight)> {
+        let (word, rest) = split_eight(self.rest)?;
+        let (index, eight) = (self.index, Eight::of(word, u64::MAX));
+        (self.rest, self.index) = (rest, index + eight.span());
+        Some((index, eight))
+    }
+
+    /// The next numbers as long as they are short, fewer than eight.
+    #[inline]
+    pub(super) fn few(&mut self) -> Option<(usize, Eight)> {
+        let (word, len) = split_short(self.rest);
+        self.rest = self.rest.get(len..).filter(|_| len > 0)?;
+        let (index, eight) = (self.index, Eight::of(word, used(len)));
+        self.index += eight.span();
+        Some((index, eight))
+    }
+
+    /// The next number, of any length: its bucket and its samples, 0 for a run.
+    #[inline]
+    pub(super) fn any(&mut self) -> Option<(usize, u64)> {
+        let (number, index) = (read_number(&mut self.rest).ok()?, self.index);
+        let n = u64::try_from(number).unwrap_or(0);
+        self.index += if n > 0 { 1 } else { empty(number) };
+        Some((index, n))
+    }
+}
+
+/// Visits the buckets of a checked payload in ascending order, and some empty ones with 0
+/// samples: to leave these out would take a branch, which nobody could predict.
+#[inline]
+pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
+    let mut reader = Reader::of(payload);
+    loop {
+        while let Some((index, eight)) = reader.eight() {
+            eight.each(index, &mut visit);
+        }
+        if let Some((index, few)) = reader.few() {
+            few.each(index, &mut visit);
+        }
+        let Some((index, n)) = reader.any() else { return };
+        visit(index, n);
+    }
+}
+
+/// Samples in the buckets from `first` on.
+pub(super) fn samples_from(payload: &[u8], first: usize) -> u64 {
+    let mut samples = 0_u64;
+    each(payload, |index, n| {
+        samples = samples.saturating_add(if index >= first { n } else { 0 });
+    });
+    samples
+}
+
+/// Buckets with samples of any payload without errors, in ascending order: (index, samples).
+pub(super) struct Buckets<'a> {
+    payload: &'a [u8],
+    index: usize,
+}
+
+impl<'a> Buckets<'a> {
+    pub(super) fn of(payload: &'a [u8]) -> Self {
+        Self { payload, index: 0 }
+    }
+}
+
+impl Iterator for Buckets<'_> {
+    type Item = (usize, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, u64)> {
+        loop {
+            let number = read_number(&mut self.payload).ok()?;
+            if number > 0 {
+                self.index += 1;
+                return Some((self.index - 1, number.cast_unsigned()));
+            }
+            self.index += empty(number);
+        }
+    }
+}
