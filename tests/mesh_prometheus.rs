@@ -1,5 +1,14 @@
 //! A real Prometheus, on the files that are shipped, sees what the aggregator knows.
 
+#[path = "mesh_prometheus/formats.rs"]
+mod formats;
+#[path = "mesh_prometheus/native.rs"]
+mod native;
+#[path = "mesh_prometheus/restart.rs"]
+mod restart;
+#[path = "mesh_prometheus/silence.rs"]
+mod silence;
+
 use plimsoll_cli::child::until;
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_tests::lone::{fleet_count, operation, summary_when};

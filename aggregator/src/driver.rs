@@ -4,9 +4,9 @@
 //! it takes several that are there already. The emergency lane is read before the normal one,
 //! which still has its turn.
 
+mod looks;
 mod telling;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Refusal};
@@ -24,16 +24,13 @@ use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::core::checkpoint::Position;
-use crate::core::view::View;
 use crate::core::{Core, Delivered};
 use crate::io::confirmations::Confirmations;
 use crate::io::http::{self, Query, Readiness};
 use crate::io::keeper::{Keeper, Written};
 use crate::io::lanes::Lanes;
+use looks::LookedAt;
 
-/// A view younger than this answers the next question too, so that many scrapers cost as much
-/// as one.
-const VIEW_AGE_MAX: Duration = Duration::from_millis(100);
 /// Wait on the way out for notices that are still to be acknowledged.
 const NOTICE_WAIT: Duration = Duration::from_secs(2);
 /// Wait for the connection to close after that.
@@ -73,7 +70,7 @@ struct Driver {
     /// The broker's address without secrets, for the log.
     url: String,
     absence: Absence,
-    view: Option<(Mono, Arc<View>)>,
+    looks: LookedAt,
     was_ready: bool,
     /// Set once the aggregator is leaving: when it stops waiting.
     gives_up_at: Option<Mono>,
@@ -109,7 +106,7 @@ impl Driver {
             .map_err(fail(Exit::Configuration))?;
         let url = bus_config.url_without_secrets();
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
-        let (routes, queries) = http::routes(&budgets);
+        let (routes, queries) = http::routes(&budgets, &config.metrics);
         let server = Server::start("http.address", config.http.address, routes)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
@@ -135,7 +132,7 @@ impl Driver {
             delivery: None,
             silent: false,
             denial_told: false,
-            view: None,
+            looks: LookedAt::default(),
             was_ready: false,
             gives_up_at: None,
         })
@@ -162,6 +159,7 @@ impl Driver {
         self.confirm(now.mono);
         self.send_notices(now);
         self.tell_readiness();
+        self.looks.let_go(now.mono);
         self.tell_absence(now.mono);
         self.tell_conflict(now.mono);
         !self.is_done(now)
@@ -183,6 +181,7 @@ impl Driver {
         if !self.confirmations.is_empty() || self.keeper.has_more_to_tell() {
             deadline = deadline.min(self.confirms_at);
         }
+        deadline = self.looks.deadline().map_or(deadline, |stale_at| deadline.min(stale_at));
         self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
     }
 
@@ -252,10 +251,7 @@ impl Driver {
     fn on_query(&mut self, query: Query) {
         // The asker may have hung up.
         match query {
-            Query::View(answer) => drop(answer.send(self.fresh_view())),
-            Query::Ledger(answer) => {
-                drop(answer.send(Box::new(self.core.statement(self.clock.now().wall))));
-            }
+            Query::Look(answer) => drop(answer.send(self.look())),
             Query::Events(wanted, answer) => {
                 let page = self.core.events(self.clock.now().wall, &wanted);
                 drop(answer.send(Box::new(page)));
@@ -266,21 +262,6 @@ impl Driver {
                 pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
             })),
         }
-    }
-
-    fn fresh_view(&mut self) -> Arc<View> {
-        let now = self.clock.now();
-        let fresh = self.view.take().filter(|(made, _)| now.mono.since(*made) < VIEW_AGE_MAX);
-        let (made, view) = fresh.unwrap_or_else(|| {
-            let mut view = self.core.view(now.wall, self.broker());
-            view.checkpoints = self.keeper.figures().clone();
-            view.confirmations = self.confirmations.figures();
-            let view = Arc::new(view);
-            // From when it was finished: a view that takes long serves all who wait for it.
-            (self.clock.now().mono, view)
-        });
-        self.view = Some((made, Arc::clone(&view)));
-        view
     }
 
     /// Takes what the lanes have ready, until the others have waited long enough.

@@ -249,6 +249,18 @@ pub mod aggregator {
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
 }
 
+/// What an aggregator may show.
+pub mod exposition {
+    use std::time::Duration;
+
+    /// Exponential buckets in use in one native histogram. Prometheus and its peers advise no more;
+    /// in protobuf they take about 400 bytes.
+    pub const NATIVE_BUCKETS_MAX: usize = 160;
+    /// A view younger than this answers the next question too, so that many scrapers cost as much
+    /// as one.
+    pub const VIEW_AGE_MAX: Duration = Duration::from_millis(100);
+}
+
 /// What every HTTP server of the mesh may take on.
 pub mod http {
     use std::time::Duration;

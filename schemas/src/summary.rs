@@ -26,11 +26,20 @@ pub struct Summary {
     pub ready: bool,
     /// `jetstream`, `core`, or `disconnected`.
     pub broker: String,
-    /// Every node ever heard and not hidden.
+    /// How many nodes there are, shown or not, by presence.
+    #[serde(default)]
+    pub presence: BTreeMap<Presence, u64>,
+    /// The account of all nodes ever heard together, shown or not.
+    #[serde(default)]
+    pub ledger: Ledger,
+    /// The worst nodes, as many as the aggregator was told to show; else all of them by name.
     pub nodes: Vec<NodeRow>,
-    /// Every operation, for the fleet and for each node.
+    /// Every operation, for the fleet and for each node shown.
     pub operations: Vec<OperationRow>,
-    /// Every budget, judged for the fleet and for each node.
+    /// Every group of every roll-up.
+    #[serde(default)]
+    pub rollups: Vec<RollupRow>,
+    /// Every budget, judged for the fleet and for each node shown.
     pub budgets: Vec<BudgetRow>,
     /// The latest changes of alerts, oldest first.
     pub changes: Vec<Notice>,
@@ -249,6 +258,21 @@ pub struct OperationRow {
     pub total: Quantiles,
     /// The samples of each window.
     pub windows: BTreeMap<Window, WindowRow>,
+}
+
+/// One operation in one group of a roll-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RollupRow {
+    /// The roll-up.
+    pub rollup: String,
+    /// The operation.
+    pub operation: String,
+    /// Each of the roll-up's labels with the group's value, in the order of its definition.
+    pub labels: Vec<(String, String)>,
+    /// All samples ever merged.
+    pub total: Quantiles,
+    /// The samples of each window.
+    pub windows: BTreeMap<Window, Quantiles>,
 }
 
 /// One operation in one window.

@@ -102,6 +102,22 @@ pub fn promtool_complaints(text: &str) -> Result<String> {
     Ok(format!("{verdict}{}", said.concat()))
 }
 
+/// The headers and the body of a page for someone who accepts this type and encoding.
+///
+/// # Errors
+/// When there is no answer.
+pub async fn accepted(
+    api: &Api,
+    path: &str,
+    accept: &str,
+    encoding: &str,
+) -> Result<(reqwest::header::HeaderMap, Vec<u8>)> {
+    let request = reqwest::Client::new().get(format!("{}{path}", api.url()));
+    let answer = request.header("accept", accept).header("accept-encoding", encoding).send();
+    let answer = answer.await?.error_for_status()?;
+    Ok((answer.headers().clone(), answer.bytes().await?.into()))
+}
+
 /// The status and the body of one answer, errors included.
 ///
 /// # Errors

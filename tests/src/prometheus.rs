@@ -24,6 +24,19 @@ impl Prometheus {
     /// When there is none installed, the configuration does not look as expected, or it does
     /// not become ready.
     pub async fn start(dir: &Path, aggregator: &Api, nodes: &[&Api]) -> Result<Self> {
+        Self::start_with(dir, aggregator, nodes, &[]).await
+    }
+
+    /// As [`Self::start`], with further flags.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn start_with(
+        dir: &Path,
+        aggregator: &Api,
+        nodes: &[&Api],
+        flags: &[&str],
+    ) -> Result<Self> {
         let config = dir.join("prometheus.yml");
         std::fs::write(&config, configuration(aggregator, nodes)?)?;
         let address = format!("127.0.0.1:{}", free_port()?);
@@ -31,7 +44,8 @@ impl Prometheus {
         command
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", dir.join("prometheus").display()))
-            .arg(format!("--web.listen-address={address}"));
+            .arg(format!("--web.listen-address={address}"))
+            .args(flags);
         let started = Child::start("prometheus", dir, command);
         let child = started.context("on Debian or Ubuntu: apt-get install prometheus")?;
         let api = Api::at(&address)?;
@@ -65,6 +79,20 @@ impl Prometheus {
         let reached = reached.await.map(drop);
         match reached {
             Ok(()) => Ok(()),
+            Err(error) => Err(error.context(format!("it is {:?}", self.value(query).await))),
+        }
+    }
+
+    /// Waits until an instant query has a value that fits, and gives it.
+    ///
+    /// # Errors
+    /// When it has none in time; tells what it had.
+    pub async fn when(&self, query: &str, fits: impl Fn(f64) -> bool) -> Result<f64> {
+        let found = until(query, START_WAIT, async || {
+            self.value(query).await.ok().flatten().filter(|value| fits(*value))
+        });
+        match found.await {
+            Ok(value) => Ok(value),
             Err(error) => Err(error.context(format!("it is {:?}", self.value(query).await))),
         }
     }

@@ -120,6 +120,9 @@ mod tests {
             at_seconds: 0.0,
             ready: true,
             broker: "jetstream".into(),
+            rollups: Vec::new(),
+            presence: BTreeMap::new(),
+            ledger: Ledger::default(),
             nodes: vec![NodeRow {
                 node: "a".into(),
                 presence: Presence::Left,

@@ -49,9 +49,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
 
 /// The account of all nodes together, in one line.
 fn ledger_line(summary: &Summary) -> String {
-    let mut sum = Ledger::default();
-    summary.nodes.iter().for_each(|node| sum.add(&node.ledger));
-    let Ledger { recorded, merged, held, unaccounted, unseen, lost } = &sum;
+    let Ledger { recorded, merged, held, unaccounted, unseen, lost } = &summary.ledger;
     let lost_sum: u64 = lost.values().sum();
     let mut line = format!(
         "\nledger: recorded {recorded} = merged {merged} + held {held} + lost {lost_sum} + \
@@ -157,8 +155,11 @@ mod tests {
             at_seconds: 0.0,
             ready: true,
             broker: "jetstream".into(),
+            presence: BTreeMap::new(),
+            ledger: Ledger::default(),
             nodes: Vec::new(),
             operations: Vec::new(),
+            rollups: Vec::new(),
             budgets: Vec::new(),
             changes: Vec::new(),
         }
@@ -182,14 +183,14 @@ mod tests {
             node: "a".into(),
             presence: Presence::Heard,
             last_heard_seconds: 0.0,
-            ledger,
+            ledger: ledger.clone(),
             gap_samples: 5,
             outbox_messages: 0,
             outbox_messages_max: 1,
             rerouted: 2,
             dropped: 3,
         };
-        let table = table(&Summary { nodes: vec![node], ..summary() }, None);
+        let table = table(&Summary { ledger, nodes: vec![node], ..summary() }, None);
         let cells: Vec<&str> = table.lines().rev().nth(2).unwrap().split_whitespace().collect();
         assert_eq!(cells, ["a", "heard", "1", "2", "3", "30", "20", "6", "5"]);
         assert_eq!(

@@ -90,6 +90,12 @@ impl Alerts {
         self.entries.get(key).map_or(AlertState::Inactive, |entry| entry.state)
     }
 
+    /// All alerts that are not inactive.
+    pub fn standing(&self) -> impl Iterator<Item = (&AlertKey, AlertState)> {
+        let all = self.entries.iter().map(|(key, entry)| (key, entry.state));
+        all.filter(|(_, state)| *state != AlertState::Inactive)
+    }
+
     /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.
     #[must_use]
     pub fn alive(&self, rule: &RuleName) -> BTreeSet<Option<&NodeName>> {

@@ -56,8 +56,8 @@ impl Core {
         self.evaluates_at
     }
 
-    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it speaks; when it is silent,
-    /// all that every window has passed goes at once.
+    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it speaks; when it
+    /// is silent, all that every window has passed goes at once.
     pub(super) fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.fleet).expire(now);
         self.rollups.expire(now);
@@ -142,26 +142,6 @@ impl Core {
         }
         self.changes.push(notice.clone());
         self.notices.push(notice);
-    }
-
-    /// Every budget in every scope that has ever had a sample of its operation.
-    pub(super) fn judgements(&self, now: Wall) -> Vec<(Budget, Scope, Judgement)> {
-        let mut judged = Vec::new();
-        for budget in &self.budgets {
-            let mut weigh = |scope: Scope, windows: &Windows| {
-                let judgement = judge(budget, &windows.merged(now, budget.window));
-                judged.push((budget.clone(), scope, judgement));
-            };
-            if let Some(windows) = self.fleet.get(&budget.operation) {
-                weigh(Scope::Fleet, windows);
-            }
-            for (name, node) in &self.nodes {
-                if let Some(windows) = node.operations.get(&budget.operation) {
-                    weigh(Scope::Node(name.clone()), windows);
-                }
-            }
-        }
-        judged
     }
 }
 

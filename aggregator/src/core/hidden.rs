@@ -10,15 +10,8 @@ use plimsoll_schemas::limits::aggregator::{CLOCK_LEAP_MIN, NODES_MAX};
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::Core;
-use super::node::Node;
 
 impl Core {
-    /// The nodes that are shown, in order of their names.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (&NodeName, &Node)> {
-        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
-        shown.map(|(name, node)| (name, &**node))
-    }
-
     pub(super) fn hide_nodes(&mut self, now: Wall) {
         for (name, node) in &mut self.nodes {
             if node.hidden || !node.may_be_hidden(now) {
@@ -39,7 +32,13 @@ impl Core {
     }
 
     fn forget_account(&mut self, name: &NodeName) {
-        self.nodes.remove(name);
+        if let Some(node) = self.nodes.remove(name) {
+            let mut ledger = node.account.ledger();
+            // Whatever it still held is not to come any more.
+            ledger.unaccounted =
+                ledger.unaccounted.saturating_add(std::mem::take(&mut ledger.held));
+            self.counts.gone.add(&ledger);
+        }
         self.unsaved.touch_node(name);
     }
 

@@ -6,6 +6,7 @@
 //! messages in any order give the same answer.
 
 pub mod alert;
+pub mod buckets;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
@@ -26,6 +27,7 @@ pub mod rollup;
 mod run;
 pub mod seqs;
 pub mod statement;
+pub mod still;
 pub mod view;
 pub mod window;
 
@@ -40,6 +42,7 @@ use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODE_BYTES_MAX, NODES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
+use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{self, Body, Events, Header, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -79,6 +82,9 @@ pub struct Counts {
     pub clock_ahead: u64,
     /// What found no room: samples folded into `other`, numbers, readings, messages of nodes.
     pub over_cap: BTreeMap<Word, u64>,
+    /// The accounts of nodes that were forgotten, so that sums over the fleet never fall.
+    #[serde(default)]
+    pub gone: Ledger,
 }
 
 /// One message as the cursor delivers it.

@@ -9,11 +9,20 @@ use plimsoll_schemas::time::{Wall, seconds};
 use super::Core;
 use super::run::Run;
 use super::seqs::Seqs;
+use super::still::Still;
 
 impl Core {
-    /// Every account. Takes a while for many nodes, and is made only when someone asks.
+    /// Every account at once.
     #[must_use]
     pub fn statement(&self, now: Wall) -> LedgerPage {
+        self.still(now, "").statement()
+    }
+}
+
+impl Still {
+    /// Every account. Takes a while for many nodes, and is made only when someone asks.
+    #[must_use]
+    pub fn statement(&self) -> LedgerPage {
         let mut fleet = Ledger::default();
         let nodes = self.nodes.iter().map(|(name, node)| {
             let account = &node.account;
@@ -22,7 +31,7 @@ impl Core {
             NodeLedger {
                 node: name.to_string(),
                 ledger,
-                gap_samples: self.gap(name).0,
+                gap_samples: self.gap_samples(name),
                 duplicates: account.duplicates(),
                 name_conflicts: account.conflicts(),
                 runs: account.runs().map(|(name, run, ended)| run_row(name, run, ended)).collect(),
@@ -32,9 +41,9 @@ impl Core {
         let nodes = nodes.collect();
         LedgerPage {
             mesh: self.mesh.to_string(),
-            at_seconds: seconds(now.0),
+            at_seconds: seconds(self.at.0),
             ready: self.ready,
-            behind: self.is_behind(),
+            behind: self.behind,
             fleet,
             nodes,
         }

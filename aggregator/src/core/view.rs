@@ -1,38 +1,62 @@
-//! What the aggregator knows at one moment, copied out for whoever asks.
+//! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
+
+mod rollups;
+mod rows;
+mod worst;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
-use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{NodeName, Operation, Series};
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::histogram::ExactFigures;
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{
-    BudgetRow, NodeRow, OperationRow, Presence, Quantiles, Summary, WindowRow,
-};
+use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
-use plimsoll_schemas::wire::{AlertType, Bus, EventSource};
 
+use super::buckets::Buckets;
 use super::checkpoint::CheckpointFigures;
-use super::completeness::Completeness;
 use super::confirm::ConfirmationFigures;
 use super::node::Node;
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
-use super::window::Windows;
+use super::still::Still;
 use super::{Core, Counts};
+use rows::Rows;
 
-/// A copy of everything worth showing.
+/// What a view is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether the fleet is shown.
+    pub fleet: bool,
+    /// Which nodes are.
+    pub nodes: Nodes,
+    /// Whether native histograms are, which cost some more.
+    pub native: bool,
+}
+
+/// Which nodes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nodes {
+    /// All of them, by name.
+    All,
+    /// At most so many, worst first: whose alerts fire, then pend, then the greatest share of
+    /// samples over a limit, then the silent ones, then by name.
+    Worst(usize),
+}
+
+/// Everything worth showing.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The part that `/metrics/summary` tells.
     pub summary: Summary,
+    /// All samples ever merged, in the order of the summary's roll-ups.
+    pub rollups: Vec<Total>,
     /// What else Prometheus is told about each node, in the order of the summary's nodes.
     pub nodes: Vec<NodeView>,
-    /// Total sums in nanoseconds, in the order of the summary's operations.
-    pub sums_ns: Vec<u128>,
+    /// All samples ever merged, in the order of the summary's operations.
+    pub totals: Vec<Total>,
     /// Counts of what was read.
     pub counts: Counts,
     /// What became of notices.
@@ -45,31 +69,48 @@ pub struct View {
     pub checkpoints: CheckpointFigures,
     /// What became of confirmations.
     pub confirmations: ConfirmationFigures,
+    /// The moment.
+    pub at: Wall,
+}
+
+/// All samples of one operation in one scope.
+#[derive(Clone, Debug)]
+pub struct Total {
+    /// What is known exactly.
+    pub exact: ExactFigures,
+    /// By bucket; fewer than there were, where a node's bound left no room for some.
+    pub buckets: Buckets,
 }
 
 /// What Prometheus is told about one node beside its latencies.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NodeView {
     /// Its name.
-    pub node: String,
-    /// Its counters.
-    pub counters: BTreeMap<Series, f64>,
-    /// Its gauges.
-    pub gauges: BTreeMap<Series, f64>,
-    /// Its sensors.
-    pub readings: Vec<Reading>,
-    /// Its way to the broker.
-    pub bus: Bus,
-    /// Its events and service checks, by source and how bad they were.
-    pub events: BTreeMap<(EventSource, AlertType), u64>,
-    /// The latest status of each of its service checks.
-    pub checks: BTreeMap<String, AlertType>,
-    /// Sequence numbers missing below the highest one heard.
-    pub holes: u64,
-    /// Messages that two nodes of its name must have sent.
-    pub name_conflicts: u64,
+    pub name: NodeName,
+    /// All that is kept about it.
+    pub node: Arc<Node>,
+    /// True while it speaks: what it last measured is shown only then, since afterwards it is not
+    /// so any more.
+    pub speaks: bool,
     /// Where the alert about gaps in its account stands.
     pub gap_alert: AlertState,
+}
+
+/// What is shown of it and no more: two nodes that print the same look the same.
+impl fmt::Debug for NodeView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, node, speaks, gap_alert } = self;
+        let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
+        let gauges: Vec<_> =
+            node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
+        let measured = speaks.then_some((gauges, &node.readings.value, node.check_statuses()));
+        f.debug_tuple("NodeView")
+            .field(name)
+            .field(gap_alert)
+            .field(&shown)
+            .field(&measured)
+            .finish()
+    }
 }
 
 impl Core {
@@ -85,150 +126,89 @@ impl Core {
         self.gap(name).1
     }
 
-    /// Copies out what is known. `broker` is what the connection says of itself.
+    /// All rows at once. `broker` is what the connection says of itself.
     #[must_use]
     pub fn view(&self, now: Wall, broker: &str) -> View {
-        let (operations, sums_ns) = self.operation_rows(now).into_iter().unzip();
+        self.still(now, broker).view(Wanted { fleet: true, nodes: Nodes::All, native: true })
+    }
+}
+
+impl Still {
+    /// Works out the rows of the fleet and of the nodes that are wanted.
+    #[must_use]
+    pub fn view(&self, wanted: Wanted) -> View {
+        let nodes = self.wanted(wanted.nodes);
+        let gap_alerts = self.gap_alerts();
+        let mut rows = Rows::new(self, wanted.native);
+        if wanted.fleet {
+            rows.add_fleet(&self.fleet);
+        }
+        let rollups = if wanted.fleet { self.rollup_rows(wanted.native) } else { Vec::new() };
+        let (rollups, rollup_totals) = rollups.into_iter().unzip();
+        nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
+        let Rows { operations, totals, mut budgets, .. } = rows;
+        // One budget after the other, each for the fleet and then for nodes.
+        budgets.sort_by_key(|(budget, _)| *budget);
+        let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
+            name: (*name).clone(),
+            node: Arc::clone(node),
+            speaks: node.presence(self.at) == Presence::Heard,
+            gap_alert: gap_alerts.get(name.as_str()).copied().unwrap_or_default(),
+        };
         View {
             summary: Summary {
                 mesh: self.mesh.to_string(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                at_seconds: seconds(now.0),
+                at_seconds: seconds(self.at.0),
                 ready: self.ready,
-                broker: broker.to_owned(),
-                nodes: self.shown().map(|(name, node)| self.node_row(now, name, node)).collect(),
+                broker: self.broker.clone(),
+                presence: self.presence(),
+                ledger: self.ledger(),
+                nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
-                budgets: self.budget_rows(now),
+                rollups,
+                budgets: budgets.into_iter().map(|(_, row)| row).collect(),
                 changes: self.changes.clone(),
             },
-            nodes: self.shown().map(|(name, node)| self.node_view(now, name, node)).collect(),
-            sums_ns,
+            nodes: nodes.iter().map(node_view).collect(),
+            totals,
+            rollups: rollup_totals,
             counts: self.counts.clone(),
-            notices: self.notices.counts(),
-            pending: self.pending(),
-            recoveries: self.recoveries(),
-            checkpoints: CheckpointFigures::default(),
-            confirmations: ConfirmationFigures::default(),
+            notices: self.notices,
+            pending: self.pending.clone(),
+            recoveries: self.recoveries.clone(),
+            checkpoints: self.checkpoints.clone(),
+            confirmations: self.confirmations,
+            at: self.at,
         }
     }
 
-    fn node_row(&self, now: Wall, name: &NodeName, node: &Node) -> NodeRow {
+    fn presence(&self) -> BTreeMap<Presence, u64> {
+        let mut counts = BTreeMap::from(Presence::ALL.map(|presence| (presence, 0)));
+        for (_, node) in self.shown() {
+            *counts.entry(node.presence(self.at)).or_default() += 1;
+        }
+        counts
+    }
+
+    fn ledger(&self) -> Ledger {
+        let mut sum = self.counts.gone.clone();
+        self.nodes.iter().for_each(|(_, node)| sum.add(&node.account.ledger()));
+        sum
+    }
+
+    fn node_row(&self, name: &NodeName, node: &Node) -> NodeRow {
+        let bus = &node.bus.value;
         NodeRow {
             node: name.to_string(),
-            presence: node.presence(now),
+            presence: node.presence(self.at),
             last_heard_seconds: seconds(node.last_heard.0),
             ledger: node.account.ledger(),
-            gap_samples: self.gap(name).0,
-            outbox_messages: node.bus.value.outbox_messages,
-            outbox_messages_max: node.bus.value.outbox_messages_max,
-            rerouted: node.bus.value.rerouted,
-            dropped: node.bus.value.dropped,
+            gap_samples: self.gap_samples(name),
+            outbox_messages: bus.outbox_messages,
+            outbox_messages_max: bus.outbox_messages_max,
+            rerouted: bus.rerouted,
+            dropped: bus.dropped,
         }
-    }
-
-    /// What a node last measured is shown only while it speaks: afterwards it is not so any
-    /// more.
-    fn node_view(&self, now: Wall, name: &NodeName, node: &Node) -> NodeView {
-        let speaks = node.presence(now) == Presence::Heard;
-        NodeView {
-            node: name.to_string(),
-            counters: (*node.counters).clone(),
-            gauges: if speaks { gauges_of(node) } else { BTreeMap::new() },
-            readings: if speaks { (*node.readings.value).clone() } else { Vec::new() },
-            bus: (*node.bus.value).clone(),
-            events: (*node.events).clone(),
-            checks: if speaks { node.check_statuses() } else { BTreeMap::new() },
-            holes: node.account.holes(),
-            name_conflicts: node.account.conflicts(),
-            gap_alert: self.gap(name).1,
-        }
-    }
-
-    fn operation_rows(&self, now: Wall) -> Vec<(OperationRow, u128)> {
-        let mut rows = Vec::new();
-        for (operation, windows) in self.fleet.iter() {
-            let mut completeness = Completeness::default();
-            for (_, node) in self.shown() {
-                if let Some(windows) = node.operations.get(operation) {
-                    completeness.add(now, node, windows);
-                }
-            }
-            rows.push(row(now, Scope::Fleet, operation, windows, &completeness));
-        }
-        for (name, node) in &self.nodes {
-            for (operation, windows) in node.operations.iter() {
-                let mut completeness = Completeness::default();
-                completeness.add(now, node, windows);
-                let scope = Scope::Node(name.clone());
-                rows.push(row(now, scope, operation, windows, &completeness));
-            }
-        }
-        rows
-    }
-
-    fn budget_rows(&self, now: Wall) -> Vec<BudgetRow> {
-        let judged = self.judgements(now).into_iter();
-        judged
-            .map(|(budget, scope, judgement)| {
-                let key = AlertKey {
-                    rule: budget.name.clone(),
-                    scope: scope.clone(),
-                    operation: budget.operation.clone(),
-                };
-                BudgetRow {
-                    budget: budget.name.to_string(),
-                    operation: budget.operation.to_string(),
-                    scope,
-                    quantile: budget.quantile,
-                    limit_ns: budget.limit_ns,
-                    window: budget.window,
-                    samples: judgement.samples,
-                    value_ns: judgement.value.map(|value| value.value_ns),
-                    lower_ns: judgement.lower_ns,
-                    verdict: judgement.verdict,
-                    alert: self.alerts.state(&key),
-                }
-            })
-            .collect()
-    }
-}
-
-fn gauges_of(node: &Node) -> BTreeMap<Series, f64> {
-    node.gauges.iter().map(|(series, gauge)| (series.clone(), gauge.value)).collect()
-}
-
-fn row(
-    now: Wall,
-    scope: Scope,
-    operation: &Operation,
-    windows: &Windows,
-    completeness: &Completeness,
-) -> (OperationRow, u128) {
-    let window_row = |window: Window| WindowRow {
-        quantiles: quantiles(&windows.merged(now, window)),
-        nodes: completeness.nodes[window as usize],
-        nodes_expected: completeness.expected,
-        nodes_late: completeness.late[window as usize],
-    };
-    let kept = Window::ALL.into_iter().filter(|window| windows.keeps(*window));
-    let row = OperationRow {
-        scope,
-        operation: operation.to_string(),
-        total: quantiles(&windows.total()),
-        windows: kept.map(|window| (window, window_row(window))).collect(),
-    };
-    (row, windows.total_exact().sum_ns)
-}
-
-fn quantiles(histogram: &Histogram) -> Quantiles {
-    let at = |quantile| histogram.quantile(quantile).map(|found| found.value_ns);
-    let mean = histogram.sum_ns().checked_div(u128::from(histogram.count())).unwrap_or(0);
-    Quantiles {
-        count: histogram.count(),
-        mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
-        min_ns: histogram.min_ns(),
-        max_ns: histogram.max_ns(),
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
     }
 }

@@ -85,7 +85,7 @@ impl Driver {
     pub(super) fn tell_readiness(&mut self) {
         if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
             // Whoever was told of readiness must not be shown a part of the past.
-            self.view = None;
+            self.looks.forget();
             tracing::info!("the stream's past has been read");
         }
     }

@@ -1,98 +1,78 @@
-//! What the aggregator says about itself: what it read, told, stored, and still has to read.
+//! What the aggregator says about itself: what it read, told, stored, showed, and has still to
+//! read.
 
-use plimsoll_process::page::{Family, Page};
-use plimsoll_schemas::time::seconds;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
+use plimsoll_process::http::Figures;
+
+use super::writer::{Family, NONE, Value, Writer};
 use crate::core::progress::Recoveries;
 use crate::core::view::View;
 
-const MERGED: Family =
-    Family { name: "plimsoll_merged_snapshots_total", help: "Snapshots merged", labels: &["kind"] };
-const UNDECODABLE: Family = Family {
-    name: "plimsoll_undecodable_total",
-    help: "Messages that could not be read, by reason",
-    labels: &["reason"],
-};
-const OVER_CAP: Family = Family {
-    name: "plimsoll_over_cap_total",
-    help: "What found no room: samples went to the operation other, the rest is not shown",
-    labels: &["what"],
-};
-const PENDING: Family = Family {
-    name: "plimsoll_stream_pending_messages",
-    help: "Messages of the lane still to be read",
-    labels: &["lane"],
-};
-
-const CHECKPOINT_FAILURES: Family = Family {
-    name: "plimsoll_checkpoint_failures_total",
-    help: "Checkpoints not written, and stores set aside at the start, by reason",
-    labels: &["reason"],
-};
-
-const CONFIRMATIONS: Family = Family {
-    name: "plimsoll_confirmations_total",
-    help: "Confirmations for nodes: handed to the connection, or let go before that",
-    labels: &["outcome"],
-};
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_confirmations(page: &Page, view: &View) {
-    let figures = view.confirmations;
-    let rows = [(["sent"], figures.sent), (["unsent"], figures.unsent)];
-    page.counters(CONFIRMATIONS, rows.iter().map(|(labels, n)| (&labels[..], *n as f64)));
+/// What showing things has cost so far.
+#[derive(Clone, Debug, Default)]
+pub struct Own {
+    /// Looks at the state.
+    pub looks: Looks,
+    /// Connections of those who ask.
+    pub connections: Figures,
+    /// By page and format.
+    pub pages: BTreeMap<(&'static str, &'static str), Rendered>,
+    /// Answers by page, format and encoding.
+    pub answers: BTreeMap<(&'static str, &'static str, &'static str), u64>,
 }
 
-/// A backlog is a lane with a thousand messages pending, until it has none.
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_recoveries(page: &Page, view: &View) {
-    let labels = &["lane"][..];
-    let rows = |of: fn(&Recoveries) -> f64| -> Vec<([&str; 1], f64)> {
-        view.recoveries.iter().map(|(lane, figures)| ([lane.as_str()], of(figures))).collect()
-    };
-    let (count, sum) = (rows(|of| of.count as f64), rows(|of| of.sum.as_secs_f64()));
-    let (max, last) = (rows(|of| of.max.as_secs_f64()), rows(|of| of.last.as_secs_f64()));
-    let name = "plimsoll_queue_recoveries_total";
-    let help = "Backlogs of the lane that were worked off";
-    let counter = |name, help, rows: &[([&str; 1], f64)]| {
-        let rows = rows.iter().map(|(labels, n)| (&labels[..], *n));
-        page.counters(Family { name, help, labels }, rows);
-    };
-    counter(name, help, &count);
-    let name = "plimsoll_queue_recovery_seconds_total";
-    counter(name, "Time that this took, all backlogs together", &sum);
-    let gauge = |name, help, rows: &[([&str; 1], f64)]| {
-        let rows = rows.iter().map(|(labels, n)| (&labels[..], *n));
-        page.gauges(Family { name, help, labels }, rows);
-    };
-    gauge("plimsoll_queue_recovery_max_seconds", "Time that the longest backlog took", &max);
-    gauge("plimsoll_queue_recovery_last_seconds", "Time that the latest backlog took", &last);
+/// What it costs the task that merges to give out what it knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looks {
+    /// How many there were.
+    pub taken: u64,
+    /// Time that took.
+    pub spent: Duration,
+    /// Time that the longest took.
+    pub longest: Duration,
 }
 
-/// Where the state outlives the process; nothing when it does not.
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_checkpoints(page: &Page, view: &View) {
-    let figures = &view.checkpoints;
-    if !figures.kept {
-        return;
-    }
-    if let Some(at) = figures.at {
-        let age = view.summary.at_seconds - seconds(at.0);
-        let help = "Time since the stored state was taken";
-        page.gauge("plimsoll_checkpoint_age_seconds", help, age.max(0.0));
-    }
-    let help = "Bytes of records that the latest checkpoint wrote";
-    page.gauge("plimsoll_checkpoint_bytes", help, figures.bytes as f64);
-    page.counter("plimsoll_checkpoints_written_total", "Checkpoints", figures.written as f64);
-    let rows: Vec<_> = figures.failures.iter().map(|(why, n)| ([*why], *n as f64)).collect();
-    page.counters(CHECKPOINT_FAILURES, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+/// What one page cost in one format.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rendered {
+    /// How often it was made.
+    pub times: u64,
+    /// Time that took, on threads of its own.
+    pub spent: Duration,
+    /// Bytes of the latest one.
+    pub bytes: u64,
 }
 
-/// What the aggregator says about itself.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-pub fn own(view: &View) -> String {
-    let page = Page::default();
+/// All families of the aggregator's own.
+pub(super) fn write(writer: &mut Writer, view: &View, own: &Own) {
+    reading(writer, view);
+    recoveries(writer, view);
+    checkpoints(writer, view);
+    showing(writer, own);
+    connections(writer, &own.connections);
+}
+
+fn single(writer: &mut Writer, family: Family<'_>, value: Value) {
+    writer.family(family, |rows| rows.add(&[NONE], value));
+}
+
+/// One family with one label.
+fn by<'a>(
+    writer: &mut Writer,
+    family: Family<'_>,
+    key: &str,
+    all: impl IntoIterator<Item = (&'a str, Value)>,
+) {
+    writer.family(family, |rows| {
+        for (name, value) in all {
+            rows.add(&[&rows.labels([(key, name)])], value);
+        }
+    });
+}
+
+fn reading(writer: &mut Writer, view: &View) {
     let (counts, notices) = (&view.counts, view.notices);
     let counters = [
         ("plimsoll_duplicate_snapshots_total", "Snapshots merged before", counts.duplicates),
@@ -103,26 +83,128 @@ pub fn own(view: &View) -> String {
         ("plimsoll_notices_delivered_total", "Notices the broker has", notices.delivered),
         ("plimsoll_notices_undelivered_total", "Notices given up", notices.undelivered),
     ];
-    for (name, help, value) in counters {
-        page.counter(name, help, value as f64);
+    for (name, help, n) in counters {
+        single(writer, Family::counter(name, help), Value::Count(n));
     }
-    let families = [
-        (MERGED, &counts.merged),
-        (UNDECODABLE, &counts.undecodable),
-        (OVER_CAP, &counts.over_cap),
+    let tables = [
+        ("plimsoll_merged_snapshots_total", "Snapshots merged", "kind", &counts.merged),
+        (
+            "plimsoll_undecodable_total",
+            "Messages that could not be read, by reason",
+            "reason",
+            &counts.undecodable,
+        ),
+        (
+            "plimsoll_over_cap_total",
+            "What found no room: samples went to the operation other, the rest is not shown",
+            "what",
+            &counts.over_cap,
+        ),
     ];
-    for (family, rows) in families {
-        let rows: Vec<_> = rows.iter().map(|(value, n)| ([value.as_ref()], *n as f64)).collect();
-        page.counters(family, rows.iter().map(|(labels, n)| (&labels[..], *n)));
+    for (name, help, key, table) in tables {
+        let all = table.iter().map(|(word, n)| (word.as_ref(), Value::Count(*n)));
+        by(writer, Family::counter(name, help), key, all);
     }
-    let pending: Vec<_> =
-        view.pending.iter().map(|(lane, n)| ([lane.as_str()], *n as f64)).collect();
-    page.gauges(PENDING, pending.iter().map(|(labels, n)| (&labels[..], *n)));
-    let broker = view.summary.broker.as_str();
-    let connected = f64::from(u8::from(!matches!(broker, "disconnected" | "silent")));
-    page.gauge("plimsoll_broker_connected", "1 while there is a broker", connected);
-    add_recoveries(&page, view);
-    add_confirmations(&page, view);
-    add_checkpoints(&page, view);
-    page.render()
+    let pending = view.pending.iter().map(|(lane, n)| (lane.as_str(), Value::Count(*n)));
+    let help = "Messages of the lane still to be read";
+    by(writer, Family::gauge("plimsoll_stream_pending_messages", help), "lane", pending);
+    let connected = !matches!(view.summary.broker.as_str(), "disconnected" | "silent");
+    let family = Family::gauge("plimsoll_broker_connected", "1 while there is a broker");
+    single(writer, family, Value::flag(connected));
+    let told = view.confirmations;
+    let all = [("sent", Value::Count(told.sent)), ("unsent", Value::Count(told.unsent))];
+    let help = "Confirmations for nodes: handed to the connection, or let go before that";
+    by(writer, Family::counter("plimsoll_confirmations_total", help), "outcome", all);
+}
+
+/// A backlog is a lane with a thousand messages pending, until it has none.
+fn recoveries(writer: &mut Writer, view: &View) {
+    let mut lanes = |family: Family<'_>, of: fn(&Recoveries) -> Value| {
+        let all = view.recoveries.iter().map(|(lane, figures)| (lane.as_str(), of(figures)));
+        by(writer, family, "lane", all);
+    };
+    let help = "Backlogs of the lane that were worked off";
+    let count = Family::counter("plimsoll_queue_recoveries_total", help);
+    lanes(count, |of| Value::Count(of.count));
+    let help = "Time that this took, all backlogs together";
+    let sum = Family::counter("plimsoll_queue_recovery_seconds_total", help);
+    lanes(sum, |of| Value::Nanos(of.sum.as_nanos()));
+    let help = "Time that the longest backlog took";
+    let max = Family::gauge("plimsoll_queue_recovery_max_seconds", help);
+    lanes(max, |of| Value::Nanos(of.max.as_nanos()));
+    let help = "Time that the latest backlog took";
+    let last = Family::gauge("plimsoll_queue_recovery_last_seconds", help);
+    lanes(last, |of| Value::Nanos(of.last.as_nanos()));
+}
+
+/// Where the state outlives the process; nothing when it does not.
+fn checkpoints(writer: &mut Writer, view: &View) {
+    let figures = &view.checkpoints;
+    if !figures.kept {
+        return;
+    }
+    if let Some(at) = figures.at {
+        let help = "Time since the stored state was taken";
+        let age = Value::Nanos(view.at.since(at).as_nanos());
+        single(writer, Family::gauge("plimsoll_checkpoint_age_seconds", help), age);
+    }
+    let help = "Bytes of records that the latest checkpoint wrote";
+    let bytes = Value::Count(figures.bytes);
+    single(writer, Family::gauge("plimsoll_checkpoint_bytes", help), bytes);
+    let family = Family::counter("plimsoll_checkpoints_written_total", "Checkpoints");
+    single(writer, family, Value::Count(figures.written));
+    let help = "Checkpoints not written, and stores set aside at the start, by reason";
+    let all = figures.failures.iter().map(|(why, n)| (*why, Value::Count(*n)));
+    by(writer, Family::counter("plimsoll_checkpoint_failures_total", help), "reason", all);
+}
+
+/// What showing all this costs: the driver for a look at its state, other threads for the rest.
+fn showing(writer: &mut Writer, own: &Own) {
+    let looks = own.looks;
+    let help = "Looks at the whole state, by the task that merges";
+    let taken = Value::Count(looks.taken);
+    single(writer, Family::counter("plimsoll_aggregator_looks_total", help), taken);
+    let help = "Time that these looks took from merging";
+    let spent = Value::Nanos(looks.spent.as_nanos());
+    single(writer, Family::counter("plimsoll_aggregator_look_seconds_total", help), spent);
+    let help = "Time that the longest of these looks took";
+    let longest = Value::Nanos(looks.longest.as_nanos());
+    single(writer, Family::gauge("plimsoll_aggregator_look_max_seconds", help), longest);
+    let mut pages = |family: Family<'_>, of: fn(&Rendered) -> Value| {
+        writer.family(family, |rows| {
+            for ((page, format), figures) in &own.pages {
+                let labels = rows.labels([("page", *page), ("format", *format)]);
+                rows.add(&[&labels], of(figures));
+            }
+        });
+    };
+    let help = "Pages made, off the task that merges";
+    let times = Family::counter("plimsoll_aggregator_renders_total", help);
+    pages(times, |of| Value::Count(of.times));
+    let help = "Time that making pages took";
+    let spent = Family::counter("plimsoll_aggregator_render_seconds_total", help);
+    pages(spent, |of| Value::Nanos(of.spent.as_nanos()));
+    let help = "Bytes of the latest page before compression";
+    let bytes = Family::gauge("plimsoll_aggregator_page_bytes", help);
+    pages(bytes, |of| Value::Count(of.bytes));
+    let help = "Answers with a page; several share one that was made";
+    writer.family(Family::counter("plimsoll_aggregator_scrapes_total", help), |rows| {
+        for ((page, format, encoding), n) in &own.answers {
+            let labels = [("page", *page), ("format", *format), ("encoding", *encoding)];
+            rows.add(&[&rows.labels(labels)], Value::Count(*n));
+        }
+    });
+}
+
+fn connections(writer: &mut Writer, figures: &Figures) {
+    let help = "Connections to these pages, by what they wait for";
+    let open = figures.open.map(|(stage, n)| (stage.as_str(), Value::Count(n as u64)));
+    by(writer, Family::gauge("plimsoll_aggregator_connections", help), "stage", open);
+    let help = "Connections to these pages that are over, by reason";
+    let closed = figures.closed().map(|(reason, n)| (reason.as_str(), Value::Count(n)));
+    let family = Family::counter("plimsoll_aggregator_connections_closed_total", help);
+    by(writer, family, "reason", closed);
+    let help = "Bytes of pages that askers have not taken yet";
+    let owed = Value::Count(figures.owed_bytes);
+    single(writer, Family::gauge("plimsoll_aggregator_owed_bytes", help), owed);
 }

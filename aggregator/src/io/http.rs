@@ -1,37 +1,50 @@
 //! The aggregator's HTTP pages: Prometheus metrics, the JSON summary and ledger, liveness,
 //! readiness, events.
 //!
-//! The driver owns the state; a request asks it for a view and formats that here.
+//! The driver owns the state; a request asks it for a still, and [`pages`] makes a page of that.
 
+mod accept;
 mod events;
+mod pages;
 
 use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use plimsoll_process::http::{ending, metrics, probe};
+use plimsoll_process::http::{Figures, ending, probe};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
-use plimsoll_schemas::summary::{EventsPage, LedgerPage};
+use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
 
+use self::pages::{Kind, Pages};
+use crate::config::Metrics;
 use crate::core::events::Wanted;
-use crate::core::view::View;
-use crate::exposition::{fleet, own};
+use crate::core::still::Still;
+use crate::exposition::Looks;
 
 /// A question to the driver, with the place for its answer.
 pub enum Query {
     /// Everything that is known.
-    View(oneshot::Sender<Arc<View>>),
-    /// Every account in full.
-    Ledger(oneshot::Sender<Box<LedgerPage>>),
+    Look(oneshot::Sender<Arc<Look>>),
     /// The newest events.
     Events(Wanted, oneshot::Sender<Box<EventsPage>>),
     /// Whether that is the whole truth.
     Readiness(oneshot::Sender<Readiness>),
+}
+
+/// Everything that is known at one moment, for all who ask soon after one another.
+#[derive(Debug)]
+pub struct Look {
+    /// What the core knows.
+    pub still: Still,
+    /// What looks have cost so far, this one included; their number is this one's own.
+    pub looks: Looks,
+    /// Connections of those who ask.
+    pub connections: Figures,
 }
 
 /// Whether the aggregator can be relied on.
@@ -48,26 +61,28 @@ pub struct Readiness {
 #[derive(Clone)]
 struct Asker {
     ask: mpsc::Sender<Query>,
-    budgets: Arc<[Budget]>,
+    pages: Arc<Pages>,
 }
 
 /// The routes, and the queue on which their questions arrive.
-pub fn routes(budgets: &[Budget]) -> (Router, mpsc::Receiver<Query>) {
+pub fn routes(budgets: &[Budget], settings: &Metrics) -> (Router, mpsc::Receiver<Query>) {
     let (ask, queries) = mpsc::channel(QUERIES_MAX);
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))
+        .route("/metrics/nodes", get(show_nodes))
         .route("/metrics/summary", get(show_summary))
         .route("/api/v1/ledger", get(show_ledger))
         .route("/api/v1/events", get(show_events))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
-        .with_state(Asker { ask, budgets: budgets.into() });
+        .with_state(Asker { ask, pages: Arc::new(Pages::new(budgets, settings)) });
     (router, queries)
 }
 
 const INDEX: &str = "plimsoll-aggregator
-/metrics           Prometheus text
+/metrics           for Prometheus, as text, OpenMetrics or protobuf: the fleet, the worst nodes
+/metrics/nodes     the same of all nodes, without the fleet
 /metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
 /api/v1/ledger     JSON: every account in full, by node and incarnation, with what is missing
 /api/v1/events     JSON: the newest events and service checks, newest first
@@ -84,17 +99,35 @@ impl Asker {
         answered.await.ok()
     }
 
-    async fn view(&self) -> Option<Arc<View>> {
-        self.ask(Query::View).await
+    async fn show(&self, kind: Kind, headers: &HeaderMap) -> Response {
+        let gzip = accept::takes_gzip(headers);
+        let page = self.pages.get(kind, gzip, self.ask(Query::Look)).await;
+        let Some(page) = page else { return ending() };
+        let mut response = ([(header::CONTENT_TYPE, kind.content_type())], page).into_response();
+        let varies = HeaderValue::from_static("accept, accept-encoding");
+        response.headers_mut().insert(header::VARY, varies);
+        if gzip {
+            let encoding = HeaderValue::from_static("gzip");
+            response.headers_mut().insert(header::CONTENT_ENCODING, encoding);
+        }
+        response
     }
 }
 
-async fn show_summary(State(asker): State<Asker>) -> Response {
-    asker.view().await.map_or_else(ending, |view| Json(&view.summary).into_response())
+async fn show_metrics(State(asker): State<Asker>, headers: HeaderMap) -> Response {
+    asker.show(Kind::Metrics(accept::format(&headers)), &headers).await
 }
 
-async fn show_ledger(State(asker): State<Asker>) -> Response {
-    asker.ask(Query::Ledger).await.map_or_else(ending, |page| Json(page).into_response())
+async fn show_nodes(State(asker): State<Asker>, headers: HeaderMap) -> Response {
+    asker.show(Kind::Nodes(accept::format(&headers)), &headers).await
+}
+
+async fn show_summary(State(asker): State<Asker>, headers: HeaderMap) -> Response {
+    asker.show(Kind::Summary, &headers).await
+}
+
+async fn show_ledger(State(asker): State<Asker>, headers: HeaderMap) -> Response {
+    asker.show(Kind::Ledger, &headers).await
 }
 
 async fn show_events(
@@ -118,9 +151,4 @@ async fn show_readiness(State(asker): State<Asker>) -> Response {
         (_, false) => probe(false, format!("reading the past: {pending} messages to go")),
         (_, true) => probe(true, format!("ready, broker is {broker}")),
     }
-}
-
-async fn show_metrics(State(asker): State<Asker>) -> Response {
-    let Some(view) = asker.view().await else { return ending() };
-    metrics(fleet(&view, &asker.budgets) + &own(&view))
 }

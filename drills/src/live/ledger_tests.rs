@@ -62,6 +62,9 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
         operations,
         budgets: Vec::new(),
         changes: Vec::new(),
+        rollups: Vec::new(),
+        ledger: Ledger::default(),
+        presence: BTreeMap::new(),
     }
 }
 

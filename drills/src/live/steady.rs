@@ -66,7 +66,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use plimsoll_schemas::ids::NodeName;
-    use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
+    use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Quantiles, WindowRow};
 
     use super::*;
 
@@ -108,6 +108,9 @@ mod tests {
             operations: operations.collect(),
             budgets: vec![budget],
             changes: Vec::new(),
+            rollups: Vec::new(),
+            ledger: Ledger::default(),
+            presence: BTreeMap::new(),
         }
     }
 

@@ -143,12 +143,21 @@ impl Counts {
     #[must_use]
     pub fn index_at_rank(&self, rank: u64) -> Option<usize> {
         let mut seen = 0_u64;
-        self.iter()
-            .find(|(_, n)| {
+        for (number, page) in self.pages() {
+            // Most pages lie below, and are passed as a whole.
+            let with_page = page.iter().fold(seen, |sum, n| sum.saturating_add(*n));
+            if with_page < rank {
+                seen = with_page;
+                continue;
+            }
+            for (cell, n) in page.iter().enumerate().filter(|(_, n)| **n > 0) {
                 seen = seen.saturating_add(*n);
-                seen >= rank
-            })
-            .map(|(index, _)| index)
+                if seen >= rank {
+                    return Some(number * PAGE + cell);
+                }
+            }
+        }
+        None
     }
 
     /// Heap bytes in use.

@@ -222,7 +222,7 @@ proptest! {
             let view = world.view();
             let ledgers = view.summary.nodes.iter().map(|row| row.ledger.clone());
             let totals = view.summary.operations.iter().map(|row| row.total.clone());
-            let numbers = view.nodes.iter().map(|node| format!("{:?}", node.counters));
+            let numbers = view.nodes.iter().map(|node| format!("{:?}", node.node.counters));
             (ledgers.collect::<Vec<_>>(), totals.collect::<Vec<_>>(), numbers.collect::<Vec<_>>())
         };
         prop_assert_eq!(account(&straight), account(&world));

@@ -160,7 +160,7 @@ proptest! {
         told.sort_unstable();
         prop_assert_eq!(told, (0..said).collect::<Vec<_>>());
         let counts = core.view(start().wall, "t").nodes;
-        let counted = counts.iter().flat_map(|node| node.events.values()).sum::<u64>();
+        let counted = counts.iter().flat_map(|node| node.node.events.values()).sum::<u64>();
         prop_assert_eq!(counted, said as u64);
     }
 }

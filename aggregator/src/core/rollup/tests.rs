@@ -27,8 +27,11 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
     Labels::new(pairs.iter().copied()).unwrap()
 }
 
+/// Operation, labels, number of samples.
+type Said<'a> = (&'a str, &'a [(&'a str, &'a str)], u64);
+
 /// Samples of some series of a node that is called so.
-fn say(core: &mut Core, node: &'static str, rack: &str, series: &[(&str, &[(&str, &str)], u64)]) {
+fn say(core: &mut Core, node: &'static str, rack: &str, series: &[Said<'_>]) {
     let histograms = series.iter().map(|(operation, of_series, n)| {
         let mut histogram = Histogram::default();
         histogram.record_n(MS, *n);

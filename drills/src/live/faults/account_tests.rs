@@ -44,6 +44,9 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         operations: vec![row("x", x_merged), row(OWN_OPERATION, 2)],
         budgets: Vec::new(),
         changes: Vec::new(),
+        rollups: Vec::new(),
+        ledger: Ledger::default(),
+        presence: BTreeMap::new(),
     };
     accounts("d", &raw, &summary).remove(0)
 }

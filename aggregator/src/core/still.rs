@@ -1,0 +1,121 @@
+//! What the aggregator knows at one moment, shared with whoever works it out elsewhere.
+//!
+//! To take one costs the driver a count of references for each node, and nothing is merged,
+//! sorted or written. What changes while a still is kept is copied first, so it is given back
+//! soon. Rows, quantiles and pages are made from it by [`super::view`], on another thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice, Scope};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Wall;
+
+use super::checkpoint::CheckpointFigures;
+use super::confirm::ConfirmationFigures;
+use super::node::{Node, Operations};
+use super::notices::NoticeCounts;
+use super::progress::Recoveries;
+use super::rollup::Rollups;
+use super::{Core, Counts};
+
+/// Everything at one moment.
+#[derive(Clone, Debug)]
+pub struct Still {
+    /// The moment.
+    pub at: Wall,
+    /// The mesh.
+    pub mesh: MeshName,
+    /// What the connection to the broker says of itself.
+    pub broker: String,
+    /// True once everything that the stream held at the start has been read.
+    pub ready: bool,
+    /// True while a stream is known to hold what was not read.
+    pub behind: bool,
+    /// Every node, hidden ones among them, in order of their names.
+    pub nodes: Vec<(NodeName, Arc<Node>)>,
+    /// All nodes together.
+    pub fleet: Arc<Operations>,
+    /// All nodes by label.
+    pub rollups: Rollups,
+    /// What is judged.
+    pub budgets: Vec<Budget>,
+    /// Alerts that are not inactive.
+    pub alerts: BTreeMap<AlertKey, AlertState>,
+    /// Samples in gaps that have stayed for too long, by node.
+    pub gaps: BTreeMap<NodeName, u64>,
+    /// The latest changes of alerts, oldest first.
+    pub changes: Vec<Notice>,
+    /// Counts of what was read.
+    pub counts: Counts,
+    /// What became of notices.
+    pub notices: NoticeCounts,
+    /// Messages still to be read, by lane.
+    pub pending: Vec<(Lane, u64)>,
+    /// How long backlogs lasted, by lane.
+    pub recoveries: Vec<(Lane, Recoveries)>,
+    /// What became of checkpoints.
+    pub checkpoints: CheckpointFigures,
+    /// What became of confirmations.
+    pub confirmations: ConfirmationFigures,
+}
+
+impl Core {
+    /// What is known now. `broker` is what the connection says of itself.
+    #[must_use]
+    pub fn still(&self, now: Wall, broker: &str) -> Still {
+        let gaps = self.gaps.keys().map(|name| (name.clone(), self.gap(name).0));
+        let alerts = self.alerts.standing();
+        Still {
+            at: now,
+            mesh: self.mesh.clone(),
+            broker: broker.to_owned(),
+            ready: self.ready,
+            behind: self.is_behind(),
+            nodes: self.nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
+            fleet: Arc::clone(&self.fleet),
+            rollups: self.rollups.clone(),
+            budgets: self.budgets.clone(),
+            alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
+            gaps: gaps.filter(|(_, samples)| *samples > 0).collect(),
+            changes: self.changes.clone(),
+            counts: self.counts.clone(),
+            notices: self.notices.counts(),
+            pending: self.pending(),
+            recoveries: self.recoveries(),
+            checkpoints: CheckpointFigures::default(),
+            confirmations: ConfirmationFigures::default(),
+        }
+    }
+}
+
+impl Still {
+    /// The nodes that are shown, in order of their names.
+    pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
+        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
+        shown.map(|(name, node)| (name, node))
+    }
+
+    /// Where a budget's alert stands.
+    #[must_use]
+    pub fn alert(&self, budget: &Budget, scope: &Scope) -> AlertState {
+        let (rule, operation) = (budget.name.clone(), budget.operation.clone());
+        let key = AlertKey { rule, scope: scope.clone(), operation };
+        self.alerts.get(&key).copied().unwrap_or_default()
+    }
+
+    /// Where alerts about gaps in accounts stand, by node.
+    #[must_use]
+    pub fn gap_alerts(&self) -> BTreeMap<&str, AlertState> {
+        let about_gaps = self.alerts.iter().filter(|(key, _)| key.rule.as_str() == LEDGER_GAP);
+        about_gaps.map(|(key, state)| (key.scope.node(), *state)).collect()
+    }
+
+    /// Samples in gaps of a node's account that have stayed for too long.
+    #[must_use]
+    pub fn gap_samples(&self, node: &NodeName) -> u64 {
+        self.gaps.get(node).copied().unwrap_or_default()
+    }
+}

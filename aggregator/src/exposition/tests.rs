@@ -1,0 +1,283 @@
+//! A page in every format, read by readers that are not ours.
+
+mod messages;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use plimsoll_schemas::budget::{Window, effective};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::wire::{Body, Latency};
+use proptest::prelude::*;
+use prost::Message;
+
+use super::labels::label_key;
+use super::writer::{Family, FamilyType, Value};
+use super::*;
+use crate::core::Core;
+use crate::core::buckets::Buckets;
+use crate::core::rollup::Definition;
+use crate::core::tests::{MS, Speaker, core, deliver, start};
+use messages::MetricFamily;
+
+/// Two nodes, of which one is over the limit of epoch_hook.
+fn busy() -> Core {
+    let mut core = core();
+    for (name, ms) in [("a", 3), ("b", 40)] {
+        let mut speaker = Speaker::new(name);
+        for _ in 0..3 {
+            let message = speaker.say_all(start(), (1..200).map(|n| n * ms * MS / 100));
+            deliver(&mut core, start(), &message);
+        }
+    }
+    core
+}
+
+fn rendered(core: &Core, format: Format) -> Vec<u8> {
+    let budgets = effective(&[]).unwrap();
+    let view = core.view(start().wall, "jetstream");
+    page(&view, Shown { budgets: &budgets, aliases: true }, &Own::default(), format)
+}
+
+fn families(mut bytes: &[u8]) -> BTreeMap<String, MetricFamily> {
+    let mut families = BTreeMap::new();
+    while !bytes.is_empty() {
+        let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        families.insert(family.name.clone(), family);
+    }
+    families
+}
+
+#[test]
+fn a_family_is_written_once_with_help_and_type() {
+    let mut writer = Writer::new(Format::Text);
+    let (a, b) = (writer.labels([("node", "a")]), writer.labels([("node", "b"), ("x", "y")]));
+    writer.family(Family::gauge("m_seconds", "Some time"), |rows| {
+        rows.add(&[&a], Value::nanos(1_500_000_000));
+        rows.add(&[&b], Value::Float(2.0));
+    });
+    let none = writer::NONE;
+    writer.family(Family::counter("n_total", "A count"), |rows| {
+        rows.add(&[none], Value::Count(3));
+    });
+    writer.family(Family::counter("o_total", "Nothing"), |_| {});
+    assert_eq!(
+        text(writer),
+        "# HELP m_seconds Some time\n# TYPE m_seconds gauge\nm_seconds{node=\"a\"} 1.5\n\
+         m_seconds{node=\"b\",x=\"y\"} 2\n# HELP n_total A count\n# TYPE n_total counter\n\
+         n_total 3\n"
+    );
+}
+
+#[test]
+fn openmetrics_names_units_and_families_by_its_own_rules() {
+    let mut writer = Writer::new(Format::OpenMetrics);
+    let labels = writer.labels([("node", "a")]);
+    writer.family(Family::counter("m_seconds_total", "Time"), |rows| {
+        rows.add(&[&labels], Value::Nanos(5));
+    });
+    let beside = FamilyType::CounterBesideHistogram;
+    let family = Family { name: "h_seconds_total", family_type: beside, help: "Sum" };
+    writer.family(family, |rows| rows.add(&[&labels], Value::Count(1)));
+    assert_eq!(
+        text(writer),
+        "# HELP m_seconds Time\n# TYPE m_seconds counter\n# UNIT m_seconds seconds\n\
+         m_seconds_total{node=\"a\"} 0.000000005\n# HELP h_seconds_total Sum\n\
+         # TYPE h_seconds_total unknown\nh_seconds_total{node=\"a\"} 1\n# EOF\n"
+    );
+}
+
+#[test]
+fn a_classic_histogram_has_ends_as_client_libraries_write_them() {
+    let mut samples = Histogram::default();
+    [3_000, 20_000, 2_000_000_000].into_iter().for_each(|ns| samples.record(ns));
+    let buckets = Buckets::of(&samples, &[5_000, 12_500, 100_000, 1_000_000_000], false);
+    let mut writer = Writer::new(Format::Text);
+    let family = Family { name: "h", family_type: FamilyType::Histogram, help: "H" };
+    let labels = writer.labels([("o", "x")]);
+    writer.family(family, |rows| rows.add_buckets(&[&labels], &buckets));
+    let rows: Vec<String> = text(writer).lines().skip(2).map(str::to_owned).collect();
+    let wanted = [
+        "h_bucket{o=\"x\",le=\"5e-06\"} 1",
+        "h_bucket{o=\"x\",le=\"1.25e-05\"} 1",
+        "h_bucket{o=\"x\",le=\"0.0001\"} 2",
+        "h_bucket{o=\"x\",le=\"1.0\"} 2",
+        "h_bucket{o=\"x\",le=\"+Inf\"} 3",
+        "h_sum{o=\"x\"} 2.000023",
+        "h_count{o=\"x\"} 3",
+    ];
+    assert_eq!(rows, wanted);
+}
+
+#[test]
+fn protobuf_says_the_same_as_text() {
+    let core = busy();
+    let page = families(&rendered(&core, Format::Protobuf));
+    let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();
+    let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let names: Vec<&str> = names.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.len() > 60 && names.iter().all(|name| page.contains_key(*name)), "{names:?}");
+    assert_eq!(page.len(), names.len());
+    for family in page.values().filter(|family| family.kind != 4) {
+        for metric in &family.metric {
+            let pairs = metric.label.iter().map(|pair| (pair.name.as_str(), pair.value.as_str()));
+            let mut writer = Writer::new(Format::Text);
+            let set = writer.labels(pairs);
+            let value = metric.value().unwrap();
+            let plain = Family::gauge(&family.name, "");
+            writer.family(plain, |rows| rows.add(&[&set], Value::Float(value)));
+            let row = self::text(writer).lines().last().unwrap().to_owned();
+            let (series, _) = row.rsplit_once(' ').unwrap();
+            let said = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+            let said = said.unwrap_or_else(|| panic!("text has no {series}"));
+            // What the process says of itself changes from page to page.
+            if !family.name.starts_with("process_") {
+                assert_eq!(said.parse::<f64>().unwrap(), value, "{series}");
+            }
+        }
+    }
+}
+
+#[test]
+fn protobuf_carries_native_histograms_of_the_fleet_and_of_nodes() {
+    let page = families(&rendered(&busy(), Format::Protobuf));
+    let family = &page["plimsoll_latency_seconds"];
+    assert_eq!((family.kind, family.unit.as_str(), family.metric.len()), (4, "seconds", 9));
+    for metric in &family.metric {
+        let histogram = metric.histogram.as_ref().unwrap();
+        let of = |name: &str| metric.label.iter().find(|pair| pair.name == name).unwrap();
+        let is_fleet = of("scope").value == "fleet";
+        assert_eq!(histogram.sample_count, if is_fleet { 1194 } else { 597 });
+        assert_eq!(histogram.bucket.is_empty(), !is_fleet);
+        let (mut n, mut sum) = (0_i64, histogram.zero_count);
+        for delta in &histogram.positive_delta {
+            n += delta;
+            sum += u64::try_from(n).unwrap();
+        }
+        assert_eq!(sum, histogram.sample_count);
+        let used: u32 = histogram.positive_span.iter().map(|span| span.length).sum();
+        assert_eq!(used as usize, histogram.positive_delta.len());
+        assert!((2..=5).contains(&histogram.schema) && histogram.zero_threshold > 0.0);
+    }
+}
+
+#[test]
+fn what_a_silent_node_measured_last_is_not_shown_and_what_it_counted_is() {
+    let core = busy();
+    let later = start().after(std::time::Duration::from_secs(60));
+    let text = fleet(&core.view(later.wall, "t"), &effective(&[]).unwrap());
+    let of_a: Vec<&str> = text.lines().filter(|line| line.contains("node=\"a\"")).collect();
+    let has = |name: &str| of_a.iter().any(|line| line.starts_with(name));
+    for gone in ["plimsoll_latency_p", "plimsoll_latency_window", "plimsoll_budget_samples{"] {
+        assert!(!has(gone), "{gone}: {of_a:#?}");
+    }
+    for kept in ["plimsoll_latency_samples_total{", "plimsoll_samples_merged_total{"] {
+        assert!(has(kept), "{kept}: {of_a:#?}");
+    }
+    assert!(of_a.contains(&"plimsoll_node_silent{node=\"a\"} 1"));
+}
+
+#[test]
+fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
+    let by = ["a.b", "a_b"].map(str::to_owned).to_vec();
+    let definition = Definition { name: "r".to_owned(), by, ..Definition::default() };
+    let mut core = core().measuring(Window::FiveMinutes, &[definition]);
+    for (node, of) in [("x", [("a.b", "1"), ("a_b", "2")]), ("y", [("a.b", "2"), ("a_b", "1")])] {
+        let mut samples = Histogram::default();
+        samples.record_n(MS, 3);
+        let operation = Operation::new("fetch").unwrap();
+        let series = Series { operation, labels: Labels::new(of).unwrap() };
+        let latency = Latency { histograms: vec![(series, samples)], ..Latency::default() };
+        let message =
+            Speaker::new(node).recorded(3).message(start(), Body::Latency(latency), false);
+        deliver(&mut core, start(), &message);
+    }
+    let text = fleet(&core.view(start().wall, "t"), &[]);
+    let of = |name: &str| -> Vec<&str> {
+        let rows = text.lines().filter_map(|line| line.strip_prefix(name));
+        rows.filter(|row| row.starts_with("{scope=\"rollup\"")).collect()
+    };
+    let set = |one, two| {
+        format!("{{scope=\"rollup\",rollup=\"r\",operation=\"fetch\",a_b=\"{one}\",a_b_=\"{two}\"")
+    };
+    let samples = of("plimsoll_latency_samples_total");
+    assert_eq!(samples, [format!("{}}} 3", set(1, 2)), format!("{}}} 3", set(2, 1))]);
+    assert_eq!(of("plimsoll_latency_window_samples").len(), 2 * Window::ALL.len());
+    assert_eq!(of("plimsoll_latency_p99_seconds").len(), 2 * (Window::ALL.len() + 1));
+    assert!(
+        of("plimsoll_latency_seconds_bucket")
+            .contains(&&*format!("{},le=\"0.001\"}} 3", set(1, 2)))
+    );
+}
+
+#[test]
+fn old_names_are_shown_to_those_who_want_them() {
+    let core = busy();
+    let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();
+    let budgets = effective(&[]).unwrap();
+    let without = fleet(&core.view(start().wall, "t"), &budgets);
+    for name in [
+        "tolaria_training_latency_ms",
+        "kasmina_kernel_fetch_latency_ms",
+        "oona_queue_depth_max",
+        "publish_total",
+        "publish_rerouted",
+        "publish_dropped",
+        "queue_depth_max",
+        "profiler_function_duration_seconds",
+        "profiler_function_calls_total",
+    ] {
+        assert!(text.contains(&format!("\n# TYPE {name} ")), "{name}");
+        assert!(!without.contains(&format!("\n# TYPE {name} ")), "{name}");
+    }
+    let row = "profiler_function_calls_total{function=\"publish\"} 1194";
+    assert!(text.lines().any(|line| line == row), "{row}");
+    let hooks = "tolaria_training_latency_ms{scope=\"node\",node=\"a\",operation=\"epoch_hook\"} ";
+    let ms = text.lines().find_map(|line| line.strip_prefix(hooks)).unwrap();
+    assert!((5.9..6.0).contains(&ms.parse::<f64>().unwrap()), "{ms}");
+}
+
+/// Prometheus' own linter. Old names break its rules, so they are left out.
+#[test]
+fn promtool_has_nothing_against_the_text() {
+    let core = busy();
+    let view = core.view(start().wall, "jetstream");
+    let text = fleet(&view, &effective(&[]).unwrap()) + &own(&view);
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is installed; on Debian or Ubuntu: apt-get install prometheus");
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let told = promtool.wait_with_output().unwrap();
+    let said = [told.stdout, told.stderr].concat();
+    assert!(told.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+}
+
+proptest! {
+    #[test]
+    fn no_label_value_can_break_out_of_its_quotes(value in "\\PC{0,20}|[\"\\\\\n}]{0,10}") {
+        let mut writer = Writer::new(Format::Text);
+        let labels = writer.labels([("k", value.as_str())]);
+        writer.family(Family::gauge("m", "h"), |rows| rows.add(&[&labels], Value::Count(1)));
+        let text = text(writer);
+        prop_assert_eq!(text.lines().count(), 3);
+        let row = text.lines().last().unwrap();
+        let quoted = row.strip_prefix("m{k=\"").and_then(|r| r.strip_suffix("\"} 1")).unwrap();
+        let read = quoted.replace("\\\\", "\u{0}").replace("\\n", "\n");
+        prop_assert!(!read.replace("\\\"", "").contains('"'));
+        prop_assert_eq!(read.replace("\\\"", "\"").replace('\u{0}', "\\"), value);
+    }
+
+    #[test]
+    fn any_label_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}|node|job") {
+        let mended = label_key(&key);
+        prop_assert!(mended.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+        prop_assert!(!mended.starts_with("__") && !mended.as_bytes()[0].is_ascii_digit());
+        prop_assert!(!["node", "job", "scope", "le"].contains(&mended.as_str()));
+    }
+}

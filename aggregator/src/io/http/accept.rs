@@ -1,0 +1,137 @@
+//! What an asker accepts: which format of a page, and whether it may be compressed.
+//!
+//! Nobody is refused: who accepts nothing that there is gets plain text, as everywhere else.
+
+use axum::http::{HeaderMap, header};
+
+use crate::exposition::Format;
+
+/// One element of an Accept header: what it names, its parameters, and how much it is wanted.
+struct Element<'a> {
+    name: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    /// 0 to 1; 0 is "not at all".
+    quality: f64,
+}
+
+/// The format that is wanted most; among equals the one named first.
+pub(super) fn format(headers: &HeaderMap) -> Format {
+    let mut best = (0.0, Format::Text);
+    for element in elements(headers, &header::ACCEPT) {
+        if let Some(format) = element.format().filter(|_| element.quality > best.0) {
+            best = (element.quality, format);
+        }
+    }
+    best.1
+}
+
+/// Whether the answer may be compressed with gzip; naming it outweighs `*`.
+pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
+    let quality = |name: &str| {
+        let all = elements(headers, &header::ACCEPT_ENCODING);
+        all.into_iter().find(|element| element.name == name).map(|element| element.quality)
+    };
+    quality("gzip").or_else(|| quality("*")).is_some_and(|quality| quality > 0.0)
+}
+
+fn elements<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Vec<Element<'a>> {
+    let texts = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).map(Element::parse).collect()
+}
+
+impl<'a> Element<'a> {
+    fn parse(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let pairs = parts.filter_map(|part| part.split_once('='));
+        let parameters: Vec<_> =
+            pairs.map(|(key, value)| (key.trim(), value.trim().trim_matches('"'))).collect();
+        let quality = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case("q"));
+        let quality = quality.map_or(Some(1.0), |(_, value)| value.parse().ok());
+        let quality = quality.filter(|quality| (0.0..=1.0).contains(quality)).unwrap_or(0.0);
+        Self { name, parameters, quality }
+    }
+
+    fn format(&self) -> Option<Format> {
+        let version = |ours: &str| self.parameter("version").is_none_or(|theirs| theirs == ours);
+        match self.name.to_ascii_lowercase().as_str() {
+            "application/vnd.google.protobuf" => {
+                let family = self.parameter("proto") == Some("io.prometheus.client.MetricFamily");
+                let delimited = self.parameter("encoding") == Some("delimited");
+                (family && delimited).then_some(Format::Protobuf)
+            }
+            "application/openmetrics-text" => version("1.0.0").then_some(Format::OpenMetrics),
+            "text/plain" => version("0.0.4").then_some(Format::Text),
+            "text/*" | "*/*" => Some(Format::Text),
+            _ => None,
+        }
+    }
+
+    fn parameter(&self, key: &str) -> Option<&'a str> {
+        let found = self.parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
+        found.map(|(_, value)| *value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROTOBUF: &str = "application/vnd.google.protobuf; \
+                            proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
+    fn accept(text: &str) -> Format {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, text.parse().unwrap());
+        format(&headers)
+    }
+
+    #[test]
+    fn what_real_askers_send_gets_the_format_they_want_most() {
+        let prometheus = "application/openmetrics-text;version=1.0.0,\
+             application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,\
+             */*;q=0.1";
+        let native = format!(
+            "{},application/openmetrics-text;version=1.0.0;q=0.8,\
+             text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            PROTOBUF.replace("; ", ";")
+        );
+        let table = [
+            (prometheus, Format::OpenMetrics),
+            (native.as_str(), Format::Protobuf),
+            ("*/*", Format::Text),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Format::Text),
+            (PROTOBUF, Format::Protobuf),
+            ("application/vnd.google.protobuf", Format::Text),
+            ("application/openmetrics-text;version=2.0.0, text/plain;q=0.1", Format::Text),
+            ("application/openmetrics-text;q=0, text/plain;q=0.1", Format::Text),
+            ("text/plain;q=0.4, application/openmetrics-text;q=0.5", Format::OpenMetrics),
+            ("text/plain, application/openmetrics-text", Format::Text),
+            ("application/openmetrics-text;q=2", Format::Text),
+            ("", Format::Text),
+            (";;,=,q=;q", Format::Text),
+        ];
+        for (text, wanted) in table {
+            assert_eq!(accept(text), wanted, "{text}");
+        }
+        assert_eq!(format(&HeaderMap::new()), Format::Text);
+    }
+
+    #[test]
+    fn compression_is_for_those_who_ask() {
+        let table = [
+            ("gzip", true),
+            ("deflate, gzip;q=0.5", true),
+            ("gzip;q=0, *", false),
+            ("*", true),
+            ("br", false),
+            ("identity", false),
+        ];
+        for (text, wanted) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, text.parse().unwrap());
+            assert_eq!(takes_gzip(&headers), wanted, "{text}");
+        }
+        assert!(!takes_gzip(&HeaderMap::new()));
+    }
+}
