@@ -28,10 +28,6 @@ def machine(facts):
     return lines
 
 
-def rate(run):
-    return run["messages"] / run["seconds"]
-
-
 def fleets(runs):
     """One row for each run: what it cost, how long things took, whether it kept up."""
     rows = []
@@ -46,7 +42,7 @@ def fleets(runs):
         rows.append(
             [
                 f"{run['nodes']} for {run['seconds']:.0f} s",
-                f"{rate(run):.0f}",
+                f"{run['messages_per_second']:.0f}",
                 " / ".join(cores),
                 " / ".join(memory),
                 f"{ms(fresh['p50'])} / {ms(fresh['p99'])}" if fresh["count"] else "-",

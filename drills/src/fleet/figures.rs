@@ -1,7 +1,6 @@
 //! What a fleet cost and how it fared: figures for scripts, and a table of them for people.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::seconds;
@@ -30,6 +29,8 @@ pub struct Figures {
     pub seconds: f64,
     /// Messages made.
     pub messages: u64,
+    /// Messages acknowledged a second in the steady part of the run.
+    pub messages_per_second: f64,
     /// Their bytes, each without its headers, on average.
     pub bytes_per_message: u64,
     /// Samples recorded.
@@ -157,32 +158,35 @@ pub struct Second {
     pub usage: Option<Processes<Usage>>,
 }
 
-/// What the processes cost from `from` on, while the nodes spoke.
+/// Messages acknowledged a second, and what the processes cost, between two moments; nothing where
+/// that was not seen for some time.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts of messages, far below 2^53")]
-pub fn costs(timeline: &[Second], from: Duration) -> Option<Processes> {
-    let steady = |second: &&Second| second.at >= from.as_secs_f64() && second.usage.is_some();
-    let first = timeline.iter().find(steady)?;
-    let last = timeline.iter().rev().find(steady)?;
-    let (span, messages) =
-        (last.at - first.at, last.acknowledged.saturating_sub(first.acknowledged));
+pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Processes>) {
+    let mut part = timeline.iter().filter(|second| (from..=until).contains(&second.at));
+    let Some((first, last)) = part.next().zip(part.next_back()) else { return (0.0, None) };
+    let span = last.at - first.at;
+    let messages = last.acknowledged.saturating_sub(first.acknowledged) as f64;
+    let Some((before, after)) = first.usage.zip(last.usage) else {
+        return (messages / span, None);
+    };
     let cost = |of: fn(&Processes<Usage>) -> Usage| {
-        let used = |second: &Second| second.usage.as_ref().map_or(0.0, |one| of(one).cpu_seconds);
-        let cpu = used(last) - used(first);
+        let cpu = of(&after).cpu_seconds - of(&before).cpu_seconds;
         let resident =
             timeline.iter().filter_map(|second| Some(of(second.usage.as_ref()?).resident_bytes));
         Cost {
             cores: cpu / span,
-            us_per_message: cpu * 1e6 / messages.max(1) as f64,
+            us_per_message: cpu * 1e6 / messages.max(1.0),
             resident_bytes_max: resident.max().unwrap_or(0),
         }
     };
-    (span > 0.0).then(|| Processes {
+    let costs = Processes {
         broker: cost(|usage| usage.broker),
         aggregator: cost(|usage| usage.aggregator),
         generator: cost(|usage| usage.generator),
         pages: cost(|usage| usage.pages),
-    })
+    };
+    (messages / span, Some(costs))
 }
 
 impl Figures {
@@ -226,15 +230,15 @@ impl Figures {
                 );
             }
         }
-        let rate = self.messages as f64 / self.seconds.max(1e-9);
         let _written = writeln!(
             text,
-            "\n{} nodes: {} messages of {} bytes in {:.0} s ({rate:.0}/s), {} resent, {} known \
+            "\n{} nodes: {} messages of {} bytes in {:.0} s ({:.0}/s), {} resent, {} known \
              already, {} confirmations heard, {} of {} samples lost",
             self.nodes,
             self.messages,
             self.bytes_per_message,
             self.seconds,
+            self.messages_per_second,
             self.resent,
             self.duplicates,
             self.confirmations,
@@ -258,12 +262,19 @@ mod tests {
 
     #[test]
     fn costs_are_those_of_the_steady_part_alone() {
-        let timeline = [second(1.0, 0, 9.0), second(2.0, 100, 10.0), second(6.0, 1_100, 11.0)];
-        let cost = costs(&timeline, Duration::from_secs(2)).unwrap().broker;
-        assert_eq!((cost.cores, cost.us_per_message), (0.25, 1_000.0));
-        assert_eq!(cost.resident_bytes_max, 2_100);
-        assert_eq!(costs(&timeline, Duration::from_secs(3)), None);
-        assert_eq!(costs(&[Second::default()], Duration::ZERO), None);
+        let timeline = [
+            second(1.0, 0, 9.0),
+            second(2.0, 100, 10.0),
+            second(6.0, 1_100, 11.0),
+            second(7.0, 1_200, 99.0),
+        ];
+        let (rate, costs) = steady(&timeline, (2.0, 6.0));
+        let cost = costs.unwrap().broker;
+        assert_eq!((rate, cost.cores, cost.us_per_message), (250.0, 0.25, 1_000.0));
+        assert_eq!(cost.resident_bytes_max, 2_200);
+        assert_eq!(steady(&timeline, (3.0, 6.0)), (0.0, None));
+        let unseen = [Second::default(), Second { at: 1.0, ..Second::default() }];
+        assert_eq!(steady(&unseen, (0.0, 6.0)), (0.0, None));
     }
 
     #[test]

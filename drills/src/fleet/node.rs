@@ -248,7 +248,8 @@ impl FleetNode {
             totals: self.totals.clone(),
             last: regime.leave && self.round > regime.rounds && kind == Kind::Bus,
             heir: None,
-            labels: self.labels.clone(),
+            // As a real node does it: labels say whose samples these are.
+            labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
         };
         let payload = Bytes::from(encode(&Snapshot { header, body }));
         Message { node: place, kind, seq: self.seq, samples, due_ns, payload }
@@ -317,7 +318,8 @@ mod tests {
             recorded += body.samples();
             assert_eq!((header.totals.recorded, message.samples), (recorded, body.samples()));
             assert_eq!(header.start.0 + header.length_ns, STARTED.0 + message.due_ns);
-            assert_eq!(header.labels.get("rack"), Some("r000"));
+            let rack = (message.kind == Kind::Latency).then_some("r000");
+            assert_eq!(header.labels.get("rack"), rack);
             seqs.push(header.seq.0);
             kinds[Kind::ALL.iter().position(|kind| *kind == message.kind).unwrap()] += 1;
             last = header.last;

@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::FleetArgs;
 use super::crew::Crew;
-use super::figures::{Figures, Page, Second, Spread, costs};
+use super::figures::{Figures, Page, Second, Spread, steady};
 use super::growth::{Halves, LEVEL_WITHIN};
 use super::ledger::compare;
 use super::node::Regime;
@@ -53,7 +53,8 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let seen = pages.end()?;
     let mut figures = figures(&args, regime, &ended, &seen);
     figures.timeline = with_pending(timeline, &seen);
-    figures.processes = costs(&figures.timeline, steady_from(&args));
+    let spoken = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
+    (figures.messages_per_second, figures.processes) = steady(&figures.timeline, spoken);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
     figures.confirmations = ear.heard.load(Ordering::Relaxed);
     judge(&mut drill, &args, regime, &figures, &seen);
