@@ -177,7 +177,7 @@ impl Histogram {
     /// Adds all samples of a packed distribution.
     pub fn merge_packed(&mut self, other: &Packed) {
         self.merge_exact(&other.exact());
-        self.counts.merge_payload(other.payload());
+        self.counts.merge_payload(other.payload(), other.edges());
     }
 
     /// Adds all samples of V2 bytes from outside, which are checked whole before anything is
@@ -187,9 +187,10 @@ impl Histogram {
     /// As [`Distribution::try_from_v2`]; then nothing was changed.
     pub fn try_merge_v2(&mut self, exact: ExactFigures, bytes: &[u8]) -> Result<(), Refused> {
         let checked = payload::check(codec::check_header(bytes)?, SAMPLES_MAX)?;
-        exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
+        let edges = checked.edges();
+        exact.check(checked.total, edges).map_err(Refused::Contradiction)?;
         self.merge_exact(&exact);
-        self.counts.merge_payload(&checked.payload);
+        self.counts.merge_payload(&checked.payload, edges);
         Ok(())
     }
 

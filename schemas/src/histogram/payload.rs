@@ -164,10 +164,10 @@ pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
     let mut reader = Reader::of(payload);
     loop {
         while let Some((index, eight)) = reader.eight() {
-            eight.each(index, &mut visit);
+            eight.each(index, |index, n| visit(index, n.into()));
         }
         if let Some((index, few)) = reader.few() {
-            few.each(index, &mut visit);
+            few.each(index, |index, n| visit(index, n.into()));
         }
         let Some((index, n)) = reader.any() else { return };
         visit(index, n);
