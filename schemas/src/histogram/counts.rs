@@ -283,15 +283,19 @@ fn add_all<C: Cell>(
 }
 
 /// Adds amounts for which there is room, the first of them to cell `at`.
-#[inline]
+#[inline(always)]
 fn add_eight<C: Cell>(cells: &mut [C], at: usize, eight: Eight) {
     let window = cells.get_mut(at..).and_then(<[C]>::first_chunk_mut::<256>);
     if let Some(window) = window.filter(|window| eight.span() <= window.len()) {
-        for (at, n) in eight.numbers() {
-            window[usize::from(at)].add(n);
-        }
-        return;
+        eight.numbers().for_each(|(at, n)| window[usize::from(at)].add(n));
+    } else {
+        add_spread(cells, at, eight);
     }
+}
+
+/// As [`add_eight`], where the row ends soon or buckets lie far apart.
+#[inline(never)]
+fn add_spread<C: Cell>(cells: &mut [C], at: usize, eight: Eight) {
     eight.each(at, |at, n| {
         if let Some(cell) = cells.get_mut(at) {
             cell.add(n);
