@@ -5,16 +5,13 @@
 //! small number whether its cell has room: so many of them are taken before all cells are looked
 //! at again that none can overflow.
 
-use super::layout;
-use super::numbers::{Eight, SHORT_MAX};
-use super::payload::Reader;
+use super::cells::{BLOCK, Cell, HALF, add_all, add_each, added_all, block, moved};
+use super::numbers::SHORT_MAX;
+use super::payload::{self, Buckets, Reader};
+use super::{ExactFigures, layout};
 
 /// A row begins and ends at multiples of so many buckets, so that it seldom has to grow.
 const STEP: usize = 256;
-/// Narrow cells up to here take amounts without being asked.
-const HALF: u16 = 1 << 15;
-/// Cells that are skipped at once when all are empty.
-const BLOCK: usize = 16;
 
 /// How many samples fell into each bucket of the [`layout`].
 #[derive(Clone, Debug, Default)]
@@ -35,46 +32,6 @@ enum Cells {
 impl Default for Cells {
     fn default() -> Self {
         Self::Narrow(Vec::new())
-    }
-}
-
-trait Cell: Copy + Default + Into<u64> {
-    /// Adds an amount of at most [`SHORT_MAX`], for which there is room.
-    fn add(&mut self, n: u8);
-
-    /// Adds if there is room.
-    fn try_add(&mut self, n: u64) -> bool;
-}
-
-impl Cell for u16 {
-    #[inline]
-    fn add(&mut self, n: u8) {
-        *self = self.wrapping_add(n.into());
-    }
-
-    #[inline]
-    fn try_add(&mut self, n: u64) -> bool {
-        let sum = n.saturating_add(u64::from(*self));
-        let fits = sum <= u64::from(HALF);
-        if fits {
-            #[expect(clippy::cast_possible_truncation, reason = "it is not above the half")]
-            let sum = sum as Self;
-            *self = sum;
-        }
-        fits
-    }
-}
-
-impl Cell for u64 {
-    #[inline]
-    fn add(&mut self, n: u8) {
-        *self = self.saturating_add(n.into());
-    }
-
-    #[inline]
-    fn try_add(&mut self, n: u64) -> bool {
-        *self = self.saturating_add(n);
-        true
     }
 }
 
@@ -117,20 +74,63 @@ impl Counts {
         self.make_room();
         let mut reader = Reader::of(payload);
         if let Cells::Narrow(cells) = &mut self.cells {
-            let Some((index, n)) = add_all(cells, self.first, &mut reader) else { return };
-            self.add(index, n);
+            add_all(cells, self.first, &mut reader);
+            if reader.rest.is_empty() {
+                return;
+            }
+            self.widen();
         }
         if let Cells::Wide(cells) = &mut self.cells {
             add_all(cells, self.first, &mut reader);
         }
     }
 
+    /// Adds a payload that nobody checked, if the cells for what `exact` says of it are there;
+    /// false if it is not canonical after all, or no such one: then nothing is changed.
+    ///
+    /// No bucket may hold more than [`STORED_MAX`](super::codec::STORED_MAX) samples yet.
+    pub(super) fn merged_at_once(&mut self, payload: &[u8], exact: &ExactFigures) -> bool {
+        let (first, last) = (layout::index_of(exact.min_ns), layout::index_of(exact.max_ns));
+        if !self.covers(first, last) {
+            return false;
+        }
+        self.make_room();
+        let mut reader = Reader::of(payload);
+        match &mut self.cells {
+            Cells::Narrow(cells) => add_all(cells, self.first, &mut reader),
+            Cells::Wide(cells) => add_all(cells, self.first, &mut reader),
+        }
+        let Reader { rest, index, total } = reader;
+        let edges = if rest.is_empty() { payload::edges(payload, index) } else { None };
+        if edges.is_some() && exact.check(total, edges).is_ok() {
+            return true;
+        }
+        self.take_back(&payload[..payload.len() - rest.len()]);
+        false
+    }
+
+    /// Undoes what [`add_all`] did.
+    #[cold]
+    fn take_back(&mut self, payload: &[u8]) {
+        for (index, n) in Buckets::of(payload) {
+            let at = index.wrapping_sub(self.first);
+            match &mut self.cells {
+                Cells::Narrow(cells) => cells.get_mut(at).into_iter().for_each(|c| c.take(n)),
+                Cells::Wide(cells) => cells.get_mut(at).into_iter().for_each(|c| c.take(n)),
+            }
+        }
+    }
+
+    fn covers(&self, first: usize, last: usize) -> bool {
+        self.first <= first && last < self.first + self.len()
+    }
+
     /// Has cells from bucket `first` to bucket `last`.
     fn cover(&mut self, first: usize, last: usize) {
-        let end = self.first + self.len();
-        if self.first <= first && last < end {
+        if self.covers(first, last) {
             return;
         }
+        let end = self.first + self.len();
         let (first, last) =
             if end == 0 { (first, last) } else { (first.min(self.first), last.max(end - 1)) };
         let first = first / STEP * STEP;
@@ -243,81 +243,6 @@ impl PartialEq for Counts {
 }
 
 impl Eq for Counts {}
-
-/// A longer row with `cells` in it, `before` new ones before them.
-fn moved<C: Cell>(cells: &[C], before: usize, len: usize) -> Vec<C> {
-    let mut row = vec![C::default(); len];
-    row[before..before + cells.len()].copy_from_slice(cells);
-    row
-}
-
-/// Some counts, if there is a sample among them.
-#[inline]
-fn block<C: Cell>(cells: &[C], at: usize) -> Option<[u64; BLOCK]> {
-    let block = cells.get(at..)?.first_chunk::<BLOCK>()?.map(Into::into);
-    block.iter().any(|n| *n > 0).then_some(block)
-}
-
-/// Adds what is left of a payload to cells of which the first is of bucket `first`, up to an
-/// amount for which its cell has no room: its bucket and itself.
-fn add_all<C: Cell>(
-    cells: &mut [C],
-    first: usize,
-    reader: &mut Reader<'_>,
-) -> Option<(usize, u64)> {
-    loop {
-        while let Some((index, eight)) = reader.eight() {
-            add_eight(cells, index.wrapping_sub(first), eight);
-        }
-        if let Some((index, few)) = reader.few() {
-            add_eight(cells, index.wrapping_sub(first), few);
-        }
-        let (index, n) = reader.any()?;
-        if let Some(cell) = cells.get_mut(index.wrapping_sub(first))
-            && n > 0
-            && !cell.try_add(n)
-        {
-            return Some((index, n));
-        }
-    }
-}
-
-/// Adds amounts for which there is room, the first of them to cell `at`.
-#[inline(always)]
-fn add_eight<C: Cell>(cells: &mut [C], at: usize, eight: Eight) {
-    let window = cells.get_mut(at..).and_then(<[C]>::first_chunk_mut::<256>);
-    if let Some(window) = window.filter(|window| eight.span() <= window.len()) {
-        eight.numbers().for_each(|(at, n)| window[usize::from(at)].add(n));
-    } else {
-        add_spread(cells, at, eight);
-    }
-}
-
-/// As [`add_eight`], where the row ends soon or buckets lie far apart.
-#[inline(never)]
-fn add_spread<C: Cell>(cells: &mut [C], at: usize, eight: Eight) {
-    eight.each(at, |at, n| {
-        if let Some(cell) = cells.get_mut(at) {
-            cell.add(n);
-        }
-    });
-}
-
-/// Adds narrow cells to narrow cells if no sum is above the [`HALF`].
-fn added_all(ours: &mut [u16], theirs: &[u16]) -> bool {
-    let any = |any, (one, two): (&u16, &u16)| any | one | two | one.wrapping_add(*two);
-    let fits = ours.iter().zip(theirs).fold(0, any) < HALF;
-    if fits {
-        ours.iter_mut().zip(theirs).for_each(|(one, two)| *one += two);
-    }
-    fits
-}
-
-fn add_each<C: Cell>(ours: &mut [u64], theirs: &[C]) {
-    for (one, two) in ours.iter_mut().zip(theirs) {
-        *one = one.saturating_add((*two).into());
-    }
-}
 
 #[cfg(test)]
 mod tests {

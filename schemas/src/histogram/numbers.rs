@@ -47,7 +47,7 @@ impl Eight {
     pub(super) fn each(self, mut index: usize, mut visit: impl FnMut(usize, u8)) {
         for (step, n) in self.steps.to_le_bytes().into_iter().zip(self.ns.to_le_bytes()) {
             visit(index, n);
-            index += usize::from(step);
+            index = index.wrapping_add(step.into());
         }
     }
 }

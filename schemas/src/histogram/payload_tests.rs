@@ -1,5 +1,7 @@
 //! Payloads of any form, held against the `hdrhistogram` crate.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use proptest::prelude::*;
 
@@ -196,6 +198,50 @@ proptest! {
         merged.merge_packed(&packed);
         ours.merge(&ours.clone());
         prop_assert_eq!(merged, ours);
+    }
+
+    #[test]
+    fn a_row_of_cells_takes_at_once_what_a_check_lets_through_and_nothing_else(
+        payload in prop_oneof![
+            prop::collection::vec(number(), 0..60).prop_map(|numbers| payload(&numbers)),
+            prop::collection::vec(any::<u8>(), 0..60),
+            canonical().prop_map(|buckets| {
+                let mut counts = Counts::default();
+                buckets.iter().for_each(|(index, n)| counts.add(*index, *n));
+                codec::encode(&counts).unwrap()[40..].to_vec()
+            }),
+        ],
+        row in prop_oneof![Just((0, layout::LEN - 1)), (0..600_usize, 600..layout::LEN)],
+        n in prop_oneof![Just(1_u64), 32_700..32_800_u64, Just(70_000), Just(STORED_MAX)],
+        figure in 0..6_usize,
+    ) {
+        let mut histogram = Histogram::default();
+        histogram.record(layout::lowest(row.0));
+        histogram.record_n(layout::lowest(row.1), n);
+        let before = histogram.clone();
+        let bytes = message(&payload);
+        let buckets: Vec<_> = super::payload::Buckets::of(&payload)
+            .take_while(|(index, n)| *index < layout::LEN && *n <= SAMPLES_MAX)
+            .collect();
+        let mut figures = exact(&buckets);
+        match figure {
+            0 => figures = ExactFigures::default(),
+            1 => figures.count += 1,
+            _ => {}
+        }
+        let merged = histogram.try_merge_v2(figures, &bytes);
+        match Packed::try_from_v2(figures, &bytes) {
+            Err(refused) => {
+                prop_assert_eq!(merged, Err(refused));
+                prop_assert_eq!(histogram, before);
+            }
+            Ok(packed) => {
+                let mut expected: BTreeMap<_, _> = before.counts().iter().collect();
+                packed.buckets().for_each(|(at, n)| *expected.entry(at).or_insert(0) += n);
+                prop_assert_eq!(merged, Ok(()));
+                prop_assert_eq!(histogram.counts().iter().collect::<BTreeMap<_, _>>(), expected);
+            }
+        }
     }
 
     #[test]
