@@ -272,6 +272,39 @@ proptest! {
 }
 
 #[test]
+fn many_small_amounts_widen_a_row_in_time() {
+    let mut one = Histogram::default();
+    one.record_n(5_000_000, 63);
+    let bytes = codec::encode(one.counts()).unwrap();
+    let (mut sum, mut packed_sum) = (Histogram::default(), Histogram::default());
+    let packed = Packed::from(&one);
+    for _ in 0..2_000 {
+        sum.try_merge_v2(one.exact(), &bytes).unwrap();
+        packed_sum.merge_packed(&packed);
+    }
+    let bucket = (layout::index_of(5_000_000), 126_000);
+    assert_eq!(sum.counts().iter().collect::<Vec<_>>(), [bucket]);
+    assert_eq!(packed_sum, sum);
+}
+
+#[test]
+fn runs_past_the_last_bucket_leave_a_row_as_it_was() {
+    let mut row = Histogram::default();
+    [0, layout::MAX_NS].iter().for_each(|value| row.record(*value));
+    let run = |value| Number { value, padding: 0 };
+    let past = layout::LEN.cast_signed() as i64;
+    for runs in [&[run(i64::MIN), run(i64::MIN)][..], &[run(-past)], &[run(1 - past), run(70)]] {
+        let mut bytes = payload(runs);
+        (0..20).for_each(|_| write(&mut bytes, run(70)));
+        let mut merged = row.clone();
+        let figures = ExactFigures { count: 1_400, ..row.exact() };
+        let refused = merged.try_merge_v2(figures, &message(&bytes));
+        assert_eq!(refused, Err(Refused::Bytes(CodecError::OutOfRange)));
+        assert_eq!(merged, row);
+    }
+}
+
+#[test]
 fn every_figure_that_contradicts_the_buckets_is_named() {
     let mut histogram = Histogram::default();
     [5_000_000, 9_000_000].iter().for_each(|value| histogram.record(*value));
