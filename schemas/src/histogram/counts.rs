@@ -217,17 +217,17 @@ impl Counts {
     #[must_use]
     pub fn index_at_rank(&self, rank: u64) -> Option<usize> {
         let mut seen = 0_u64;
-        for (number, page) in self.pages() {
-            // Most pages lie below, and are passed as a whole.
-            let with_page = page.iter().fold(seen, |sum, n| sum.saturating_add(*n));
-            if with_page < rank {
-                seen = with_page;
+        for (first, block) in self.blocks() {
+            // Most blocks lie below, and are passed as a whole.
+            let with_block = block.iter().fold(seen, |sum, n| sum.saturating_add(*n));
+            if with_block < rank {
+                seen = with_block;
                 continue;
             }
-            for (cell, n) in page.iter().enumerate().filter(|(_, n)| **n > 0) {
-                seen = seen.saturating_add(*n);
-                if seen >= rank {
-                    return Some(number * PAGE + cell);
+            for (at, n) in block.into_iter().enumerate() {
+                seen = seen.saturating_add(n);
+                if n > 0 && seen >= rank {
+                    return Some(first + at);
                 }
             }
         }
