@@ -134,12 +134,8 @@ impl Slot {
     pub(super) fn united(number: u64, slots: &[Self]) -> Self {
         let mut united = Self::new(number);
         slots.iter().for_each(|slot| united.add_over(&slot.over));
-        // Two and two, so that each bucket is walked a few times only.
-        let mut parts: Vec<Packed> = slots.iter().map(Self::packed).collect();
-        while parts.len() > 1 {
-            parts = parts.chunks(2).map(join).collect();
-        }
-        united.samples = Samples::Packed(parts.pop().unwrap_or_default());
+        let parts: Vec<Packed> = slots.iter().map(Self::packed).collect();
+        united.samples = Samples::Packed(Packed::united(&parts));
         united
     }
 
@@ -209,10 +205,4 @@ impl Slot {
             Samples::Open(histogram) => histogram.counts().heap_bytes(),
         }
     }
-}
-
-fn join(parts: &[Packed]) -> Packed {
-    let mut joined = Packed::default();
-    parts.iter().for_each(|part| joined.merge(part));
-    joined
 }
