@@ -179,7 +179,8 @@ impl Changes {
 }
 
 impl Core {
-    /// The core as it was when `checkpoint` was taken, ready to read on from its positions.
+    /// The core as it was when `checkpoint` was taken, ready to read on from its positions once
+    /// [`Self::measuring`] has said how windows are kept now.
     #[must_use]
     pub fn restore(mesh: MeshName, budgets: Vec<Budget>, now: Now, checkpoint: Checkpoint) -> Self {
         let Checkpoint { nodes, fleet, rest } = checkpoint;
@@ -198,7 +199,6 @@ impl Core {
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
-        core.keep_windows();
         core
     }
 

@@ -327,7 +327,8 @@ impl Core {
 
     fn count_over_cap(&mut self, kind: &'static str, n: u64) {
         if n > 0 {
-            *self.counts.over_cap.entry(kind.into()).or_default() += n;
+            let count = self.counts.over_cap.entry(kind.into()).or_default();
+            *count = count.saturating_add(n);
         }
     }
 

@@ -79,7 +79,7 @@ impl Rollups {
     pub(super) fn expire(&mut self, now: Wall) {
         for rollup in &mut self.0 {
             let groups = &mut Arc::make_mut(rollup).groups;
-            groups.retain(|_, windows| !windows.is_stale(now));
+            groups.retain(|_, windows| !windows.is_passed(now));
             groups.values_mut().for_each(|windows| windows.expire(now));
         }
     }

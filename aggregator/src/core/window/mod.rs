@@ -171,13 +171,17 @@ impl Windows {
         }
     }
 
-    /// Whether all that is in its slots has been passed by every window: nothing speaks of it
-    /// any more, and to let it go is worth the while.
+    /// Whether every window has passed all samples, however many there were.
+    #[must_use]
+    pub fn is_passed(&self, now: Wall) -> bool {
+        let longest = Window::ALL[self.tiers.len() - 1];
+        self.newest.plus(longest.span() + longest.slot()) < now
+    }
+
+    /// Whether every window has passed what is still in slots: to let it go is worth the while.
     #[must_use]
     pub fn is_stale(&self, now: Wall) -> bool {
-        let longest = Window::ALL[self.tiers.len() - 1];
-        let holds = self.tiers.iter().any(|tier| !tier.slots().is_empty());
-        holds && self.newest.plus(longest.span() + longest.slot()) < now
+        self.is_passed(now) && self.tiers.iter().any(|tier| !tier.slots().is_empty())
     }
 
     /// Whether a window is kept in this scope.
