@@ -276,10 +276,18 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
+        self.take(moment, taken, &header, body);
+        if let Some(node) = self.nodes.get_mut(&header.node) {
+            Arc::make_mut(node).watch_counters(&header);
+        }
+    }
+
+    fn take(&mut self, moment: Moment, taken: Wall, header: &Header, body: Body<Packed>) {
+        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
-                self.on_latency(times, &header, &latency);
+                self.on_latency(times, header, &latency);
             }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((header.incarnation, header.seq), hardware);

@@ -30,6 +30,12 @@ impl Page<'_> {
                 rows.add(&[&rows.labels([("reason", reason.as_str())])], Value::Count(*n));
             }
         });
+        let help = "Nodes, shown or not, by the worst of what ails them";
+        writer.family(Family::gauge("plimsoll_nodes_in_trouble", help), |rows| {
+            for (trouble, n) in &self.view.troubles {
+                rows.add(&[&rows.labels([("trouble", trouble.as_str())])], Value::Count(*n));
+            }
+        });
     }
 
     pub(super) fn accounts(&self, writer: &mut Writer) {

@@ -59,16 +59,17 @@ fn rollup(writer: &Writer, row: &RollupRow) -> LabelSet {
         ("rollup", row.rollup.as_str()),
         ("operation", row.operation.as_str()),
     ];
-    let told = row.labels.iter().filter(|(_, value)| !value.is_empty());
     let mut groups: BTreeMap<String, &str> = BTreeMap::new();
-    for (key, value) in told {
+    for (key, value) in &row.labels {
         let mut key = label_key(key);
-        // Two labels that become one would make two groups the same series.
+        // Two labels that become one would make two groups the same series, also where either
+        // has no value.
         while groups.contains_key(&key) {
             key.push('_');
         }
         groups.insert(key, value);
     }
-    let groups = groups.iter().map(|(key, value)| (key.as_str(), *value));
+    let told = groups.iter().filter(|(_, value)| !value.is_empty());
+    let groups = told.map(|(key, value)| (key.as_str(), *value));
     writer.labels(own.into_iter().chain(groups))
 }

@@ -184,7 +184,13 @@ fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
     let by = ["a.b", "a_b"].map(str::to_owned).to_vec();
     let definition = Definition { name: "r".to_owned(), by, ..Definition::default() };
     let mut core = core().measuring(Window::FiveMinutes, &[definition]);
-    for (node, of) in [("x", [("a.b", "1"), ("a_b", "2")]), ("y", [("a.b", "2"), ("a_b", "1")])] {
+    let nodes = [
+        ("x", [("a.b", "1"), ("a_b", "2")]),
+        ("y", [("a.b", "2"), ("a_b", "1")]),
+        ("z", [("a.b", "3"), ("a_b", "")]),
+        ("z_", [("a.b", ""), ("a_b", "3")]),
+    ];
+    for (node, of) in nodes {
         let mut samples = Histogram::default();
         samples.record_n(MS, 3);
         let operation = Operation::new("fetch").unwrap();
@@ -203,9 +209,11 @@ fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
         format!("{{scope=\"rollup\",rollup=\"r\",operation=\"fetch\",a_b=\"{one}\",a_b_=\"{two}\"")
     };
     let samples = of("plimsoll_latency_samples_total");
-    assert_eq!(samples, [format!("{}}} 3", set(1, 2)), format!("{}}} 3", set(2, 1))]);
-    assert_eq!(of("plimsoll_latency_window_samples").len(), 2 * Window::ALL.len());
-    assert_eq!(of("plimsoll_latency_p99_seconds").len(), 2 * (Window::ALL.len() + 1));
+    let only = |key| format!("{{scope=\"rollup\",rollup=\"r\",operation=\"fetch\",{key}=\"3\"}} 3");
+    let both = |one, two| format!("{}}} 3", set(one, two));
+    assert_eq!(samples, [only("a_b_"), both(1, 2), both(2, 1), only("a_b")]);
+    assert_eq!(of("plimsoll_latency_window_samples").len(), 4 * Window::ALL.len());
+    assert_eq!(of("plimsoll_latency_p99_seconds").len(), 4 * (Window::ALL.len() + 1));
     assert!(
         of("plimsoll_latency_seconds_bucket")
             .contains(&&*format!("{},le=\"0.001\"}} 3", set(1, 2)))
