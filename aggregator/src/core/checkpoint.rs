@@ -25,7 +25,7 @@ use super::alert::Alerts;
 use super::node::{Node, Operations};
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
-use super::progress::Progress;
+use super::progress::{Progress, ReadUpTo};
 use super::rollup::Rollups;
 use super::{Core, Counts};
 use record::Content;
@@ -81,7 +81,7 @@ impl Unsaved {
 #[derive(Clone, Debug)]
 pub struct Changes {
     everything: bool,
-    behind: bool,
+    read_up_to: ReadUpTo,
     nodes: Vec<(NodeName, Option<Arc<Node>>)>,
     fleet: Arc<Operations>,
     fleet_before: Option<Arc<Operations>>,
@@ -138,9 +138,9 @@ impl Changes {
         self.rest.at
     }
 
-    /// Whether unread messages may have waited in a stream when they were taken.
-    pub(super) fn behind(&self) -> bool {
-        self.behind
+    /// Up to when all lanes had been read when they were taken.
+    pub(super) fn read_up_to(&self) -> ReadUpTo {
+        self.read_up_to
     }
 
     /// The nodes that have changed; `None` for one that is gone.
@@ -234,7 +234,7 @@ impl Core {
         };
         Some(Changes {
             everything,
-            behind: self.is_behind(),
+            read_up_to: self.read_up_to(),
             nodes: nodes.into_iter().map(shared).collect(),
             fleet: Arc::clone(&self.fleet),
             fleet_before,
