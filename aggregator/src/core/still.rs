@@ -66,7 +66,7 @@ impl Core {
     /// What is known now. `broker` is what the connection says of itself.
     #[must_use]
     pub fn still(&self, now: Wall, broker: &str) -> Still {
-        let gaps = self.gaps.keys().map(|name| (name.clone(), self.gap(name).0));
+        let gaps = self.gaps.nodes().map(|name| (name.clone(), self.gap(name).0));
         let alerts = self.alerts.standing();
         Still {
             at: now,
