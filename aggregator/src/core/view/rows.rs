@@ -4,23 +4,25 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::{AlertState, Scope};
-use plimsoll_schemas::budget::{Budget, Window};
-use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::histogram::{ExactFigures, rank};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
 use crate::core::buckets::{Buckets, ends};
 use crate::core::completeness::Completeness;
-use crate::core::judge::judge;
+use crate::core::judge::{Judgement, judge_ranks};
 use crate::core::node::{Node, Operations};
 use crate::core::still::Still;
-use crate::core::window::Windows;
+use crate::core::window::{Merged, Ranks, Windows};
 
 /// Rows under construction.
 pub(super) struct Rows<'s> {
     still: &'s Still,
     native: bool,
+    /// Used again for each row.
+    merged: Merged,
     pub(super) operations: Vec<OperationRow>,
     pub(super) totals: Vec<Total>,
     /// With the number of its budget.
@@ -30,7 +32,7 @@ pub(super) struct Rows<'s> {
 impl<'s> Rows<'s> {
     pub(super) fn new(still: &'s Still, native: bool) -> Self {
         let (operations, totals, budgets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { still, native, operations, totals, budgets }
+        Self { still, native, merged: Merged::default(), operations, totals, budgets }
     }
 
     pub(super) fn add_fleet(&mut self, fleet: &Operations) {
@@ -67,44 +69,43 @@ impl<'s> Rows<'s> {
         windows: &Windows,
         heard: &Completeness,
     ) {
+        let Self { still, native, merged, budgets, .. } = self;
         let mut rows = BTreeMap::new();
-        windows.each_window(self.still.at, |window, samples| {
+        windows.each_window(still.at, merged, |window, samples| {
+            let mut ranks = samples.ranks();
             let row = WindowRow {
-                quantiles: quantiles(samples),
+                quantiles: quantiles(samples, &mut ranks),
                 nodes: heard.nodes[window as usize],
                 nodes_expected: heard.expected,
                 nodes_late: heard.late[window as usize],
             };
             rows.insert(window, row);
-            self.judge(&scope, operation, window, samples);
+            for (number, budget) in still.budgets.iter().enumerate() {
+                if budget.operation == *operation && budget.window == window {
+                    let alert = still.alert(budget, &scope);
+                    let n = samples.exact().count;
+                    let judgement = judge_ranks(budget, n, |rank| ranks.find(rank));
+                    budgets.push((number, budget_row(budget, scope.clone(), alert, judgement)));
+                }
+            }
         });
-        let (exact, total) = (windows.total_exact(), windows.total());
+        windows.show_total(merged);
+        let exact = windows.total_exact();
         let ends = match scope {
-            Scope::Fleet => ends(operation, &self.still.budgets),
+            Scope::Fleet => ends(operation, &still.budgets),
             Scope::Node(_) => Vec::new(),
         };
-        self.totals.push(Total { exact, buckets: Buckets::of(&total, &ends, self.native) });
+        self.totals.push(Total { exact, buckets: Buckets::of(merged, &ends, *native) });
         self.operations.push(OperationRow {
             scope,
             operation: operation.to_string(),
-            total: Quantiles { count: exact.count, ..quantiles(&total) },
+            total: Quantiles { count: exact.count, ..quantiles(merged, &mut merged.ranks()) },
             windows: rows,
         });
     }
-
-    fn judge(&mut self, scope: &Scope, operation: &Operation, window: Window, samples: &Histogram) {
-        let budgets = self.still.budgets.iter().enumerate();
-        for (number, budget) in budgets {
-            if budget.operation == *operation && budget.window == window {
-                let alert = self.still.alert(budget, scope);
-                self.budgets.push((number, budget_row(budget, scope.clone(), alert, samples)));
-            }
-        }
-    }
 }
 
-fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, samples: &Histogram) -> BudgetRow {
-    let judgement = judge(budget, samples);
+fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, judgement: Judgement) -> BudgetRow {
     BudgetRow {
         budget: budget.name.to_string(),
         operation: budget.operation.to_string(),
@@ -120,14 +121,15 @@ fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, samples: &Histog
     }
 }
 
-pub(super) fn quantiles(histogram: &Histogram) -> Quantiles {
-    let at = |quantile| histogram.quantile(quantile).map(|found| found.value_ns);
-    let mean = histogram.sum_ns().checked_div(u128::from(histogram.count())).unwrap_or(0);
+pub(super) fn quantiles(samples: &Merged, ranks: &mut Ranks<'_>) -> Quantiles {
+    let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();
+    let mut at = |quantile| ranks.find(rank(quantile, count)).map(|found| found.value_ns);
+    let mean = sum_ns.checked_div(u128::from(count)).unwrap_or(0);
     Quantiles {
-        count: histogram.count(),
+        count,
         mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
-        min_ns: histogram.min_ns(),
-        max_ns: histogram.max_ns(),
+        min_ns,
+        max_ns,
         p50_ns: at(0.5),
         p99_ns: at(0.99),
     }

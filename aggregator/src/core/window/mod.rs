@@ -7,6 +7,7 @@
 //! time, and the order of arrival changes nothing. What is too old for every tier still counts
 //! in the total: lateness costs time resolution and never a sample.
 
+mod merged;
 mod place;
 mod slot;
 mod stored;
@@ -19,6 +20,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+pub use merged::{Merged, Ranks};
 pub use place::{Timeliness, Times, place};
 pub use slot::{Batch, Limits};
 pub use stored::StoredTier;
@@ -205,10 +207,15 @@ impl Windows {
         merged
     }
 
-    /// Shows every window that is kept, the shortest first; each costs only what it has more
-    /// than the one before.
-    pub fn each_window(&self, now: Wall, mut show: impl FnMut(Window, &Histogram)) {
-        let mut merged = Histogram::default();
+    /// Shows every window that is kept, the shortest first, in `merged`, whatever that held; each
+    /// costs only what it has more than the one before.
+    pub fn each_window(
+        &self,
+        now: Wall,
+        merged: &mut Merged,
+        mut show: impl FnMut(Window, &Merged),
+    ) {
+        merged.clear();
         let mut before: Option<(usize, Shown)> = None;
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             let shown = Shown::new(now, window);
@@ -220,12 +227,12 @@ impl Windows {
                 for slot in tier.slots() {
                     let begin = slot.number * slot_ns(of);
                     if is_in(begin) && shown.covers(begin) {
-                        slot.merge_into(&mut merged);
+                        slot.add_to(merged);
                     }
                 }
             }
             before = Some((number, shown));
-            show(window, &merged);
+            show(window, merged);
         }
     }
 
@@ -281,10 +288,20 @@ impl Windows {
     #[must_use]
     pub fn total(&self) -> Histogram {
         let mut total = Histogram::default();
-        self.settled.merge_into(&mut total);
-        let unsettled = self.tiers.iter().take(SETTLED_FROM).flat_map(|tier| tier.slots());
-        unsettled.for_each(|slot| slot.merge_into(&mut total));
+        self.all().for_each(|slot| slot.merge_into(&mut total));
         total
+    }
+
+    /// Shows the same in `total`, whatever that held.
+    pub fn show_total(&self, total: &mut Merged) {
+        total.clear();
+        self.all().for_each(|slot| slot.add_to(total));
+    }
+
+    /// What holds each sample once.
+    fn all(&self) -> impl Iterator<Item = &Slot> {
+        let unsettled = self.tiers.iter().take(SETTLED_FROM).flat_map(|tier| tier.slots());
+        std::iter::once(&self.settled).chain(unsettled)
     }
 
     /// What is known exactly of all samples ever added.
