@@ -35,7 +35,7 @@ pub fn judge(budget: &Budget, samples: &Histogram) -> Judgement {
     judge_ranks(budget, samples.count(), |rank| samples.at_rank(rank))
 }
 
-/// Judges `n` samples, which are asked for by rank, in ascending order.
+/// Judges `n` samples, which are asked for by rank.
 #[must_use]
 pub fn judge_ranks(
     budget: &Budget,

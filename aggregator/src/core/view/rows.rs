@@ -11,7 +11,7 @@ use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
 use crate::core::buckets::{Buckets, ends};
-use crate::core::completeness::Completeness;
+use crate::core::completeness::{Completeness, Seen};
 use crate::core::judge::{Judgement, judge_ranks};
 use crate::core::node::{Node, Operations};
 use crate::core::still::Still;
@@ -21,8 +21,11 @@ use crate::core::window::{Merged, Ranks, Windows};
 pub(super) struct Rows<'s> {
     still: &'s Still,
     native: bool,
-    /// Used again for each row.
+    /// Not inactive, by rule, node and operation.
+    alerts: BTreeMap<(&'s str, &'s str, &'s str), AlertState>,
+    /// Used again for each row, as is the next.
     merged: Merged,
+    total: Merged,
     pub(super) operations: Vec<OperationRow>,
     pub(super) totals: Vec<Total>,
     /// With the number of its budget.
@@ -31,8 +34,19 @@ pub(super) struct Rows<'s> {
 
 impl<'s> Rows<'s> {
     pub(super) fn new(still: &'s Still, native: bool) -> Self {
-        let (operations, totals, budgets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { still, native, merged: Merged::default(), operations, totals, budgets }
+        let alerts = still.alerts.iter().map(|(key, state)| {
+            ((key.rule.as_str(), key.scope.node(), key.operation.as_str()), *state)
+        });
+        Self {
+            still,
+            native,
+            alerts: alerts.collect(),
+            merged: Merged::default(),
+            total: Merged::default(),
+            operations: Vec::new(),
+            totals: Vec::new(),
+            budgets: Vec::new(),
+        }
     }
 
     pub(super) fn add_fleet(&mut self, fleet: &Operations) {
@@ -44,9 +58,10 @@ impl<'s> Rows<'s> {
     }
 
     pub(super) fn add_node(&mut self, name: &NodeName, node: &Node) {
+        let seen = Seen::new(self.still.at, node);
         for (operation, windows) in node.operations.iter() {
             let mut heard = Completeness::default();
-            heard.add(self.still.at, node, windows);
+            heard.add(self.still.at, &seen, windows);
             self.add(Scope::Node(name.clone()), operation, windows, &heard);
         }
     }
@@ -55,8 +70,9 @@ impl<'s> Rows<'s> {
     fn completeness(&self) -> BTreeMap<&'s Operation, Completeness> {
         let mut completeness: BTreeMap<&Operation, Completeness> = BTreeMap::new();
         for (_, node) in self.still.shown() {
+            let seen = Seen::new(self.still.at, node);
             for (operation, windows) in node.operations.iter() {
-                completeness.entry(operation).or_default().add(self.still.at, node, windows);
+                completeness.entry(operation).or_default().add(self.still.at, &seen, windows);
             }
         }
         completeness
@@ -69,9 +85,9 @@ impl<'s> Rows<'s> {
         windows: &Windows,
         heard: &Completeness,
     ) {
-        let Self { still, native, merged, budgets, .. } = self;
+        let Self { still, native, alerts, merged, total, budgets, .. } = self;
         let mut rows = BTreeMap::new();
-        windows.each_window(still.at, merged, |window, samples| {
+        windows.each_window(still.at, merged, total, |window, samples| {
             let mut ranks = samples.ranks();
             let row = WindowRow {
                 quantiles: quantiles(samples, &mut ranks),
@@ -82,24 +98,24 @@ impl<'s> Rows<'s> {
             rows.insert(window, row);
             for (number, budget) in still.budgets.iter().enumerate() {
                 if budget.operation == *operation && budget.window == window {
-                    let alert = still.alert(budget, &scope);
+                    let key = (budget.name.as_str(), scope.node(), operation.as_str());
+                    let alert = alerts.get(&key).copied().unwrap_or_default();
                     let n = samples.exact().count;
                     let judgement = judge_ranks(budget, n, |rank| ranks.find(rank));
                     budgets.push((number, budget_row(budget, scope.clone(), alert, judgement)));
                 }
             }
         });
-        windows.show_total(merged);
         let exact = windows.total_exact();
         let ends = match scope {
             Scope::Fleet => ends(operation, &still.budgets),
             Scope::Node(_) => Vec::new(),
         };
-        self.totals.push(Total { exact, buckets: Buckets::of(merged, &ends, *native) });
+        self.totals.push(Total { exact, buckets: Buckets::of(total, &ends, *native) });
         self.operations.push(OperationRow {
             scope,
             operation: operation.to_string(),
-            total: Quantiles { count: exact.count, ..quantiles(merged, &mut merged.ranks()) },
+            total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
             windows: rows,
         });
     }

@@ -38,6 +38,14 @@ impl Merged {
         samples.counts().iter().for_each(|(index, n)| self.add(index, n));
     }
 
+    /// Adds all samples of `other`.
+    pub(super) fn add_merged(&mut self, other: &Self) {
+        self.exact.merge(&other.exact);
+        let (first, theirs) = other.used();
+        let ours = &mut self.counts[first..first + theirs.len()];
+        ours.iter_mut().zip(theirs).for_each(|(ours, n)| *ours = ours.saturating_add(*n));
+    }
+
     #[inline]
     fn add(&mut self, index: usize, n: u64) {
         if let Some(count) = self.counts.get_mut(index) {
@@ -76,7 +84,7 @@ impl Merged {
         used.iter().zip(first..).filter(|(n, _)| **n > 0).map(|(n, index)| (index, *n))
     }
 
-    /// Looks for samples by rank; cheapest in ascending order.
+    /// Looks for samples by rank; cheapest when each is near the one before.
     #[must_use]
     pub fn ranks(&self) -> Ranks<'_> {
         let (first, used) = self.used();
@@ -98,14 +106,18 @@ pub struct Ranks<'m> {
 impl Ranks<'_> {
     /// The sample of a rank, 1 being the smallest; `None` when there is no such sample.
     pub fn find(&mut self, rank: u64) -> Option<Quantile> {
-        if rank <= self.below {
-            (self.at, self.below) = (0, 0);
-        }
         // Only forged samples are so many that the sum of some buckets could pass the end.
         let block = if self.exact.count == u64::MAX { 1 } else { BLOCK };
+        if rank <= self.below && block == 1 {
+            (self.at, self.below) = (0, 0);
+        }
+        while rank <= self.below && self.at > 0 {
+            let begin = (self.at - 1) / block * block;
+            self.below -= sum(&self.used[begin..self.at]);
+            self.at = begin;
+        }
         for buckets in self.used[self.at..].chunks(block) {
-            let with = buckets.iter().fold(0, |sum: u64, n| sum.wrapping_add(*n));
-            let with = self.below.saturating_add(with);
+            let with = self.below.saturating_add(sum(buckets));
             if with >= rank {
                 break;
             }
@@ -123,6 +135,10 @@ impl Ranks<'_> {
             lower_ns: layout::lowest(index).clamp(min_ns, max_ns),
         })
     }
+}
+
+fn sum(buckets: &[u64]) -> u64 {
+    buckets.iter().fold(0, |sum, n| sum.wrapping_add(*n))
 }
 
 impl From<&Histogram> for Merged {
@@ -152,7 +168,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_used_before_says_what_a_histogram_of_the_same_samples_says(
-            before in samples(), one in samples(), two in samples(),
+            before in samples(), one in samples(), two in samples(), three in samples(),
             ranks in prop::collection::vec(1..2_000_u64, 0..20),
         ) {
             let mut merged = Merged::from(&before);
@@ -160,10 +176,13 @@ mod tests {
             prop_assert!(merged.counts.iter().all(|n| *n == 0));
             merged.add_histogram(&one);
             merged.add_packed(&Packed::from(&two));
+            merged.add_merged(&Merged::from(&three));
             let mut both = one;
-            both.merge(&two);
+            both.merge_packed(&Packed::from(&two));
+            both.merge(&three);
             prop_assert_eq!(merged.exact(), both.exact());
-            prop_assert_eq!(merged.buckets().collect::<Vec<_>>(), both.counts().iter().collect::<Vec<_>>());
+            let buckets = both.counts().iter().collect::<Vec<_>>();
+            prop_assert_eq!(merged.buckets().collect::<Vec<_>>(), buckets);
             let ranks = ranks.into_iter().chain([both.count(), both.count() / 2, u64::MAX]);
             let mut search = merged.ranks();
             for rank in ranks.filter(|rank| *rank > 0) {

@@ -192,11 +192,8 @@ impl Windows {
     fn shown(&self, now: Wall, window: Window) -> impl Iterator<Item = &Slot> {
         let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
         let shown = Shown::new(now, window);
-        let tiers = self.tiers.iter().zip(Window::ALL).take(kept);
-        tiers.flat_map(move |(tier, window)| {
-            let slots = tier.slots().iter();
-            slots.filter(move |slot| shown.covers(slot.number * slot_ns(window)))
-        })
+        let slots = slots(&self.tiers[..kept]);
+        slots.filter(move |(begin, _)| shown.covers(*begin)).map(|(_, slot)| slot)
     }
 
     /// The samples of one window that ends now.
@@ -207,15 +204,20 @@ impl Windows {
         merged
     }
 
-    /// Shows every window that is kept, the shortest first, in `merged`, whatever that held; each
-    /// costs only what it has more than the one before.
+    /// Shows every window that is kept, the shortest first; each costs only what it has more than
+    /// the one before. Afterwards `total` holds what [`Self::total`] does, at the cost of what is
+    /// in no window. What the two held before is forgotten.
     pub fn each_window(
         &self,
         now: Wall,
         merged: &mut Merged,
+        total: &mut Merged,
         mut show: impl FnMut(Window, &Merged),
     ) {
         merged.clear();
+        total.clear();
+        self.settled.add_to(total);
+        let unsettled = &self.tiers[..SETTLED_FROM.min(self.tiers.len())];
         let mut before: Option<(usize, Shown)> = None;
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             let shown = Shown::new(now, window);
@@ -224,12 +226,18 @@ impl Windows {
                     Some((last, before)) if place <= last => !before.covers(begin),
                     _ => place <= number,
                 };
+                let slot_ns = slot_ns(of);
                 for slot in tier.slots() {
-                    let begin = slot.number * slot_ns(of);
+                    let begin = slot.number * slot_ns;
                     if is_in(begin) && shown.covers(begin) {
                         slot.add_to(merged);
                     }
                 }
+            }
+            if number + 1 == unsettled.len() {
+                total.add_merged(merged);
+                let others = slots(unsettled).filter(|(begin, _)| !shown.covers(*begin));
+                others.for_each(|(_, slot)| slot.add_to(total));
             }
             before = Some((number, shown));
             show(window, merged);
@@ -250,11 +258,12 @@ impl Windows {
         let place = self.limits.place(limit_ns);
         let mut exact = ExactFigures::default();
         let mut over = 0_u64;
-        for slot in self.shown(now, window) {
+        // Not a `for`, which is slow over slots within tiers.
+        self.shown(now, window).for_each(|slot| {
             exact.merge(&slot.exact());
             let of_slot = place.map_or_else(|| slot.count_over(limit_ns), |at| slot.over()[at]);
             over = over.saturating_add(of_slot);
-        }
+        });
         Sums { samples: exact.count, over, min_ns: exact.min_ns }
     }
 
@@ -288,20 +297,10 @@ impl Windows {
     #[must_use]
     pub fn total(&self) -> Histogram {
         let mut total = Histogram::default();
-        self.all().for_each(|slot| slot.merge_into(&mut total));
-        total
-    }
-
-    /// Shows the same in `total`, whatever that held.
-    pub fn show_total(&self, total: &mut Merged) {
-        total.clear();
-        self.all().for_each(|slot| slot.add_to(total));
-    }
-
-    /// What holds each sample once.
-    fn all(&self) -> impl Iterator<Item = &Slot> {
+        self.settled.merge_into(&mut total);
         let unsettled = self.tiers.iter().take(SETTLED_FROM).flat_map(|tier| tier.slots());
-        std::iter::once(&self.settled).chain(unsettled)
+        unsettled.for_each(|slot| slot.merge_into(&mut total));
+        total
     }
 
     /// What is known exactly of all samples ever added.
@@ -316,6 +315,14 @@ impl Windows {
         let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
         tiers + self.settled.heap_bytes()
     }
+}
+
+/// The slots of the first tiers, each with the time at which it begins.
+fn slots(tiers: &[Arc<Tier>]) -> impl Iterator<Item = (u64, &Slot)> {
+    tiers.iter().zip(Window::ALL).flat_map(|(tier, window)| {
+        let slot_ns = slot_ns(window);
+        tier.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
+    })
 }
 
 #[cfg(test)]
