@@ -8,6 +8,8 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, layout};
 use plimsoll_schemas::limits::aggregator::{LIMITS_SUMMED_MAX, PACKED_MERGES_MAX};
 use serde::{Deserialize, Serialize};
 
+use super::merged::Merged;
+
 /// Samples above each of an operation's [`Limits`].
 pub(super) type Over = [u64; LIMITS_SUMMED_MAX];
 
@@ -175,6 +177,13 @@ impl Slot {
         match &self.samples {
             Samples::Packed(packed) => histogram.merge_packed(packed),
             Samples::Open(samples) => histogram.merge(samples),
+        }
+    }
+
+    pub(super) fn add_to(&self, merged: &mut Merged) {
+        match &self.samples {
+            Samples::Packed(packed) => merged.add_packed(packed),
+            Samples::Open(samples) => merged.add_histogram(samples),
         }
     }
 
