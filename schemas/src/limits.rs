@@ -242,9 +242,17 @@ pub mod aggregator {
     /// Messages pending in a lane at which a backlog begins; it ends when none is. Several times
     /// what a fleet of 10 000 sends within [`super::bus::PULL_REST`].
     pub const BACKLOG_MESSAGES: u64 = 1_000;
-    /// How long samples may be missing below a node's newest message, while nothing waits to be
-    /// read, before that is an alert: longer than it takes a node to send again what was lost.
+    /// How far reading may be behind before nodes are no longer asked to send again what is
+    /// missing: then the way is full, and what is missing may be waiting there.
+    pub const READ_LATE_MAX: Duration = Duration::from_secs(30);
+    /// How long samples may be missing below a node's newest message, as far as the streams have
+    /// been read, before that is an alert: longer than it takes a node to send again what was
+    /// lost. At least so long,
     pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
+    /// and at least so many times what lies between two checkpoints: a node hears only with one
+    /// what is missing, that one takes a while to write, and the node may not hear it. With ten
+    /// thousand nodes that is a minute and a half.
+    pub const GAP_PATIENCE_CHECKPOINTS: u32 = 3;
     /// Time between two warnings that two nodes have one name.
     pub const NAME_CONFLICT_TOLD_EVERY: Duration = Duration::from_secs(60);
     /// Holes of one incarnation that the ledger's page lists.

@@ -4,6 +4,7 @@
 //! sooner counts them twice. A node that speaks again is shown again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{CLOCK_LEAP_MIN, NODES_MAX};
@@ -20,7 +21,7 @@ impl Core {
             *node = Arc::new(node.hidden());
             self.may_hide_some = true;
             self.alerts.forget(name);
-            self.gaps.remove(name);
+            self.gaps.forget(name);
             self.unsaved.touch_node(name);
         }
     }
@@ -59,18 +60,19 @@ impl Core {
         self.count_over_cap("account", 1);
     }
 
-    /// A clock that leaps forward is no silence of anybody: all are heard so much later.
+    /// A clock that leaps forward is no silence of anybody: all are heard so much later. One that
+    /// is set back is no sign of life: nobody has been heard in the future.
     pub(super) fn bear_a_leap(&mut self, now: Now) {
         let (wall, mono) = (now.wall.since(self.passed.wall), now.mono.since(self.passed.mono));
         self.passed = now;
         let leap = wall.saturating_sub(mono);
-        if leap <= CLOCK_LEAP_MIN {
-            return;
-        }
+        let leap = if leap > CLOCK_LEAP_MIN { leap } else { Duration::ZERO };
         for (name, node) in &mut self.nodes {
             let heard = node.last_heard.plus(leap).min(now.wall);
-            Arc::make_mut(node).last_heard = heard;
-            self.unsaved.touch_node(name);
+            if heard != node.last_heard {
+                Arc::make_mut(node).last_heard = heard;
+                self.unsaved.touch_node(name);
+            }
         }
     }
 }

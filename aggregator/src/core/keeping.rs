@@ -50,3 +50,23 @@ impl Core {
         Arc::make_mut(&mut self.fleet).keep(|operation| of(operation).of_fleet());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::checkpoint::tests::restarted;
+    use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
+
+    #[test]
+    fn the_windows_that_a_configuration_lets_nodes_keep_outlive_a_restart() {
+        let (mut core, mut speaker) = (core().measuring(Window::OneDay, &[]), Speaker::new("a"));
+        deliver(&mut core, start(), &speaker.say(start(), MS, 5));
+        let now = start().after(SECOND * 7_200);
+        // Whatever it says lets its windows move on.
+        deliver(&mut core, now, &speaker.say(now, MS, 7));
+        let core = restarted(&mut core, now).measuring(Window::OneDay, &[]);
+        let node = core.nodes.values().next().unwrap();
+        let (_, windows) = node.operations.iter().next().unwrap();
+        assert_eq!(windows.exact(now.wall, Window::OneDay).count, 12);
+    }
+}

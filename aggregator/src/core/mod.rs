@@ -51,7 +51,7 @@ use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use events::Newest;
-use gaps::Watched;
+use gaps::Gaps;
 use keeping::Keepings;
 use ledger::Decision;
 use moment::Moment;
@@ -140,7 +140,7 @@ pub struct Core {
     /// When budgets were last judged.
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
-    gaps: BTreeMap<NodeName, Watched>,
+    gaps: Gaps,
     conflicts: Conflicts,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: Newest,
@@ -169,7 +169,7 @@ impl Core {
             passed: now,
             may_hide_some: true,
             judged_at: None,
-            gaps: BTreeMap::new(),
+            gaps: Gaps::default(),
             conflicts: Conflicts::default(),
             events: Newest::default(),
             past: None,
@@ -335,7 +335,8 @@ impl Core {
 
     fn count_over_cap(&mut self, kind: &'static str, n: u64) {
         if n > 0 {
-            *self.counts.over_cap.entry(kind.into()).or_default() += n;
+            let count = self.counts.over_cap.entry(kind.into()).or_default();
+            *count = count.saturating_add(n);
         }
     }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::limits::aggregator::ROLLUP_GROUPS_MAX;
 use plimsoll_schemas::time::Wall;
-use serde::{Deserialize, Serialize};
 
 pub use definition::{Definition, DefinitionError};
 
@@ -19,19 +18,18 @@ use super::node::OVERFLOW;
 use super::window::{Batch, Keeping, Times, Windows};
 
 /// All roll-ups, in the order of the configuration.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Rollup>", into = "Vec<Rollup>")]
+#[derive(Clone, Debug, Default)]
 pub struct Rollups(Vec<Arc<Rollup>>);
 
 /// One roll-up.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Rollup {
     definition: Definition,
     groups: BTreeMap<Group, Windows>,
 }
 
 /// Whose samples are together.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// The operation.
     pub operation: Operation,
@@ -79,9 +77,20 @@ impl Rollups {
     pub(super) fn expire(&mut self, now: Wall) {
         for rollup in &mut self.0 {
             let groups = &mut Arc::make_mut(rollup).groups;
-            groups.retain(|_, windows| !windows.is_stale(now));
+            groups.retain(|_, windows| !windows.is_passed(now));
             groups.values_mut().for_each(|windows| windows.expire(now));
         }
+    }
+
+    /// Takes a group's windows as they were stored; false when there is no such roll-up.
+    pub(super) fn restore(&mut self, rollup: &str, group: Group, windows: Windows) -> bool {
+        let rollup = self.0.iter_mut().find(|other| other.definition.name == rollup);
+        rollup.map(|rollup| Arc::make_mut(rollup).groups.insert(group, windows)).is_some()
+    }
+
+    /// The definition of each, and how many groups it has.
+    pub(super) fn sizes(&self) -> Vec<(Definition, usize)> {
+        self.iter().map(|rollup| (rollup.definition.clone(), rollup.groups.len())).collect()
     }
 
     /// Each, in the order of the configuration.
@@ -95,6 +104,12 @@ impl Rollup {
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
+    }
+
+    /// The windows of one group.
+    #[must_use]
+    pub fn group(&self, group: &Group) -> Option<&Windows> {
+        self.groups.get(group)
     }
 
     /// Its groups in order.
@@ -120,18 +135,6 @@ impl Rollup {
             }
         };
         (self.groups.entry(group).or_insert_with(|| Windows::new(keeping)), is_own)
-    }
-}
-
-impl From<Vec<Rollup>> for Rollups {
-    fn from(rollups: Vec<Rollup>) -> Self {
-        Self(rollups.into_iter().map(Arc::new).collect())
-    }
-}
-
-impl From<Rollups> for Vec<Rollup> {
-    fn from(rollups: Rollups) -> Self {
-        rollups.0.into_iter().map(Arc::unwrap_or_clone).collect()
     }
 }
 

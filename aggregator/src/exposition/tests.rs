@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::core::buckets::Buckets;
 use crate::core::rollup::Definition;
 use crate::core::tests::{MS, Speaker, core, deliver, start};
+use crate::core::window::Merged;
 use messages::MetricFamily;
 
 /// Two nodes, of which one is over the limit of epoch_hook.
@@ -93,7 +94,8 @@ fn openmetrics_names_units_and_families_by_its_own_rules() {
 fn a_classic_histogram_has_ends_as_client_libraries_write_them() {
     let mut samples = Histogram::default();
     [3_000, 20_000, 2_000_000_000].into_iter().for_each(|ns| samples.record(ns));
-    let buckets = Buckets::of(&samples, &[5_000, 12_500, 100_000, 1_000_000_000], false);
+    let buckets =
+        Buckets::of(&Merged::from(&samples), &[5_000, 12_500, 100_000, 1_000_000_000], false);
     let mut writer = Writer::new(Format::Text);
     let family = Family { name: "h", family_type: FamilyType::Histogram, help: "H" };
     let labels = writer.labels([("o", "x")]);

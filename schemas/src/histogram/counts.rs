@@ -126,7 +126,7 @@ impl Counts {
     }
 
     /// Has cells from bucket `first` to bucket `last`.
-    fn cover(&mut self, first: usize, last: usize) {
+    pub(super) fn cover(&mut self, first: usize, last: usize) {
         if self.covers(first, last) {
             return;
         }
@@ -211,6 +211,19 @@ impl Counts {
             let cells = block.into_iter().enumerate().filter(|(_, n)| *n > 0);
             cells.map(move |(at, n)| (index + at, n))
         })
+    }
+
+    /// Visits the buckets with samples in ascending order. Which of a block these are is as good
+    /// as random, so it is asked without a branch.
+    pub(super) fn each(&self, mut visit: impl FnMut(usize, u64)) {
+        for (index, block) in self.blocks() {
+            let (mut used, mut len) = ([0; BLOCK], 0);
+            for (at, n) in block.iter().enumerate() {
+                used[len % BLOCK] = at;
+                len += usize::from(*n > 0);
+            }
+            used[..len].iter().for_each(|at| visit(index + at, block[*at]));
+        }
     }
 
     /// The bucket in which the sample of `rank` (1 = smallest) fell.

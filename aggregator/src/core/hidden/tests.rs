@@ -172,3 +172,18 @@ fn a_clock_that_is_set_after_a_start_in_1970_makes_nobody_heard_in_the_future() 
     core.on_deadline(now);
     assert_eq!(core.still(now.wall, "t").shown().next().unwrap().1.last_heard, now.wall);
 }
+
+#[test]
+fn a_clock_that_is_set_back_keeps_no_silent_node_alive() {
+    let mut core = core();
+    let mut ahead = start().after(SECOND * 7_200);
+    deliver(&mut core, ahead, &Speaker::new("a").say(ahead, MS, 5));
+    for second in 1..=30 {
+        ahead.mono = ahead.mono.plus(SECOND);
+        // Two hours ahead until now.
+        let now = Now { wall: start().wall.plus(SECOND * second), ..ahead };
+        core.on_deadline(now);
+        let expected = if second <= 10 { Presence::Heard } else { Presence::Silent };
+        assert_eq!(view(&core, now).summary.nodes[0].presence, expected, "after {second} s");
+    }
+}

@@ -116,10 +116,14 @@ fn a_flood_of_operations_and_values_stays_below_twice_the_bound_and_loses_nothin
 fn a_group_of_which_nothing_is_heard_for_as_long_as_windows_show_makes_room() {
     let mut core = measuring(&[definition("by_rack", &[], &[], &["rack"])]);
     say(&mut core, "a", "r1", &[("fetch", &[], 5)]);
-    core.on_deadline(start().after(SECOND * 30 * 86_400));
-    assert_eq!(core.rollups().iter().next().unwrap().groups().count(), 1);
-    core.on_deadline(start().after(SECOND * 32 * 86_400));
-    assert_eq!(core.rollups().iter().next().unwrap().groups().count(), 0);
+    let groups_after = |core: &mut Core, hours: u32| {
+        core.on_deadline(start().after(SECOND * 3_600 * hours));
+        core.rollups().iter().next().unwrap().groups().count()
+    };
+    assert_eq!(groups_after(&mut core, 30 * 24), 1);
+    // Its last slot is passed before it is stale.
+    let left = (30 * 24 + 1..32 * 24).find(|hours| groups_after(&mut core, *hours) == 0);
+    assert_eq!(left, Some(31 * 24 + 1));
 }
 
 #[test]
