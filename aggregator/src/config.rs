@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use plimsoll_process::logs::LogSettings;
 use plimsoll_process::settings::BusSettings;
+use plimsoll_schemas::alert::LEDGER_GAP;
 use plimsoll_schemas::budget::{Budget, BudgetEntry, Window, effective};
 use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
@@ -147,7 +148,12 @@ impl Config {
     /// # Errors
     /// Names the budget, the key and what it may be.
     pub fn budgets(&self) -> Result<Vec<Budget>, String> {
-        effective(&self.budget).map_err(|error| error.to_string())
+        let budgets = effective(&self.budget).map_err(|error| error.to_string())?;
+        if budgets.iter().any(|budget| budget.name.as_str() == LEDGER_GAP) {
+            let why = "is the name of the alert about accounts; choose another";
+            return Err(format!("budget {LEDGER_GAP:?}: name {why}"));
+        }
+        Ok(budgets)
     }
 }
 
@@ -193,6 +199,10 @@ mod tests {
             ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
             ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
             ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
+            (
+                "[[budget]]\nname = 'ledger_gap'\noperation = 'o'\nquantile = 0.9\nlimit = '2ms'",
+                "budget \"ledger_gap\": name is the name",
+            ),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),
             ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),

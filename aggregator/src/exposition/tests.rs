@@ -249,6 +249,24 @@ fn old_names_are_shown_to_those_who_want_them() {
     assert!((5.9..6.0).contains(&ms.parse::<f64>().unwrap()), "{ms}");
 }
 
+#[test]
+fn old_names_promise_nothing_that_a_job_or_a_silent_node_may_break() {
+    let mut core = core();
+    let errors = Series::plain(Operation::new("fetch.errors").unwrap());
+    let latency = Latency { counters: vec![(errors, -2.0)], ..Latency::default() };
+    let mut speaker = Speaker::new("a");
+    deliver(&mut core, start(), &speaker.message(start(), Body::Latency(latency), false));
+    let text = String::from_utf8(rendered(&core, Format::OpenMetrics)).unwrap();
+    assert!(text.contains("# TYPE profiler_function_errors_total unknown\n"), "{text}");
+    let row = "profiler_function_errors_total{node=\"a\",function=\"fetch\"} -2\n";
+    assert!(text.contains(row) && text.contains("\nqueue_depth_max{node=\"a\"} 0\n"), "{text}");
+    let later = start().after(std::time::Duration::from_secs(60)).wall;
+    let shown = Shown { budgets: &[], aliases: true };
+    let page = page(&core.view(later, "t"), shown, &Own::default(), Format::Text);
+    let text = String::from_utf8(page).unwrap();
+    assert!(!text.contains("queue_depth_max{") && text.contains("publish_rerouted{"), "{text}");
+}
+
 /// Prometheus' own linter. Old names break its rules, so they are left out.
 #[test]
 fn promtool_has_nothing_against_the_text() {

@@ -43,9 +43,8 @@ const COUNTERS: [Trouble; 5] = [
 /// When counters last grew, in the order of [`COUNTERS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Growth {
-    /// Where they stood; nothing before the node was first heard, since what it counted before
-    /// that is no news.
-    stood: Option<[u64; COUNTERS.len()]>,
+    /// Where they stood.
+    stood: [u64; COUNTERS.len()],
     grew: [Option<Wall>; COUNTERS.len()],
 }
 
@@ -81,7 +80,7 @@ impl Trouble {
 impl Growth {
     /// A counter that fell began anew with its run, as Prometheus takes it.
     fn see(&mut self, at: Wall, stand: [u64; COUNTERS.len()]) {
-        let before = self.stood.replace(stand).unwrap_or(stand);
+        let before = std::mem::replace(&mut self.stood, stand);
         for ((grew, now), before) in self.grew.iter_mut().zip(stand).zip(before) {
             if now > before || now < before && now > 0 {
                 *grew = (*grew).max(Some(at));
@@ -128,7 +127,7 @@ mod tests {
         let at = |growth: &Growth, n| growth.recent(second(n)).collect::<Vec<_>>();
         let mut growth = Growth::default();
         growth.see(second(1), [9, 0, 0, 0, 7]);
-        assert_eq!(at(&growth, 1), [], "what was counted before it was heard is no news");
+        assert_eq!(at(&growth, 1), [Trouble::Rerouted, Trouble::SamplesLost]);
         growth.see(second(2), [9, 0, 0, 0, 8]);
         growth.see(second(3), [9, 0, 0, 0, 8]);
         let lasts = TROUBLE_LASTS.as_secs();
