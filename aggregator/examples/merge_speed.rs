@@ -131,7 +131,7 @@ fn contenders<'a>(
             black_box(scan(black_box(&one.bytes[HEADER_BYTES..])));
         }
     };
-    // As in a running slot of the fleet, the pages are there and no bucket is large.
+    // As in a running slot of the fleet, the cells are there and no bucket is large.
     let mut running = Histogram::default();
     packed.iter().for_each(|one| running.merge_packed(one));
     let running_too = running.clone();

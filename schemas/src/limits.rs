@@ -162,7 +162,7 @@ pub mod aggregator {
     /// Distinct limits of one operation's budgets for which samples above are summed as they
     /// come; for a further one they are counted from the buckets, once a second.
     pub const LIMITS_SUMMED_MAX: usize = 2;
-    /// Snapshots merged into packed samples before these are opened into paged counts.
+    /// Snapshots merged into packed samples before these are opened into a row of counts.
     pub const PACKED_MERGES_MAX: u8 = 8;
     /// The newest slots of one window's length that may be open; older ones are packed again.
     pub const SLOTS_OPEN_MAX: usize = 3;

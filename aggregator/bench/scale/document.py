@@ -21,7 +21,8 @@ def machine(facts):
     load = f"load {facts['load']:.2f} at the start, {facts['load_at_end']:.2f} at the end"
     lines = [
         f"{facts['date']}, commit {facts['commit']}, {facts['cores']} x {facts['cpu']},",
-        f"{facts['kernel']}, {facts['broker']}, fleets on {facts['pinned']} cores, {load}.",
+        f"{facts['kernel']}, {facts['broker']}, fleets on {facts['pinned']} cores,",
+        f"{load}.",
     ]
     if facts["busy"]:
         lines.append("The machine was busy with other work: trust the ratios, not the figures.")
@@ -122,9 +123,12 @@ def mix(runs):
 def parts(found):
     lines = []
     for name, figures in found.items():
-        lines += ["", f"`{name}`: {micro.EXAMPLES[name]}", ""]
+        lines += ["", f"`{name}`: {micro.EXAMPLES[name][1]}", ""]
         if "failed" in figures:
             lines.append(f"Not measured: {figures['failed']}")
+            continue
+        if "words" in figures:
+            lines += ["```text", *figures["words"], "```"]
             continue
         rows = [[", ".join(path), number(value)] for path, value in micro.leaves(figures)]
         lines += table(["what", "figure"], rows)

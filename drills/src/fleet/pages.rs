@@ -20,9 +20,13 @@ use super::node::Regime;
 
 /// The name of the thread that looks.
 pub const THREAD: &str = "pages";
+/// From a probe's due time to the first look for it. An aggregator gives all who ask within 100 ms
+/// the same page: to look at once would have it make one that lacks the probe, and to see that one
+/// again.
+const FIRST_LOOK_AFTER: Duration = Duration::from_millis(75);
 /// Time between two looks for a probe that is not to be seen yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Time between two looks when there is nothing to look for.
+/// Time between two looks once every probe was seen.
 const GLANCE_EVERY: Duration = Duration::from_secs(1);
 /// Time between two requests for the page of all nodes.
 const NODES_EVERY: Duration = Duration::from_secs(15);
@@ -164,10 +168,10 @@ impl Run {
             let now = self.watch.elapsed();
             let took = now.saturating_sub(asked);
             let round = seen.freshness.len() as u64;
-            let pause = match self.due(round).checked_sub(now) {
-                Some(left) => GLANCE_EVERY.min(left),
-                None if round < self.regime.rounds => LOOK_EVERY,
-                None => GLANCE_EVERY,
+            let pause = match (self.due(round) + FIRST_LOOK_AFTER).checked_sub(now) {
+                _ if round >= self.regime.rounds => GLANCE_EVERY,
+                Some(left) => left,
+                None => LOOK_EVERY,
             };
             // Never more than half of the time: a slow page must not be made slower.
             self.wait_until(now + pause.max(took).max(STEP)).await;

@@ -76,7 +76,7 @@ pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads V2 bytes; on an error nothing was allocated beyond a few pages.
+/// Reads V2 bytes; on an error nothing was allocated.
 ///
 /// Returns the counts and how many samples they hold.
 ///
@@ -94,7 +94,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Counts, u64), CodecError> {
 pub fn decode_up_to(bytes: &[u8], samples_max: u64) -> Result<(Counts, u64), CodecError> {
     let checked = payload::check(check_header(bytes)?, samples_max)?;
     let mut counts = Counts::default();
-    counts.merge_payload(&checked.payload);
+    counts.merge_payload(&checked.payload, checked.edges());
     Ok((counts, checked.total))
 }
 

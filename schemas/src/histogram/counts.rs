@@ -1,29 +1,32 @@
-//! Bucket counts in pages that exist only where samples fell.
+//! Bucket counts in one row of cells, from the first bucket in use to the last.
 //!
-//! A dense array of the layout takes 190 KiB for each series; the latencies of one operation
-//! touch a few of its pages. Adding, merging and walking cost in proportion to those. Pages lie
-//! in one vector, in the order in which they came to be: 16 bits a bucket, and 64 in all of them
-//! once one bucket holds more.
+//! The whole layout would take 190 KiB for each series; the latencies of one operation lie close
+//! together. A cell has 16 bits, and all have 64 once one needs more. It is not asked of each
+//! small number whether its cell has room: so many of them are taken before all cells are looked
+//! at again that none can overflow.
 
-use super::layout;
-use super::payload::{self, Reader};
+use super::cells::{BLOCK, Cell, HALF, add_all, add_each, added_all, block, moved};
+use super::numbers::SHORT_MAX;
+use super::payload::{self, Buckets, Reader};
+use super::{ExactFigures, layout};
 
-const PAGE: usize = 256;
-/// Stands for a page that is not there; more than there can be pages.
-const ABSENT: u16 = u16::MAX;
+/// A row begins and ends at multiples of so many buckets, so that it seldom has to grow.
+const STEP: usize = 256;
 
 /// How many samples fell into each bucket of the [`layout`].
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Where in `cells` page `n`, of buckets `n * 256 ..`, is.
-    slots: Vec<u16>,
+    /// The bucket of the first cell.
+    first: usize,
     cells: Cells,
+    /// No narrow cell is above [`HALF`] by more.
+    unasked: u16,
 }
 
 #[derive(Clone, Debug)]
 enum Cells {
-    Narrow(Vec<[u16; PAGE]>),
-    Wide(Vec<[u64; PAGE]>),
+    Narrow(Vec<u16>),
+    Wide(Vec<u64>),
 }
 
 impl Default for Cells {
@@ -37,33 +40,13 @@ impl Counts {
     #[inline]
     pub fn add(&mut self, index: usize, n: u64) {
         debug_assert!(index < layout::LEN, "bucket {index} is outside the layout");
-        if n > 0 && !self.added(index, n) {
+        let at = index.wrapping_sub(self.first);
+        let added = match &mut self.cells {
+            Cells::Narrow(cells) => cells.get_mut(at).is_some_and(|cell| cell.try_add(n)),
+            Cells::Wide(cells) => cells.get_mut(at).is_some_and(|cell| cell.try_add(n)),
+        };
+        if !added && n > 0 {
             self.add_with_room(index, n);
-        }
-    }
-
-    /// Adds all counts of a checked payload.
-    pub(super) fn merge_payload(&mut self, payload: &[u8]) {
-        // What needs a new page or wider cells waits, so that the loop calls nothing.
-        let mut waiting = Vec::new();
-        let Self { slots, cells } = self;
-        match cells {
-            Cells::Narrow(pages) => add_narrow(slots, pages, payload, &mut waiting),
-            Cells::Wide(pages) => payload::each(payload, |index, n| {
-                if !added_wide(slots, pages, index, n) && n > 0 {
-                    waiting.push((index, n));
-                }
-            }),
-        }
-        waiting.into_iter().for_each(|(index, n)| self.add(index, n));
-    }
-
-    /// Adds if there is a page for it with cells that are wide enough.
-    #[inline]
-    fn added(&mut self, index: usize, n: u64) -> bool {
-        match &mut self.cells {
-            Cells::Narrow(pages) => added_narrow(&self.slots, pages, index, n),
-            Cells::Wide(pages) => added_wide(&self.slots, pages, index, n),
         }
     }
 
@@ -71,71 +54,162 @@ impl Counts {
     #[cold]
     #[inline(never)]
     fn add_with_room(&mut self, index: usize, n: u64) {
-        self.slot(index / PAGE);
-        if !self.added(index, n) {
+        self.cover(index, index);
+        let at = index - self.first;
+        if let Cells::Narrow(cells) = &mut self.cells {
+            if cells[at].try_add(n) {
+                return;
+            }
             self.widen();
-            self.added(index, n);
+        }
+        if let Cells::Wide(cells) = &mut self.cells {
+            cells[at].try_add(n);
         }
     }
 
-    /// Where page `number` is; it is made if need be.
-    fn slot(&mut self, number: usize) -> usize {
-        if number >= self.slots.len() {
-            self.slots.resize(number + 1, ABSENT);
+    /// Adds all counts of a checked payload, whose first and last bucket are at `edges`.
+    pub(super) fn merge_payload(&mut self, payload: &[u8], edges: Option<(usize, usize)>) {
+        let Some((first, last)) = edges else { return };
+        self.cover(first, last);
+        self.make_room();
+        let mut reader = Reader::of(payload);
+        if let Cells::Narrow(cells) = &mut self.cells {
+            add_all(cells, self.first, &mut reader);
+            if reader.rest.is_empty() {
+                return;
+            }
+            self.widen();
         }
-        if self.slots[number] == ABSENT {
-            let slot = match &mut self.cells {
-                Cells::Narrow(pages) => push(pages, [0; PAGE]),
-                Cells::Wide(pages) => push(pages, [0; PAGE]),
-            };
-            self.slots[number] = u16::try_from(slot).unwrap_or(ABSENT);
+        if let Cells::Wide(cells) = &mut self.cells {
+            add_all(cells, self.first, &mut reader);
         }
-        usize::from(self.slots[number])
     }
 
+    /// Adds a payload that nobody checked, if the cells for what `exact` says of it are there;
+    /// false if it is not canonical after all, or no such one: then nothing is changed.
+    ///
+    /// No bucket may hold more than [`STORED_MAX`](super::codec::STORED_MAX) samples yet.
+    pub(super) fn merged_at_once(&mut self, payload: &[u8], exact: &ExactFigures) -> bool {
+        let (first, last) = (layout::index_of(exact.min_ns), layout::index_of(exact.max_ns));
+        if !self.covers(first, last) {
+            return false;
+        }
+        self.make_room();
+        let mut reader = Reader::of(payload);
+        match &mut self.cells {
+            Cells::Narrow(cells) => add_all(cells, self.first, &mut reader),
+            Cells::Wide(cells) => add_all(cells, self.first, &mut reader),
+        }
+        let Reader { rest, index, total } = reader;
+        let edges = if rest.is_empty() { payload::edges(payload, index) } else { None };
+        if edges.is_some() && exact.check(total, edges).is_ok() {
+            return true;
+        }
+        self.take_back(&payload[..payload.len() - rest.len()]);
+        false
+    }
+
+    /// Undoes what [`add_all`] did.
+    #[cold]
+    fn take_back(&mut self, payload: &[u8]) {
+        for (index, n) in Buckets::of(payload) {
+            let at = index.wrapping_sub(self.first);
+            match &mut self.cells {
+                Cells::Narrow(cells) => cells.get_mut(at).into_iter().for_each(|c| c.take(n)),
+                Cells::Wide(cells) => cells.get_mut(at).into_iter().for_each(|c| c.take(n)),
+            }
+        }
+    }
+
+    fn covers(&self, first: usize, last: usize) -> bool {
+        self.first <= first && last < self.first + self.len()
+    }
+
+    /// Has cells from bucket `first` to bucket `last`.
+    fn cover(&mut self, first: usize, last: usize) {
+        if self.covers(first, last) {
+            return;
+        }
+        let end = self.first + self.len();
+        let (first, last) =
+            if end == 0 { (first, last) } else { (first.min(self.first), last.max(end - 1)) };
+        let first = first / STEP * STEP;
+        let len = (last + 1 - first).next_multiple_of(STEP);
+        let before = self.first.saturating_sub(first);
+        self.first = first;
+        match &mut self.cells {
+            Cells::Narrow(cells) => *cells = moved(cells, before, len),
+            Cells::Wide(cells) => *cells = moved(cells, before, len),
+        }
+    }
+
+    /// Lets each cell take one more amount of at most [`SHORT_MAX`] without being asked.
+    fn make_room(&mut self) {
+        let Cells::Narrow(cells) = &self.cells else { return };
+        self.unasked += u16::from(SHORT_MAX);
+        if self.unasked < HALF {
+            return;
+        }
+        if cells.iter().fold(0, |any, cell| any | cell) < HALF {
+            self.unasked = u16::from(SHORT_MAX);
+        } else {
+            self.widen();
+        }
+    }
+
+    #[cold]
     fn widen(&mut self) {
-        if let Cells::Narrow(pages) = &self.cells {
-            self.cells = Cells::Wide(pages.iter().map(|page| page.map(u64::from)).collect());
+        if let Cells::Narrow(cells) = &self.cells {
+            self.cells = Cells::Wide(cells.iter().map(|cell| u64::from(*cell)).collect());
         }
     }
 
     /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for (number, theirs) in other.pages() {
-            let slot = self.slot(number);
-            if let Cells::Narrow(pages) = &mut self.cells {
-                let sums = sums(&pages[slot].map(u64::from), &theirs);
-                if sums.iter().all(|sum| *sum <= u64::from(u16::MAX)) {
-                    #[expect(clippy::cast_possible_truncation, reason = "none is above the most")]
-                    let sums = sums.map(|sum| sum as u16);
-                    pages[slot] = sums;
-                    continue;
-                }
-                self.widen();
+        if other.len() == 0 {
+            return;
+        }
+        self.cover(other.first, other.first + other.len() - 1);
+        let at = other.first - self.first;
+        if let Cells::Narrow(ours) = &mut self.cells {
+            if let Cells::Narrow(theirs) = &other.cells
+                && added_all(&mut ours[at..], theirs)
+            {
+                return;
             }
-            if let Cells::Wide(pages) = &mut self.cells {
-                pages[slot] = sums(&pages[slot], &theirs);
+            self.widen();
+        }
+        if let Cells::Wide(ours) = &mut self.cells {
+            match &other.cells {
+                Cells::Narrow(theirs) => add_each(&mut ours[at..], theirs),
+                Cells::Wide(theirs) => add_each(&mut ours[at..], theirs),
             }
         }
     }
 
-    /// Pages in ascending order: (number, counts).
-    fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, [u64; PAGE])> {
-        let present = self.slots.iter().enumerate().filter(|(_, slot)| **slot != ABSENT);
-        present.map(|(number, slot)| {
-            let page = match &self.cells {
-                Cells::Narrow(pages) => pages[usize::from(*slot)].map(u64::from),
-                Cells::Wide(pages) => pages[usize::from(*slot)],
+    fn len(&self) -> usize {
+        match &self.cells {
+            Cells::Narrow(cells) => cells.len(),
+            Cells::Wide(cells) => cells.len(),
+        }
+    }
+
+    /// Blocks that hold samples, in ascending order: (index of the first, counts).
+    fn blocks(&self) -> impl DoubleEndedIterator<Item = (usize, [u64; BLOCK])> {
+        (0..self.len()).step_by(BLOCK).filter_map(|at| {
+            let block = match &self.cells {
+                Cells::Narrow(cells) => block(cells, at),
+                Cells::Wide(cells) => block(cells, at),
             };
-            (number, page)
+            Some((self.first + at, block?))
         })
     }
 
     /// Buckets with samples, in ascending order: (index, samples).
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
-        self.pages().flat_map(|(number, page)| {
-            let cells = page.into_iter().enumerate().filter(|(_, n)| *n > 0);
-            cells.map(move |(cell, n)| (number * PAGE + cell, n))
+        self.blocks().flat_map(|(index, block)| {
+            let cells = block.into_iter().enumerate().filter(|(_, n)| *n > 0);
+            cells.map(move |(at, n)| (index + at, n))
         })
     }
 
@@ -143,17 +217,17 @@ impl Counts {
     #[must_use]
     pub fn index_at_rank(&self, rank: u64) -> Option<usize> {
         let mut seen = 0_u64;
-        for (number, page) in self.pages() {
-            // Most pages lie below, and are passed as a whole.
-            let with_page = page.iter().fold(seen, |sum, n| sum.saturating_add(*n));
-            if with_page < rank {
-                seen = with_page;
+        for (first, block) in self.blocks() {
+            // Most blocks lie below, and are passed as a whole.
+            let with_block = block.iter().fold(seen, |sum, n| sum.saturating_add(*n));
+            if with_block < rank {
+                seen = with_block;
                 continue;
             }
-            for (cell, n) in page.iter().enumerate().filter(|(_, n)| **n > 0) {
-                seen = seen.saturating_add(*n);
-                if seen >= rank {
-                    return Some(number * PAGE + cell);
+            for (at, n) in block.into_iter().enumerate() {
+                seen = seen.saturating_add(n);
+                if n > 0 && seen >= rank {
+                    return Some(first + at);
                 }
             }
         }
@@ -163,11 +237,10 @@ impl Counts {
     /// Heap bytes in use.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let cells = match &self.cells {
-            Cells::Narrow(pages) => pages.capacity() * size_of::<[u16; PAGE]>(),
-            Cells::Wide(pages) => pages.capacity() * size_of::<[u64; PAGE]>(),
-        };
-        cells + self.slots.capacity() * size_of::<u16>()
+        match &self.cells {
+            Cells::Narrow(cells) => cells.capacity() * size_of::<u16>(),
+            Cells::Wide(cells) => cells.capacity() * size_of::<u64>(),
+        }
     }
 }
 
@@ -179,85 +252,6 @@ impl PartialEq for Counts {
 }
 
 impl Eq for Counts {}
-
-/// Appends a page and says where; an eighth more room than is in use is enough, as there are
-/// many of these vectors and each grows seldom.
-fn push<P>(pages: &mut Vec<P>, page: P) -> usize {
-    if pages.len() == pages.capacity() {
-        pages.reserve_exact(pages.len() / 8 + 1);
-    }
-    pages.push(page);
-    pages.len() - 1
-}
-
-#[inline]
-fn slot_of(slots: &[u16], index: usize) -> usize {
-    usize::from(slots.get(index / PAGE).copied().unwrap_or(ABSENT))
-}
-
-#[inline]
-fn added_narrow(slots: &[u16], pages: &mut [[u16; PAGE]], index: usize, n: u64) -> bool {
-    let Some(page) = pages.get_mut(slot_of(slots, index)) else { return false };
-    let cell = &mut page[index % PAGE];
-    let Ok(sum) = u16::try_from(n.saturating_add(u64::from(*cell))) else { return false };
-    *cell = sum;
-    true
-}
-
-#[inline]
-fn added_wide(slots: &[u16], pages: &mut [[u64; PAGE]], index: usize, n: u64) -> bool {
-    let Some(page) = pages.get_mut(slot_of(slots, index)) else { return false };
-    let cell = &mut page[index % PAGE];
-    *cell = cell.saturating_add(n);
-    true
-}
-
-/// Adds what finds a page with cells wide enough; the rest waits.
-fn add_narrow(
-    slots: &[u16],
-    pages: &mut [[u16; PAGE]],
-    payload: &[u8],
-    waiting: &mut Vec<(usize, u64)>,
-) {
-    let mut reader = Reader::of(payload);
-    loop {
-        while let Some((index, eight)) = reader.eight() {
-            let page = pages.get_mut(slot_of(slots, index));
-            let (Some(page), true) = (page, index % PAGE + eight.span() <= PAGE) else {
-                eight.each(index, |index, n| {
-                    if !added_narrow(slots, pages, index, n) && n > 0 {
-                        waiting.push((index, n));
-                    }
-                });
-                continue;
-            };
-            #[expect(clippy::cast_possible_truncation, reason = "that is its place in the page")]
-            let at = index as u8;
-            for (at, n) in eight.numbers(at) {
-                let cell = &mut page[usize::from(at)];
-                match cell.checked_add(u16::from(n)) {
-                    Some(sum) => *cell = sum,
-                    None => waiting.push((index / PAGE * PAGE + usize::from(at), n.into())),
-                }
-            }
-        }
-        if let Some((index, few)) = reader.few() {
-            few.each(index, |index, n| {
-                if !added_narrow(slots, pages, index, n) && n > 0 {
-                    waiting.push((index, n));
-                }
-            });
-        }
-        let Some((index, n)) = reader.any() else { return };
-        if !added_narrow(slots, pages, index, n) && n > 0 {
-            waiting.push((index, n));
-        }
-    }
-}
-
-fn sums(ours: &[u64; PAGE], theirs: &[u64; PAGE]) -> [u64; PAGE] {
-    std::array::from_fn(|cell| ours[cell].saturating_add(theirs[cell]))
-}
 
 #[cfg(test)]
 mod tests {

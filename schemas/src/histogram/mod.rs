@@ -5,6 +5,7 @@
 //! bucket (0.1 % of the value, or 512 ns below 1 ms), and says so. [`codec`] turns the counts
 //! into standard HdrHistogram V2 bytes and reads hostile ones safely.
 
+mod cells;
 pub mod codec;
 mod counts;
 mod join;
@@ -177,19 +178,26 @@ impl Histogram {
     /// Adds all samples of a packed distribution.
     pub fn merge_packed(&mut self, other: &Packed) {
         self.merge_exact(&other.exact());
-        self.counts.merge_payload(other.payload());
+        self.counts.merge_payload(other.payload(), other.edges());
     }
 
-    /// Adds all samples of V2 bytes from outside, which are checked whole before anything is
-    /// changed.
+    /// Adds all samples of V2 bytes from outside: at once where there is room for what they
+    /// should be, and else after a check of them all.
     ///
     /// # Errors
     /// As [`Distribution::try_from_v2`]; then nothing was changed.
     pub fn try_merge_v2(&mut self, exact: ExactFigures, bytes: &[u8]) -> Result<(), Refused> {
-        let checked = payload::check(codec::check_header(bytes)?, SAMPLES_MAX)?;
-        exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
+        let payload = codec::check_header(bytes)?;
+        let is_usual = exact.count <= SAMPLES_MAX && self.count <= codec::STORED_MAX;
+        if is_usual && self.counts.merged_at_once(payload, &exact) {
+            self.merge_exact(&exact);
+            return Ok(());
+        }
+        let checked = payload::check(payload, SAMPLES_MAX)?;
+        let edges = checked.edges();
+        exact.check(checked.total, edges).map_err(Refused::Contradiction)?;
         self.merge_exact(&exact);
-        self.counts.merge_payload(&checked.payload);
+        self.counts.merge_payload(&checked.payload, edges);
         Ok(())
     }
 

@@ -10,6 +10,9 @@ use super::layout;
 pub(super) const ONES: u64 = 0x0101_0101_0101_0101;
 pub(super) const HIGH: u64 = 0x80 * ONES;
 
+/// The most samples in a number of one byte.
+pub(super) const SHORT_MAX: u8 = 63;
+
 /// At most eight numbers of one byte each.
 #[derive(Clone, Copy)]
 pub(super) struct Eight {
@@ -32,21 +35,19 @@ impl Eight {
         usize::try_from(sum(self.steps)).unwrap_or(layout::LEN)
     }
 
-    /// For each number its bucket, when the first is about bucket `at` and none above 255, and
-    /// its samples.
+    /// For each number how many buckets lie before it, of at most 256 in all, and its samples.
     #[inline]
-    pub(super) fn numbers(self, at: u8) -> impl Iterator<Item = (u8, u8)> {
+    pub(super) fn numbers(self) -> impl Iterator<Item = (u8, u8)> {
         let before = self.steps.wrapping_mul(ONES) << 8;
-        let at = before.wrapping_add(u64::from(at) * ONES);
-        at.to_le_bytes().into_iter().zip(self.ns.to_le_bytes())
+        before.to_le_bytes().into_iter().zip(self.ns.to_le_bytes())
     }
 
     /// Visits its numbers, the first of which is about bucket `index`.
     #[inline]
-    pub(super) fn each(self, mut index: usize, mut visit: impl FnMut(usize, u64)) {
+    pub(super) fn each(self, mut index: usize, mut visit: impl FnMut(usize, u8)) {
         for (step, n) in self.steps.to_le_bytes().into_iter().zip(self.ns.to_le_bytes()) {
-            visit(index, u64::from(n));
-            index += usize::from(step);
+            visit(index, n);
+            index = index.wrapping_add(step.into());
         }
     }
 }

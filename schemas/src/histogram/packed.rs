@@ -47,6 +47,12 @@ impl Packed {
         payload::each(&self.payload, visit);
     }
 
+    /// The first and the last bucket with samples.
+    pub(super) fn edges(&self) -> Option<(usize, usize)> {
+        let ExactFigures { min_ns, max_ns, .. } = self.exact;
+        (!self.is_empty()).then(|| (layout::index_of(min_ns), layout::index_of(max_ns)))
+    }
+
     /// Its numbers, checked and canonical.
     pub(super) fn payload(&self) -> &[u8] {
         &self.payload

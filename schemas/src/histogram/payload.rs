@@ -117,24 +117,38 @@ pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<Checked<'_>, Cod
     Ok(Checked { payload: Cow::Owned(writer.into_bytes()), total, end })
 }
 
-/// Reads a checked payload, short numbers eight at a time.
+/// The first and the last bucket with samples of a payload that ends before bucket `end`; `None`
+/// if it begins with runs side by side, or ends in anything but a count.
+pub(super) fn edges(payload: &[u8], end: usize) -> Option<(usize, usize)> {
+    let (first, mut rest) = split_first_run(payload);
+    let (high, before) = payload.split_last()?;
+    let begin = before.iter().rposition(|byte| *byte < 0x80).map_or(0, |short| short + 1);
+    let ends_in_count = payload[begin] & 1 == 0 && *high > 0;
+    let begins_so = read_number(&mut rest).is_ok_and(|number| number > 0);
+    (begins_so && ends_in_count).then(|| (first, end - 1))
+}
+
+/// Reads any payload, short numbers eight at a time.
+#[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
-    rest: &'a [u8],
-    index: usize,
+    pub(super) rest: &'a [u8],
+    /// The bucket of the next count.
+    pub(super) index: usize,
+    /// Samples so far.
+    pub(super) total: u64,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn of(payload: &'a [u8]) -> Self {
-        Self { rest: payload, index: 0 }
+        Self { rest: payload, index: 0, total: 0 }
     }
 
     /// The next eight numbers if all are short, and the bucket that the first is about.
     #[inline]
     pub(super) fn eight(&mut self) -> Option<(usize, Eight)> {
         let (word, rest) = split_eight(self.rest)?;
-        let (index, eight) = (self.index, Eight::of(word, u64::MAX));
-        (self.rest, self.index) = (rest, index + eight.span());
-        Some((index, eight))
+        self.rest = rest;
+        Some(self.pass(Eight::of(word, u64::MAX)))
     }
 
     /// The next numbers as long as they are short, fewer than eight.
@@ -142,17 +156,26 @@ impl<'a> Reader<'a> {
     pub(super) fn few(&mut self) -> Option<(usize, Eight)> {
         let (word, len) = split_short(self.rest);
         self.rest = self.rest.get(len..).filter(|_| len > 0)?;
-        let (index, eight) = (self.index, Eight::of(word, used(len)));
+        Some(self.pass(Eight::of(word, used(len))))
+    }
+
+    #[inline]
+    fn pass(&mut self, eight: Eight) -> (usize, Eight) {
+        let index = self.index;
         self.index += eight.span();
-        Some((index, eight))
+        self.total = self.total.saturating_add(sum(eight.ns));
+        (index, eight)
     }
 
     /// The next number, of any length: its bucket and its samples, 0 for a run.
     #[inline]
     pub(super) fn any(&mut self) -> Option<(usize, u64)> {
-        let (number, index) = (read_number(&mut self.rest).ok()?, self.index);
+        let (mut rest, index) = (self.rest, self.index);
+        let number = read_number(&mut rest).ok()?;
         let n = u64::try_from(number).unwrap_or(0);
+        self.rest = rest;
         self.index += if n > 0 { 1 } else { empty(number) };
+        self.total = self.total.saturating_add(n);
         Some((index, n))
     }
 }
@@ -164,10 +187,10 @@ pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
     let mut reader = Reader::of(payload);
     loop {
         while let Some((index, eight)) = reader.eight() {
-            eight.each(index, &mut visit);
+            eight.each(index, |index, n| visit(index, n.into()));
         }
         if let Some((index, few)) = reader.few() {
-            few.each(index, &mut visit);
+            few.each(index, |index, n| visit(index, n.into()));
         }
         let Some((index, n)) = reader.any() else { return };
         visit(index, n);

@@ -1,5 +1,5 @@
 //! Samples that are kept together: those of one slot, or all that have settled. Packed while
-//! little is merged into them, opened into paged counts while much is. Knows no time.
+//! little is merged into them, opened into a row of counts while much is. Knows no time.
 
 use std::sync::Arc;
 

@@ -1,0 +1,136 @@
+//! Rows of cells that take amounts: 16 bits each, or 64. What does not fit is never cut; where
+//! nobody asks whether it fits, the caller has seen to that.
+
+use super::layout;
+use super::numbers::Eight;
+use super::payload::Reader;
+
+/// A narrow cell up to here takes many small amounts without being asked.
+pub(super) const HALF: u16 = 1 << 15;
+/// Cells that are skipped at once when all are empty.
+pub(super) const BLOCK: usize = 16;
+
+pub(super) trait Cell: Copy + Default + Into<u64> {
+    /// Adds an amount of at most [`SHORT_MAX`](super::numbers::SHORT_MAX), for which there is room.
+    fn add(&mut self, n: u8);
+
+    /// Adds if there is room.
+    fn try_add(&mut self, n: u64) -> bool;
+
+    /// Takes back what was added.
+    fn take(&mut self, n: u64);
+}
+
+impl Cell for u16 {
+    #[inline]
+    fn add(&mut self, n: u8) {
+        *self = self.wrapping_add(n.into());
+    }
+
+    #[inline]
+    fn try_add(&mut self, n: u64) -> bool {
+        let sum = n.saturating_add(u64::from(*self));
+        let fits = sum <= u64::from(HALF);
+        if fits {
+            #[expect(clippy::cast_possible_truncation, reason = "it is not above the half")]
+            let sum = sum as Self;
+            *self = sum;
+        }
+        fits
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "what was added fits")]
+    fn take(&mut self, n: u64) {
+        *self = self.wrapping_sub(n as Self);
+    }
+}
+
+impl Cell for u64 {
+    #[inline]
+    fn add(&mut self, n: u8) {
+        *self = self.saturating_add(n.into());
+    }
+
+    #[inline]
+    fn try_add(&mut self, n: u64) -> bool {
+        *self = self.saturating_add(n);
+        true
+    }
+
+    fn take(&mut self, n: u64) {
+        *self = self.wrapping_sub(n);
+    }
+}
+
+/// A longer row with `cells` in it, `before` new ones before them.
+pub(super) fn moved<C: Cell>(cells: &[C], before: usize, len: usize) -> Vec<C> {
+    let mut row = vec![C::default(); len];
+    row[before..before + cells.len()].copy_from_slice(cells);
+    row
+}
+
+/// Some counts, if there is a sample among them.
+#[inline]
+pub(super) fn block<C: Cell>(cells: &[C], at: usize) -> Option<[u64; BLOCK]> {
+    let block = cells.get(at..)?.first_chunk::<BLOCK>()?.map(Into::into);
+    block.iter().any(|n| *n > 0).then_some(block)
+}
+
+/// Adds what is left of a payload to cells of which the first is of bucket `first`, up to an
+/// amount for which its cell has no room, or to what is out of range or no number. Amounts
+/// elsewhere are left out.
+#[inline(always)]
+pub(super) fn add_all<C: Cell>(cells: &mut [C], first: usize, reader: &mut Reader<'_>) {
+    loop {
+        while let Some((index, eight)) = reader.eight() {
+            add_eight(cells, index.wrapping_sub(first), eight);
+        }
+        if let Some((index, few)) = reader.few() {
+            add_eight(cells, index.wrapping_sub(first), few);
+        }
+        let before = *reader;
+        let Some((index, n)) = reader.any() else { return };
+        let cell = cells.get_mut(index.wrapping_sub(first));
+        if reader.index > layout::LEN || n > 0 && cell.is_some_and(|cell| !cell.try_add(n)) {
+            *reader = before;
+            return;
+        }
+    }
+}
+
+/// Adds amounts for which there is room, the first of them to cell `at`.
+#[inline(always)]
+fn add_eight<C: Cell>(cells: &mut [C], at: usize, eight: Eight) {
+    let window = cells.get_mut(at..).and_then(<[C]>::first_chunk_mut::<256>);
+    if let Some(window) = window.filter(|window| eight.span() <= window.len()) {
+        eight.numbers().for_each(|(at, n)| window[usize::from(at)].add(n));
+    } else {
+        add_spread(cells, at, eight);
+    }
+}
+
+/// As [`add_eight`], where the row ends soon or buckets lie far apart.
+#[inline(never)]
+fn add_spread<C: Cell>(cells: &mut [C], at: usize, eight: Eight) {
+    eight.each(at, |at, n| {
+        if let Some(cell) = cells.get_mut(at) {
+            cell.add(n);
+        }
+    });
+}
+
+/// Adds narrow cells to narrow cells if no sum is above the [`HALF`].
+pub(super) fn added_all(ours: &mut [u16], theirs: &[u16]) -> bool {
+    let any = |any, (one, two): (&u16, &u16)| any | one | two | one.wrapping_add(*two);
+    let fits = ours.iter().zip(theirs).fold(0, any) < HALF;
+    if fits {
+        ours.iter_mut().zip(theirs).for_each(|(one, two)| *one += two);
+    }
+    fits
+}
+
+pub(super) fn add_each<C: Cell>(ours: &mut [u64], theirs: &[C]) {
+    for (one, two) in ours.iter_mut().zip(theirs) {
+        *one = one.saturating_add((*two).into());
+    }
+}
