@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{Labels, Operation, Series};
-use plimsoll_schemas::limits::aggregator::ROLLUP_GROUPS_MAX;
+use plimsoll_schemas::limits::aggregator::{ROLLUP_GROUPS_MAX, ROLLUPS_BYTES_MAX};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,11 @@ use super::window::{Batch, Keeping, Times, Windows};
 /// All roll-ups, in the order of the configuration.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Rollup>", into = "Vec<Rollup>")]
-pub struct Rollups(Vec<Arc<Rollup>>);
+pub struct Rollups {
+    all: Vec<Arc<Rollup>>,
+    /// Whether their samples take as much room as they may, as last looked at.
+    is_full: bool,
+}
 
 /// One roll-up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,11 +49,12 @@ impl Rollups {
     #[must_use]
     pub fn redefined(self, definitions: &[Definition]) -> Self {
         let go_on = |definition: &Definition| {
-            let before = self.0.iter().find(|rollup| rollup.definition == *definition);
+            let before = self.all.iter().find(|rollup| rollup.definition == *definition);
             let empty = || Rollup { definition: definition.clone(), groups: BTreeMap::new() };
             before.cloned().unwrap_or_else(|| Arc::new(empty()))
         };
-        Self(definitions.iter().map(go_on).collect())
+        let all = definitions.iter().map(go_on).collect();
+        Self { all, ..self }
     }
 
     /// Adds samples of a series of a node to every roll-up that they belong to; tells how many
@@ -62,14 +67,17 @@ impl Rollups {
         batch: &Batch<'_>,
     ) -> u64 {
         let mut without_room = 0;
-        for rollup in &mut self.0 {
+        for rollup in &mut self.all {
             if rollup.definition.takes(&series.operation) {
                 let values = rollup.definition.values(&series.labels, of_node);
                 let group = Group { operation: series.operation.clone(), values };
-                let windows = Arc::make_mut(rollup).windows(group, keeping);
-                let (windows, has_room) = windows;
-                windows.add(times, batch);
-                without_room += if has_room { 0 } else { batch.exact().count };
+                let (windows, is_own) = Arc::make_mut(rollup).windows(group, keeping);
+                if self.is_full {
+                    windows.add_figures(times, batch);
+                } else {
+                    windows.add(times, batch);
+                }
+                without_room += if is_own && !self.is_full { 0 } else { batch.exact().count };
             }
         }
         without_room
@@ -77,22 +85,29 @@ impl Rollups {
 
     /// Lets windows move on, and groups go of which nothing was heard for as long as any shows.
     pub(super) fn expire(&mut self, now: Wall) {
-        for rollup in &mut self.0 {
+        for rollup in &mut self.all {
             let groups = &mut Arc::make_mut(rollup).groups;
             groups.retain(|_, windows| !windows.is_passed(now));
             groups.values_mut().for_each(|windows| windows.expire(now));
         }
+        self.look_for_room(ROLLUPS_BYTES_MAX);
+    }
+
+    fn look_for_room(&mut self, bytes_max: u64) {
+        let groups = self.all.iter().flat_map(|rollup| rollup.groups.values());
+        self.is_full = groups.map(|windows| windows.heap_bytes() as u64).sum::<u64>() >= bytes_max;
     }
 
     /// Hears that the clock was set back.
     pub(super) fn turn_back(&mut self, now: Wall) {
-        let groups = self.0.iter_mut().flat_map(|rollup| Arc::make_mut(rollup).groups.values_mut());
+        let groups =
+            self.all.iter_mut().flat_map(|rollup| Arc::make_mut(rollup).groups.values_mut());
         groups.for_each(|windows| windows.turn_back(now));
     }
 
     /// Each, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &Rollup> {
-        self.0.iter().map(Arc::as_ref)
+        self.all.iter().map(Arc::as_ref)
     }
 }
 
@@ -131,13 +146,13 @@ impl Rollup {
 
 impl From<Vec<Rollup>> for Rollups {
     fn from(rollups: Vec<Rollup>) -> Self {
-        Self(rollups.into_iter().map(Arc::new).collect())
+        Self { all: rollups.into_iter().map(Arc::new).collect(), is_full: false }
     }
 }
 
 impl From<Rollups> for Vec<Rollup> {
     fn from(rollups: Rollups) -> Self {
-        rollups.0.into_iter().map(Arc::unwrap_or_clone).collect()
+        rollups.all.into_iter().map(Arc::unwrap_or_clone).collect()
     }
 }
 
