@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{Labels, Operation, Series};
-use plimsoll_schemas::limits::aggregator::ROLLUP_GROUPS_MAX;
+use plimsoll_schemas::limits::aggregator::{ROLLUP_GROUPS_MAX, ROLLUPS_BYTES_MAX};
 use plimsoll_schemas::time::Wall;
 
 pub use definition::{Definition, DefinitionError};
@@ -19,7 +19,11 @@ use super::window::{Batch, Keeping, Times, Windows};
 
 /// All roll-ups, in the order of the configuration.
 #[derive(Clone, Debug, Default)]
-pub struct Rollups(Vec<Arc<Rollup>>);
+pub struct Rollups {
+    all: Vec<Arc<Rollup>>,
+    /// Whether their samples take as much room as they may, as last looked at.
+    is_full: bool,
+}
 
 /// One roll-up.
 #[derive(Clone, Debug)]
@@ -43,11 +47,14 @@ impl Rollups {
     #[must_use]
     pub fn redefined(self, definitions: &[Definition]) -> Self {
         let go_on = |definition: &Definition| {
-            let before = self.0.iter().find(|rollup| rollup.definition == *definition);
+            let before = self.all.iter().find(|rollup| rollup.definition == *definition);
             let empty = || Rollup { definition: definition.clone(), groups: BTreeMap::new() };
             before.cloned().unwrap_or_else(|| Arc::new(empty()))
         };
-        Self(definitions.iter().map(go_on).collect())
+        let mut redefined =
+            Self { all: definitions.iter().map(go_on).collect(), is_full: self.is_full };
+        redefined.look_for_room(ROLLUPS_BYTES_MAX);
+        redefined
     }
 
     /// Adds samples of a series of a node to every roll-up that they belong to; tells how many
@@ -60,14 +67,17 @@ impl Rollups {
         batch: &Batch<'_>,
     ) -> u64 {
         let mut without_room = 0;
-        for rollup in &mut self.0 {
+        for rollup in &mut self.all {
             if rollup.definition.takes(&series.operation) {
                 let values = rollup.definition.values(&series.labels, of_node);
                 let group = Group { operation: series.operation.clone(), values };
-                let windows = Arc::make_mut(rollup).windows(group, keeping);
-                let (windows, has_room) = windows;
-                windows.add(times, batch);
-                without_room += if has_room { 0 } else { batch.exact().count };
+                let (windows, is_own) = Arc::make_mut(rollup).windows(group, keeping);
+                if self.is_full {
+                    windows.add_figures(times, batch);
+                } else {
+                    windows.add(times, batch);
+                }
+                without_room += if is_own && !self.is_full { 0 } else { batch.exact().count };
             }
         }
         without_room
@@ -75,16 +85,22 @@ impl Rollups {
 
     /// Lets windows move on, and groups go of which nothing was heard for as long as any shows.
     pub(super) fn expire(&mut self, now: Wall) {
-        for rollup in &mut self.0 {
+        for rollup in &mut self.all {
             let groups = &mut Arc::make_mut(rollup).groups;
             groups.retain(|_, windows| !windows.is_passed(now));
             groups.values_mut().for_each(|windows| windows.expire(now));
         }
+        self.look_for_room(ROLLUPS_BYTES_MAX);
+    }
+
+    fn look_for_room(&mut self, bytes_max: u64) {
+        let groups = self.all.iter().flat_map(|rollup| rollup.groups.values());
+        self.is_full = groups.map(|windows| windows.heap_bytes() as u64).sum::<u64>() >= bytes_max;
     }
 
     /// Takes a group's windows as they were stored; false when there is no such roll-up.
     pub(super) fn restore(&mut self, rollup: &str, group: Group, windows: Windows) -> bool {
-        let rollup = self.0.iter_mut().find(|other| other.definition.name == rollup);
+        let rollup = self.all.iter_mut().find(|other| other.definition.name == rollup);
         rollup.map(|rollup| Arc::make_mut(rollup).groups.insert(group, windows)).is_some()
     }
 
@@ -95,13 +111,14 @@ impl Rollups {
 
     /// Hears that the clock was set back.
     pub(super) fn turn_back(&mut self, now: Wall) {
-        let groups = self.0.iter_mut().flat_map(|rollup| Arc::make_mut(rollup).groups.values_mut());
+        let groups =
+            self.all.iter_mut().flat_map(|rollup| Arc::make_mut(rollup).groups.values_mut());
         groups.for_each(|windows| windows.turn_back(now));
     }
 
     /// Each, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &Rollup> {
-        self.0.iter().map(Arc::as_ref)
+        self.all.iter().map(Arc::as_ref)
     }
 }
 

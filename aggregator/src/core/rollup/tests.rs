@@ -113,6 +113,19 @@ fn a_flood_of_operations_and_values_stays_below_twice_the_bound_and_loses_nothin
 }
 
 #[test]
+fn where_samples_take_all_the_room_there_is_the_exact_figures_alone_go_on() {
+    let mut core = measuring(&[definition("by_rack", &[], &[], &["rack"])]);
+    say(&mut core, "a", "r1", &[("fetch", &[], 5)]);
+    core.rollups.look_for_room(1);
+    say(&mut core, "b", "r1", &[("fetch", &[], 7)]);
+    core.on_deadline(start().after(SECOND));
+    say(&mut core, "c", "r1", &[("fetch", &[], 2)]);
+    let (_, windows) = core.rollups().iter().next().unwrap().groups().next().unwrap();
+    assert_eq!((windows.total_exact().count, windows.total().count()), (14, 7));
+    assert_eq!(core.counts.over_cap["rollup"], 7);
+}
+
+#[test]
 fn a_group_of_which_nothing_is_heard_for_as_long_as_windows_show_makes_room() {
     let mut core = measuring(&[definition("by_rack", &[], &[], &["rack"])]);
     say(&mut core, "a", "r1", &[("fetch", &[], 5)]);
