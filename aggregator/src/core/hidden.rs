@@ -64,6 +64,9 @@ impl Core {
     /// is set back is no sign of life: nobody has been heard in the future.
     pub(super) fn bear_a_leap(&mut self, now: Now) {
         let (wall, mono) = (now.wall.since(self.passed.wall), now.mono.since(self.passed.mono));
+        if now.wall < self.passed.wall {
+            self.turn_windows_back(now.wall);
+        }
         self.passed = now;
         let leap = wall.saturating_sub(mono);
         let leap = if leap > CLOCK_LEAP_MIN { leap } else { Duration::ZERO };
@@ -73,6 +76,15 @@ impl Core {
                 Arc::make_mut(node).last_heard = heard;
                 self.unsaved.touch_node(name);
             }
+        }
+    }
+
+    fn turn_windows_back(&mut self, now: Wall) {
+        Arc::make_mut(&mut self.fleet).turn_back(now);
+        self.rollups.turn_back(now);
+        for (name, node) in &mut self.nodes {
+            Arc::make_mut(node).operations.turn_back(now);
+            self.unsaved.touch_node(name);
         }
     }
 }

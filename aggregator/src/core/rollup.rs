@@ -93,6 +93,12 @@ impl Rollups {
         self.iter().map(|rollup| (rollup.definition.clone(), rollup.groups.len())).collect()
     }
 
+    /// Hears that the clock was set back.
+    pub(super) fn turn_back(&mut self, now: Wall) {
+        let groups = self.0.iter_mut().flat_map(|rollup| Arc::make_mut(rollup).groups.values_mut());
+        groups.for_each(|windows| windows.turn_back(now));
+    }
+
     /// Each, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &Rollup> {
         self.0.iter().map(Arc::as_ref)

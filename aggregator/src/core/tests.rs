@@ -1,6 +1,7 @@
 //! The core as its driver uses it: messages in any order, hostile ones among them, alerts out.
 
 mod flood;
+mod oracle;
 mod speaker;
 mod strange;
 

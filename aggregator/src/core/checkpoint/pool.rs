@@ -111,8 +111,8 @@ mod tests {
         ) {
             let operation = Operation::new("fetch").unwrap();
             let values = values.into_iter().map(String::into_boxed_str).collect();
-            let group = Pool::Group("by".to_owned(), Group { operation: operation.clone(), values });
-            for pool in [group, Pool::Fleet(operation)] {
+            let group = Group { operation: operation.clone(), values };
+            for pool in [Pool::Group("by".to_owned(), group), Pool::Fleet(operation)] {
                 let name = pool.to_string();
                 prop_assert_eq!(Pool::named(&name), Some((pool.clone(), "")));
                 let of_tier = format!("{name} {tier}");

@@ -1,5 +1,6 @@
 //! Whatever is sent again, however late and whatever the clock did, is merged once.
 
+use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::limits::aggregator::{ACCOUNT_FORGET_AFTER, NODE_SILENT_AFTER};
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::wire::{Body, Bus};
@@ -185,5 +186,26 @@ fn a_clock_that_is_set_back_keeps_no_silent_node_alive() {
         core.on_deadline(now);
         let expected = if second <= 10 { Presence::Heard } else { Presence::Silent };
         assert_eq!(view(&core, now).summary.nodes[0].presence, expected, "after {second} s");
+    }
+}
+
+#[test]
+fn what_was_taken_before_a_clock_was_set_back_does_not_come_up_again_when_it_gets_there() {
+    let mut core = core();
+    let ahead = start().after(SECOND * 7_200);
+    deliver(&mut core, ahead, &Speaker::new("a").say(ahead, MS, 5));
+    core.on_deadline(ahead.after(SECOND));
+    let mut now = Now { wall: start().wall, ..ahead.after(SECOND * 2) };
+    core.on_deadline(now);
+    deliver(&mut core, now, &Speaker::new("b").say(now, MS, 2));
+    now = now.after(SECOND * 7_200);
+    core.on_deadline(now);
+    let row = view(&core, now).summary.operations.remove(0);
+    let in_window = |window| row.windows.get(&window).map_or(0, |row| row.quantiles.count);
+    let windows = Window::ALL.map(in_window);
+    assert_eq!((windows, row.total.count), ([0, 0, 0, 0, 0, 2, 2, 2, 2, 2], 7));
+    for operations in [&core.fleet, &Arc::new(core.nodes["a"].operations.clone())] {
+        let (_, windows) = operations.iter().next().unwrap();
+        assert_eq!(windows.total().exact(), windows.total_exact());
     }
 }

@@ -70,6 +70,11 @@ impl Operations {
         self.0.values_mut().for_each(|windows| windows.expire(now));
     }
 
+    /// Hears that the clock was set back.
+    pub fn turn_back(&mut self, now: Wall) {
+        self.0.values_mut().for_each(|windows| windows.turn_back(now));
+    }
+
     /// Whether there are slots that every window has passed.
     #[must_use]
     pub fn are_stale(&self, now: Wall) -> bool {

@@ -173,6 +173,19 @@ impl Windows {
         }
     }
 
+    /// Hears that the clock was set back: nobody knows any more when that was taken which lies
+    /// in the future now, so it stays in the total alone.
+    pub fn turn_back(&mut self, now: Wall) {
+        self.newest = self.newest.min(now);
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
+            for slot in Arc::make_mut(&mut self.tiers[number]).give_after(window, now) {
+                if number < SETTLED_FROM {
+                    self.settled.absorb(&slot);
+                }
+            }
+        }
+    }
+
     /// Whether every window has passed all samples, however many there were.
     #[must_use]
     pub fn is_passed(&self, now: Wall) -> bool {

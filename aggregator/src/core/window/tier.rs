@@ -107,6 +107,12 @@ impl Tier {
         Some(united)
     }
 
+    /// Gives away all slots that begin after `now`.
+    pub(super) fn give_after(&mut self, window: Window, now: Wall) -> Vec<Slot> {
+        let up_to = now.0 / slot_ns(window);
+        self.slots.split_off(self.slots.partition_point(|slot| slot.number <= up_to))
+    }
+
     pub(super) fn reckon(&mut self, limits: &Limits) {
         self.slots.iter_mut().for_each(|slot| slot.reckon(limits));
     }
