@@ -55,10 +55,10 @@ pub struct Http {
 pub struct Metrics {
     /// Nodes with series of their own on `/metrics` and rows of their own in `/metrics/summary`,
     /// the worst first: those in trouble (samples missing or given up, messages dropped or
-    /// rerouted, a deep outbox), then those whose alerts fire, then pend, then the silent ones, then
-    /// by the share of samples over a limit. `/metrics/nodes` shows all of them. What is beyond is
-    /// in the fleet's figures, and in trouble it is counted. A node costs about 8 KB of text with
-    /// three operations.
+    /// rerouted, a deep outbox), then those whose alerts fire, then pend, then the silent ones,
+    /// then by the share of samples over a limit. `/metrics/nodes` shows all of them. Those beyond
+    /// are in the fleet's figures and in `plimsoll_nodes_in_trouble`. A node costs about 8 KB of
+    /// text with three operations.
     pub nodes_max: usize,
     /// Whether the names that former systems used are shown as well.
     pub aliases: bool,

@@ -211,7 +211,7 @@ pub mod aggregator {
     pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a node counts as silent.
     pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
-    /// Growth of a counter of losses is trouble for so long: what the rules for Prometheus look back.
+    /// Growth of a counter of losses is trouble for so long, as the rules for Prometheus look back.
     pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
     /// Silence after which a node that said farewell is hidden.
     pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);

@@ -276,18 +276,11 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
-        self.take(moment, taken, &header, body);
-        if let Some(node) = self.nodes.get_mut(&header.node) {
-            Arc::make_mut(node).watch_counters(&header);
-        }
-    }
-
-    fn take(&mut self, moment: Moment, taken: Wall, header: &Header, body: Body<Packed>) {
-        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
+        node.watch_counters(&header);
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
-                self.on_latency(times, header, &latency);
+                self.on_latency(times, &header, &latency);
             }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((header.incarnation, header.seq), hardware);
@@ -295,7 +288,10 @@ impl Core {
             }
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
-            Body::Bus(bus) => node.take_bus((header.incarnation, header.seq), bus),
+            Body::Bus(bus) => {
+                node.take_bus((header.incarnation, header.seq), bus);
+                node.watch_counters(&header);
+            }
             Body::Event(Events { events }) => {
                 let without_room = node.take_events((header.incarnation, header.seq), &events);
                 self.events.push(&header.node, moment.now, events);
