@@ -135,6 +135,7 @@ fn contenders<'a>(
     let mut running = Histogram::default();
     packed.iter().for_each(|one| running.merge_packed(one));
     let running_too = running.clone();
+    let running_3 = running.clone();
     let ours_open = move || {
         let mut sum = running.clone();
         for one in snapshots {
@@ -143,6 +144,15 @@ fn contenders<'a>(
         black_box(sum);
     };
     let ours_packed = move || snapshots.iter().for_each(|one| drop(black_box(one).packed()));
+    let core_way = move || {
+        let mut fleet = running_3.clone();
+        for one in snapshots {
+            let kept = black_box(one).packed();
+            fleet.merge_packed(&kept);
+            black_box(kept);
+        }
+        black_box(fleet);
+    };
     let merge_packed = move || {
         let mut sum = running_too.clone();
         packed.iter().for_each(|one| sum.merge_packed(black_box(one)));
@@ -167,6 +177,7 @@ fn contenders<'a>(
         ("scan", Box::new(scan)),
         ("ours_open", Box::new(ours_open)),
         ("ours_packed", Box::new(ours_packed)),
+        ("core_way", Box::new(core_way)),
         ("merge_packed", Box::new(merge_packed)),
         ("packed_500_and_100", Box::new(join)),
         ("hdrhistogram", Box::new(hdrhistogram)),
@@ -208,6 +219,7 @@ fn main() {
             |wanted| figures.iter().find(|(name, _)| *name == wanted).map_or(f64::NAN, |f| f.1);
         let ratios = [
             ("hdrhistogram / ours_open", of("hdrhistogram") / of("ours_open")),
+            ("core_way / scan", of("core_way") / of("scan")),
             ("ours_open / scan", of("ours_open") / of("scan")),
         ];
         if json {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use plimsoll_process::logs::LogSettings;
 use plimsoll_process::settings::BusSettings;
+use plimsoll_schemas::alert::LEDGER_GAP;
 use plimsoll_schemas::budget::{Budget, BudgetEntry, Window, effective};
 use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
@@ -53,9 +54,11 @@ pub struct Http {
 #[serde(default)]
 pub struct Metrics {
     /// Nodes with series of their own on `/metrics` and rows of their own in `/metrics/summary`,
-    /// the worst first: those whose alerts fire, then pend, then by the share of samples over a
-    /// limit, then the silent ones. `/metrics/nodes` shows all of them. A node costs about 8 KB of
-    /// text with three operations.
+    /// the worst first: those in trouble (samples missing or given up, messages dropped or
+    /// rerouted, a deep outbox), then those whose alerts fire, then pend, then the silent ones, then
+    /// by the share of samples over a limit. `/metrics/nodes` shows all of them. What is beyond is
+    /// in the fleet's figures, and in trouble it is counted. A node costs about 8 KB of text with
+    /// three operations.
     pub nodes_max: usize,
     /// Whether the names that former systems used are shown as well.
     pub aliases: bool,
@@ -145,7 +148,12 @@ impl Config {
     /// # Errors
     /// Names the budget, the key and what it may be.
     pub fn budgets(&self) -> Result<Vec<Budget>, String> {
-        effective(&self.budget).map_err(|error| error.to_string())
+        let budgets = effective(&self.budget).map_err(|error| error.to_string())?;
+        if budgets.iter().any(|budget| budget.name.as_str() == LEDGER_GAP) {
+            let why = "is the name of the alert about accounts; choose another";
+            return Err(format!("budget {LEDGER_GAP:?}: name {why}"));
+        }
+        Ok(budgets)
     }
 }
 
@@ -191,6 +199,10 @@ mod tests {
             ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
             ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
             ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
+            (
+                "[[budget]]\nname = 'ledger_gap'\noperation = 'o'\nquantile = 0.9\nlimit = '2ms'",
+                "budget \"ledger_gap\": name is the name",
+            ),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),
             ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),

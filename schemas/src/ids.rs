@@ -246,6 +246,9 @@ impl Labels {
             check_label(key.as_ref(), value.as_ref())?;
             kept.push((key.as_ref().into(), value.as_ref().into()));
         }
+        if kept.is_empty() {
+            return Ok(Self::default());
+        }
         kept.sort_unstable();
         if let Some(twice) = kept.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(IdError::DuplicateLabel { key: twice[0].0.to_string() });

@@ -211,6 +211,8 @@ pub mod aggregator {
     pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a node counts as silent.
     pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
+    /// Growth of a counter of losses is trouble for so long: what the rules for Prometheus look back.
+    pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
     /// Silence after which a node that said farewell is hidden.
     pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);
     /// Silence after which any node is hidden: the streams no longer hold a message of it.
@@ -245,9 +247,17 @@ pub mod aggregator {
     /// Messages pending in a lane at which a backlog begins; it ends when none is. Several times
     /// what a fleet of 10 000 sends within [`super::bus::PULL_REST`].
     pub const BACKLOG_MESSAGES: u64 = 1_000;
-    /// How long samples may be missing below a node's newest message, while nothing waits to be
-    /// read, before that is an alert: longer than it takes a node to send again what was lost.
+    /// How far reading may be behind before nodes are no longer asked to send again what is
+    /// missing: then the way is full, and what is missing may be waiting there.
+    pub const READ_LATE_MAX: Duration = Duration::from_secs(30);
+    /// How long samples may be missing below a node's newest message, as far as the streams have
+    /// been read, before that is an alert: longer than it takes a node to send again what was
+    /// lost. At least so long,
     pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
+    /// and at least so many times what lies between two checkpoints: a node hears only with one
+    /// what is missing, that one takes a while to write, and the node may not hear it. With ten
+    /// thousand nodes that is a minute and a half.
+    pub const GAP_PATIENCE_CHECKPOINTS: u32 = 3;
     /// Time between two warnings that two nodes have one name.
     pub const NAME_CONFLICT_TOLD_EVERY: Duration = Duration::from_secs(60);
     /// Holes of one incarnation that the ledger's page lists.
@@ -267,9 +277,9 @@ pub mod exposition {
     /// Exponential buckets in use in one native histogram. Prometheus and its peers advise no more;
     /// in protobuf they take about 400 bytes.
     pub const NATIVE_BUCKETS_MAX: usize = 160;
-    /// A view younger than this answers the next question too, so that many scrapers cost as much
-    /// as one.
-    pub const VIEW_AGE_MAX: Duration = Duration::from_millis(100);
+    /// A look at the state younger than this answers the next question too, so that many who ask
+    /// cost the driver as much as one.
+    pub const VIEW_AGE_MAX: Duration = Duration::from_millis(25);
 }
 
 /// What every HTTP server of the mesh may take on.

@@ -347,6 +347,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Insufficient, Self::Within, Self::Breach];
+
     /// The verdict as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

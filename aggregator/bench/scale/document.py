@@ -120,29 +120,8 @@ def mix(runs):
     return [told, "", *fleets(runs)]
 
 
-def parts(found):
-    lines = []
-    for name, figures in found.items():
-        lines += ["", f"`{name}`: {micro.EXAMPLES[name][1]}", ""]
-        if "failed" in figures:
-            lines.append(f"Not measured: {figures['failed']}")
-            continue
-        if "words" in figures:
-            lines += ["```text", *figures["words"], "```"]
-            continue
-        rows = [[", ".join(path), number(value)] for path, value in micro.leaves(figures)]
-        lines += table(["what", "figure"], rows)
-    return lines[1:]
-
-
-def number(value):
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
-    return str(value)
-
-
 SECTIONS = {
-    "parts": ("Its parts alone", parts),
+    "parts": ("Its parts alone", micro.tables),
     "sweep": ("Fleets of several sizes", sweep),
     "mix": ("With the messages of real nodes", mix),
     "long": ("Ten thousand nodes for long", long),

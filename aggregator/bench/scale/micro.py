@@ -3,6 +3,7 @@
 import json
 
 from speed.process import Failed, output, say
+from speed.table import table
 
 # Examples that measure one part, with what they are asked and what they are about.
 EXAMPLES = {
@@ -26,21 +27,40 @@ def section(programs, _pinned, _quick):
     return found
 
 
-def leaves(found, path=()):
-    """Every number with the way to it; what stands beside it in words is part of the way."""
-    if isinstance(found, bool) or found is None:
-        yield path, str(found).lower()
-    elif isinstance(found, (int, float)):
-        yield path, found
-    elif isinstance(found, str):
-        yield path, found
-    elif isinstance(found, list):
-        for place, one in enumerate(found):
-            yield from leaves(one, (*path, str(place)))
-    else:
-        title = next((str(found[key]) for key in ("shape", "name", "what") if key in found), None)
-        # The title replaces the place in a list.
-        base = path if title is None else (*path[:-1], title)
-        for key, value in found.items():
-            if title is None or str(value) != title:
-                yield from leaves(value, (*base, key))
+def merging(shapes):
+    """Nanoseconds of each way to take a snapshot, and their ratios, by shape of the latencies."""
+    head = ["ns for a snapshot of 1 000 samples", *(one["shape"] for one in shapes)]
+    rows = [[name, *(f"{one['ns'][name]:.0f}" for one in shapes)] for name in shapes[0]["ns"]]
+    for name in shapes[0]["ratios"]:
+        rows.append([f"**{name}**", *(f"**{one['ratios'][name]:.2f}**" for one in shapes)])
+    return table(head, rows)
+
+
+def exposition(found):
+    """Milliseconds and megabytes of each writer, and of the aggregator's own pages."""
+    lines = []
+    for title, part in (
+        (f"{found['series'][0].get('count', 100_000)} series", found["series"]),
+        (f"pages of {found['nodes']} nodes x 3 operations", found["pages"]),
+    ):
+        rows = [[one["what"], f"{one['ms']:.1f}", f"{one['bytes'] / 1e6:.2f}"] for one in part]
+        lines += [*table([title, "ms", "MB"], rows), ""]
+    return [*lines, f"Ours as text beside the better crate: **{found['ratio']:.1f} times** as fast."]
+
+
+def restart(found):
+    """The last words: what reading took, and that nothing differs."""
+    return ["```text", *found["words"][-5:], "```"]
+
+
+WRITERS = {"merge_speed": merging, "exposition_speed": exposition, "restart_speed": restart}
+
+
+def tables(found):
+    """Each example's figures as Markdown."""
+    lines = []
+    for name, figures in found.items():
+        lines += ["", f"`{name}`: {EXAMPLES[name][1]}", ""]
+        failed = isinstance(figures, dict) and "failed" in figures
+        lines += [f"Not measured: {figures['failed']}"] if failed else WRITERS[name](figures)
+    return lines[1:]

@@ -4,10 +4,12 @@
 mod native;
 
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::histogram::{Histogram, layout};
+use plimsoll_schemas::histogram::layout;
 use plimsoll_schemas::ids::Operation;
 
 pub use native::Native;
+
+use super::window::Merged;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
@@ -50,8 +52,9 @@ pub struct Buckets {
 impl Buckets {
     /// Counts the samples below each of `ends`, ascending, and in exponential buckets if `native`.
     #[must_use]
-    pub fn of(samples: &Histogram, ends: &[u64], native: bool) -> Self {
-        let mut own = samples.counts().iter().peekable();
+    pub fn of(samples: &Merged, ends: &[u64], native: bool) -> Self {
+        let exact = samples.exact();
+        let mut own = samples.buckets().peekable();
         let mut below = 0_u64;
         let classic = ends.iter().map(|end| {
             // A bucket of ours that the end lies in counts as below it, as it does for budgets.
@@ -62,10 +65,10 @@ impl Buckets {
             (*end, below)
         });
         Self {
-            count: samples.count(),
-            sum_ns: samples.sum_ns(),
+            count: exact.count,
+            sum_ns: exact.sum_ns,
             classic: classic.collect(),
-            native: native.then(|| Native::of(samples.counts().iter())),
+            native: native.then(|| Native::of(samples.buckets())),
         }
     }
 }
@@ -83,6 +86,8 @@ pub fn ends(operation: &Operation, budgets: &[Budget]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::histogram::Histogram;
+
     use super::*;
 
     #[test]
@@ -92,7 +97,7 @@ mod tests {
         let budgets = plimsoll_schemas::budget::effective(&[]).unwrap();
         let ends = ends(&Operation::new("epoch_hook").unwrap(), &budgets);
         assert!(ends.is_sorted() && ends.contains(&(18 * MS)) && ends.len() == LADDER_NS.len() + 1);
-        let buckets = Buckets::of(&samples, &ends, false);
+        let buckets = Buckets::of(&Merged::from(&samples), &ends, false);
         let at = |end| buckets.classic.iter().find(|(at, _)| *at == end).unwrap().1;
         assert_eq!([100 * US, 10 * MS, 18 * MS, 25 * MS, 10 * SECOND].map(at), [2, 2, 3, 4, 4]);
         assert_eq!((buckets.count, buckets.native), (5, None));

@@ -3,10 +3,11 @@
 //!
 //! A checkpoint is the state after exactly the messages up to its positions, so reading on from
 //! there gives what reading everything would have given. There is one record for each node, one
-//! for each tier of each operation of the fleet, and one for the rest, positions included;
+//! for each tier of each [`Pool`], and one for the rest, positions included;
 //! whoever stores them must do so together or not at all. Ten thousand nodes are a gigabyte of
 //! records, so they are made one after the other, and what was made is let go before the next.
 
+mod pool;
 mod record;
 mod whole;
 
@@ -15,19 +16,21 @@ use std::sync::Arc;
 
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
+use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::aggregator::NODES_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::alert::Alerts;
-use super::node::{Node, Operations};
+use super::node::Node;
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
-use super::progress::Progress;
-use super::rollup::Rollups;
+use super::progress::{Progress, ReadUpTo};
+use super::rollup::Definition;
 use super::{Core, Counts};
+pub use pool::Pool;
+use pool::Pools;
 use record::Content;
 pub use record::{Part, Record, Unusable};
 pub use whole::{Checkpoint, Partial, StoredRecords};
@@ -38,8 +41,8 @@ pub(super) struct Unsaved {
     /// Nothing stored is known to be right: all of it is to be written.
     everything: bool,
     nodes: BTreeSet<NodeName>,
-    /// The fleet as it was when the last checkpoint was taken, if that is what is stored.
-    fleet: Option<Arc<Operations>>,
+    /// The pools as they were when the last checkpoint was taken, if that is what is stored.
+    pools: Option<Arc<Pools>>,
     rest: bool,
     notices: NoticeCounts,
 }
@@ -52,7 +55,7 @@ impl Default for Unsaved {
 
 impl Unsaved {
     fn nothing(notices: NoticeCounts) -> Self {
-        Self { everything: false, nodes: BTreeSet::new(), fleet: None, rest: false, notices }
+        Self { everything: false, nodes: BTreeSet::new(), pools: None, rest: false, notices }
     }
 
     /// Something other than a node has changed.
@@ -81,30 +84,30 @@ impl Unsaved {
 #[derive(Clone, Debug)]
 pub struct Changes {
     everything: bool,
-    behind: bool,
+    read_up_to: ReadUpTo,
     nodes: Vec<(NodeName, Option<Arc<Node>>)>,
-    fleet: Arc<Operations>,
-    fleet_before: Option<Arc<Operations>>,
+    pools: Arc<Pools>,
+    pools_before: Option<Arc<Pools>>,
     rest: Rest,
 }
 
-/// The state beside nodes and fleet.
+/// The state beside nodes and pools.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Rest {
     mesh: MeshName,
     at: Wall,
     /// Up to when budgets had been judged; earlier than `at` while catching up.
     judged_at: Option<Wall>,
-    /// Number of nodes, and the fleet's operations: so many records there must be.
+    /// Number of nodes, of the fleet's operations, and of the groups of each roll-up: so many
+    /// records there must be.
     nodes: usize,
-    fleet: Vec<Operation>,
+    fleet: usize,
+    rollups: Vec<(Definition, usize)>,
     lanes: BTreeMap<Lane, Position>,
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
     counts: Counts,
-    #[serde(default)]
-    rollups: Rollups,
 }
 
 /// How far a lane had been read, and in which stream.
@@ -138,9 +141,9 @@ impl Changes {
         self.rest.at
     }
 
-    /// Whether unread messages may have waited in a stream when they were taken.
-    pub(super) fn behind(&self) -> bool {
-        self.behind
+    /// Up to when all lanes had been read when they were taken.
+    pub(super) fn read_up_to(&self) -> ReadUpTo {
+        self.read_up_to
     }
 
     /// The nodes that have changed; `None` for one that is gone.
@@ -157,24 +160,20 @@ impl Changes {
     /// What is to be written, one after the other. A node is let go with its record, so that
     /// the core need not copy it any longer in order to change it.
     pub fn into_records(self) -> impl Iterator<Item = Record> {
-        let fleet = self.fleet_contents();
+        let pools = self.pools_changed();
         let nodes = self.nodes.into_iter().map(|(name, node)| Content::Node(name, node));
         let rest = std::iter::once(Content::Rest(Box::new(self.rest)));
-        fleet.into_iter().chain(nodes).chain(rest).map(Record)
+        pools.into_iter().chain(nodes).chain(rest).map(Record)
     }
 
-    fn fleet_contents(&self) -> Vec<Content> {
-        let mut contents = Vec::new();
-        for (operation, windows) in self.fleet.iter() {
-            let before = self.fleet_before.as_ref().and_then(|fleet| fleet.get(operation));
-            let changed = windows
-                .tiers_changed_since(before)
-                .into_iter()
-                .map(|tier| Content::FleetTier(operation.clone(), tier, Arc::clone(&self.fleet)));
-            contents.push(Content::Fleet(operation.clone(), Arc::clone(&self.fleet)));
-            contents.extend(changed);
-        }
-        contents
+    fn pools_changed(&self) -> Vec<Content> {
+        let changed = self.pools.changed_since(self.pools_before.as_deref()).into_iter();
+        let contents = |(pool, tiers): (Pool, Vec<usize>)| {
+            let head = Content::Pool(pool.clone(), Arc::clone(&self.pools));
+            let tier = |n| Content::PoolTier(pool.clone(), n, Arc::clone(&self.pools));
+            std::iter::once(head).chain(tiers.into_iter().map(tier)).collect::<Vec<_>>()
+        };
+        changed.flat_map(contents).collect()
     }
 }
 
@@ -183,10 +182,10 @@ impl Core {
     /// [`Self::measuring`] has said how windows are kept now.
     #[must_use]
     pub fn restore(mesh: MeshName, budgets: Vec<Budget>, now: Now, checkpoint: Checkpoint) -> Self {
-        let Checkpoint { nodes, fleet, rest } = checkpoint;
+        let Checkpoint { nodes, pools, rest } = checkpoint;
         let mut core = Self::new(mesh, budgets, now);
         core.nodes = nodes;
-        core.fleet = Arc::new(fleet);
+        (core.fleet, core.rollups) = (Arc::clone(&pools.fleet), pools.rollups.clone());
         for (lane, Position { read, stream_id }) in rest.lanes {
             core.lanes.insert(lane, Progress::restored(read, stream_id));
         }
@@ -195,10 +194,10 @@ impl Core {
         core.changes = rest.changes;
         core.notices = rest.notices;
         core.counts = rest.counts;
-        core.rollups = rest.rollups;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
+        core.unsaved.pools = Some(Arc::new(pools));
         core
     }
 
@@ -225,31 +224,33 @@ impl Core {
         if !everything && !rest && notices == self.notices.counts() {
             return None;
         }
-        let fleet_before = self.unsaved.fleet.take();
+        let pools_before = self.unsaved.pools.take();
         let nodes = self.take_changed_nodes();
-        self.unsaved.fleet = Some(Arc::clone(&self.fleet));
+        let (fleet, rollups) = (Arc::clone(&self.fleet), self.rollups.clone());
+        let pools = Arc::new(Pools { fleet, rollups });
+        self.unsaved.pools = Some(Arc::clone(&pools));
         let shared = |name: NodeName| {
             let node = self.nodes.get(&name).cloned();
             (name, node)
         };
         Some(Changes {
             everything,
-            behind: self.is_behind(),
+            read_up_to: self.read_up_to(),
             nodes: nodes.into_iter().map(shared).collect(),
-            fleet: Arc::clone(&self.fleet),
-            fleet_before,
+            pools,
+            pools_before,
             rest: Rest {
                 mesh: self.mesh.clone(),
                 at: now,
                 judged_at: self.judged_at,
                 nodes: self.nodes.len(),
-                fleet: self.fleet.iter().map(|(operation, _)| operation.clone()).collect(),
+                fleet: self.fleet.iter().count(),
+                rollups: self.rollups.sizes(),
                 lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
                 alerts: self.alerts.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
                 counts: self.counts.clone(),
-                rollups: self.rollups.clone(),
             },
         })
     }

@@ -1,6 +1,8 @@
 //! How complete the windows of one operation are: from how many nodes there are samples in them,
 //! how many are late, and how many there should be. Looks at times alone and merges nothing.
 
+use std::time::Duration;
+
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
@@ -21,16 +23,32 @@ pub struct Completeness {
     pub late: [u64; WINDOWS],
 }
 
+/// What matters here of a node, whatever the operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    expected: bool,
+    silence: Duration,
+}
+
+impl Seen {
+    /// How a node is seen now.
+    #[must_use]
+    pub fn new(now: Wall, node: &Node) -> Self {
+        let expected = node.presence(now) != Presence::Left;
+        Self { expected, silence: now.since(node.last_heard) }
+    }
+}
+
 impl Completeness {
     /// Counts one node, which has had samples of the operation.
-    pub fn add(&mut self, now: Wall, node: &Node, windows: &Windows) {
-        let expected = node.presence(now) != Presence::Left;
-        self.expected += u64::from(expected);
-        let silence = now.since(node.last_heard);
+    pub fn add(&mut self, now: Wall, node: &Seen, windows: &Windows) {
+        self.expected += u64::from(node.expected);
         for (place, window) in Window::ALL.into_iter().enumerate() {
-            let is_in = windows.newest_is_in(now, window);
-            self.nodes[place] += u64::from(is_in);
-            self.late[place] += u64::from(expected && !is_in && silence <= window.span());
+            if windows.newest_is_in(now, window) {
+                // A longer window shows all that a shorter one does.
+                return self.nodes[place..].iter_mut().for_each(|nodes| *nodes += 1);
+            }
+            self.late[place] += u64::from(node.expected && node.silence <= window.span());
         }
     }
 }
@@ -57,7 +75,7 @@ mod tests {
         let mut found = Completeness::default();
         for node in core.nodes.values() {
             let (_, windows) = node.operations.iter().next().unwrap();
-            found.add(now.wall, node, windows);
+            found.add(now.wall, &Seen::new(now.wall, node), windows);
         }
         assert_eq!(found.expected, 3);
         assert_eq!((found.nodes[0], found.late[0]), (1, 1), "in the last ten seconds");

@@ -3,19 +3,20 @@
 //! does not send; the driver does, as often as it likes, for any one may be lost.
 
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::limits::aggregator::READ_LATE_MAX;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
 
 use super::Core;
 use super::checkpoint::Changes;
-use super::progress::Progress;
+use super::progress::{Progress, ReadUpTo};
 
 /// What one node is to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The node.
     pub node: NodeName,
-    /// When that was so, on this process's clock.
+    /// The moment, on this process's clock, by which all that was stored in the streams is in it.
     as_of: Mono,
     behind: bool,
     runs: Vec<Confirmed>,
@@ -31,6 +32,13 @@ pub struct ConfirmationFigures {
 }
 
 impl Told {
+    /// What was merged of a node by `now`, when the streams had been read up to `read`.
+    fn new(node: &NodeName, now: Mono, read: ReadUpTo, runs: Vec<Confirmed>) -> Self {
+        let as_of = read.as_of(now);
+        let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_LATE_MAX);
+        Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, runs }
+    }
+
     /// The bytes that say it now. A node compares what it holds with what was so some time ago,
     /// so it is told for how long this has been on its way.
     #[must_use]
@@ -54,17 +62,20 @@ impl Changes {
     /// only once they are stored. Takes a while for many nodes: not for the driver's thread.
     #[must_use]
     pub fn confirmations(&self, as_of: Mono) -> Vec<Told> {
-        let behind = self.behind();
         let present = self.nodes().filter_map(|(name, node)| Some((name, node?)));
         let told = present.map(|(name, node)| {
-            let runs = node.account.confirmed();
-            Told { node: name.clone(), as_of, behind, runs }
+            Told::new(name, as_of, self.read_up_to(), node.account.confirmed())
         });
         told.collect()
     }
 }
 
 impl Core {
+    /// Up to when all lanes have been read.
+    pub(super) fn read_up_to(&self) -> ReadUpTo {
+        self.lanes.values().map(Progress::read_up_to).min().unwrap_or(ReadUpTo::Never)
+    }
+
     /// Whether messages that nobody has read may wait in a stream.
     #[must_use]
     pub fn is_behind(&self) -> bool {
@@ -75,7 +86,7 @@ impl Core {
     #[must_use]
     pub fn told_from_memory(&self, name: &NodeName, now: Mono) -> Option<Told> {
         let runs = self.nodes.get(name)?.account.confirmed();
-        Some(Told { node: name.clone(), as_of: now, behind: self.is_behind(), runs })
+        Some(Told::new(name, now, self.read_up_to(), runs))
     }
 }
 

@@ -46,7 +46,7 @@ impl Core {
             self.forget_accounts(now.wall);
             self.expire_windows(now.wall);
             self.evaluate(now.wall, Duration::ZERO);
-            self.judge_gaps(now.wall);
+            self.judge_gaps(now);
         }
     }
 

@@ -1,28 +1,72 @@
 //! Gaps that stay: samples that a node has recorded and that are missing below its newest
-//! message, although nothing waits to be read. A message on its way closes its gap within
-//! moments, and one that its node still keeps is sent again; what is missing for longer than
-//! that was lost on the way, and is an alert of its own.
+//! message, although what was stored since has been read. A message on its way closes its gap
+//! within moments, and one that its node still keeps is sent again once the node hears that it
+//! is missing; what is missing for longer than that was lost on the way, and is an alert of its
+//! own. Time in which the streams were not read is nobody's loss and does not count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, GapEvidence, LEDGER, LEDGER_GAP};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
-use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, GAP_PATIENCE, NODE_SILENT_AFTER};
+use plimsoll_schemas::limits::aggregator::{
+    GAP_PATIENCE, GAP_PATIENCE_CHECKPOINTS, NODE_SILENT_AFTER,
+};
 use plimsoll_schemas::summary::Verdict;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::Core;
 use super::alert::Patience;
 use super::evaluate::Moved;
 use super::ledger::Gap;
 
-/// A gap, and for how long it has been the oldest one while nothing waited to be read.
+/// What is missing from nodes' accounts.
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    watched: BTreeMap<NodeName, Watched>,
+    /// Up to when the streams had been read at the last look.
+    read_up_to: Mono,
+    /// How long a checkpoint takes to follow another.
+    checkpoints_every: Duration,
+}
+
+/// A gap, and for how long it has been the oldest one, as far as the streams have been read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watched {
+struct Watched {
     gap: Gap,
+    since: Mono,
     lasted: Duration,
+}
+
+impl Gaps {
+    /// The nodes that have one.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.watched.keys()
+    }
+
+    pub(super) fn forget(&mut self, node: &NodeName) {
+        self.watched.remove(node);
+    }
+
+    /// A node hears with a checkpoint what is missing, and may miss hearing it once.
+    fn patience(&self) -> Duration {
+        GAP_PATIENCE.max(self.checkpoints_every * GAP_PATIENCE_CHECKPOINTS)
+    }
+
+    /// The streams have been read up to `to`, and before that up to `from`: gaps that are still
+    /// there have lasted so much longer.
+    fn watch(&mut self, now: Mono, (from, to): (Mono, Mono), node: &NodeName, gap: Option<Gap>) {
+        let Some(gap) = gap else {
+            self.watched.remove(node);
+            return;
+        };
+        let before = self.watched.get(node).filter(|before| before.gap.hole == gap.hole);
+        let since = before.map_or(now, |before| before.since);
+        let lasted = before.map_or(Duration::ZERO, |before| before.lasted);
+        let lasted = lasted + to.since(from.max(since));
+        self.watched.insert(node.clone(), Watched { gap, since, lasted });
+    }
 }
 
 /// The patience is in how long a gap must last; then one look is enough.
@@ -30,17 +74,25 @@ const AT_ONCE: Patience = Patience { fire_after: 1, clear_after: 1 };
 
 impl Core {
     /// Looks at every node's account, once a second.
-    pub(super) fn judge_gaps(&mut self, now: Wall) {
+    pub(super) fn judge_gaps(&mut self, now: Now) {
+        let Some(read) = self.read_up_to().as_of(now.mono) else { return };
+        let read = read.max(self.gaps.read_up_to);
+        let before = std::mem::replace(&mut self.gaps.read_up_to, read);
         let heard = self.nodes.values().map(|node| node.last_heard).max().unwrap_or_default();
-        // What nobody has read is not missing, and whoever hears nobody may be cut off.
-        if self.is_behind() || now.since(heard) >= NODE_SILENT_AFTER {
+        // Whoever hears nobody may be cut off.
+        if now.wall.since(heard) >= NODE_SILENT_AFTER {
             return;
         }
         for name in self.nodes_with_gaps() {
             let gap = self.nodes.get(&name).and_then(|node| node.account.gap());
-            self.watch(&name, gap);
-            self.judge_gap(now, name);
+            self.gaps.watch(now.mono, (before, read), &name, gap);
+            self.judge_gap(now.wall, name);
         }
+    }
+
+    /// Hears that a checkpoint was stored, and how long after it began the next one does.
+    pub fn on_stored(&mut self, next_after: Duration) {
+        self.gaps.checkpoints_every = next_after;
     }
 
     /// The nodes that have a gap, had one, or have an alert about one: few.
@@ -49,27 +101,17 @@ impl Core {
         let open = shown.filter(|(_, node)| node.account.gap().is_some()).map(|(name, _)| name);
         let rule = RuleName::new(LEDGER_GAP).expect("a constant name of plain letters");
         let told = self.alerts.alive(&rule).into_iter().flatten();
-        open.chain(told).chain(self.gaps.keys()).cloned().collect()
-    }
-
-    fn watch(&mut self, node: &NodeName, gap: Option<Gap>) {
-        let Some(gap) = gap else {
-            self.gaps.remove(node);
-            return;
-        };
-        let before = self.gaps.get(node).filter(|before| before.gap.hole == gap.hole);
-        let lasted = before.map_or(Duration::ZERO, |before| before.lasted + EVALUATE_EVERY);
-        self.gaps.insert(node.clone(), Watched { gap, lasted });
+        open.chain(told).chain(self.gaps.nodes()).cloned().collect()
     }
 
     fn judge_gap(&mut self, now: Wall, node: NodeName) {
-        let watched = self.gaps.get(&node).copied();
+        let watched = self.gaps.watched.get(&node).copied();
         let key = key(node);
         let state = self.alerts.state(&key);
         let verdict = match watched {
             None if state == AlertState::Inactive => return,
             None => Verdict::Within,
-            Some(watched) if watched.lasted >= GAP_PATIENCE => Verdict::Breach,
+            Some(watched) if watched.lasted >= self.gaps.patience() => Verdict::Breach,
             // Another gap than the one that fired, or one that may still close by itself.
             Some(_) => Verdict::Insufficient,
         };
@@ -85,9 +127,10 @@ impl Core {
     /// Samples in gaps of a node that have stayed for too long, and where its alert stands.
     pub(super) fn gap(&self, node: &NodeName) -> (u64, AlertState) {
         let state = self.alerts.state(&key(node.clone()));
-        let stayed =
-            |watched: &&Watched| watched.lasted >= GAP_PATIENCE || state == AlertState::Firing;
-        let samples = self.gaps.get(node).filter(stayed).map_or(0, |watched| watched.gap.samples);
+        let patience = self.gaps.patience();
+        let stayed = |watched: &&Watched| watched.lasted >= patience || state == AlertState::Firing;
+        let watched = self.gaps.watched.get(node).filter(stayed);
+        let samples = watched.map_or(0, |watched| watched.gap.samples);
         (samples, state)
     }
 }

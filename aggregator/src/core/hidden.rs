@@ -21,7 +21,7 @@ impl Core {
             *node = Arc::new(node.hidden());
             self.may_hide_some = true;
             self.alerts.forget(name);
-            self.gaps.remove(name);
+            self.gaps.forget(name);
             self.unsaved.touch_node(name);
         }
     }

@@ -32,10 +32,19 @@ pub struct Judgement {
 /// Judges one window's samples.
 #[must_use]
 pub fn judge(budget: &Budget, samples: &Histogram) -> Judgement {
-    let n = samples.count();
-    let value = samples.quantile(budget.quantile);
-    let rank = lower_rank(n, budget.quantile, budget.confidence);
-    let lower_ns = samples.at_rank(rank).filter(|_| rank > 0).map(|found| found.lower_ns);
+    judge_ranks(budget, samples.count(), |rank| samples.at_rank(rank))
+}
+
+/// Judges `n` samples, which are asked for by rank.
+#[must_use]
+pub fn judge_ranks(
+    budget: &Budget,
+    n: u64,
+    mut at_rank: impl FnMut(u64) -> Option<Quantile>,
+) -> Judgement {
+    let lower = lower_rank(n, budget.quantile, budget.confidence);
+    let lower_ns = if lower > 0 { at_rank(lower) } else { None }.map(|found| found.lower_ns);
+    let value = at_rank(rank(budget.quantile, n));
     let verdict = if n < budget.min_samples {
         Verdict::Insufficient
     } else if lower_ns.is_some_and(|lower| lower > budget.limit_ns) {

@@ -163,6 +163,13 @@ impl Account {
         ledger
     }
 
+    /// Samples missing from incarnations that have ended.
+    #[must_use]
+    pub fn unaccounted(&self) -> u64 {
+        let ended = self.runs().filter(|(_, _, ended)| *ended);
+        ended.map(|(_, run, _)| run.missing()).fold(self.past.unaccounted, u64::saturating_add)
+    }
+
     /// All incarnations told apart, and whether each has ended; in order of their names.
     pub(super) fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
         let newest = self.newest().map(|(_, run)| run.order);

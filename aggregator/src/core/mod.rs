@@ -51,7 +51,7 @@ use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use events::Newest;
-use gaps::Watched;
+use gaps::Gaps;
 use keeping::Keepings;
 use ledger::Decision;
 use moment::Moment;
@@ -140,7 +140,7 @@ pub struct Core {
     /// When budgets were last judged.
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
-    gaps: BTreeMap<NodeName, Watched>,
+    gaps: Gaps,
     conflicts: Conflicts,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: Newest,
@@ -169,7 +169,7 @@ impl Core {
             passed: now,
             may_hide_some: true,
             judged_at: None,
-            gaps: BTreeMap::new(),
+            gaps: Gaps::default(),
             conflicts: Conflicts::default(),
             events: Newest::default(),
             past: None,
@@ -276,10 +276,18 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
+        self.take(moment, taken, &header, body);
+        if let Some(node) = self.nodes.get_mut(&header.node) {
+            Arc::make_mut(node).watch_counters(&header);
+        }
+    }
+
+    fn take(&mut self, moment: Moment, taken: Wall, header: &Header, body: Body<Packed>) {
+        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
-                self.on_latency(times, &header, &latency);
+                self.on_latency(times, header, &latency);
             }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((header.incarnation, header.seq), hardware);

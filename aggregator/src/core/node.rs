@@ -3,6 +3,7 @@
 mod events;
 mod operations;
 mod shared;
+mod trouble;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use operations::{OVERFLOW, Operations};
 pub use shared::Shared;
+pub use trouble::{Growth, Trouble};
 
 use super::ledger::Account;
 use super::moment::Skew;
@@ -56,6 +58,9 @@ pub struct Node {
     /// The latest status of each service check.
     #[serde(default)]
     pub checks: Shared<BTreeMap<String, Latest<AlertType>>>,
+    /// When counters last grew of which any growth is trouble.
+    #[serde(default)]
+    pub growth: Growth,
 }
 
 /// Where a snapshot stands among a node's: its incarnation's number in their order, its seq.

@@ -1,4 +1,5 @@
-//! How far each lane has been read, and how long it takes to work off what piles up there.
+//! How far each lane has been read, up to which moment nothing stored is unread, and how long it
+//! takes to work off what piles up there.
 
 use std::time::Duration;
 
@@ -17,9 +18,36 @@ pub(super) struct Progress {
     pub(super) pending: u64,
     /// When the broker stored the latest message read.
     pub(super) at: Option<Wall>,
+    /// A moment and the stream's last message then.
+    mark: Option<(Mono, u64)>,
+    /// The latest mark that has been read up to.
+    reached: Option<Mono>,
     /// Since when there is a backlog.
     backlog_since: Option<Mono>,
     recoveries: Recoveries,
+}
+
+/// Up to which moment everything that a stream held has been read, as far as is known. Where
+/// messages come without pause there is always one unread, so nobody can wait for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ReadUpTo {
+    /// It is not known of any.
+    Never,
+    /// Then, and perhaps later.
+    Then(Mono),
+    /// Nothing is known to be unread.
+    Now,
+}
+
+impl ReadUpTo {
+    /// The moment, as seen at `now`.
+    pub(super) fn as_of(self, now: Mono) -> Option<Mono> {
+        match self {
+            Self::Never => None,
+            Self::Then(moment) => Some(moment.min(now)),
+            Self::Now => Some(now),
+        }
+    }
 }
 
 /// How long backlogs lasted. One begins when [`BACKLOG_MESSAGES`] are pending and ends at none.
@@ -45,6 +73,11 @@ impl Progress {
     pub(super) fn on_read(&mut self, now: Mono, read: u64, pending: u64) {
         self.read = self.read.max(read);
         self.pending = pending;
+        if let Some((moment, _)) = self.mark.take_if(|(_, last)| *last <= self.read) {
+            self.reached = Some(moment);
+        }
+        // What is read now was delivered a moment ago; who waits for it allows for seconds.
+        self.mark.get_or_insert((now, self.read.saturating_add(pending)));
         if pending >= BACKLOG_MESSAGES {
             self.backlog_since.get_or_insert(now);
         } else if pending == 0
@@ -61,6 +94,8 @@ impl Progress {
         self.read = self.read.max(first_seq.saturating_sub(1));
         // What was pending may be gone, and what came meanwhile was not counted for any reader.
         self.pending = last_seq.saturating_sub(self.read);
+        // The stream may end before the mark now.
+        self.mark = None;
         if self.pending == 0 {
             // Nobody worked it off.
             self.backlog_since = None;
@@ -83,6 +118,15 @@ impl Progress {
         self.has_read_the_past() && self.pending == 0
     }
 
+    /// Up to when it has been read.
+    pub(super) fn read_up_to(&self) -> ReadUpTo {
+        match self.reached {
+            _ if self.has_read_all() => ReadUpTo::Now,
+            Some(moment) if self.has_read_the_past() => ReadUpTo::Then(moment),
+            _ => ReadUpTo::Never,
+        }
+    }
+
     pub(super) fn recoveries(&self) -> Recoveries {
         self.recoveries
     }
@@ -98,69 +142,4 @@ impl Recoveries {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn second(n: u64) -> Mono {
-        Mono(n * 1_000_000_000)
-    }
-
-    #[test]
-    fn a_backlog_lasts_from_its_thousandth_message_until_none_is_pending() {
-        let mut lane = Progress::default();
-        // Each: second, pending.
-        for (at, pending) in [(1, 999), (2, 0), (3, 1_000), (5, 4_000), (8, 7), (9, 0), (10, 0)] {
-            lane.on_read(second(at), at, pending);
-        }
-        let six = Duration::from_secs(6);
-        assert_eq!(lane.recoveries(), Recoveries { count: 1, sum: six, max: six, last: six });
-        lane.on_read(second(20), 20, BACKLOG_MESSAGES);
-        lane.on_read(second(22), 21, 0);
-        let (two, eight) = (Duration::from_secs(2), Duration::from_secs(8));
-        assert_eq!(lane.recoveries(), Recoveries { count: 2, sum: eight, max: six, last: two });
-    }
-
-    #[test]
-    fn messages_that_a_stream_has_forgotten_are_not_pending_for_ever() {
-        let mut lane = Progress::default();
-        lane.on_positioned(1, 500);
-        lane.on_read(second(1), 1, 499);
-        assert!(!lane.has_read_all());
-        lane.on_positioned(501, 500);
-        assert!(lane.has_read_all());
-        assert_eq!(lane.recoveries(), Recoveries::default());
-    }
-
-    #[test]
-    fn what_came_while_nobody_was_connected_is_known_to_be_unread() {
-        let mut lane = Progress::default();
-        lane.on_positioned(1, 2);
-        lane.on_read(second(1), 2, 0);
-        assert!(lane.has_read_all());
-        lane.on_positioned(1, 5);
-        assert_eq!((lane.has_read_all(), lane.pending), (false, 3));
-        lane.on_read(second(2), 5, 0);
-        assert!(lane.has_read_all());
-    }
-
-    #[test]
-    fn of_what_was_pending_only_what_the_stream_still_holds_is_waited_for() {
-        let mut lane = Progress::default();
-        lane.on_positioned(1, 5_000);
-        lane.on_read(second(1), 1, 4_999);
-        lane.on_positioned(4_999, 5_000);
-        assert_eq!(lane.pending, 2);
-        lane.on_read(second(2), 5_000, 0);
-        assert_eq!((lane.has_read_all(), lane.recoveries().count), (true, 1));
-    }
-
-    #[test]
-    fn a_stream_made_anew_ends_no_backlog() {
-        let mut lane = Progress::default();
-        lane.on_read(second(1), 1, 5_000);
-        lane.reset(3);
-        lane.on_read(second(2), 3, 0);
-        assert_eq!(lane.recoveries(), Recoveries::default());
-        assert!(lane.has_read_all());
-    }
-}
+mod tests;

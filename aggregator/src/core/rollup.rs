@@ -11,7 +11,6 @@ use std::sync::Arc;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::limits::aggregator::{ROLLUP_GROUPS_MAX, ROLLUPS_BYTES_MAX};
 use plimsoll_schemas::time::Wall;
-use serde::{Deserialize, Serialize};
 
 pub use definition::{Definition, DefinitionError};
 
@@ -19,8 +18,7 @@ use super::node::OVERFLOW;
 use super::window::{Batch, Keeping, Times, Windows};
 
 /// All roll-ups, in the order of the configuration.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Rollup>", into = "Vec<Rollup>")]
+#[derive(Clone, Debug, Default)]
 pub struct Rollups {
     all: Vec<Arc<Rollup>>,
     /// Whether their samples take as much room as they may, as last looked at.
@@ -28,14 +26,14 @@ pub struct Rollups {
 }
 
 /// One roll-up.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Rollup {
     definition: Definition,
     groups: BTreeMap<Group, Windows>,
 }
 
 /// Whose samples are together.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// The operation.
     pub operation: Operation,
@@ -98,6 +96,17 @@ impl Rollups {
         self.is_full = groups.map(|windows| windows.heap_bytes() as u64).sum::<u64>() >= bytes_max;
     }
 
+    /// Takes a group's windows as they were stored; false when there is no such roll-up.
+    pub(super) fn restore(&mut self, rollup: &str, group: Group, windows: Windows) -> bool {
+        let rollup = self.all.iter_mut().find(|other| other.definition.name == rollup);
+        rollup.map(|rollup| Arc::make_mut(rollup).groups.insert(group, windows)).is_some()
+    }
+
+    /// The definition of each, and how many groups it has.
+    pub(super) fn sizes(&self) -> Vec<(Definition, usize)> {
+        self.iter().map(|rollup| (rollup.definition.clone(), rollup.groups.len())).collect()
+    }
+
     /// Hears that the clock was set back.
     pub(super) fn turn_back(&mut self, now: Wall) {
         let groups =
@@ -116,6 +125,12 @@ impl Rollup {
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
+    }
+
+    /// The windows of one group.
+    #[must_use]
+    pub fn group(&self, group: &Group) -> Option<&Windows> {
+        self.groups.get(group)
     }
 
     /// Its groups in order.
@@ -141,18 +156,6 @@ impl Rollup {
             }
         };
         (self.groups.entry(group).or_insert_with(|| Windows::new(keeping)), is_own)
-    }
-}
-
-impl From<Vec<Rollup>> for Rollups {
-    fn from(rollups: Vec<Rollup>) -> Self {
-        Self { all: rollups.into_iter().map(Arc::new).collect(), is_full: false }
-    }
-}
-
-impl From<Rollups> for Vec<Rollup> {
-    fn from(rollups: Rollups) -> Self {
-        rollups.all.into_iter().map(Arc::unwrap_or_clone).collect()
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::subject::Lane;
@@ -66,7 +66,7 @@ impl Core {
     /// What is known now. `broker` is what the connection says of itself.
     #[must_use]
     pub fn still(&self, now: Wall, broker: &str) -> Still {
-        let gaps = self.gaps.keys().map(|name| (name.clone(), self.gap(name).0));
+        let gaps = self.gaps.nodes().map(|name| (name.clone(), self.gap(name).0));
         let alerts = self.alerts.standing();
         Still {
             at: now,
@@ -96,14 +96,6 @@ impl Still {
     pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
         let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
         shown.map(|(name, node)| (name, node))
-    }
-
-    /// Where a budget's alert stands.
-    #[must_use]
-    pub fn alert(&self, budget: &Budget, scope: &Scope) -> AlertState {
-        let (rule, operation) = (budget.name.clone(), budget.operation.clone());
-        let key = AlertKey { rule, scope: scope.clone(), operation };
-        self.alerts.get(&key).copied().unwrap_or_default()
     }
 
     /// Where alerts about gaps in accounts stand, by node.

@@ -18,7 +18,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use super::buckets::Buckets;
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
-use super::node::Node;
+use super::node::{Node, Trouble};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
 use super::still::Still;
@@ -41,8 +41,9 @@ pub struct Wanted {
 pub enum Nodes {
     /// All of them, by name.
     All,
-    /// At most so many, worst first: whose alerts fire, then pend, then the greatest share of
-    /// samples over a limit, then the silent ones, then by name.
+    /// At most so many, worst first: those with a [`Trouble`], the worst kind first, then whose
+    /// alerts fire, then pend, then the silent ones, then the greatest share of samples over a
+    /// limit, then by name.
     Worst(usize),
 }
 
@@ -57,6 +58,8 @@ pub struct View {
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
     pub totals: Vec<Total>,
+    /// How many nodes there are by their worst trouble, shown or not.
+    pub troubles: BTreeMap<Trouble, u64>,
     /// Counts of what was read.
     pub counts: Counts,
     /// What became of notices.
@@ -173,6 +176,7 @@ impl Still {
             nodes: nodes.iter().map(node_view).collect(),
             totals,
             rollups: rollup_totals,
+            troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
             counts: self.counts.clone(),
             notices: self.notices,
             pending: self.pending.clone(),

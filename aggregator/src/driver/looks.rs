@@ -1,5 +1,5 @@
-//! Looks at the whole state for whoever shows it: one serves all who ask within a tenth of a
-//! second, and is let go after that, since what changes while it is kept is copied first.
+//! Looks at the whole state for whoever shows it: one serves all who ask within a moment, and is
+//! let go after that, since what changes while it is kept is copied first.
 
 use std::sync::Arc;
 

@@ -30,9 +30,16 @@ impl Page<'_> {
                 rows.add(&[&rows.labels([("reason", reason.as_str())])], Value::Count(*n));
             }
         });
+        let help = "Nodes, shown or not, by the worst of what ails them";
+        writer.family(Family::gauge("plimsoll_nodes_in_trouble", help), |rows| {
+            for (trouble, n) in &self.view.troubles {
+                rows.add(&[&rows.labels([("trouble", trouble.as_str())])], Value::Count(*n));
+            }
+        });
     }
 
     pub(super) fn accounts(&self, writer: &mut Writer) {
+        self.troubles(writer);
         let mut family = |family: Family<'_>, of: fn(&Ledger) -> u64| {
             writer.family(family, |rows| {
                 for (labels, row) in self.node_rows() {
@@ -68,6 +75,19 @@ impl Page<'_> {
                 for (reason, n) in &row.ledger.lost {
                     let reason = rows.labels([("reason", reason.as_str())]);
                     rows.add(&[labels, &reason], Value::Count(*n));
+                }
+            }
+        });
+    }
+
+    /// What the rules look for on a node, also on one that was not shown before.
+    fn troubles(&self, writer: &mut Writer) {
+        let help = "1 under each trouble of the node; a counter that grew is one for five minutes";
+        writer.family(Family::gauge("plimsoll_node_trouble", help), |rows| {
+            for ((labels, row), node) in self.node_rows().zip(&self.view.nodes) {
+                for trouble in node.node.troubles(self.view.at, row.gap_samples) {
+                    let trouble = rows.labels([("trouble", trouble.as_str())]);
+                    rows.add(&[labels, &trouble], Value::flag(true));
                 }
             }
         });

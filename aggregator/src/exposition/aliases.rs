@@ -28,7 +28,12 @@ impl Page<'_> {
         let unknown = |name, help| Family { name, family_type: FamilyType::Unknown, help };
         let help = "Alias of plimsoll_node_outbox_messages_max";
         for name in ["oona_queue_depth_max", "queue_depth_max"] {
-            self.bus_alias(writer, Family::gauge(name, help), |bus| bus.outbox_messages_max);
+            writer.family(Family::gauge(name, help), |rows| {
+                for (labels, node) in self.nodes().filter(|(_, node)| node.speaks) {
+                    let of = &node.node.bus.value;
+                    rows.add(&[labels], Value::Count(of.outbox_messages_max));
+                }
+            });
         }
         let help = "Alias: the node's messages that the broker took";
         self.bus_alias(writer, Family::counter("publish_total", help), |bus| bus.published);
@@ -83,7 +88,13 @@ impl Page<'_> {
             fleet.iter().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
         });
         let help = "Alias: the node's counter named after the operation and .errors";
-        writer.family(Family::counter("profiler_function_errors_total", help), |rows| {
+        // A job's counter may fall, see `jobs.rs`.
+        let family = Family {
+            name: "profiler_function_errors_total",
+            family_type: FamilyType::Unknown,
+            help,
+        };
+        writer.family(family, |rows| {
             for (labels, node) in self.nodes() {
                 let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
                 for (series, n) in &node.node.counters {

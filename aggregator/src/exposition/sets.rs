@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::summary::RollupRow;
+use plimsoll_schemas::summary::{NodeRow, Presence, RollupRow};
 
 use super::labels::label_key;
 use super::writer::{LabelSet, Writer};
@@ -20,13 +20,14 @@ pub(super) struct Sets<'v> {
     pub(super) windows: BTreeMap<Window, LabelSet>,
     /// Of all time.
     pub(super) total: LabelSet,
-    /// Nodes that do not speak: what they measured last is not so any more.
+    /// Nodes of whose samples nobody knows whether there were more. One that has left has told all.
     pub(super) quiet: BTreeSet<&'v str>,
 }
 
 impl<'v> Sets<'v> {
     pub(super) fn new(view: &'v View, writer: &Writer) -> Self {
-        let quiet = view.nodes.iter().filter(|node| !node.speaks);
+        let silent = |row: &&NodeRow| row.presence == Presence::Silent;
+        let quiet = view.summary.nodes.iter().filter(silent);
         let operations = view.summary.operations.iter();
         let window = |window: Window| (window, writer.labels([("window", window.as_str())]));
         Self {
@@ -47,7 +48,7 @@ impl<'v> Sets<'v> {
             rollups: view.summary.rollups.iter().map(|row| rollup(writer, row)).collect(),
             windows: Window::ALL.map(window).into(),
             total: writer.labels([("window", "total")]),
-            quiet: quiet.map(|node| node.name.as_str()).collect(),
+            quiet: quiet.map(|row| row.node.as_str()).collect(),
         }
     }
 }
@@ -59,16 +60,17 @@ fn rollup(writer: &Writer, row: &RollupRow) -> LabelSet {
         ("rollup", row.rollup.as_str()),
         ("operation", row.operation.as_str()),
     ];
-    let told = row.labels.iter().filter(|(_, value)| !value.is_empty());
     let mut groups: BTreeMap<String, &str> = BTreeMap::new();
-    for (key, value) in told {
+    for (key, value) in &row.labels {
         let mut key = label_key(key);
-        // Two labels that become one would make two groups the same series.
+        // Two labels that become one would make two groups the same series, also where either
+        // has no value.
         while groups.contains_key(&key) {
             key.push('_');
         }
         groups.insert(key, value);
     }
-    let groups = groups.iter().map(|(key, value)| (key.as_str(), *value));
+    let told = groups.iter().filter(|(_, value)| !value.is_empty());
+    let groups = told.map(|(key, value)| (key.as_str(), *value));
     writer.labels(own.into_iter().chain(groups))
 }

@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::core::buckets::Buckets;
 use crate::core::rollup::Definition;
 use crate::core::tests::{MS, Speaker, core, deliver, start};
+use crate::core::window::Merged;
 use messages::MetricFamily;
 
 /// Two nodes, of which one is over the limit of epoch_hook.
@@ -93,7 +94,8 @@ fn openmetrics_names_units_and_families_by_its_own_rules() {
 fn a_classic_histogram_has_ends_as_client_libraries_write_them() {
     let mut samples = Histogram::default();
     [3_000, 20_000, 2_000_000_000].into_iter().for_each(|ns| samples.record(ns));
-    let buckets = Buckets::of(&samples, &[5_000, 12_500, 100_000, 1_000_000_000], false);
+    let buckets =
+        Buckets::of(&Merged::from(&samples), &[5_000, 12_500, 100_000, 1_000_000_000], false);
     let mut writer = Writer::new(Format::Text);
     let family = Family { name: "h", family_type: FamilyType::Histogram, help: "H" };
     let labels = writer.labels([("o", "x")]);
@@ -184,7 +186,13 @@ fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
     let by = ["a.b", "a_b"].map(str::to_owned).to_vec();
     let definition = Definition { name: "r".to_owned(), by, ..Definition::default() };
     let mut core = core().measuring(Window::FiveMinutes, &[definition]);
-    for (node, of) in [("x", [("a.b", "1"), ("a_b", "2")]), ("y", [("a.b", "2"), ("a_b", "1")])] {
+    let nodes = [
+        ("x", [("a.b", "1"), ("a_b", "2")]),
+        ("y", [("a.b", "2"), ("a_b", "1")]),
+        ("z", [("a.b", "3"), ("a_b", "")]),
+        ("z_", [("a.b", ""), ("a_b", "3")]),
+    ];
+    for (node, of) in nodes {
         let mut samples = Histogram::default();
         samples.record_n(MS, 3);
         let operation = Operation::new("fetch").unwrap();
@@ -203,9 +211,11 @@ fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
         format!("{{scope=\"rollup\",rollup=\"r\",operation=\"fetch\",a_b=\"{one}\",a_b_=\"{two}\"")
     };
     let samples = of("plimsoll_latency_samples_total");
-    assert_eq!(samples, [format!("{}}} 3", set(1, 2)), format!("{}}} 3", set(2, 1))]);
-    assert_eq!(of("plimsoll_latency_window_samples").len(), 2 * Window::ALL.len());
-    assert_eq!(of("plimsoll_latency_p99_seconds").len(), 2 * (Window::ALL.len() + 1));
+    let only = |key| format!("{{scope=\"rollup\",rollup=\"r\",operation=\"fetch\",{key}=\"3\"}} 3");
+    let both = |one, two| format!("{}}} 3", set(one, two));
+    assert_eq!(samples, [only("a_b_"), both(1, 2), both(2, 1), only("a_b")]);
+    assert_eq!(of("plimsoll_latency_window_samples").len(), 4 * Window::ALL.len());
+    assert_eq!(of("plimsoll_latency_p99_seconds").len(), 4 * (Window::ALL.len() + 1));
     assert!(
         of("plimsoll_latency_seconds_bucket")
             .contains(&&*format!("{},le=\"0.001\"}} 3", set(1, 2)))
@@ -237,6 +247,24 @@ fn old_names_are_shown_to_those_who_want_them() {
     let hooks = "tolaria_training_latency_ms{scope=\"node\",node=\"a\",operation=\"epoch_hook\"} ";
     let ms = text.lines().find_map(|line| line.strip_prefix(hooks)).unwrap();
     assert!((5.9..6.0).contains(&ms.parse::<f64>().unwrap()), "{ms}");
+}
+
+#[test]
+fn old_names_promise_nothing_that_a_job_or_a_silent_node_may_break() {
+    let mut core = core();
+    let errors = Series::plain(Operation::new("fetch.errors").unwrap());
+    let latency = Latency { counters: vec![(errors, -2.0)], ..Latency::default() };
+    let mut speaker = Speaker::new("a");
+    deliver(&mut core, start(), &speaker.message(start(), Body::Latency(latency), false));
+    let text = String::from_utf8(rendered(&core, Format::OpenMetrics)).unwrap();
+    assert!(text.contains("# TYPE profiler_function_errors_total unknown\n"), "{text}");
+    let row = "profiler_function_errors_total{node=\"a\",function=\"fetch\"} -2\n";
+    assert!(text.contains(row) && text.contains("\nqueue_depth_max{node=\"a\"} 0\n"), "{text}");
+    let later = start().after(std::time::Duration::from_secs(60)).wall;
+    let shown = Shown { budgets: &[], aliases: true };
+    let page = page(&core.view(later, "t"), shown, &Own::default(), Format::Text);
+    let text = String::from_utf8(page).unwrap();
+    assert!(!text.contains("queue_depth_max{") && text.contains("publish_rerouted{"), "{text}");
 }
 
 /// Prometheus' own linter. Old names break its rules, so they are left out.

@@ -155,6 +155,8 @@ impl Writer {
         if self.format == Format::OpenMetrics {
             self.out.extend_from_slice(b"# EOF\n");
         }
+        // It grew by doubling, and whoever asked may take long to read it.
+        self.out.shrink_to_fit();
         self.out
     }
 

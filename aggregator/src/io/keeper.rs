@@ -159,7 +159,9 @@ impl Keeper {
                 self.figures.at = Some(began.1);
                 self.figures.bytes = bytes;
                 self.figures.written += 1;
-                self.next_at = began.0.plus(interval(took, bytes));
+                let next_after = interval(took, bytes);
+                core.on_stored(next_after);
+                self.next_at = began.0.plus(next_after);
             }
             Err(error) => {
                 core.on_changes_lost();

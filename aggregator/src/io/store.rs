@@ -12,16 +12,12 @@ use plimsoll_schemas::limits::aggregator::STORE_CACHE_BYTES;
 use plimsoll_schemas::time::Wall;
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError,
-    TableHandle,
 };
 use thiserror::Error;
 
 use crate::core::checkpoint::{Changes, Checkpoint, Partial, Unusable};
 
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
-/// Where records of version 1 were kept. They are not converted: their windows had another
-/// shape, nothing that wrote them was released, and the streams still hold what they were made of.
-const OF_VERSION_1: &str = "nodes";
 
 /// Why there is no store.
 #[derive(Debug, Error)]
@@ -235,8 +231,8 @@ fn read(database: &Database) -> Result<Option<Checkpoint>, Fault> {
     let records = match transaction.open_table(RECORDS) {
         Err(TableError::TableDoesNotExist(_)) => {
             let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
-            let former = tables.any(|table| table.name() == OF_VERSION_1);
-            return if former { Err(Unusable::Older(1).into()) } else { Ok(None) };
+            let is_new = tables.next().is_none();
+            return if is_new { Ok(None) } else { Err(damaged("it holds something else")) };
         }
         records => records.map_err(redb::Error::from)?,
     };

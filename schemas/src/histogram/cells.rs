@@ -9,8 +9,10 @@ use super::payload::Reader;
 pub(super) const HALF: u16 = 1 << 15;
 /// Cells that are skipped at once when all are empty.
 pub(super) const BLOCK: usize = 16;
+/// A row begins and ends at multiples of so many buckets, so that it seldom has to grow.
+pub(super) const PAGE: usize = 256;
 
-pub(super) trait Cell: Copy + Default + Into<u64> {
+pub(super) trait Cell: Copy + Default + PartialEq + Into<u64> {
     /// Adds an amount of at most [`SHORT_MAX`](super::numbers::SHORT_MAX), for which there is room.
     fn add(&mut self, n: u8);
 
@@ -74,6 +76,25 @@ pub(super) fn moved<C: Cell>(cells: &[C], before: usize, len: usize) -> Vec<C> {
 pub(super) fn block<C: Cell>(cells: &[C], at: usize) -> Option<[u64; BLOCK]> {
     let block = cells.get(at..)?.first_chunk::<BLOCK>()?.map(Into::into);
     block.iter().any(|n| *n > 0).then_some(block)
+}
+
+/// Visits cells with samples in ascending order. Which of them these are is as good as random,
+/// so it is asked without a branch.
+#[inline(always)]
+pub(super) fn each_used<C: Cell>(cells: &[C], mut visit: impl FnMut(usize, u64)) {
+    for (number, page) in cells.as_chunks::<PAGE>().0.iter().enumerate() {
+        let (mut used, mut len) = ([0; PAGE], 0);
+        for (number, block) in page.as_chunks::<BLOCK>().0.iter().enumerate() {
+            if *block == [C::default(); BLOCK] {
+                continue;
+            }
+            for (at, n) in block.iter().enumerate() {
+                used[len % PAGE] = number * BLOCK + at;
+                len += usize::from(*n != C::default());
+            }
+        }
+        used[..len].iter().for_each(|at| visit(number * PAGE + at, page[at % PAGE].into()));
+    }
 }
 
 /// Adds what is left of a payload to cells of which the first is of bucket `first`, up to an

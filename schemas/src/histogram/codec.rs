@@ -57,11 +57,13 @@ pub enum CodecError {
 #[must_use]
 pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
     let mut writer = Writer::after(HEADER_BYTES);
-    for (index, n) in counts.iter() {
-        if n > STORED_MAX {
-            return None;
-        }
+    let mut most = 0;
+    counts.each(|index, n| {
+        most = most.max(n);
         writer.push(index, n);
+    });
+    if most > STORED_MAX {
+        return None;
     }
     let mut bytes = writer.into_bytes();
     if bytes.len() == HEADER_BYTES {

@@ -5,13 +5,12 @@
 //! small number whether its cell has room: so many of them are taken before all cells are looked
 //! at again that none can overflow.
 
-use super::cells::{BLOCK, Cell, HALF, add_all, add_each, added_all, block, moved};
+use super::cells::{
+    BLOCK, Cell, HALF, PAGE, add_all, add_each, added_all, block, each_used, moved,
+};
 use super::numbers::SHORT_MAX;
 use super::payload::{self, Buckets, Reader};
 use super::{ExactFigures, layout};
-
-/// A row begins and ends at multiples of so many buckets, so that it seldom has to grow.
-const STEP: usize = 256;
 
 /// How many samples fell into each bucket of the [`layout`].
 #[derive(Clone, Debug, Default)]
@@ -126,15 +125,15 @@ impl Counts {
     }
 
     /// Has cells from bucket `first` to bucket `last`.
-    fn cover(&mut self, first: usize, last: usize) {
+    pub(super) fn cover(&mut self, first: usize, last: usize) {
         if self.covers(first, last) {
             return;
         }
         let end = self.first + self.len();
         let (first, last) =
             if end == 0 { (first, last) } else { (first.min(self.first), last.max(end - 1)) };
-        let first = first / STEP * STEP;
-        let len = (last + 1 - first).next_multiple_of(STEP);
+        let first = first / PAGE * PAGE;
+        let len = (last + 1 - first).next_multiple_of(PAGE);
         let before = self.first.saturating_sub(first);
         self.first = first;
         match &mut self.cells {
@@ -211,6 +210,14 @@ impl Counts {
             let cells = block.into_iter().enumerate().filter(|(_, n)| *n > 0);
             cells.map(move |(at, n)| (index + at, n))
         })
+    }
+
+    /// Visits the buckets with samples in ascending order.
+    pub(super) fn each(&self, mut visit: impl FnMut(usize, u64)) {
+        match &self.cells {
+            Cells::Narrow(cells) => each_used(cells, |at, n| visit(self.first + at, n)),
+            Cells::Wide(cells) => each_used(cells, |at, n| visit(self.first + at, n)),
+        }
     }
 
     /// The bucket in which the sample of `rank` (1 = smallest) fell.

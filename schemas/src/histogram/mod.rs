@@ -8,7 +8,6 @@
 mod cells;
 pub mod codec;
 mod counts;
-mod join;
 pub mod layout;
 mod numbers;
 mod packed;

@@ -2,17 +2,21 @@
 //! of its V2 bytes. What is kept for long and merged seldom is kept so; what takes samples one by
 //! one is a [`Histogram`].
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::codec::{self, STORED_MAX};
-
+use super::counts::Counts;
 use super::payload::{self, Buckets};
 use super::writer::Writer;
-use super::{Distribution, ExactFigures, Histogram, Refused, join, layout};
+use super::{Distribution, ExactFigures, Histogram, Refused, layout};
 use crate::limits::wire::SAMPLES_MAX;
+
+/// Where a row would have more cells for each byte, few buckets lie far apart and are sorted.
+const CELLS_PER_BYTE_MAX: usize = 64;
 
 /// All samples of one series over some time, packed. Copies share their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,8 +47,13 @@ impl Packed {
 
     /// The first and the last bucket with samples.
     pub(super) fn edges(&self) -> Option<(usize, usize)> {
-        let ExactFigures { min_ns, max_ns, .. } = self.exact;
-        (!self.is_empty()).then(|| (layout::index_of(min_ns), layout::index_of(max_ns)))
+        edges(&self.exact)
+    }
+
+    /// Visits the same faster, and some empty buckets, which may lie past the end, with 0 samples.
+    #[inline]
+    pub fn each_bucket(&self, visit: impl FnMut(usize, u64)) {
+        payload::each(&self.payload, visit);
     }
 
     /// Its numbers, checked and canonical.
@@ -54,23 +63,36 @@ impl Packed {
 
     /// Adds all samples of `other`.
     pub fn merge(&mut self, other: &Self) {
-        if other.is_empty() {
-            return;
-        }
         if self.is_empty() {
             self.clone_from(other);
-            return;
+        } else if !other.is_empty() {
+            *self = Self::united(&[self, other]);
         }
-        if self.exact.count.max(other.exact.count) > join::SAMPLES_MAX {
-            let mut sum = Histogram::default();
-            sum.merge_packed(self);
-            sum.merge_packed(other);
-            *self = Self::from(&sum);
-            return;
+    }
+
+    /// All samples of several: added in one row of cells and packed once.
+    #[must_use]
+    pub fn united(parts: &[impl Borrow<Self>]) -> Self {
+        let parts = || parts.iter().map(Borrow::borrow).filter(|part| !part.is_empty());
+        let mut exact = ExactFigures::default();
+        parts().for_each(|part| exact.merge(&part.exact));
+        let room = parts().map(|part| part.payload.len()).sum();
+        let mut writer = Writer::with_room(room);
+        let Some((first, last)) = edges(&exact) else { return Self::default() };
+        if last - first < CELLS_PER_BYTE_MAX * room {
+            let mut counts = Counts::default();
+            counts.cover(first, last);
+            parts().for_each(|part| counts.merge_payload(&part.payload, part.edges()));
+            counts.each(|index, n| writer.push(index, n));
+        } else {
+            let mut buckets: Vec<_> = parts().flat_map(Self::buckets).collect();
+            buckets.sort_unstable_by_key(|(index, _)| *index);
+            for same in buckets.chunk_by(|one, two| one.0 == two.0) {
+                let n = same.iter().fold(0, |sum: u64, (_, n)| sum.saturating_add(*n));
+                writer.push(same[0].0, n);
+            }
         }
-        let end = layout::index_of(self.exact.max_ns) + 1;
-        self.payload = join::join(&self.payload, end, &other.payload).written().into();
-        self.exact.merge(&other.exact);
+        Self { exact, payload: writer.written().into() }
     }
 
     /// Samples in the buckets that lie above `limit_ns` as a whole.
@@ -89,6 +111,11 @@ impl Packed {
     }
 }
 
+fn edges(exact: &ExactFigures) -> Option<(usize, usize)> {
+    let ExactFigures { count, min_ns, max_ns, .. } = *exact;
+    (count > 0).then(|| (layout::index_of(min_ns), layout::index_of(max_ns)))
+}
+
 impl Distribution for Packed {
     /// Keeps the bytes as they came when they are canonical, and writes them anew if not.
     fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
@@ -105,7 +132,7 @@ impl Distribution for Packed {
 impl From<&Histogram> for Packed {
     fn from(histogram: &Histogram) -> Self {
         let mut writer = Writer::default();
-        histogram.counts().iter().for_each(|(index, n)| writer.push(index, n));
+        histogram.counts().each(|index, n| writer.push(index, n));
         Self { exact: histogram.exact(), payload: writer.written().into() }
     }
 }

@@ -65,21 +65,6 @@ impl Writer {
         }
     }
 
-    /// Adds what is written already, up to before bucket `end`.
-    pub(super) fn append(&mut self, bytes: &[u8], end: usize) {
-        self.bytes.truncate(self.len);
-        self.bytes.extend_from_slice(bytes);
-        self.len = self.bytes.len();
-        self.next = end;
-        self.bytes.resize(self.len + ROOM, 0);
-    }
-
-    /// Adds empty buckets up to before bucket `end`.
-    pub(super) fn append_run(&mut self, end: usize) {
-        self.run(end - self.next);
-        self.next = end;
-    }
-
     /// Writes a ZigZag number as [`read_number`] reads it.
     #[expect(clippy::cast_possible_truncation, reason = "taking seven bits at a time is the point")]
     fn number(&mut self, mut value: u64) {

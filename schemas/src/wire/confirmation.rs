@@ -19,11 +19,11 @@ use crate::limits::wire::{
 pub struct Confirmation {
     /// The node; equal to the one in the subject.
     pub node: NodeName,
-    /// True while the aggregator has not yet read all that the streams hold: then what is
+    /// True while the aggregator is far from having read all that the streams hold: then what is
     /// missing here may only be waiting there.
     pub behind: bool,
-    /// How long ago that was so, when it was said: to store it takes a while, and what the broker
-    /// has acknowledged since may be missing here all the same.
+    /// How long ago all that the streams held was in it, when it was said: to read and to store
+    /// takes a while, and what the broker has acknowledged since may be missing here all the same.
     pub age: Duration,
     /// Its latest incarnations, each once.
     pub runs: Vec<Confirmed>,

@@ -1,8 +1,11 @@
 //! The MessagePack form of a snapshot, and the only way between it and [`Snapshot`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
-use serde::de::DeserializeOwned;
+use rmp_serde::decode::Error;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::latency::LatencyBody;
@@ -18,10 +21,12 @@ use crate::time::Wall;
 
 /// The header's fields and the body, as they stand in the message.
 #[derive(Serialize, Deserialize)]
-struct Envelope<B> {
+struct Envelope<'a, B> {
     schema: u16,
-    kind: String,
-    node: String,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    node: Cow<'a, str>,
     incarnation: u64,
     seq: u64,
     start_ns: u64,
@@ -61,8 +66,8 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
     let lost = totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
     rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
-        kind: snapshot.body.kind().as_str().to_owned(),
-        node: node.to_string(),
+        kind: snapshot.body.kind().as_str().into(),
+        node: node.as_str().into(),
         incarnation: incarnation.0,
         seq: seq.0,
         start_ns: start.0,
@@ -113,13 +118,13 @@ fn decode_as<H: Distribution>(
     }
 }
 
-fn open<B: DeserializeOwned, H: Distribution>(
+fn open<'a, B: Deserialize<'a>, H: Distribution>(
     subject: &SnapshotSubject,
-    bytes: &[u8],
+    bytes: &'a [u8],
     check_body: impl FnOnce(B) -> Result<Body<H>, WireError>,
 ) -> Result<Snapshot<H>, WireError> {
     let mut rest = bytes;
-    let envelope: Envelope<B> = read(&mut rest).map_err(|error| explain(bytes, &error))?;
+    let envelope: Envelope<'a, B> = read(&mut rest).map_err(|error| explain(bytes, &error))?;
     if envelope.schema != SCHEMA {
         return Err(WireError::Schema(envelope.schema));
     }
@@ -136,14 +141,28 @@ fn open<B: DeserializeOwned, H: Distribution>(
 
 /// Reads one value from the front of `bytes`. Nesting is bounded: every level of it, in fields
 /// that are skipped too, takes its part of the stack.
-pub(super) fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, rmp_serde::decode::Error> {
+pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &mut &'a [u8]) -> Result<T, Error> {
+    let mut reader = rmp_serde::Deserializer::from_read_ref(*bytes);
+    reader.set_max_depth(DEPTH_MAX);
+    let value = T::deserialize(&mut reader)?;
+    *bytes = match IgnoredAny::deserialize(&mut reader) {
+        Err(Error::InvalidMarkerRead(error)) if error.kind() == ErrorKind::UnexpectedEof => &[],
+        _ => after_one(bytes)?,
+    };
+    Ok(value)
+}
+
+/// What follows the first value: a reader that lends its bytes does not tell.
+#[cold]
+fn after_one(bytes: &[u8]) -> Result<&[u8], Error> {
     let mut reader = rmp_serde::Deserializer::new(bytes);
     reader.set_max_depth(DEPTH_MAX);
-    T::deserialize(&mut reader)
+    IgnoredAny::deserialize(&mut reader)?;
+    Ok(reader.into_inner())
 }
 
 /// A message of another version may well have another shape; then the version is the reason.
-fn explain(bytes: &[u8], error: &rmp_serde::decode::Error) -> WireError {
+fn explain(bytes: &[u8], error: &Error) -> WireError {
     match read(&mut &*bytes) {
         Ok(Version { schema }) if schema != SCHEMA => WireError::Schema(schema),
         _ => WireError::Shape(error.to_string()),
@@ -152,15 +171,15 @@ fn explain(bytes: &[u8], error: &rmp_serde::decode::Error) -> WireError {
 
 fn check_header<B>(
     subject: &SnapshotSubject,
-    envelope: Envelope<B>,
+    envelope: Envelope<'_, B>,
 ) -> Result<(Header, B), WireError> {
     if envelope.node != subject.node.as_str() {
         let subject = subject.node.to_string();
-        return Err(WireError::Node { payload: envelope.node, subject });
+        return Err(WireError::Node { payload: envelope.node.into_owned(), subject });
     }
     if envelope.kind != subject.kind.as_str() {
         let subject = subject.kind.as_str();
-        return Err(WireError::Kind { payload: envelope.kind, subject });
+        return Err(WireError::Kind { payload: envelope.kind.into_owned(), subject });
     }
     let bounds = [
         ("incarnation", envelope.incarnation > 0),

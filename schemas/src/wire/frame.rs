@@ -64,13 +64,14 @@ pub enum FrameError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct FrameBody {
+struct FrameBody<'a> {
     version: u16,
     client: String,
     seq: u64,
     #[serde(default)]
     clamped: u64,
-    latency: LatencyBody,
+    #[serde(borrow)]
+    latency: LatencyBody<'a>,
 }
 
 /// Just enough to tell a later version from garbage.
@@ -119,7 +120,7 @@ pub fn length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
 /// On anything that is not exactly one well-formed frame.
 pub fn decode(bytes: &[u8]) -> Result<Frame, FrameError> {
     let mut rest = bytes;
-    let body: FrameBody = envelope::read(&mut rest).map_err(|error| explain(bytes, &error))?;
+    let body: FrameBody<'_> = envelope::read(&mut rest).map_err(|error| explain(bytes, &error))?;
     if body.version != VERSION {
         return Err(FrameError::Version(body.version));
     }

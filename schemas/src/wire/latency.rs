@@ -2,6 +2,8 @@
 //!
 //! Turns them into maps with named fields and back; what it reads back it believes nothing of.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Latency, WireError, is_zero};
@@ -10,21 +12,23 @@ use crate::ids::{Labels, Operation, Series};
 use crate::limits::wire::SERIES_MAX;
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct LatencyBody {
-    #[serde(default)]
-    histograms: Vec<HistogramEntry>,
-    #[serde(default)]
-    counters: Vec<NumberEntry>,
-    #[serde(default)]
-    gauges: Vec<NumberEntry>,
+pub(super) struct LatencyBody<'a> {
+    #[serde(default, borrow)]
+    histograms: Vec<HistogramEntry<'a>>,
+    #[serde(default, borrow)]
+    counters: Vec<NumberEntry<'a>>,
+    #[serde(default, borrow)]
+    gauges: Vec<NumberEntry<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct HistogramEntry {
-    operation: String,
+struct HistogramEntry<'a> {
+    #[serde(borrow)]
+    operation: Cow<'a, str>,
     #[serde(default)]
     labels: Labels,
-    unit: String,
+    #[serde(borrow)]
+    unit: Cow<'a, str>,
     count: u64,
     sum_ns: u64,
     /// Multiples of 2^64 in the sum; zero short of 214 days of latency in one interval.
@@ -32,13 +36,14 @@ struct HistogramEntry {
     sum_carry: u64,
     min_ns: u64,
     max_ns: u64,
-    #[serde(with = "serde_bytes")]
-    hdr: Vec<u8>,
+    #[serde(borrow, with = "serde_bytes")]
+    hdr: Cow<'a, [u8]>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct NumberEntry {
-    operation: String,
+struct NumberEntry<'a> {
+    #[serde(borrow)]
+    operation: Cow<'a, str>,
     #[serde(default)]
     labels: Labels,
     value: f64,
@@ -52,25 +57,26 @@ fn halves(sum: u128) -> (u64, u64) {
 
 const UNIT: &str = "ns";
 
-impl LatencyBody {
-    pub(super) fn of(latency: &Latency) -> Self {
-        let histogram = |(series, histogram): &(Series, Histogram)| {
+impl<'a> LatencyBody<'a> {
+    pub(super) fn of(latency: &'a Latency) -> Self {
+        let histogram = |(series, histogram): &'a (Series, Histogram)| {
             let (sum_carry, sum_ns) = halves(histogram.sum_ns());
             HistogramEntry {
-                operation: series.operation.to_string(),
+                operation: series.operation.as_str().into(),
                 labels: series.labels.clone(),
-                unit: UNIT.to_owned(),
+                unit: UNIT.into(),
                 count: histogram.count(),
                 sum_ns,
                 sum_carry,
                 min_ns: histogram.min_ns(),
                 max_ns: histogram.max_ns(),
                 hdr: codec::encode(histogram.counts())
-                    .expect("a histogram on its way out counts far fewer than can be stored"),
+                    .expect("a histogram on its way out counts far fewer than can be stored")
+                    .into(),
             }
         };
-        let number = |(series, value): &(Series, f64)| NumberEntry {
-            operation: series.operation.to_string(),
+        let number = |(series, value): &'a (Series, f64)| NumberEntry {
+            operation: series.operation.as_str().into(),
             labels: series.labels.clone(),
             value: *value,
         };
@@ -111,7 +117,7 @@ fn check_distinct<'a>(series: impl Iterator<Item = &'a Series>) -> Result<(), Wi
     }
 }
 
-fn check_histogram<H: Distribution>(entry: HistogramEntry) -> Result<(Series, H), WireError> {
+fn check_histogram<H: Distribution>(entry: HistogramEntry<'_>) -> Result<(Series, H), WireError> {
     let series = Series { operation: Operation::new(entry.operation)?, labels: entry.labels };
     if entry.unit != UNIT {
         return Err(WireError::Bounds { field: "unit" });
@@ -134,10 +140,10 @@ fn check_histogram<H: Distribution>(entry: HistogramEntry) -> Result<(Series, H)
 }
 
 fn check_numbers(
-    entries: Vec<NumberEntry>,
+    entries: Vec<NumberEntry<'_>>,
     field: &'static str,
 ) -> Result<Vec<(Series, f64)>, WireError> {
-    let check = |entry: NumberEntry| {
+    let check = |entry: NumberEntry<'_>| {
         if !entry.value.is_finite() {
             return Err(WireError::NotFinite { field });
         }

@@ -58,6 +58,7 @@ impl Native {
         while native.buckets.len() > NATIVE_BUCKETS_MAX && native.schema > SCHEMA_MIN {
             native.halve();
         }
+        native.buckets.shrink_to_fit();
         native
     }
 

@@ -7,26 +7,27 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::ids::NodeName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::Rest;
-use crate::core::node::{Node, Operations};
+use super::pool::{Pool, Pools};
+use crate::core::node::Node;
 
-/// Version of the records; another one is not read. Version 1 had windows of another shape and
-/// one record for the whole fleet.
-const VERSION: u16 = 2;
+/// Version of the records; another one is not read, since the streams still hold what they were
+/// made of.
+const VERSION: u16 = 3;
 const FRAME_BYTES: usize = 6;
 
 /// A part of the state that is written as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// One operation of the fleet, without its tiers.
-    Fleet(Operation),
-    /// One tier of an operation of the fleet: few of them change within a second.
-    FleetTier(Operation, usize),
+    /// A pool without its tiers.
+    Pool(Pool),
+    /// One tier of a pool.
+    PoolTier(Pool, usize),
     /// One node.
     Node(NodeName),
     /// Everything else, positions included.
@@ -39,8 +40,8 @@ pub struct Record(pub(super) Content);
 
 #[derive(Clone, Debug)]
 pub(super) enum Content {
-    Fleet(Operation, Arc<Operations>),
-    FleetTier(Operation, usize, Arc<Operations>),
+    Pool(Pool, Arc<Pools>),
+    PoolTier(Pool, usize, Arc<Pools>),
     Node(NodeName, Option<Arc<Node>>),
     Rest(Box<Rest>),
 }
@@ -65,12 +66,12 @@ pub enum Unusable {
 }
 
 impl fmt::Display for Part {
-    /// The name under which a store keeps the part. In the order of names an operation comes
-    /// before its tiers.
+    /// The name under which a store keeps the part. In the order of names a pool comes before
+    /// its tiers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fleet(operation) => write!(f, "fleet {operation}"),
-            Self::FleetTier(operation, tier) => write!(f, "fleet {operation} {tier}"),
+            Self::Pool(pool) => pool.fmt(f),
+            Self::PoolTier(pool, tier) => write!(f, "{pool} {tier}"),
             Self::Node(node) => write!(f, "node {node}"),
             Self::Rest => f.write_str("rest"),
         }
@@ -84,20 +85,19 @@ impl Part {
     /// When there is none of that name.
     pub fn named(name: &str) -> Result<Self, Unusable> {
         let part = match name.split_once(' ') {
-            Some(("fleet", operation)) => fleet(operation),
             Some(("node", node)) => NodeName::new(node).ok().map(Self::Node),
-            None if name == "rest" => Some(Self::Rest),
-            Some(_) | None => None,
+            Some(_) => pool(name),
+            None => (name == "rest").then_some(Self::Rest),
         };
         part.ok_or_else(|| damaged(&name, "its name"))
     }
 }
 
-fn fleet(name: &str) -> Option<Part> {
-    let Some((operation, tier)) = name.split_once(' ') else {
-        return Operation::new(name).ok().map(Part::Fleet);
-    };
-    Some(Part::FleetTier(Operation::new(operation).ok()?, tier.parse().ok()?))
+fn pool(name: &str) -> Option<Part> {
+    match Pool::named(name)? {
+        (pool, "") => Some(Part::Pool(pool)),
+        (pool, tier) => Some(Part::PoolTier(pool, tier.parse().ok()?)),
+    }
 }
 
 impl Record {
@@ -105,8 +105,8 @@ impl Record {
     #[must_use]
     pub fn part(&self) -> Part {
         match &self.0 {
-            Content::Fleet(operation, _) => Part::Fleet(operation.clone()),
-            Content::FleetTier(operation, tier, _) => Part::FleetTier(operation.clone(), *tier),
+            Content::Pool(pool, _) => Part::Pool(pool.clone()),
+            Content::PoolTier(pool, tier, _) => Part::PoolTier(pool.clone(), *tier),
             Content::Node(name, _) => Part::Node(name.clone()),
             Content::Rest(_) => Part::Rest,
         }
@@ -115,9 +115,9 @@ impl Record {
     /// The record's bytes, made in `buffer`; `None` for a part that is gone.
     pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match &self.0 {
-            Content::Fleet(operation, fleet) => pack(&fleet.get(operation)?.head(), buffer),
-            Content::FleetTier(operation, tier, fleet) => {
-                pack(&fleet.get(operation)?.tier(*tier)?, buffer);
+            Content::Pool(pool, pools) => pack(&pools.get(pool)?.head(), buffer),
+            Content::PoolTier(pool, tier, pools) => {
+                pack(&pools.get(pool)?.tier(*tier)?, buffer);
             }
             Content::Node(_, node) => pack(&**node.as_ref()?, buffer),
             Content::Rest(rest) => pack(&**rest, buffer),
@@ -149,7 +149,7 @@ pub(super) fn unpack<T: DeserializeOwned>(part: &Part, bytes: &[u8]) -> Result<T
     match version {
         VERSION => rmp_serde::from_slice(body).map_err(|e| damaged(part, &e.to_string())),
         0 => Err(damaged(part, "its version was never in use")),
-        1 => Err(Unusable::Older(version)),
+        1..VERSION => Err(Unusable::Older(version)),
         _ => Err(Unusable::Newer(version)),
     }
 }

@@ -8,16 +8,18 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, NODES_MAX};
 use plimsoll_schemas::time::Wall;
 
+use super::pool::{Pool, Pools};
 use super::record::{Part, Record, Unusable, damaged, unpack};
 use super::{Changes, Rest};
 use crate::core::node::{Node, Operations};
+use crate::core::rollup::Rollups;
 use crate::core::window::Windows;
 
 /// A whole state, read and checked.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub(super) nodes: BTreeMap<NodeName, Arc<Node>>,
-    pub(super) fleet: Operations,
+    pub(super) pools: Pools,
     pub(super) rest: Rest,
 }
 
@@ -25,8 +27,8 @@ pub struct Checkpoint {
 #[derive(Debug, Default)]
 pub struct Partial {
     nodes: BTreeMap<NodeName, Arc<Node>>,
-    fleet: Operations,
-    /// Tiers of the fleet that have not been read yet.
+    pools: BTreeMap<Pool, Windows>,
+    /// Tiers of pools that have not been read yet.
     missing: BTreeSet<Part>,
     rest: Option<Rest>,
 }
@@ -39,18 +41,16 @@ impl Partial {
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), Unusable> {
         let part = Part::named(name)?;
         match &part {
-            Part::Fleet(operation) => {
+            Part::Pool(pool) => {
                 let windows: Windows = unpack(&part, bytes)?;
-                let tiers = (0..windows.tiers()).map(|n| Part::FleetTier(operation.clone(), n));
+                let tiers = (0..windows.tiers()).map(|n| Part::PoolTier(pool.clone(), n));
                 self.missing.extend(tiers);
-                self.fleet.restore(operation.clone(), windows);
+                self.pools.insert(pool.clone(), windows);
             }
-            Part::FleetTier(operation, number) => {
-                let tier = unpack(&part, bytes)?;
-                if !self.missing.remove(&part) || !self.fleet.restore_tier(operation, *number, tier)
-                {
-                    return Err(damaged(&part, "there is no such tier"));
-                }
+            Part::PoolTier(pool, number) => {
+                let windows = self.pools.get_mut(pool).filter(|_| self.missing.remove(&part));
+                let windows = windows.ok_or_else(|| damaged(&part, "there is no such tier"))?;
+                windows.restore_tier(*number, unpack(&part, bytes)?);
             }
             Part::Node(node) => {
                 self.nodes.insert(node.clone(), Arc::new(unpack(&part, bytes)?));
@@ -68,7 +68,7 @@ impl Partial {
     /// # Errors
     /// When one is missing.
     pub fn whole(self) -> Result<Checkpoint, Unusable> {
-        let Self { nodes, fleet, missing, rest } = self;
+        let Self { nodes, pools, missing, rest } = self;
         let rest = rest.ok_or_else(|| damaged(&Part::Rest, "it is missing"))?;
         if rest.changes.len() > ALERT_HISTORY_MAX {
             return Err(damaged(&Part::Rest, "more changes than there can be"));
@@ -76,13 +76,33 @@ impl Partial {
         if nodes.len() != rest.nodes {
             return Err(damaged(&"node", "some are missing"));
         }
-        let absent = rest.fleet.iter().find(|operation| fleet.get(operation).is_none());
-        let absent = absent.map(|operation| Part::Fleet(operation.clone()));
-        if let Some(part) = absent.or_else(|| missing.into_iter().next()) {
+        if let Some(part) = missing.into_iter().next() {
             return Err(damaged(&part, "it is missing"));
         }
-        Ok(Checkpoint { nodes, fleet, rest })
+        let pools = united(pools, &rest)?;
+        Ok(Checkpoint { nodes, pools, rest })
     }
+}
+
+/// Fleet and roll-ups, of as many pools as there must be.
+fn united(read: BTreeMap<Pool, Windows>, rest: &Rest) -> Result<Pools, Unusable> {
+    let mut fleet = Operations::default();
+    let definitions = rest.rollups.iter().map(|(definition, _)| definition.clone());
+    let mut rollups = Rollups::default().redefined(&definitions.collect::<Vec<_>>());
+    for (pool, windows) in read {
+        match pool {
+            Pool::Fleet(operation) => fleet.restore(operation, windows),
+            Pool::Group(rollup, group) => {
+                if !rollups.restore(&rollup, group, windows) {
+                    return Err(damaged(&rollup, "there is no such roll-up"));
+                }
+            }
+        }
+    }
+    if fleet.iter().count() != rest.fleet || rollups.sizes() != rest.rollups {
+        return Err(damaged(&"fleet", "some operations or groups are missing"));
+    }
+    Ok(Pools { fleet: Arc::new(fleet), rollups })
 }
 
 impl Checkpoint {

@@ -10,7 +10,7 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::core::checkpoint::StoredRecords;
-use crate::core::tests::{MS, Speaker, core, deliver, start};
+use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
 use crate::core::{Core, Delivered};
 
 type Message = (String, Vec<u8>);
@@ -99,31 +99,37 @@ fn a_message_that_comes_again_is_confirmed_again() {
 }
 
 #[test]
-fn confirmations_say_behind_until_all_that_the_lanes_hold_has_been_read() {
+fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_long_ago() {
     let mut core = Core::new(core().mesh.clone(), Vec::new(), start());
     core.on_positioned(Lane::Emergency, 0, 0, "s1");
     core.on_positioned(Lane::Normal, 1, 2, "s1");
     let mut speaker = Speaker::new("a");
-    let mut behind = Vec::new();
-    // Number in the stream and what is pending behind it.
-    for (stream_seq, pending) in [(1, 1), (2, 0), (3, 4), (4, 0)] {
-        let (subject, payload) = speaker.say(start(), MS, 3);
-        let (lane, at) = (Lane::Normal, Some(start().wall));
+    // Second, number in the stream, what is pending behind it, age in seconds unless behind.
+    let reads = [
+        (0, 1, 1, None),
+        (1, 2, 0, Some(0)),
+        (2, 3, 4, Some(1)),
+        (9, 7, 90, Some(7)),
+        (39, 96, 90, None),
+        (40, 97, 90, None),
+        (41, 190, 90, Some(1)),
+        (42, 280, 0, Some(0)),
+    ];
+    for (second, stream_seq, pending, age) in reads {
+        let now = start().after(second * SECOND);
+        let (subject, payload) = speaker.say(now, MS, 3);
+        let (lane, at) = (Lane::Normal, Some(now.wall));
         let (subject, payload) = (subject.as_str(), payload.as_slice());
         let message = Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
-        core.on_message(start(), message).unwrap();
-        behind.push(said(&core.take_changes(start().wall).unwrap()).unwrap().behind);
+        core.on_message(now, message).unwrap();
+        let told = core.take_changes(now.wall).unwrap().confirmations(now.mono);
+        let said = decode(&node(), &told[0].encode(now.mono)).unwrap();
+        let known = (!said.behind).then_some(said.age.as_secs());
+        assert_eq!(known, age, "second {second}");
     }
-    assert_eq!(behind, [true, false, true, false]);
-    // A connection that comes back finds more; until that is read nobody is told otherwise.
-    core.on_positioned(Lane::Normal, 1, 6, "s1");
-    let (subject, payload) = speaker.say(start(), MS, 3);
-    let (lane, at, subject, payload) = (Lane::Emergency, None, &*subject, &*payload);
-    let message = Delivered { lane, stream_seq: 1, pending: 0, at, sent: None, subject, payload };
-    core.on_message(start(), message).unwrap();
-    assert!(said(&core.take_changes(start().wall).unwrap()).unwrap().behind);
-    core.on_reset(Lane::Normal, 9);
-    assert!(core.is_behind(), "a stream made anew holds what was not read");
+    core.on_reset(Lane::Normal, 999);
+    let told = core.told_from_memory(&node(), start().mono).unwrap();
+    assert!(told.behind, "a stream made anew holds what was not read");
 }
 
 #[test]

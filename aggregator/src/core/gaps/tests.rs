@@ -15,6 +15,8 @@ struct World {
     core: Core,
     speaker: Speaker,
     now: Now,
+    /// Number of the latest message in the stream.
+    read: u64,
     lost: Option<Message>,
 }
 
@@ -24,23 +26,24 @@ impl World {
         let mut core = core();
         let said: Vec<_> = (0..4).map(|_| speaker.say(start(), MS, 10)).collect();
         for message in [&said[0], &said[1], &said[3]] {
-            deliver(&mut core, start(), message, 0);
+            deliver(&mut core, start(), message, 1, 0);
         }
-        Self { core, speaker, now: start(), lost: Some(said[2].clone()) }
+        Self { core, speaker, now: start(), read: 1, lost: Some(said[2].clone()) }
     }
 
     fn live(&mut self, seconds: u32, pending: u64) {
         for _ in 0..seconds {
             self.now = self.now.after(SECOND);
             let message = self.speaker.say(self.now, MS, 10);
-            deliver(&mut self.core, self.now, &message, pending);
+            self.read += 1;
+            deliver(&mut self.core, self.now, &message, self.read, pending);
             self.core.on_deadline(self.now);
         }
     }
 
     fn find(&mut self) {
         let lost = self.lost.take().expect("it is found once");
-        deliver(&mut self.core, self.now, &lost, 0);
+        deliver(&mut self.core, self.now, &lost, 1, 0);
     }
 
     fn gap_samples(&self) -> u64 {
@@ -57,10 +60,9 @@ impl World {
     }
 }
 
-fn deliver(core: &mut Core, now: Now, (subject, payload): &Message, pending: u64) {
+fn deliver(core: &mut Core, now: Now, (subject, payload): &Message, stream_seq: u64, pending: u64) {
     let lane = Lane::Normal;
-    let message =
-        Delivered { lane, stream_seq: 1, pending, at: None, sent: None, subject, payload };
+    let message = Delivered { lane, stream_seq, pending, at: None, sent: None, subject, payload };
     core.on_message(now, message).unwrap();
 }
 
@@ -125,12 +127,38 @@ fn gaps_that_soon_close_are_not_one_long_gap_because_a_hole_without_samples_stay
 }
 
 #[test]
-fn what_waits_to_be_read_is_not_missing() {
+fn what_waits_to_be_read_is_not_missing_however_long_that_takes() {
     let mut world = World::new();
-    world.live(300, 1);
-    assert_eq!(world.told(), []);
-    world.live(31, 0);
-    assert_eq!(world.told().len(), 1);
+    world.live(1, 500);
+    world.live(300, 500);
+    world.read += 500;
+    world.live(1, 500);
+    assert_eq!(world.told(), [], "only what was stored by the first second has been read");
+    world.read += 500;
+    world.live(1, 500);
+    assert_eq!(world.told().len(), 1, "all that was stored in five minutes has been read");
+}
+
+#[test]
+fn a_gap_is_found_in_a_stream_of_which_some_is_always_unread() {
+    let mut world = World::new();
+    for _ in 0..31 {
+        world.live(1, 7);
+        world.read += 6;
+    }
+    assert_eq!(world.told(), [], "read up to the 30th second, and first seen in the 1st");
+    world.live(1, 7);
+    assert_eq!(world.told(), [(AlertState::Firing, 10)]);
+}
+
+#[test]
+fn a_gap_is_no_alert_before_its_node_could_hear_of_it_twice() {
+    let mut world = World::new();
+    world.core.on_stored(Duration::from_secs(26));
+    world.live(78, 0);
+    assert_eq!((world.told(), world.gap_samples()), (vec![], 0));
+    world.live(1, 0);
+    assert_eq!(world.told(), [(AlertState::Firing, 10)]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use plimsoll_schemas::limits::aggregator::OPERATIONS_MAX;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use crate::core::window::{Batch, Keeping, StoredTier, Times, Windows};
+use crate::core::window::{Batch, Keeping, Times, Windows};
 
 /// The operation that takes what the bound leaves no room for.
 pub const OVERFLOW: &str = "other";
@@ -58,11 +58,6 @@ impl Operations {
     /// Takes an operation's windows as they were stored.
     pub fn restore(&mut self, operation: Operation, windows: Windows) {
         self.0.insert(operation, windows);
-    }
-
-    /// Takes one tier of an operation as it was stored; false when there is no such tier.
-    pub fn restore_tier(&mut self, operation: &Operation, number: usize, tier: StoredTier) -> bool {
-        self.0.get_mut(operation).is_some_and(|windows| windows.restore_tier(number, tier))
     }
 
     /// All operations in order of their names.

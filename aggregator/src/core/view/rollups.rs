@@ -9,13 +9,18 @@ use super::rows::quantiles;
 use crate::core::buckets::{Buckets, ends};
 use crate::core::rollup::{Group, Rollup};
 use crate::core::still::Still;
-use crate::core::window::Windows;
+use crate::core::window::{Merged, Windows};
 
 impl Still {
     pub(super) fn rollup_rows(&self, native: bool) -> Vec<(RollupRow, Total)> {
         let rollups = self.rollups.iter();
         let groups = rollups.flat_map(|rollup| rollup.groups().map(move |group| (rollup, group)));
-        groups.map(|(rollup, group)| self.rollup_row(rollup, group, native)).collect()
+        let (mut merged, mut total) = (Merged::default(), Merged::default());
+        groups
+            .map(|(rollup, group)| {
+                self.rollup_row(rollup, group, native, (&mut merged, &mut total))
+            })
+            .collect()
     }
 
     fn rollup_row(
@@ -23,22 +28,23 @@ impl Still {
         rollup: &Rollup,
         (group, windows): (&Group, &Windows),
         native: bool,
+        (merged, total): (&mut Merged, &mut Merged),
     ) -> (RollupRow, Total) {
         let definition = rollup.definition();
         let mut rows = BTreeMap::new();
-        windows.each_window(self.at, |window, samples| {
-            rows.insert(window, quantiles(samples));
+        windows.each_window(self.at, merged, total, |window, samples| {
+            rows.insert(window, quantiles(samples, &mut samples.ranks()));
         });
-        let (exact, total) = (windows.total_exact(), windows.total());
+        let exact = windows.total_exact();
         let labels = definition.labels().zip(&group.values);
         let row = RollupRow {
             rollup: definition.name.clone(),
             operation: group.operation.to_string(),
             labels: labels.map(|(key, value)| (key.to_owned(), value.to_string())).collect(),
-            total: Quantiles { count: exact.count, ..quantiles(&total) },
+            total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
             windows: rows,
         };
         let ends = ends(&group.operation, &self.budgets);
-        (row, Total { exact, buckets: Buckets::of(&total, &ends, native) })
+        (row, Total { exact, buckets: Buckets::of(total, &ends, native) })
     }
 }

@@ -4,23 +4,28 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::{AlertState, Scope};
-use plimsoll_schemas::budget::{Budget, Window};
-use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::histogram::{ExactFigures, rank};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
 use crate::core::buckets::{Buckets, ends};
-use crate::core::completeness::Completeness;
-use crate::core::judge::judge;
+use crate::core::completeness::{Completeness, Seen};
+use crate::core::judge::{Judgement, judge_ranks};
 use crate::core::node::{Node, Operations};
 use crate::core::still::Still;
-use crate::core::window::Windows;
+use crate::core::window::{Merged, Ranks, Windows};
 
 /// Rows under construction.
 pub(super) struct Rows<'s> {
     still: &'s Still,
     native: bool,
+    /// Not inactive, by rule, node and operation.
+    alerts: BTreeMap<(&'s str, &'s str, &'s str), AlertState>,
+    /// Used again for each row, as is the next.
+    merged: Merged,
+    total: Merged,
     pub(super) operations: Vec<OperationRow>,
     pub(super) totals: Vec<Total>,
     /// With the number of its budget.
@@ -29,8 +34,19 @@ pub(super) struct Rows<'s> {
 
 impl<'s> Rows<'s> {
     pub(super) fn new(still: &'s Still, native: bool) -> Self {
-        let (operations, totals, budgets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { still, native, operations, totals, budgets }
+        let alerts = still.alerts.iter().map(|(key, state)| {
+            ((key.rule.as_str(), key.scope.node(), key.operation.as_str()), *state)
+        });
+        Self {
+            still,
+            native,
+            alerts: alerts.collect(),
+            merged: Merged::default(),
+            total: Merged::default(),
+            operations: Vec::new(),
+            totals: Vec::new(),
+            budgets: Vec::new(),
+        }
     }
 
     pub(super) fn add_fleet(&mut self, fleet: &Operations) {
@@ -42,9 +58,10 @@ impl<'s> Rows<'s> {
     }
 
     pub(super) fn add_node(&mut self, name: &NodeName, node: &Node) {
+        let seen = Seen::new(self.still.at, node);
         for (operation, windows) in node.operations.iter() {
             let mut heard = Completeness::default();
-            heard.add(self.still.at, node, windows);
+            heard.add(self.still.at, &seen, windows);
             self.add(Scope::Node(name.clone()), operation, windows, &heard);
         }
     }
@@ -53,8 +70,9 @@ impl<'s> Rows<'s> {
     fn completeness(&self) -> BTreeMap<&'s Operation, Completeness> {
         let mut completeness: BTreeMap<&Operation, Completeness> = BTreeMap::new();
         for (_, node) in self.still.shown() {
+            let seen = Seen::new(self.still.at, node);
             for (operation, windows) in node.operations.iter() {
-                completeness.entry(operation).or_default().add(self.still.at, node, windows);
+                completeness.entry(operation).or_default().add(self.still.at, &seen, windows);
             }
         }
         completeness
@@ -67,44 +85,43 @@ impl<'s> Rows<'s> {
         windows: &Windows,
         heard: &Completeness,
     ) {
+        let Self { still, native, alerts, merged, total, budgets, .. } = self;
         let mut rows = BTreeMap::new();
-        windows.each_window(self.still.at, |window, samples| {
+        windows.each_window(still.at, merged, total, |window, samples| {
+            let mut ranks = samples.ranks();
             let row = WindowRow {
-                quantiles: quantiles(samples),
+                quantiles: quantiles(samples, &mut ranks),
                 nodes: heard.nodes[window as usize],
                 nodes_expected: heard.expected,
                 nodes_late: heard.late[window as usize],
             };
             rows.insert(window, row);
-            self.judge(&scope, operation, window, samples);
+            for (number, budget) in still.budgets.iter().enumerate() {
+                if budget.operation == *operation && budget.window == window {
+                    let key = (budget.name.as_str(), scope.node(), operation.as_str());
+                    let alert = alerts.get(&key).copied().unwrap_or_default();
+                    let n = samples.exact().count;
+                    let judgement = judge_ranks(budget, n, |rank| ranks.find(rank));
+                    budgets.push((number, budget_row(budget, scope.clone(), alert, judgement)));
+                }
+            }
         });
-        let (exact, total) = (windows.total_exact(), windows.total());
+        let exact = windows.total_exact();
         let ends = match scope {
-            Scope::Fleet => ends(operation, &self.still.budgets),
+            Scope::Fleet => ends(operation, &still.budgets),
             Scope::Node(_) => Vec::new(),
         };
-        self.totals.push(Total { exact, buckets: Buckets::of(&total, &ends, self.native) });
+        self.totals.push(Total { exact, buckets: Buckets::of(total, &ends, *native) });
         self.operations.push(OperationRow {
             scope,
             operation: operation.to_string(),
-            total: Quantiles { count: exact.count, ..quantiles(&total) },
+            total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
             windows: rows,
         });
     }
-
-    fn judge(&mut self, scope: &Scope, operation: &Operation, window: Window, samples: &Histogram) {
-        let budgets = self.still.budgets.iter().enumerate();
-        for (number, budget) in budgets {
-            if budget.operation == *operation && budget.window == window {
-                let alert = self.still.alert(budget, scope);
-                self.budgets.push((number, budget_row(budget, scope.clone(), alert, samples)));
-            }
-        }
-    }
 }
 
-fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, samples: &Histogram) -> BudgetRow {
-    let judgement = judge(budget, samples);
+fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, judgement: Judgement) -> BudgetRow {
     BudgetRow {
         budget: budget.name.to_string(),
         operation: budget.operation.to_string(),
@@ -120,14 +137,15 @@ fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, samples: &Histog
     }
 }
 
-pub(super) fn quantiles(histogram: &Histogram) -> Quantiles {
-    let at = |quantile| histogram.quantile(quantile).map(|found| found.value_ns);
-    let mean = histogram.sum_ns().checked_div(u128::from(histogram.count())).unwrap_or(0);
+pub(super) fn quantiles(samples: &Merged, ranks: &mut Ranks<'_>) -> Quantiles {
+    let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();
+    let mut at = |quantile| ranks.find(rank(quantile, count)).map(|found| found.value_ns);
+    let mean = sum_ns.checked_div(u128::from(count)).unwrap_or(0);
     Quantiles {
-        count: histogram.count(),
+        count,
         mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
-        min_ns: histogram.min_ns(),
-        max_ns: histogram.max_ns(),
+        min_ns,
+        max_ns,
         p50_ns: at(0.5),
         p99_ns: at(0.99),
     }

@@ -9,11 +9,13 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::Presence;
 
 use super::Nodes;
-use crate::core::node::Node;
+use crate::core::node::{Node, Trouble};
 use crate::core::still::Still;
 
-/// Greater is worse: alerts, share of samples over a limit in a million, silence.
-type Badness = (AlertRank, u64, bool);
+/// Greater is worse: what rules look for on each node, alerts, silence, and how far the share of
+/// samples over a limit is from what the budget allows, in thousandths. Silence comes before the
+/// share, which hardly any node is free of.
+type Badness = (Option<Trouble>, AlertRank, bool, u64);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum AlertRank {
@@ -30,7 +32,9 @@ impl Still {
         let alerts = self.alert_ranks();
         let badness = |(name, node): &(&NodeName, &Arc<Node>)| -> Badness {
             let alert = alerts.get(name.as_str()).copied().unwrap_or_default();
-            (alert, self.share_over(node), node.presence(self.at) == Presence::Silent)
+            let trouble = node.troubles(self.at, self.gap_samples(name)).max();
+            let silent = node.presence(self.at) == Presence::Silent;
+            (trouble, alert, silent, self.share_over(node))
         };
         let mut nodes: Vec<_> = self.shown().map(|node| (Reverse(badness(&node)), node)).collect();
         // Stable: those equally bad stay in order of their names.
@@ -53,20 +57,40 @@ impl Still {
         ranks
     }
 
-    /// The greatest share of samples over a budget's limit within its window, in a million.
+    /// The greatest share of samples over a budget's limit within its window, in thousandths of
+    /// the share that the budget allows: one in a hundred for a p99, half of them for a median.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an order and no account"
+    )]
     fn share_over(&self, node: &Node) -> u64 {
         let shares = self.budgets.iter().filter_map(|budget| {
             let windows = node.operations.get(&budget.operation)?;
             let sums = windows.sums(self.at, budget.window, budget.limit_ns);
-            let share = u128::from(sums.over) * 1_000_000 / u128::from(sums.samples.max(1));
-            u64::try_from(share).ok()
+            let share = sums.over as f64 / sums.samples.max(1) as f64;
+            Some((share / (1.0 - budget.quantile) * 1_000.0) as u64)
         });
         shares.max().unwrap_or(0)
+    }
+
+    /// How many nodes there are by their worst trouble, shown or not.
+    pub(super) fn troubles(&self) -> BTreeMap<Trouble, u64> {
+        let mut counts = BTreeMap::from(Trouble::ALL.map(|trouble| (trouble, 0)));
+        for (name, node) in self.shown() {
+            if let Some(trouble) = node.troubles(self.at, self.gap_samples(name)).max() {
+                *counts.entry(trouble).or_default() += 1;
+            }
+        }
+        counts
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::wire::{Body, Bus};
+
     use super::*;
     use crate::core::Core;
     use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
@@ -98,11 +122,60 @@ mod tests {
             }
             core.on_deadline(start().after(second * SECOND));
         }
-        let worst = ["z_slow", "z_slowing", "y_few", "x_mute", "a"];
+        let worst = ["z_slow", "z_slowing", "x_mute", "y_few", "a"];
         for n in 0..worst.len() {
             assert_eq!(names(&core, 12, Nodes::Worst(n)), worst[..n]);
         }
         assert_eq!(names(&core, 12, Nodes::All), ["a", "x_mute", "y_few", "z_slow", "z_slowing"]);
+    }
+
+    /// Whatever the rules for Prometheus look for on a node has to be on the page.
+    #[test]
+    fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
+        let mut core = core();
+        let tell = |core: &mut Core, speaker: &mut Speaker, second, bus: Bus| {
+            let now = start().after(second * SECOND);
+            deliver(core, now, &speaker.message(now, Body::Bus(bus), false));
+        };
+        let quiet = || Bus { kernel_dropped: 5, rerouted: 7, ..Bus::default() };
+        let mut slow = Speaker::new("a_slow");
+        let mut others = ["b_deep", "c_rerouted", "d_kernel", "e_dropped", "f_lost", "g_ended"]
+            .map(Speaker::new);
+        // What was counted long ago is no news.
+        for speaker in &mut others {
+            tell(&mut core, speaker, 1, quiet());
+        }
+        for second in 400..413 {
+            let now = start().after(second * SECOND);
+            deliver(&mut core, now, &slow.say(now, 40 * MS, 200));
+            core.on_deadline(now);
+        }
+        let [deep, rerouted, kernel, dropped, lost, ended] = &mut others;
+        tell(&mut core, deep, 412, Bus { outbox_messages: 4_001, ..quiet() });
+        tell(&mut core, rerouted, 412, Bus { rerouted: 8, ..quiet() });
+        tell(&mut core, kernel, 412, Bus { kernel_dropped: 6, ..quiet() });
+        tell(&mut core, dropped, 412, Bus { dropped: 1, ..quiet() });
+        lost.say(start(), MS, 3);
+        lost.lose(3);
+        tell(&mut core, lost, 412, quiet());
+        let now = start().after(412 * SECOND);
+        ended.say(now, MS, 10);
+        tell(&mut core, ended, 412, quiet());
+        deliver(&mut core, now, &Speaker::new("g_ended").of(2).say(now, MS, 1));
+        let worst =
+            ["g_ended", "f_lost", "e_dropped", "d_kernel", "c_rerouted", "b_deep", "a_slow"];
+        for n in 0..worst.len() {
+            assert_eq!(names(&core, 412, Nodes::Worst(n)), worst[..n]);
+        }
+        let page = crate::exposition::fleet(&core.view(now.wall, "t"), &[]);
+        for kind in
+            ["outbox_deep", "rerouted", "kernel_dropped", "dropped", "samples_lost", "unaccounted"]
+        {
+            let row = format!("plimsoll_nodes_in_trouble{{trouble=\"{kind}\"}} 1\n");
+            assert!(page.contains(&row), "{row}{page}");
+        }
+        // What grew is forgotten after a while, what is still so is not.
+        assert_eq!(names(&core, 412 + 300, Nodes::Worst(2)), ["g_ended", "a_slow"]);
     }
 
     #[test]

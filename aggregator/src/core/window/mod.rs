@@ -7,6 +7,7 @@
 //! time, and the order of arrival changes nothing. What is too old for every tier still counts
 //! in the total: lateness costs time resolution and never a sample.
 
+mod merged;
 mod place;
 mod slot;
 mod stored;
@@ -19,6 +20,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+pub use merged::{Merged, Ranks};
 pub use place::{Timeliness, Times, place};
 pub use slot::{Batch, Limits};
 pub use stored::StoredTier;
@@ -207,11 +209,8 @@ impl Windows {
     fn shown(&self, now: Wall, window: Window) -> impl Iterator<Item = &Slot> {
         let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
         let shown = Shown::new(now, window);
-        let tiers = self.tiers.iter().zip(Window::ALL).take(kept);
-        tiers.flat_map(move |(tier, window)| {
-            let slots = tier.slots().iter();
-            slots.filter(move |slot| shown.covers(slot.number * slot_ns(window)))
-        })
+        let slots = slots(&self.tiers[..kept]);
+        slots.filter(move |(begin, _)| shown.covers(*begin)).map(|(_, slot)| slot)
     }
 
     /// The samples of one window that ends now.
@@ -222,10 +221,20 @@ impl Windows {
         merged
     }
 
-    /// Shows every window that is kept, the shortest first; each costs only what it has more
-    /// than the one before.
-    pub fn each_window(&self, now: Wall, mut show: impl FnMut(Window, &Histogram)) {
-        let mut merged = Histogram::default();
+    /// Shows every window that is kept, the shortest first; each costs only what it has more than
+    /// the one before. Afterwards `total` holds what [`Self::total`] does, at the cost of what is
+    /// in no window. What the two held before is forgotten.
+    pub fn each_window(
+        &self,
+        now: Wall,
+        merged: &mut Merged,
+        total: &mut Merged,
+        mut show: impl FnMut(Window, &Merged),
+    ) {
+        merged.clear();
+        total.clear();
+        self.settled.add_to(total);
+        let unsettled = &self.tiers[..SETTLED_FROM.min(self.tiers.len())];
         let mut before: Option<(usize, Shown)> = None;
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             let shown = Shown::new(now, window);
@@ -234,15 +243,21 @@ impl Windows {
                     Some((last, before)) if place <= last => !before.covers(begin),
                     _ => place <= number,
                 };
+                let slot_ns = slot_ns(of);
                 for slot in tier.slots() {
-                    let begin = slot.number * slot_ns(of);
+                    let begin = slot.number * slot_ns;
                     if is_in(begin) && shown.covers(begin) {
-                        slot.merge_into(&mut merged);
+                        slot.add_to(merged);
                     }
                 }
             }
+            if number + 1 == unsettled.len() {
+                total.add_merged(merged);
+                let others = slots(unsettled).filter(|(begin, _)| !shown.covers(*begin));
+                others.for_each(|(_, slot)| slot.add_to(total));
+            }
             before = Some((number, shown));
-            show(window, &merged);
+            show(window, merged);
         }
     }
 
@@ -260,11 +275,12 @@ impl Windows {
         let place = self.limits.place(limit_ns);
         let mut exact = ExactFigures::default();
         let mut over = 0_u64;
-        for slot in self.shown(now, window) {
+        // Not a `for`, which is slow over slots within tiers.
+        self.shown(now, window).for_each(|slot| {
             exact.merge(&slot.exact());
             let of_slot = place.map_or_else(|| slot.count_over(limit_ns), |at| slot.over()[at]);
             over = over.saturating_add(of_slot);
-        }
+        });
         Sums { samples: exact.count, over, min_ns: exact.min_ns }
     }
 
@@ -316,6 +332,14 @@ impl Windows {
         let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
         tiers + self.settled.heap_bytes()
     }
+}
+
+/// The slots of the first tiers, each with the time at which it begins.
+fn slots(tiers: &[Arc<Tier>]) -> impl Iterator<Item = (u64, &Slot)> {
+    tiers.iter().zip(Window::ALL).flat_map(|(tier, window)| {
+        let slot_ns = slot_ns(window);
+        tier.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
+    })
 }
 
 #[cfg(test)]

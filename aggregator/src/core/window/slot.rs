@@ -8,6 +8,8 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, layout};
 use plimsoll_schemas::limits::aggregator::{LIMITS_SUMMED_MAX, PACKED_MERGES_MAX};
 use serde::{Deserialize, Serialize};
 
+use super::merged::Merged;
+
 /// Samples above each of an operation's [`Limits`].
 pub(super) type Over = [u64; LIMITS_SUMMED_MAX];
 
@@ -134,12 +136,8 @@ impl Slot {
     pub(super) fn united(number: u64, slots: &[Self]) -> Self {
         let mut united = Self::new(number);
         slots.iter().for_each(|slot| united.add_over(&slot.over));
-        // Two and two, so that each bucket is walked a few times only.
-        let mut parts: Vec<Packed> = slots.iter().map(Self::packed).collect();
-        while parts.len() > 1 {
-            parts = parts.chunks(2).map(join).collect();
-        }
-        united.samples = Samples::Packed(parts.pop().unwrap_or_default());
+        let parts: Vec<Packed> = slots.iter().map(Self::packed).collect();
+        united.samples = Samples::Packed(Packed::united(&parts));
         united
     }
 
@@ -182,6 +180,13 @@ impl Slot {
         }
     }
 
+    pub(super) fn add_to(&self, merged: &mut Merged) {
+        match &self.samples {
+            Samples::Packed(packed) => merged.add_packed(packed),
+            Samples::Open(samples) => merged.add_histogram(samples),
+        }
+    }
+
     pub(super) fn over(&self) -> &Over {
         &self.over
     }
@@ -209,10 +214,4 @@ impl Slot {
             Samples::Open(histogram) => histogram.counts().heap_bytes(),
         }
     }
-}
-
-fn join(parts: &[Packed]) -> Packed {
-    let mut joined = Packed::default();
-    parts.iter().for_each(|part| joined.merge(part));
-    joined
 }

@@ -1,12 +1,9 @@
 //! The windows of one operation as a checkpoint holds them: slots packed, whatever they were.
-//!
-//! A former program kept overlapping rings beside the total. Of its records the total is taken
-//! up; the windows begin empty, which no alert takes for an answer.
 
 use std::sync::Arc;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed};
+use plimsoll_schemas::histogram::{ExactFigures, Packed};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +12,13 @@ use super::tier::Tier;
 use super::{SETTLED_FROM, Windows};
 
 /// The windows of one operation.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Stored {
     exact: StoredFigures,
     settled: Packed,
     tiers: Vec<Vec<StoredSlot>>,
     newest: Wall,
     limits: Limits,
-    /// All samples, by a former program.
-    #[serde(skip_serializing)]
-    total: Histogram,
 }
 
 /// Count, halves of the sum, smallest, largest.
@@ -64,7 +57,6 @@ impl Stored {
             tiers: vec![Vec::new(); windows.tiers.len()],
             newest: windows.newest,
             limits: windows.limits,
-            total: Histogram::default(),
         }
     }
 }
@@ -99,10 +91,18 @@ impl Windows {
         (0..self.tiers.len()).filter(|number| !is_former(*number)).collect()
     }
 
-    /// Takes one tier as it was stored; false when there is no such tier.
-    pub fn restore_tier(&mut self, number: usize, StoredTier(slots): StoredTier) -> bool {
-        let tier = self.tiers.get_mut(number);
-        tier.map(|tier| *tier = restored(slots)).is_some()
+    /// Whether all that is stored beside the tiers is what it was, where no tier has changed.
+    #[must_use]
+    pub fn has_head_of(&self, before: &Self) -> bool {
+        let head = |of: &Self| (of.exact, of.newest, of.limits);
+        head(self) == head(before)
+    }
+
+    /// Takes one tier as it was stored, if there is such a tier.
+    pub fn restore_tier(&mut self, number: usize, StoredTier(slots): StoredTier) {
+        if let Some(tier) = self.tiers.get_mut(number) {
+            *tier = restored(slots);
+        }
     }
 }
 
@@ -110,17 +110,11 @@ impl From<Stored> for Windows {
     fn from(stored: Stored) -> Self {
         let (count, high, low, min_ns, max_ns) = stored.exact;
         let sum_ns = (u128::from(high) << 64) | u128::from(low);
-        let mut exact = ExactFigures { count, sum_ns, min_ns, max_ns };
-        let mut settled = stored.settled;
-        if !stored.total.is_empty() {
-            exact = stored.total.exact();
-            settled = Packed::from(&stored.total);
-        }
         let mut tiers: Vec<Arc<Tier>> = stored.tiers.into_iter().map(restored).collect();
         tiers.resize_with(tiers.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
         Self {
-            exact,
-            settled: Slot::restored(0, Over::default(), settled),
+            exact: ExactFigures { count, sum_ns, min_ns, max_ns },
+            settled: Slot::restored(0, Over::default(), stored.settled),
             tiers,
             newest: stored.newest,
             limits: stored.limits,

@@ -25,13 +25,17 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
     best.1
 }
 
-/// Whether the answer may be compressed with gzip; naming it outweighs `*`.
+/// Whether the answer is to be compressed with gzip: it may be, and the asker does not rather have
+/// it plain. To name an encoding outweighs `*`.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
+    let all = elements(headers, &header::ACCEPT_ENCODING);
     let quality = |name: &str| {
-        let all = elements(headers, &header::ACCEPT_ENCODING);
-        all.into_iter().find(|element| element.name == name).map(|element| element.quality)
+        let mut named = all.iter().filter(|element| element.name.eq_ignore_ascii_case(name));
+        named.next().map(|element| element.quality)
     };
-    quality("gzip").or_else(|| quality("*")).is_some_and(|quality| quality > 0.0)
+    let plain = quality("identity").unwrap_or(0.0);
+    let gzip = quality("gzip").or_else(|| quality("*"));
+    gzip.is_some_and(|quality| quality > 0.0 && quality >= plain)
 }
 
 fn elements<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Vec<Element<'a>> {
@@ -122,7 +126,11 @@ mod tests {
         let table = [
             ("gzip", true),
             ("deflate, gzip;q=0.5", true),
+            ("GZIP", true),
             ("gzip;q=0, *", false),
+            ("gzip, identity", true),
+            ("gzip;q=0.1, identity;q=0.2", false),
+            ("gzip;q=0.1, identity;q=0", true),
             ("*", true),
             ("br", false),
             ("identity", false),

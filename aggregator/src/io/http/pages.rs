@@ -1,19 +1,21 @@
 //! Pages made from what the driver knows: on threads of their own, one of a kind at a time, and
-//! shared by all who ask within the same tenth of a second.
+//! shared by all who ask while it is being made, and for as long again.
 //!
 //! The driver gives out a [`Look`], which costs it little; to merge windows, write text and
-//! compress it is done here. A page is used again only while the driver gives out the same look,
-//! so that pages of different kinds never contradict each other for long.
+//! compress it is done here. A page that is quickly made is hardly ever used twice, so it shows what
+//! is; one that takes long keeps at most half a core busy, however many ask.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::time::Mono;
 use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;
 
@@ -63,10 +65,17 @@ impl Kind {
 /// A finished page.
 #[derive(Clone)]
 struct Made {
-    /// The number of the look that it was made from.
-    look: u64,
+    /// When it was finished, and how long that took.
+    at: Mono,
+    took: Duration,
     plain: Bytes,
     gzip: Option<Bytes>,
+}
+
+impl Made {
+    fn is_stale(&self, now: Mono) -> bool {
+        now.since(self.at) >= self.took
+    }
 }
 
 /// All pages, and what is needed to make them.
@@ -98,15 +107,19 @@ impl Pages {
         look: impl Future<Output = Option<Arc<Look>>>,
     ) -> Option<Bytes> {
         let mut turn = self.made.get(&kind)?.lock().await;
-        let look = look.await?;
-        let number = look.looks.taken;
-        self.forget_all_but(number);
-        // What was shown before the past was read must not be shown again after it was.
-        if turn.as_ref().is_none_or(|made| made.look != number || !look.still.ready) {
+        let asked = self.clock.now().mono;
+        if turn.as_ref().is_none_or(|made| made.is_stale(asked)) {
             *turn = None;
+            self.forget_stale(asked);
+            let look = look.await?;
+            // What is shown before the past was read must not be shown again after it was.
+            let ready = look.still.ready;
+            let begun = self.clock.now().mono;
             let pages = Arc::clone(self);
             let plain = spawn_blocking(move || pages.make(kind, look)).await.ok()?;
-            *turn = Some(Made { look: number, plain, gzip: None });
+            let at = self.clock.now().mono;
+            let took = if ready { at.since(begun) } else { Duration::ZERO };
+            *turn = Some(Made { at, took, plain, gzip: None });
         }
         let made = turn.as_mut()?;
         self.count(kind, if gzip { "gzip" } else { "identity" });
@@ -120,11 +133,11 @@ impl Pages {
         made.gzip.clone()
     }
 
-    /// Pages of earlier looks serve nobody any more; those that are just being made go later.
-    fn forget_all_but(&self, number: u64) {
+    /// Stale pages serve nobody any more; those that are just being made go later.
+    fn forget_stale(&self, now: Mono) {
         for page in self.made.values() {
             if let Ok(mut made) = page.try_lock() {
-                made.take_if(|made| made.look != number);
+                made.take_if(|made| made.is_stale(now));
             }
         }
     }

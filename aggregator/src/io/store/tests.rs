@@ -111,9 +111,9 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
         transaction.open_table(RECORDS).unwrap().insert("rest", rest.as_slice()).unwrap();
         transaction.commit().unwrap();
     };
-    let former = |path: &Path| {
+    let foreign = |path: &Path| {
         let transaction = builder().create(path).unwrap().begin_write().unwrap();
-        let nodes = TableDefinition::<'_, &str, &[u8]>::new(OF_VERSION_1);
+        let nodes = TableDefinition::<'_, &str, &[u8]>::new("nodes");
         transaction.delete_table(RECORDS).unwrap();
         transaction.open_table(nodes).unwrap().insert("a", [0, 1].as_slice()).unwrap();
         transaction.commit().unwrap();
@@ -124,9 +124,9 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
         file.set_len(file.metadata().unwrap().len() * part / 8).unwrap();
     };
     let damages: [(&str, Damage<'_>); 7] = [
-        ("newer_version", &|path| of_version(path, 3)),
+        ("newer_version", &|path| of_version(path, 4)),
         ("older_version", &|path| of_version(path, 1)),
-        ("older_version", &former),
+        ("damaged", &foreign),
         ("damaged", &text),
         ("damaged", &|path| cut(path, 1)),
         ("damaged", &|path| cut(path, 4)),
