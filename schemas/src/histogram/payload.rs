@@ -8,13 +8,14 @@
 
 use std::borrow::Cow;
 
-use super::codec::CodecError;
-use super::layout;
+use super::codec::{self, CodecError};
 use super::numbers::{
     Eight, HIGH, ONES, across, empty, in_lanes, read_number, split_eight, split_first_run,
     split_short, sum, used,
 };
 use super::writer::Writer;
+use super::{ExactFigures, Refused, layout};
+use crate::limits::wire::SAMPLES_MAX;
 
 /// A payload that is in range and canonical: equal distributions have equal bytes, and one
 /// without samples has none.
@@ -106,6 +107,16 @@ impl Scan {
     }
 }
 
+/// Reads V2 bytes of one snapshot, which are said to come to these figures.
+///
+/// # Errors
+/// When the bytes are no histogram of the mesh's layout, or contradict the figures.
+pub(super) fn check_v2<'a>(exact: &ExactFigures, bytes: &'a [u8]) -> Result<Checked<'a>, Refused> {
+    let checked = check(codec::check_header(bytes)?, SAMPLES_MAX)?;
+    exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
+    Ok(checked)
+}
+
 /// Reads a payload from outside, of at most `samples_max` samples.
 ///
 /// # Errors
@@ -147,17 +158,6 @@ pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<Checked<'_>, Cod
     Buckets::of(payload).for_each(|(index, n)| writer.push(index, n));
     let end = writer.next;
     Ok(Checked { payload: Cow::Owned(writer.into_bytes()), total, end })
-}
-
-/// The first and the last bucket with samples of a payload that ends before bucket `end`; `None`
-/// if it begins with runs side by side, or ends in anything but a count.
-pub(super) fn edges(payload: &[u8], end: usize) -> Option<(usize, usize)> {
-    let (first, mut rest) = split_first_run(payload);
-    let (high, before) = payload.split_last()?;
-    let begin = before.iter().rposition(|byte| *byte < 0x80).map_or(0, |short| short + 1);
-    let ends_in_count = payload[begin] & 1 == 0 && *high > 0;
-    let begins_so = read_number(&mut rest).is_ok_and(|number| number > 0);
-    (begins_so && ends_in_count).then(|| (first, end - 1))
 }
 
 /// Reads any payload, short numbers eight at a time.
