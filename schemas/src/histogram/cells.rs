@@ -18,9 +18,6 @@ pub(super) trait Cell: Copy + Default + PartialEq + Into<u64> {
 
     /// Adds if there is room.
     fn try_add(&mut self, n: u64) -> bool;
-
-    /// Takes back what was added.
-    fn take(&mut self, n: u64);
 }
 
 impl Cell for u16 {
@@ -40,11 +37,6 @@ impl Cell for u16 {
         }
         fits
     }
-
-    #[expect(clippy::cast_possible_truncation, reason = "what was added fits")]
-    fn take(&mut self, n: u64) {
-        *self = self.wrapping_sub(n as Self);
-    }
 }
 
 impl Cell for u64 {
@@ -57,10 +49,6 @@ impl Cell for u64 {
     fn try_add(&mut self, n: u64) -> bool {
         *self = self.saturating_add(n);
         true
-    }
-
-    fn take(&mut self, n: u64) {
-        *self = self.wrapping_sub(n);
     }
 }
 

@@ -8,9 +8,9 @@
 use super::cells::{
     BLOCK, Cell, HALF, PAGE, add_all, add_each, added_all, block, each_used, moved,
 };
+use super::layout;
 use super::numbers::SHORT_MAX;
-use super::payload::{self, Buckets, Reader};
-use super::{ExactFigures, layout};
+use super::payload::Reader;
 
 /// How many samples fell into each bucket of the [`layout`].
 #[derive(Clone, Debug, Default)]
@@ -81,42 +81,6 @@ impl Counts {
         }
         if let Cells::Wide(cells) = &mut self.cells {
             add_all(cells, self.first, &mut reader);
-        }
-    }
-
-    /// Adds a payload that nobody checked, if the cells for what `exact` says of it are there;
-    /// false if it is not canonical after all, or no such one: then nothing is changed.
-    ///
-    /// No bucket may hold more than [`STORED_MAX`](super::codec::STORED_MAX) samples yet.
-    pub(super) fn merged_at_once(&mut self, payload: &[u8], exact: &ExactFigures) -> bool {
-        let (first, last) = (layout::index_of(exact.min_ns), layout::index_of(exact.max_ns));
-        if !self.covers(first, last) {
-            return false;
-        }
-        self.make_room();
-        let mut reader = Reader::of(payload);
-        match &mut self.cells {
-            Cells::Narrow(cells) => add_all(cells, self.first, &mut reader),
-            Cells::Wide(cells) => add_all(cells, self.first, &mut reader),
-        }
-        let Reader { rest, index, total } = reader;
-        let edges = if rest.is_empty() { payload::edges(payload, index) } else { None };
-        if edges.is_some() && exact.check(total, edges).is_ok() {
-            return true;
-        }
-        self.take_back(&payload[..payload.len() - rest.len()]);
-        false
-    }
-
-    /// Undoes what [`add_all`] did.
-    #[cold]
-    fn take_back(&mut self, payload: &[u8]) {
-        for (index, n) in Buckets::of(payload) {
-            let at = index.wrapping_sub(self.first);
-            match &mut self.cells {
-                Cells::Narrow(cells) => cells.get_mut(at).into_iter().for_each(|c| c.take(n)),
-                Cells::Wide(cells) => cells.get_mut(at).into_iter().for_each(|c| c.take(n)),
-            }
         }
     }
 

@@ -24,8 +24,6 @@ use codec::CodecError;
 use layout::MAX_NS;
 use thiserror::Error;
 
-use crate::limits::wire::SAMPLES_MAX;
-
 /// All samples of one series over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
@@ -120,8 +118,10 @@ pub trait Distribution: Sized {
 
 impl Distribution for Histogram {
     fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
+        let checked = payload::check_v2(&exact, bytes)?;
         let mut histogram = Self::default();
-        histogram.try_merge_v2(exact, bytes)?;
+        histogram.merge_exact(&exact);
+        histogram.counts.merge_payload(&checked.payload, checked.edges());
         Ok(histogram)
     }
 
@@ -178,26 +178,6 @@ impl Histogram {
     pub fn merge_packed(&mut self, other: &Packed) {
         self.merge_exact(&other.exact());
         self.counts.merge_payload(other.payload(), other.edges());
-    }
-
-    /// Adds all samples of V2 bytes from outside: at once where there is room for what they
-    /// should be, and else after a check of them all.
-    ///
-    /// # Errors
-    /// As [`Distribution::try_from_v2`]; then nothing was changed.
-    pub fn try_merge_v2(&mut self, exact: ExactFigures, bytes: &[u8]) -> Result<(), Refused> {
-        let payload = codec::check_header(bytes)?;
-        let is_usual = exact.count <= SAMPLES_MAX && self.count <= codec::STORED_MAX;
-        if is_usual && self.counts.merged_at_once(payload, &exact) {
-            self.merge_exact(&exact);
-            return Ok(());
-        }
-        let checked = payload::check(payload, SAMPLES_MAX)?;
-        let edges = checked.edges();
-        exact.check(checked.total, edges).map_err(Refused::Contradiction)?;
-        self.merge_exact(&exact);
-        self.counts.merge_payload(&checked.payload, edges);
-        Ok(())
     }
 
     fn merge_exact(&mut self, other: &ExactFigures) {

@@ -54,9 +54,18 @@ impl Eight {
 
 /// The sum of eight bytes of at most 64.
 pub(super) const fn sum(bytes: u64) -> u64 {
+    across(in_lanes(bytes))
+}
+
+/// The sums of two bytes each in four lanes.
+pub(super) const fn in_lanes(bytes: u64) -> u64 {
     const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
-    const LANES: u64 = 0x0001_0001_0001_0001;
-    ((bytes & EVEN) + ((bytes >> 8) & EVEN)).wrapping_mul(LANES) >> 48
+    (bytes & EVEN) + ((bytes >> 8) & EVEN)
+}
+
+/// The sum of four lanes.
+pub(super) const fn across(lanes: u64) -> u64 {
+    lanes.wrapping_mul(0x0001_0001_0001_0001) >> 48
 }
 
 /// Eight numbers of one byte each, if `bytes` begins with them, and what follows.

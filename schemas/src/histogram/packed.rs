@@ -8,12 +8,11 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::codec::{self, STORED_MAX};
+use super::codec::STORED_MAX;
 use super::counts::Counts;
 use super::payload::{self, Buckets};
 use super::writer::Writer;
 use super::{Distribution, ExactFigures, Histogram, Refused, layout};
-use crate::limits::wire::SAMPLES_MAX;
 
 /// Where a row would have more cells for each byte, few buckets lie far apart and are sorted.
 const CELLS_PER_BYTE_MAX: usize = 64;
@@ -119,8 +118,7 @@ fn edges(exact: &ExactFigures) -> Option<(usize, usize)> {
 impl Distribution for Packed {
     /// Keeps the bytes as they came when they are canonical, and writes them anew if not.
     fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
-        let checked = payload::check(codec::check_header(bytes)?, SAMPLES_MAX)?;
-        exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
+        let checked = payload::check_v2(&exact, bytes)?;
         Ok(Self { exact, payload: checked.payload.as_ref().into() })
     }
 

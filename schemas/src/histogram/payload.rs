@@ -8,12 +8,14 @@
 
 use std::borrow::Cow;
 
-use super::codec::CodecError;
-use super::layout;
+use super::codec::{self, CodecError};
 use super::numbers::{
-    Eight, HIGH, empty, read_number, split_eight, split_first_run, split_short, sum, used,
+    Eight, HIGH, ONES, across, empty, in_lanes, read_number, split_eight, split_first_run,
+    split_short, sum, used,
 };
 use super::writer::Writer;
+use super::{ExactFigures, Refused, layout};
+use crate::limits::wire::SAMPLES_MAX;
 
 /// A payload that is in range and canonical: equal distributions have equal bytes, and one
 /// without samples has none.
@@ -33,6 +35,9 @@ impl Checked<'_> {
         self.end.checked_sub(1).map(|last| (first, last))
     }
 }
+
+/// Numbers that are looked at together where none is long.
+const WIDE: usize = 32;
 
 /// What the numbers read so far come to.
 #[derive(Default)]
@@ -61,6 +66,31 @@ impl Scan {
         self.run = (runs >> (8 * (len - 1))) & HIGH;
     }
 
+    /// Takes many numbers of one byte each, if they are such. Behind them stands the first byte
+    /// of the next number, of any length, which tells whether that one is a run.
+    #[inline]
+    fn wide(&mut self, bytes: &[u8; WIDE + 1]) -> bool {
+        let (words, nexts) = (bytes[..WIDE].as_chunks().0, bytes[1..].as_chunks().0);
+        if words.iter().fold(0, |any, word| any | u64::from_le_bytes(*word)) & HIGH != 0 {
+            return false;
+        }
+        let runs = |word: u64| (word << 7) & HIGH | !(((word >> 1) & !HIGH) + !HIGH) & HIGH;
+        let (mut all, mut empty, mut odd) = (0, 0, 0);
+        for (word, next) in words.iter().zip(nexts) {
+            let (word, next) = (u64::from_le_bytes(*word), u64::from_le_bytes(*next));
+            let (halves, ones) = ((word >> 1) & !HIGH, word & ONES);
+            all += in_lanes(halves);
+            empty += in_lanes(halves & (ones << 8).wrapping_sub(ones));
+            odd |= runs(word) & (runs(next) | ((word << 7) & !((halves + !HIGH) & HIGH)));
+        }
+        let (all, empty) = (across(all), across(empty));
+        self.total += all - empty;
+        self.index += WIDE + usize::try_from(empty).unwrap_or(layout::LEN);
+        self.odd |= odd | (self.run & runs(u64::from(bytes[0])));
+        self.run = runs(u64::from(bytes[WIDE - 1])) & 0x80;
+        true
+    }
+
     /// Takes one number that took `len` bytes, the last of them `last`.
     fn number(&mut self, number: i64, len: usize, last: u8) -> Result<(), CodecError> {
         self.odd |= u64::from(len > 1 && last == 0);
@@ -77,6 +107,16 @@ impl Scan {
     }
 }
 
+/// Reads V2 bytes of one snapshot, which are said to come to these figures.
+///
+/// # Errors
+/// When the bytes are no histogram of the mesh's layout, or contradict the figures.
+pub(super) fn check_v2<'a>(exact: &ExactFigures, bytes: &'a [u8]) -> Result<Checked<'a>, Refused> {
+    let checked = check(codec::check_header(bytes)?, SAMPLES_MAX)?;
+    exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
+    Ok(checked)
+}
+
 /// Reads a payload from outside, of at most `samples_max` samples.
 ///
 /// # Errors
@@ -85,6 +125,9 @@ pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<Checked<'_>, Cod
     let mut scan = Scan::default();
     let mut rest = payload;
     while !rest.is_empty() {
+        while rest.first_chunk().is_some_and(|bytes| scan.wide(bytes)) {
+            rest = &rest[WIDE..];
+        }
         while let Some((word, after)) = split_eight(rest) {
             scan.short(word, 8);
             rest = after;
@@ -115,17 +158,6 @@ pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<Checked<'_>, Cod
     Buckets::of(payload).for_each(|(index, n)| writer.push(index, n));
     let end = writer.next;
     Ok(Checked { payload: Cow::Owned(writer.into_bytes()), total, end })
-}
-
-/// The first and the last bucket with samples of a payload that ends before bucket `end`; `None`
-/// if it begins with runs side by side, or ends in anything but a count.
-pub(super) fn edges(payload: &[u8], end: usize) -> Option<(usize, usize)> {
-    let (first, mut rest) = split_first_run(payload);
-    let (high, before) = payload.split_last()?;
-    let begin = before.iter().rposition(|byte| *byte < 0x80).map_or(0, |short| short + 1);
-    let ends_in_count = payload[begin] & 1 == 0 && *high > 0;
-    let begins_so = read_number(&mut rest).is_ok_and(|number| number > 0);
-    (begins_so && ends_in_count).then(|| (first, end - 1))
 }
 
 /// Reads any payload, short numbers eight at a time.
