@@ -77,7 +77,9 @@ fn number() -> impl Strategy<Value = Number> {
 fn canonical() -> impl Strategy<Value = Vec<(usize, u64)>> {
     let step = prop_oneof![5 => Just(1_usize), 4 => 2..66_usize, 1 => 66..3_000_usize];
     let n = prop_oneof![8 => 1..63_u64, 1 => 63..70_000_u64];
-    prop::collection::vec((step, n), 0..150).prop_map(|steps| {
+    let mixed = prop::collection::vec((step, n), 0..150);
+    let short = prop::collection::vec((1..20_usize, 1..63_u64), 0..150);
+    prop_oneof![mixed, short].prop_map(|steps| {
         let buckets = steps.into_iter().scan(0, |next, (step, n)| {
             *next += step;
             Some((*next - 1, n))
