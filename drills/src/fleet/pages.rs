@@ -20,10 +20,9 @@ use super::node::Regime;
 
 /// The name of the thread that looks.
 pub const THREAD: &str = "pages";
-/// From a probe's due time to the first look for it. An aggregator gives all who ask within 100 ms
-/// the same page: to look at once would have it make one that lacks the probe, and to see that one
-/// again.
-const FIRST_LOOK_AFTER: Duration = Duration::from_millis(75);
+/// From a probe's due time to the first look for it. An aggregator gives a page to all who ask while
+/// it is made and for as long again: who asks at once gets one without the sample, and waits longer.
+const FIRST_LOOK_AFTER: Duration = Duration::from_millis(30);
 /// Time between two looks for a probe that is not to be seen yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time between two looks once every probe was seen.
