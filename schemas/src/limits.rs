@@ -265,6 +265,10 @@ pub mod aggregator {
     /// Age of a message beyond which no node keeps one and no stream does: a spool's age, the
     /// stream's, and an interval of as much.
     pub const MESSAGE_AGE_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
+    /// How long a message may be between its node's hand and the broker's store, as one is that
+    /// waits in a socket while the broker stands still. A clock that is set back by less than that
+    /// is taken for such a delay for as long.
+    pub const ON_ITS_WAY_MAX: Duration = Duration::from_secs(120);
     /// How far ahead of the aggregator's clock a snapshot that does not say when it was sent may
     /// begin.
     pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);

@@ -242,7 +242,6 @@ impl Core {
     fn on_snapshot(&mut self, moment: Moment, Snapshot { header, body }: Snapshot<Packed>) {
         // An interval's samples count from the moment at which all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
-        let (taken, timeliness) = moment.place(ended);
         self.make_room_for(&header.node);
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             return self.count_over_cap("node", 1);
@@ -263,6 +262,7 @@ impl Core {
             Decision::Forgotten => return self.counts.forgotten += 1,
         }
         self.unsaved.touch_node(&header.node);
+        let (taken, timeliness) = moment.place(ended, node.skew);
         node.last_heard = node.last_heard.max(moment.heard.unwrap_or(taken));
         node.hidden = false;
         node.see_clock(moment.skew);

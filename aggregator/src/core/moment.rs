@@ -1,9 +1,11 @@
 //! From which moments a message is looked at: when it arrived, when its node was thereby heard,
 //! and when its samples were taken. A node's clock may say anything. Where the node says by that
 //! clock when it sent the message, only the span between its two readings is believed, and laid
-//! before the time at which the broker stored it.
+//! before the time at which the broker stored it, less what the message had been on its way.
 
-use plimsoll_schemas::limits::aggregator::MESSAGE_AGE_MAX;
+use std::time::Duration;
+
+use plimsoll_schemas::limits::aggregator::{MESSAGE_AGE_MAX, ON_ITS_WAY_MAX};
 use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
@@ -57,16 +59,33 @@ impl Core {
 
 impl Moment {
     /// When samples had been taken of an interval that ended then by the node's clock.
-    pub(super) fn place(&self, ended: Wall) -> (Wall, Timeliness) {
+    /// `known` is the best reading of that clock so far.
+    pub(super) fn place(&self, ended: Wall, known: Option<Skew>) -> (Wall, Timeliness) {
         let Some((stored, sent)) = self.travel else { return place(self.now, ended) };
         let age = sent.since(ended);
         // Nobody keeps a message for longer: the clock was set between the two readings.
-        let age = if age > MESSAGE_AGE_MAX { std::time::Duration::ZERO } else { age };
-        place(self.now, stored.minus(age))
+        let age = if age > MESSAGE_AGE_MAX { Duration::ZERO } else { age };
+        let seen = self.skew.zip(known);
+        let on_its_way = seen.and_then(|(skew, known)| skew.on_its_way(&known));
+        place(self.now, stored.minus(on_its_way.unwrap_or_default()).minus(age))
     }
 }
 
 impl Skew {
+    /// How long the message had been on its way: one that came faster showed the clock further
+    /// ahead. `None` when the clock may have been set meanwhile.
+    fn on_its_way(&self, known: &Self) -> Option<Duration> {
+        let behind = u64::try_from(i128::from(known.ahead_ns) - i128::from(self.ahead_ns)).ok()?;
+        let recent = self.at.since(known.at) <= ON_ITS_WAY_MAX;
+        Some(Duration::from_nanos(behind)).filter(|behind| recent && *behind <= ON_ITS_WAY_MAX)
+    }
+
+    /// Whether it tells more than `known`: a message is never stored before it was sent, so the
+    /// greatest reading is the nearest to the truth, until it is old or the clock was set.
+    pub fn is_better_than(&self, known: &Self) -> bool {
+        self.at >= known.at && self.on_its_way(known).is_none_or(|way| way.is_zero())
+    }
+
     fn new(at: Wall, sent: Wall) -> Self {
         let magnitude = nanos(sent.since(at).max(at.since(sent)));
         let magnitude = i64::try_from(magnitude).unwrap_or(i64::MAX);

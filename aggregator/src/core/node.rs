@@ -128,8 +128,8 @@ impl Node {
 
     /// Hears how far its clock is off.
     pub fn see_clock(&mut self, skew: Option<Skew>) {
-        let newer = |skew: &Skew| self.skew.is_none_or(|seen| seen.at <= skew.at);
-        self.skew = skew.filter(newer).or(self.skew);
+        let better = |skew: &Skew| self.skew.is_none_or(|known| skew.is_better_than(&known));
+        self.skew = skew.filter(better).or(self.skew);
     }
 
     /// Takes what it is called by beside its name.

@@ -20,8 +20,8 @@ use super::node::Regime;
 
 /// The name of the thread that looks.
 pub const THREAD: &str = "pages";
-/// From a probe's due time to the first look for it. An aggregator gives a page to all who ask while
-/// it is made and for as long again: who asks at once gets one without the sample, and waits longer.
+/// From a probe's due time to the first look for it. An aggregator gives a page to all who ask
+/// while it is made and for as long again: who asks at once gets one without the sample.
 const FIRST_LOOK_AFTER: Duration = Duration::from_millis(30);
 /// Time between two looks for a probe that is not to be seen yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -81,7 +81,7 @@ fn however_wrong_a_clock_is_its_samples_count_in_their_time_and_its_breach_is_fo
 
 #[test]
 fn a_clock_that_steps_costs_nothing_while_each_message_is_sent_by_the_clock_it_was_made_by() {
-    let (core, now) = live(|second| [0, YEAR, -3_600, 45][second as usize % 4]);
+    let (core, now) = live(|second| [0, YEAR, -3_600, 450][second as usize % 4]);
     assert_eq!((in_ten_seconds(&core, now), core.counts.late_samples), (11 * 30, 0));
 }
 
@@ -120,11 +120,40 @@ fn a_broker_whose_clock_is_off_delays_nothing_that_comes_straight_from_it() {
 }
 
 #[test]
-fn an_older_reading_of_a_clock_does_not_replace_a_newer_one() {
-    let mut node = crate::core::node::Node::default();
-    let skew = |at, ahead_ns| Some(Skew { at: Wall(at), ahead_ns });
-    for seen in [skew(5, 50), skew(4, 40), None] {
-        node.see_clock(seen);
+fn what_waited_in_a_socket_while_the_broker_stood_still_counts_in_the_time_it_was_taken() {
+    for by in [0, YEAR] {
+        let (mut core, mut speaker) = (core(), Speaker::new("a"));
+        let theirs = |now: Now| Now { wall: off(now.wall, by), ..now };
+        let mut said = |sent: u32, stored: u32| {
+            let sent = theirs(start().after(SECOND * sent));
+            let message = speaker.say(Now { wall: sent.wall.minus(SECOND), ..sent }, MS, 10);
+            let now = start().after(SECOND * stored);
+            deliver(&mut core, now, &message, now.wall, sent.wall);
+        };
+        (1..=3).for_each(|second| said(second, second));
+        (4..=6).for_each(|second| said(second, 30));
+        said(31, 31);
+        assert_eq!(core.counts.late_samples, 30, "{by} s off");
+        assert_eq!(in_ten_seconds(&core, start().after(SECOND * 31)), 10, "{by} s off");
     }
-    assert_eq!(node.skew, skew(5, 50));
+}
+
+#[test]
+fn the_best_reading_of_a_clock_holds_until_it_is_old_or_the_clock_was_set() {
+    let mut node = crate::core::node::Node::default();
+    let second = 1_000_000_000;
+    let skew = |at: u64, ahead: i64| Some(Skew { at: Wall(at * 1_000_000_000), ahead_ns: ahead });
+    for (seen, best) in [
+        (skew(10, 50), skew(10, 50)),
+        (skew(11, 40), skew(10, 50)),
+        (skew(9, 60), skew(10, 50)),
+        (None, skew(10, 50)),
+        (skew(12, 51), skew(12, 51)),
+        (skew(131, 40), skew(12, 51)),
+        (skew(133, 40), skew(133, 40)),
+        (skew(134, -130 * second), skew(134, -130 * second)),
+    ] {
+        node.see_clock(seen);
+        assert_eq!(node.skew, best);
+    }
 }

@@ -2,8 +2,8 @@
 //! shared by all who ask while it is being made, and for as long again.
 //!
 //! The driver gives out a [`Look`], which costs it little; to merge windows, write text and
-//! compress it is done here. A page that is quickly made is hardly ever used twice, so it shows what
-//! is; one that takes long keeps at most half a core busy, however many ask.
+//! compress it is done here. A page that is quickly made is hardly ever used twice, so it shows
+//! what is; one that takes long keeps at most half a core busy, however many ask.
 
 use std::collections::BTreeMap;
 use std::io::Write;
