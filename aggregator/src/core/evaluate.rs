@@ -14,7 +14,7 @@ use super::Core;
 use super::alert::{Change, Patience};
 use super::judge::{Judgement, judge, verdict};
 use super::node::Node;
-use super::window::Windows;
+use super::window::{Sums, Windows};
 
 /// How exactly a notice tells how late it is, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -71,29 +71,41 @@ impl Core {
     /// Judges every budget as of `at`, which lies `late` before the present.
     pub(super) fn evaluate(&mut self, at: Wall, late: Duration) {
         self.judged_at = Some(at);
+        let mut shares = Vec::new();
         for number in 0..self.budgets.len() {
-            for (scope, verdict) in self.verdicts(at, &self.budgets[number]) {
+            for (scope, verdict) in self.verdicts(at, &self.budgets[number], &mut shares) {
                 self.unsaved.touch();
                 self.on_verdict(number, scope, verdict, (at, late));
             }
         }
+        // Of several budgets the greatest share comes last, and stays.
+        shares.sort();
+        self.shares = Arc::new(shares.into_iter().collect());
     }
 
     /// The verdicts about one budget that may move an alert. Most are within the limit and
-    /// belong to no alert, and for these nothing is copied.
-    fn verdicts(&self, at: Wall, budget: &Budget) -> Vec<(Scope, Verdict)> {
+    /// belong to no alert, and for these nothing is copied. Notes nodes with samples over it.
+    fn verdicts(
+        &self,
+        at: Wall,
+        budget: &Budget,
+        shares: &mut Vec<(NodeName, u64)>,
+    ) -> Vec<(Scope, Verdict)> {
         let alive = self.alerts.alive(&budget.name);
-        let of =
-            |windows: &Windows| verdict(budget, &windows.sums(at, budget.window, budget.limit_ns));
+        let sums = |windows: &Windows| windows.sums(at, budget.window, budget.limit_ns);
         let may_move = |name: Option<&NodeName>, verdict| match verdict {
             Verdict::Breach => true,
             Verdict::Within => name.is_none() || alive.contains(&name),
             Verdict::Insufficient => false,
         };
-        let fleet = self.fleet.get(&budget.operation).map(of);
+        let fleet = self.fleet.get(&budget.operation).map(|of| verdict(budget, &sums(of)));
         let fleet = fleet.filter(|verdict| may_move(None, *verdict));
         let nodes = self.nodes.iter().filter_map(|(name, node)| {
-            let verdict = of(node.operations.get(&budget.operation)?);
+            let sums = sums(node.operations.get(&budget.operation)?);
+            if sums.over > 0 {
+                shares.push((name.clone(), share_over(budget, &sums)));
+            }
+            let verdict = verdict(budget, &sums);
             may_move(Some(name), verdict).then(|| (Scope::Node(name.clone()), verdict))
         });
         let fleet = fleet.map(|verdict| (Scope::Fleet, verdict));
@@ -143,6 +155,19 @@ impl Core {
         self.changes.push(notice.clone());
         self.notices.push(notice);
     }
+}
+
+/// The share of samples over a budget's limit, in thousandths of the share that the budget allows:
+/// one in a hundred for a p99, half of them for a median.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an order and no account"
+)]
+fn share_over(budget: &Budget, sums: &Sums) -> u64 {
+    let share = sums.over as f64 / sums.samples.max(1) as f64;
+    (share / (1.0 - budget.quantile) * 1_000.0) as u64
 }
 
 fn evidence(budget: &Budget, judgement: &Judgement) -> Evidence {

@@ -137,6 +137,9 @@ pub struct Core {
     passed: Now,
     /// False while it is known that no node is hidden.
     may_hide_some: bool,
+    /// Of nodes with samples over a limit, how great their share was when it was last judged, in
+    /// thousandths of what the budget allows.
+    shares: Arc<BTreeMap<NodeName, u64>>,
     /// When budgets were last judged.
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
@@ -168,6 +171,7 @@ impl Core {
             evaluates_at: now.mono.plus(EVALUATE_EVERY),
             passed: now,
             may_hide_some: true,
+            shares: Arc::default(),
             judged_at: None,
             gaps: Gaps::default(),
             conflicts: Conflicts::default(),

@@ -44,6 +44,8 @@ pub struct Still {
     pub budgets: Vec<Budget>,
     /// Alerts that are not inactive.
     pub alerts: BTreeMap<AlertKey, AlertState>,
+    /// Of nodes with samples over a limit, how great their share was when it was last judged.
+    pub shares: Arc<BTreeMap<NodeName, u64>>,
     /// Samples in gaps that have stayed for too long, by node.
     pub gaps: BTreeMap<NodeName, u64>,
     /// The latest changes of alerts, oldest first.
@@ -77,6 +79,7 @@ impl Core {
             nodes: self.nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
             fleet: Arc::clone(&self.fleet),
             rollups: self.rollups.clone(),
+            shares: Arc::clone(&self.shares),
             budgets: self.budgets.clone(),
             alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
             gaps: gaps.filter(|(_, samples)| *samples > 0).collect(),

@@ -34,7 +34,8 @@ impl Still {
             let alert = alerts.get(name.as_str()).copied().unwrap_or_default();
             let trouble = node.troubles(self.at, self.gap_samples(name)).max();
             let silent = node.presence(self.at) == Presence::Silent;
-            (trouble, alert, silent, self.share_over(node))
+            let share = self.shares.get(*name).copied().unwrap_or_default();
+            (trouble, alert, silent, share)
         };
         let mut nodes: Vec<_> = self.shown().map(|node| (Reverse(badness(&node)), node)).collect();
         // Stable: those equally bad stay in order of their names.
@@ -55,24 +56,6 @@ impl Still {
             *worst = rank.max(*worst);
         }
         ranks
-    }
-
-    /// The greatest share of samples over a budget's limit within its window, in thousandths of
-    /// the share that the budget allows: one in a hundred for a p99, half of them for a median.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an order and no account"
-    )]
-    fn share_over(&self, node: &Node) -> u64 {
-        let shares = self.budgets.iter().filter_map(|budget| {
-            let windows = node.operations.get(&budget.operation)?;
-            let sums = windows.sums(self.at, budget.window, budget.limit_ns);
-            let share = sums.over as f64 / sums.samples.max(1) as f64;
-            Some((share / (1.0 - budget.quantile) * 1_000.0) as u64)
-        });
-        shares.max().unwrap_or(0)
     }
 
     /// How many nodes there are by their worst trouble, shown or not.
