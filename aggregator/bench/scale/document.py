@@ -130,10 +130,13 @@ SECTIONS = {
 
 def document(report):
     lines = machine(report["machine"])
+    now = f"{report['machine']['date']}, commit {report['machine']['commit']}"
     for name, (title, write) in SECTIONS.items():
         if name in report["sections"]:
             found = report["sections"][name]
             failed = isinstance(found, dict) and "failed" in found
             body = [f"Not measured: {found['failed']}"] if failed else write(found)
-            lines += ["", f"### {title}", "", *body]
+            made = report["made"].get(name, now)
+            earlier = [f"Measured earlier: {made}.", ""] if made != now else []
+            lines += ["", f"### {title}", "", *earlier, *body]
     return "\n".join(lines)
