@@ -61,6 +61,11 @@ fn tests_do_not_sleep() {
 }
 
 #[test]
+fn tests_assert_no_time_from_above() {
+    obeys(words::timed);
+}
+
+#[test]
 fn files_and_modules_are_named_after_ideas() {
     obeys(words::idle_name);
 }

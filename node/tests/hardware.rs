@@ -10,9 +10,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use plimsoll_schemas::clock::Deadline;
 use plimsoll_schemas::hardware::{Reading, SensorState, sensor};
-use plimsoll_schemas::limits::node::{READINGS_MAX, SENSOR_STOP_WAIT};
+use plimsoll_schemas::limits::node::READINGS_MAX;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
 
@@ -237,30 +237,18 @@ fn a_lost_gpu_is_failed_under_its_old_labels_while_the_other_is_read_on() {
 fn a_hanging_driver_delays_nobody_and_its_readings_become_stale() {
     let mut bench = Bench::with_stub(TWO_GPUS);
     bench.until("gpu_power_watts gpu=0", Ok(312.5));
-    bench.control(&format!("{TWO_GPUS}hang_ms=60000\n"));
-    let (hanging, mut between, mut longest) = (Stopwatch::start(), Stopwatch::start(), 0.0f64);
-    let stale = loop {
-        let sample = bench.next();
-        longest = longest.max(between.elapsed().as_secs_f64());
-        between = Stopwatch::start();
-        assert!(matches!(look_up(&sample, "memory_total_bytes"), Some(Ok(_))));
-        assert!(hanging.elapsed() < Duration::from_secs(30), "never became stale");
-        if look_up(&sample, "gpu_power_watts gpu=0") == Some(STALE) {
-            break sample;
-        }
-    };
-    assert!(longest < 3.0, "{longest} s between two samples");
-    assert!(hanging.elapsed() > Duration::from_secs(3), "stale too early");
+    // The call outlasts this test: whatever comes, or ends, did not wait for it.
+    bench.control(&format!("{TWO_GPUS}hang_ms=3600000\n"));
+    let stale = bench.until("gpu_power_watts gpu=0", STALE);
+    assert!(matches!(look_up(&stale, "memory_total_bytes"), Some(Ok(_))));
     assert!(stale.iter().filter(is_gpu).all(|reading| reading.state == SensorState::Stale));
 
     bench.control(TWO_GPUS);
     bench.until("gpu_power_watts gpu=0", Ok(312.5));
-    bench.control(&format!("{TWO_GPUS}hang_ms=60000\n"));
+    bench.control(&format!("{TWO_GPUS}hang_ms=3600000\n"));
     bench.until("gpu_power_watts gpu=0", STALE);
     let Bench { dir, sampler, samples: _ } = bench;
-    let stopping = Stopwatch::start();
     sampler.stop();
-    assert!(stopping.elapsed() < SENSOR_STOP_WAIT + Duration::from_secs(3));
     fs::remove_file(dir.path().join("control")).unwrap();
 }
 

@@ -84,6 +84,15 @@ pub(crate) fn slept(path: &str, text: &str) -> Vec<Violation> {
         .collect()
 }
 
+/// No test fails because its machine was slow: a time is asserted from below alone.
+pub(crate) fn timed(path: &str, text: &str) -> Vec<Violation> {
+    let found = lines_where(path, text, true, |code| {
+        code.contains("assert!(") && code.contains(".elapsed() < Duration")
+    });
+    let fix = "wait for what shall happen, with a deadline that only a hang can reach";
+    found.into_iter().map(|line| Violation::new(path, line, fix)).collect()
+}
+
 /// Files, folders and modules are named after an idea.
 pub(crate) fn idle_name(path: &str, text: &str) -> Vec<Violation> {
     let stem = |part: &str| part.split('.').next().is_some_and(|stem| NAMES.contains(&stem));
@@ -163,6 +172,13 @@ mod tests {
         assert_eq!(lines(slept, "a/src/b.rs", text), NOWHERE);
         let inner = format!("#[cfg(test)]\nmod tests {{\n{text}}}\n");
         assert_eq!(lines(slept, "a/src/b.rs", &inner), [4]);
+    }
+
+    #[test]
+    fn a_time_asserted_from_above_is_found() {
+        let text = "assert!(a.elapsed() < Duration::from_secs(1));\n\
+                    assert!(a.elapsed() >= Duration::from_secs(1));\n";
+        assert_eq!(lines(timed, "a/tests/b.rs", text), [1]);
     }
 
     #[test]

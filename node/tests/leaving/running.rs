@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use plimsoll_schemas::clock::Deadline;
 use tempfile::TempDir;
 
 /// An address at which no broker is.
@@ -96,7 +96,6 @@ impl Broker {
 pub(crate) struct Node {
     process: Process,
     dir: TempDir,
-    asked: Option<Stopwatch>,
 }
 
 impl Node {
@@ -109,7 +108,7 @@ impl Node {
             .arg(dir.path().join("sock"))
             .stderr(log)
             .spawn();
-        let node = Self { process: Process(child.unwrap()), dir, asked: None };
+        let node = Self { process: Process(child.unwrap()), dir };
         node.await_line("node started");
         node
     }
@@ -170,14 +169,12 @@ impl Node {
     /// Asks it to end.
     pub(crate) fn terminate(&mut self) {
         self.process.signal(Signal::SIGTERM);
-        self.asked = Some(Stopwatch::start());
     }
 
-    /// Waits for its end with this exit code; tells how long after the last asking it came.
-    pub(crate) fn await_end(&mut self, code: Option<i32>) -> Duration {
+    /// Waits for its end with this exit code.
+    pub(crate) fn await_end(&mut self, code: Option<i32>) {
         let status = until("the node's end", || self.process.0.try_wait().unwrap());
         let log = fs::read_to_string(self.dir.path().join("log")).unwrap();
         assert_eq!(status.code(), code, "{log}");
-        self.asked.expect("it was asked to end").elapsed()
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use plimsoll_bus::BusEvent;
-use plimsoll_schemas::clock::Stopwatch;
 use plimsoll_schemas::limits::bus::{PING_EVERY, PUBLISH_QUEUE_MAX, RECONNECT_DELAY_MAX};
 use plimsoll_schemas::subject::Lane;
 use serde_json::Value;
@@ -92,9 +91,7 @@ async fn closing_does_not_wait_for_an_absent_broker() {
     broker.kill();
     let mut talk = Talk::begin(config(broker.url()));
     fill_queue(&talk);
-    let took = Stopwatch::start();
-    talk.bus.close().await;
-    assert!(took.elapsed() < Duration::from_secs(3), "{:?}", took.elapsed());
+    soon(talk.bus.close()).await;
     let mut refused = 0;
     while let Some(event) = soon(talk.events.next()).await {
         assert!(matches!(event, BusEvent::Refused { .. }), "{event:?}");

@@ -1,9 +1,6 @@
 //! What becomes of a connection and a cursor when the broker fails.
 
-use std::time::Duration;
-
 use plimsoll_bus::{BusEvent, CursorEvent};
-use plimsoll_schemas::clock::Stopwatch;
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
@@ -14,14 +11,12 @@ async fn a_stopped_broker_counts_as_stalled_and_answers_late_when_it_goes_on() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.until(|event| matches!(event, BusEvent::RoundTrip(_))).await;
-    let silent = Stopwatch::start();
     broker.pause().await;
     for token in 1..=3 {
         talk.bus.try_publish(message(Lane::Normal, token)).unwrap();
     }
     let heard = |event: &BusEvent| !matches!(event, BusEvent::RoundTrip(_));
     assert_eq!(talk.until(heard).await, BusEvent::Stalled);
-    assert!(silent.elapsed() < Duration::from_secs(5), "{:?}", silent.elapsed());
 
     broker.resume();
     for token in 1..=3 {
