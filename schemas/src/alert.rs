@@ -3,12 +3,19 @@
 //! Notices are JSON, unlike the mesh's own messages: they are few, and their readers are
 //! people, webhooks and scripts.
 
+mod context;
+mod evidence;
+mod notice;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Window;
-use crate::ids::{MeshName, NodeName, Operation, RuleName};
+use crate::ids::{NodeName, Operation, RuleName};
+
+pub use context::{BarSeconds, BusContext, Context, HardwareContext, WorstNode};
+pub use evidence::{BurnEvidence, Evidence, GapEvidence, LatencyEvidence, ValueEvidence};
+pub use notice::{Ended, Notice};
 
 /// The rule that watches nodes' accounts; there is no budget behind it.
 pub const LEDGER_GAP: &str = "ledger_gap";
@@ -86,6 +93,10 @@ pub enum AlertState {
     Firing,
     /// It was firing and has since been shown to be within its limit.
     Resolved,
+    /// Nothing stands, and there are too few samples to say that nothing is wrong.
+    Insufficient,
+    /// Nothing stands, and there is nothing to judge.
+    NoData,
 }
 
 impl AlertState {
@@ -97,10 +108,13 @@ impl AlertState {
             Self::Pending => "pending",
             Self::Firing => "firing",
             Self::Resolved => "resolved",
+            Self::Insufficient => "insufficient",
+            Self::NoData => "no_data",
         }
     }
 
-    /// The state as a gauge: inactive 0, pending 1, firing 2, resolved 3.
+    /// The state as a gauge: inactive 0, pending 1, firing 2, resolved 3, insufficient 4,
+    /// no data 5.
     #[must_use]
     pub const fn as_number(self) -> u8 {
         match self {
@@ -108,123 +122,8 @@ impl AlertState {
             Self::Pending => 1,
             Self::Firing => 2,
             Self::Resolved => 3,
+            Self::Insufficient => 4,
+            Self::NoData => 5,
         }
-    }
-}
-
-/// What is sent when an alert changes its state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Notice {
-    /// The mesh it happened in.
-    pub mesh: MeshName,
-    /// What it is about.
-    #[serde(flatten)]
-    pub key: AlertKey,
-    /// The state before.
-    pub from: AlertState,
-    /// The state now.
-    pub state: AlertState,
-    /// When it changed, in seconds since 1970.
-    pub at_seconds: f64,
-    /// How long after the fact that was found out: more than 0 when no aggregator ran then.
-    #[serde(default)]
-    pub late_seconds: f64,
-    /// The evidence.
-    pub evidence: Evidence,
-}
-
-/// The figures that moved an alert; which ones depends on what its rule watches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Evidence {
-    /// A budget.
-    Latency(LatencyEvidence),
-    /// A node's account.
-    Gap(GapEvidence),
-}
-
-impl Evidence {
-    /// What was judged, when it was a budget.
-    #[must_use]
-    pub fn latency(&self) -> Option<&LatencyEvidence> {
-        match self {
-            Self::Latency(latency) => Some(latency),
-            Self::Gap(_) => None,
-        }
-    }
-}
-
-/// Samples that are missing below a node's newest message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GapEvidence {
-    /// How many; 0 once none is missing any more.
-    pub gap_samples: u64,
-}
-
-/// A quantile and its limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LatencyEvidence {
-    /// The quantile that was judged.
-    pub quantile: f64,
-    /// Its value over the window.
-    pub value_seconds: f64,
-    /// Its lower confidence bound.
-    pub lower_seconds: f64,
-    /// The limit it was compared with.
-    pub limit_seconds: f64,
-    /// The window.
-    pub window: Window,
-    /// Samples in it.
-    pub samples: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn notice(evidence: Evidence) -> Notice {
-        Notice {
-            mesh: MeshName::new("m").unwrap(),
-            key: AlertKey {
-                rule: RuleName::new("epoch_hook").unwrap(),
-                scope: Scope::Node(NodeName::new("n1").unwrap()),
-                operation: Operation::new("epoch_hook").unwrap(),
-            },
-            from: AlertState::Pending,
-            state: AlertState::Firing,
-            at_seconds: 1.5,
-            late_seconds: 0.0,
-            evidence,
-        }
-    }
-
-    fn latency() -> Evidence {
-        Evidence::Latency(LatencyEvidence {
-            quantile: 0.99,
-            value_seconds: 0.03,
-            lower_seconds: 0.029,
-            limit_seconds: 0.018,
-            window: Window::TenSeconds,
-            samples: 200,
-        })
-    }
-
-    #[test]
-    fn a_notice_reads_back_from_its_json() {
-        let gap = Evidence::Gap(GapEvidence { gap_samples: 7 });
-        for notice in [notice(latency()), notice(gap)] {
-            let text = serde_json::to_string(&notice).unwrap();
-            assert!(text.contains(r#""scope":{"node":"n1"}"#), "{text}");
-            assert_eq!(serde_json::from_str::<Notice>(&text).unwrap(), notice);
-        }
-    }
-
-    #[test]
-    fn a_notice_from_before_lateness_was_told_is_read_as_one_in_time() {
-        let old = r#"{"mesh":"m","rule":"epoch_hook","scope":{"node":"n1"},
-            "operation":"epoch_hook","from":"pending","state":"firing","at_seconds":1.5,
-            "evidence":{"quantile":0.99,"value_seconds":0.03,"lower_seconds":0.029,
-            "limit_seconds":0.018,"window":"10s","samples":200}}"#;
-        assert_eq!(serde_json::from_str::<Notice>(old).unwrap(), notice(latency()));
     }
 }

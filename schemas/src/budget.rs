@@ -1,116 +1,33 @@
 //! Budgets: how long an operation may take, at which quantile, over which window.
 
-use std::fmt;
+mod burn;
+mod window;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::ids::{Operation, RuleName};
+use crate::ids::{Labels, Operation, RuleName};
 use crate::limits::aggregator::BUDGETS_MAX;
+use crate::rule::{About, Scopes};
 use crate::time::nanos;
+
+pub use burn::{Burn, PACES, Pace};
+pub use window::Window;
 
 /// The three budgets that every mesh judges unless a configuration says otherwise.
 pub const BUILT_IN: &str = include_str!("budget/built_in.toml");
-
-/// A time span over which snapshots are merged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Window {
-    /// The last ten seconds.
-    #[serde(rename = "10s")]
-    TenSeconds,
-    /// The last minute.
-    #[serde(rename = "1m")]
-    OneMinute,
-    /// The last five minutes.
-    #[serde(rename = "5m")]
-    FiveMinutes,
-    /// The last half hour.
-    #[serde(rename = "30m")]
-    HalfHour,
-    /// The last hour.
-    #[serde(rename = "1h")]
-    OneHour,
-    /// The last two hours.
-    #[serde(rename = "2h")]
-    TwoHours,
-    /// The last six hours.
-    #[serde(rename = "6h")]
-    SixHours,
-    /// The last day.
-    #[serde(rename = "1d")]
-    OneDay,
-    /// The last three days.
-    #[serde(rename = "3d")]
-    ThreeDays,
-    /// The last thirty days.
-    #[serde(rename = "30d")]
-    ThirtyDays,
-}
-
-impl Window {
-    /// All windows, shortest first.
-    pub const ALL: [Self; 10] = [
-        Self::TenSeconds,
-        Self::OneMinute,
-        Self::FiveMinutes,
-        Self::HalfHour,
-        Self::OneHour,
-        Self::TwoHours,
-        Self::SixHours,
-        Self::OneDay,
-        Self::ThreeDays,
-        Self::ThirtyDays,
-    ];
-
-    /// The window's length.
-    #[must_use]
-    pub const fn span(self) -> Duration {
-        Duration::from_secs(self.figures().1)
-    }
-
-    /// The step in which its old end moves on; it divides the step of every longer window.
-    #[must_use]
-    pub const fn slot(self) -> Duration {
-        Duration::from_secs(self.figures().2)
-    }
-
-    /// The window's name in files and labels.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.figures().0
-    }
-
-    /// Name, length and step in seconds.
-    const fn figures(self) -> (&'static str, u64, u64) {
-        match self {
-            Self::TenSeconds => ("10s", 10, 1),
-            Self::OneMinute => ("1m", 60, 5),
-            Self::FiveMinutes => ("5m", 300, 30),
-            Self::HalfHour => ("30m", 1_800, 150),
-            Self::OneHour => ("1h", 3_600, 300),
-            Self::TwoHours => ("2h", 7_200, 600),
-            Self::SixHours => ("6h", 21_600, 1_800),
-            Self::OneDay => ("1d", 86_400, 7_200),
-            Self::ThreeDays => ("3d", 259_200, 21_600),
-            Self::ThirtyDays => ("30d", 2_592_000, 86_400),
-        }
-    }
-}
-
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// An operation, a quantile, a limit and a window: what may not be exceeded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
     /// Also the name of the rule that watches it.
     pub name: RuleName,
-    /// The operation, over all its labels.
+    /// The operation.
     pub operation: Operation,
+    /// Which of its samples; all where nothing is said.
+    pub selector: Selector,
     /// Between 0 and 1, both excluded.
     pub quantile: f64,
     /// The quantile may reach this and must not pass it; nanoseconds.
@@ -123,8 +40,42 @@ pub struct Budget {
     pub confidence: f64,
     /// Evaluations in a row that must find a breach before the alert fires.
     pub fire_after: u32,
-    /// Evaluations in a row that must find none before it resolves.
+    /// Evaluations in a row that must show it to be kept before it resolves.
     pub clear_after: u32,
+    /// The share of samples that must stay within the limit over thirty days; `None` where
+    /// there is no error budget.
+    pub objective: Option<f64>,
+    /// Whom it watches.
+    pub scopes: Scopes,
+    /// What it says to people.
+    pub about: About,
+}
+
+/// Which samples of an operation a budget is about: those whose series and whose node have
+/// these labels. An empty value also fits where there is no such label.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Labels of the series.
+    pub series: Labels,
+    /// Labels of the node.
+    pub nodes: Labels,
+}
+
+impl Selector {
+    /// Whether all samples are selected.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.series.is_empty() && self.nodes.is_empty()
+    }
+
+    /// Whether samples of a series with these labels, of a node with those, are selected.
+    #[must_use]
+    pub fn selects(&self, series: &Labels, node: &Labels) -> bool {
+        let fits = |wanted: &Labels, there: &Labels| {
+            wanted.iter().all(|(key, value)| there.get(key).unwrap_or_default() == value)
+        };
+        fits(&self.series, series) && fits(&self.nodes, node)
+    }
 }
 
 /// One `[[budget]]` of a configuration; what is left out keeps the value of the budget of the
@@ -247,6 +198,10 @@ fn check(entry: &BudgetEntry) -> Result<Budget, BudgetError> {
         confidence: entry.confidence.unwrap_or(0.95),
         fire_after: entry.fire_after.unwrap_or(3),
         clear_after: entry.clear_after.unwrap_or(3),
+        selector: Selector::default(),
+        objective: None,
+        scopes: Scopes::ALL,
+        about: About::default(),
     };
     let hour = nanos(Duration::from_secs(3_600));
     let ranges = [

@@ -16,6 +16,10 @@ pub mod histogram;
 pub mod ids;
 pub mod limits;
 #[cfg(feature = "mesh")]
+pub mod metric;
+#[cfg(feature = "mesh")]
+pub mod rule;
+#[cfg(feature = "mesh")]
 pub mod settings;
 pub mod subject;
 #[cfg(feature = "mesh")]

@@ -328,6 +328,26 @@ pub struct BudgetRow {
     pub value_ns: Option<u64>,
     /// Its lower confidence bound.
     pub lower_ns: Option<u64>,
+    /// Its upper confidence bound, where the samples allow for one.
+    #[serde(default)]
+    pub upper_ns: Option<u64>,
+    /// Samples over the limit.
+    #[serde(default)]
+    pub over: u64,
+    /// Samples in the limit's own bucket that were recorded before the limit was known: they may
+    /// be over it too.
+    #[serde(default)]
+    pub unsure: u64,
+    /// Nodes whose samples are in the window, and nodes expected there.
+    #[serde(default)]
+    pub completeness: (u64, u64),
+    /// The share of samples that must stay within the limit over thirty days, where there is an
+    /// error budget,
+    #[serde(default)]
+    pub objective: Option<f64>,
+    /// and what is left of that, 1 being all and below 0 overdrawn; of the fleet alone.
+    #[serde(default)]
+    pub budget_remaining: Option<f64>,
     /// What the evidence says.
     pub verdict: Verdict,
     /// Where the alert stands.
@@ -338,6 +358,8 @@ pub struct BudgetRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
+    /// No sample at all; never read as "fine".
+    NoData,
     /// Too few samples to say anything; never read as "fine".
     Insufficient,
     /// Not shown to be above the limit.
@@ -348,12 +370,13 @@ pub enum Verdict {
 
 impl Verdict {
     /// All values.
-    pub const ALL: [Self; 3] = [Self::Insufficient, Self::Within, Self::Breach];
+    pub const ALL: [Self; 4] = [Self::NoData, Self::Insufficient, Self::Within, Self::Breach];
 
     /// The verdict as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::NoData => "no_data",
             Self::Insufficient => "insufficient",
             Self::Within => "within",
             Self::Breach => "breach",

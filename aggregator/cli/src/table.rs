@@ -124,6 +124,7 @@ fn budget_cells(budget: &BudgetRow) -> (String, String, String) {
     let state = match (budget.alert, budget.verdict) {
         (AlertState::Firing, _) => "FIRING",
         (AlertState::Pending, _) => "pending",
+        (_, Verdict::NoData) => "no samples",
         (_, Verdict::Insufficient) => "too few samples",
         (_, Verdict::Breach) => "breach",
         (_, Verdict::Within) => "within",
@@ -216,6 +217,12 @@ mod tests {
             value_ns: None,
             lower_ns: None,
             verdict: Verdict::Breach,
+            upper_ns: None,
+            over: 0,
+            unsure: 0,
+            completeness: (0, 0),
+            objective: None,
+            budget_remaining: None,
             alert: AlertState::Firing,
         };
         let row = OperationRow {

@@ -1,8 +1,8 @@
 //! The state of every alert: one machine for each (rule, fleet or node, operation).
 //!
 //! ```text
-//! inactive --breach--> pending --fire_after breaches--> firing --clear_after within--> resolved
-//!     ^----- within -----'                                            resolved --breach--> pending
+//! inactive --breach--> pending --fire_after breaches--> firing --clear_after clear--> resolved
+//!     ^--- none found ---'                                           resolved --breach--> pending
 //! ```
 //!
 //! Too few samples move nothing, in any state: silence is never "clear".
@@ -11,21 +11,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Scope};
-use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{NodeName, RuleName};
-use plimsoll_schemas::summary::Verdict;
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
 /// How long a resolved alert is shown as such.
 const RESOLVED_SHOWN: Duration = Duration::from_secs(300);
 
+/// What an evaluation found out about one alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finding {
+    /// There was nothing to judge.
+    NoData,
+    /// There was too little to judge.
+    Insufficient,
+    /// Neither shown to be over the limit nor to be within.
+    Unsure,
+    /// Shown to be within the limit.
+    Clear,
+    /// Shown to be over the limit.
+    Breach,
+}
+
 /// How many evaluations in a row it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// Breaches until an alert fires.
     pub fire_after: u32,
-    /// Evaluations within the limit until it resolves.
+    /// Evaluations clearly within the limit until it resolves.
     pub clear_after: u32,
 }
 
@@ -54,27 +68,27 @@ struct Entry {
 }
 
 impl Alerts {
-    /// Hears one verdict; tells whether the alert moved.
-    pub fn on_verdict(
+    /// Hears one finding; tells whether the alert moved.
+    pub fn on_finding(
         &mut self,
         now: Wall,
         key: &AlertKey,
-        verdict: Verdict,
+        finding: Finding,
         patience: Patience,
     ) -> Option<Change> {
-        if verdict == Verdict::Insufficient {
+        if finding <= Finding::Insufficient {
             return None;
         }
         if !self.entries.contains_key(key) {
             // An alert that never was stays so.
-            if verdict == Verdict::Within {
+            if finding != Finding::Breach {
                 return None;
             }
             self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
         }
         let entry = self.entries.get_mut(key)?;
         let from = entry.state;
-        let to = entry.next(now, verdict, patience);
+        let to = entry.next(now, finding, patience);
         if from == to {
             return None;
         }
@@ -113,31 +127,29 @@ impl Alerts {
         self.entries.retain(|key, _| key.scope.node() != node.as_str());
     }
 
-    /// Lets go of all alerts of rules that are no longer among `budgets`; the ledger's own rule
-    /// is no budget and always there.
-    pub fn keep(&mut self, budgets: &[Budget]) {
-        let known = |rule: &RuleName| {
-            rule.as_str() == LEDGER_GAP || budgets.iter().any(|budget| budget.name == *rule)
-        };
+    /// Lets go of all alerts of rules that are no longer there; the ledger's own rule always is.
+    pub fn keep(&mut self, rules: &Rules) {
+        let known = |rule: &RuleName| rule.as_str() == LEDGER_GAP || rules.find(rule).is_some();
         self.entries.retain(|key, _| known(&key.rule));
     }
 }
 
 impl Entry {
-    fn next(&mut self, now: Wall, verdict: Verdict, patience: Patience) -> AlertState {
+    fn next(&mut self, now: Wall, finding: Finding, patience: Patience) -> AlertState {
         use AlertState::{Firing, Inactive, Pending, Resolved};
-        match (self.state, verdict) {
-            (Inactive | Resolved, Verdict::Breach) if patience.fire_after <= 1 => Firing,
-            (Inactive | Resolved, Verdict::Breach) => Pending,
-            (Pending, Verdict::Breach) => self.after(patience.fire_after, Firing),
-            (Pending, Verdict::Within) => Inactive,
-            (Firing, Verdict::Within) => self.after(patience.clear_after, Resolved),
-            (Firing, Verdict::Breach) => {
+        use Finding::{Breach, Clear, Unsure};
+        match (self.state, finding) {
+            (Inactive | Resolved, Breach) if patience.fire_after <= 1 => Firing,
+            (Inactive | Resolved, Breach) => Pending,
+            (Pending, Breach) => self.after(patience.fire_after, Firing),
+            (Pending, Clear | Unsure) => Inactive,
+            (Firing, Clear) => self.after(patience.clear_after, Resolved),
+            (Firing, Breach | Unsure) => {
                 self.streak = 0;
                 Firing
             }
-            (Resolved, Verdict::Within) if now.since(self.since) >= RESOLVED_SHOWN => Inactive,
-            (Inactive | Resolved, Verdict::Within) | (_, Verdict::Insufficient) => self.state,
+            (Resolved, Clear | Unsure) if now.since(self.since) >= RESOLVED_SHOWN => Inactive,
+            _ => self.state,
         }
     }
 
@@ -150,7 +162,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use AlertState::{Firing, Inactive, Pending, Resolved};
-    use Verdict::{Breach, Insufficient, Within};
+    use Finding::{Breach, Clear as Within, Insufficient};
     use plimsoll_schemas::ids::Operation;
     use proptest::prelude::*;
 
@@ -166,10 +178,10 @@ mod tests {
 
     const PATIENCE: Patience = Patience { fire_after: 3, clear_after: 2 };
 
-    fn walk(verdicts: &[Verdict]) -> Vec<AlertState> {
+    fn walk(verdicts: &[Finding]) -> Vec<AlertState> {
         let mut alerts = Alerts::default();
-        let step = |verdict: &Verdict| {
-            alerts.on_verdict(Wall(0), &key("a"), *verdict, PATIENCE);
+        let step = |verdict: &Finding| {
+            alerts.on_finding(Wall(0), &key("a"), *verdict, PATIENCE);
             alerts.state(&key("a"))
         };
         verdicts.iter().map(step).collect()
@@ -200,7 +212,7 @@ mod tests {
     fn one_breach_on_each_of_three_nodes_fires_nothing() {
         let mut alerts = Alerts::default();
         for node in ["a", "b", "c"] {
-            alerts.on_verdict(Wall(0), &key(node), Breach, PATIENCE);
+            alerts.on_finding(Wall(0), &key(node), Breach, PATIENCE);
             assert_eq!(alerts.state(&key(node)), Pending);
         }
     }
@@ -210,7 +222,7 @@ mod tests {
         let mut alerts = Alerts::default();
         let mut told = Vec::new();
         for verdict in [Within, Breach, Breach, Breach, Breach, Within, Within, Within] {
-            told.extend(alerts.on_verdict(Wall(0), &key("a"), verdict, PATIENCE));
+            told.extend(alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE));
         }
         let states: Vec<AlertState> = told.iter().map(|change| change.to).collect();
         assert_eq!(states, [Pending, Firing, Resolved]);
@@ -220,10 +232,10 @@ mod tests {
     fn a_resolved_alert_becomes_inactive_in_the_end() {
         let mut alerts = Alerts::default();
         for verdict in [Breach, Breach, Breach, Within, Within] {
-            alerts.on_verdict(Wall(0), &key("a"), verdict, PATIENCE);
+            alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE);
         }
         assert_eq!(alerts.state(&key("a")), Resolved);
-        alerts.on_verdict(Wall(0).plus(RESOLVED_SHOWN), &key("a"), Within, PATIENCE);
+        alerts.on_finding(Wall(0).plus(RESOLVED_SHOWN), &key("a"), Within, PATIENCE);
         assert_eq!(alerts.state(&key("a")), Inactive);
     }
 
@@ -239,11 +251,11 @@ mod tests {
             let mut breaches = 0;
             for verdict in verdicts {
                 let before = alerts.state(&key("a"));
-                let change = alerts.on_verdict(Wall(0), &key("a"), verdict, PATIENCE);
+                let change = alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE);
                 breaches = match verdict {
                     Breach => breaches + 1,
-                    Within => 0,
                     Insufficient => breaches,
+                    _ => 0,
                 };
                 prop_assert!(verdict != Insufficient || change.is_none());
                 if change.is_some_and(|change| change.to == Firing) {

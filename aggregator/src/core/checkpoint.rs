@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::Notice;
-use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::aggregator::NODES_MAX;
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
@@ -181,16 +181,21 @@ impl Core {
     /// The core as it was when `checkpoint` was taken, ready to read on from its positions once
     /// [`Self::measuring`] has said how windows are kept now.
     #[must_use]
-    pub fn restore(mesh: MeshName, budgets: Vec<Budget>, now: Now, checkpoint: Checkpoint) -> Self {
+    pub fn restore(
+        mesh: MeshName,
+        rules: impl Into<Rules>,
+        now: Now,
+        checkpoint: Checkpoint,
+    ) -> Self {
         let Checkpoint { nodes, pools, rest } = checkpoint;
-        let mut core = Self::new(mesh, budgets, now);
+        let mut core = Self::new(mesh, rules, now);
         core.nodes = nodes;
         (core.fleet, core.rollups) = (Arc::clone(&pools.fleet), pools.rollups.clone());
         for (lane, Position { read, stream_id }) in rest.lanes {
             core.lanes.insert(lane, Progress::restored(read, stream_id));
         }
         core.alerts = rest.alerts;
-        core.alerts.keep(&core.budgets);
+        core.alerts.keep(&core.rules);
         core.changes = rest.changes;
         core.notices = rest.notices;
         core.counts = rest.counts;

@@ -3,31 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, Evidence, LatencyEvidence, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODE_SILENT_AFTER};
-use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 
 use super::Core;
-use super::alert::{Change, Patience};
-use super::judge::{Judgement, judge, verdict};
+use super::alert::{Finding, Patience};
+use super::judge::finding;
 use super::node::Node;
 use super::window::{Sums, Windows};
 
 /// How exactly a notice tells how late it is, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
-
-/// An alert that moved, and when.
-pub(super) struct Moved {
-    pub(super) key: AlertKey,
-    pub(super) change: Change,
-    pub(super) at: Wall,
-    /// How long after that it was found out.
-    pub(super) late: Duration,
-    pub(super) evidence: Evidence,
-}
 
 impl Core {
     /// Lets time pass: once a second windows move on and every budget is judged.
@@ -68,14 +57,19 @@ impl Core {
         }
     }
 
-    /// Judges every budget as of `at`, which lies `late` before the present.
+    /// Judges every rule as of `at`, which lies `late` before the present.
     pub(super) fn evaluate(&mut self, at: Wall, late: Duration) {
         self.judged_at = Some(at);
+        let rules = Arc::clone(&self.rules);
         let mut shares = Vec::new();
-        for number in 0..self.budgets.len() {
-            for (scope, verdict) in self.verdicts(at, &self.budgets[number], &mut shares) {
+        for budget in &rules.budgets {
+            let patience =
+                Patience { fire_after: budget.fire_after, clear_after: budget.clear_after };
+            for (scope, finding) in self.findings(at, budget, &mut shares) {
+                let (rule, operation) = (budget.name.clone(), budget.operation.clone());
+                let key = AlertKey { rule, scope, operation };
                 self.unsaved.touch();
-                self.on_verdict(number, scope, verdict, (at, late));
+                self.on_found((at, late), key, finding, patience);
             }
         }
         // Of several budgets the greatest share comes last, and stays.
@@ -83,72 +77,58 @@ impl Core {
         self.shares = Arc::new(shares.into_iter().collect());
     }
 
-    /// The verdicts about one budget that may move an alert. Most are within the limit and
+    /// What is found about one budget that may move an alert. Most are within the limit and
     /// belong to no alert, and for these nothing is copied. Notes nodes with samples over it.
-    fn verdicts(
+    fn findings(
         &self,
         at: Wall,
         budget: &Budget,
         shares: &mut Vec<(NodeName, u64)>,
-    ) -> Vec<(Scope, Verdict)> {
+    ) -> Vec<(Scope, Finding)> {
         let alive = self.alerts.alive(&budget.name);
         let sums = |windows: &Windows| windows.sums(at, budget.window, budget.limit_ns);
-        let may_move = |name: Option<&NodeName>, verdict| match verdict {
-            Verdict::Breach => true,
-            Verdict::Within => name.is_none() || alive.contains(&name),
-            Verdict::Insufficient => false,
+        let may_move = |name: Option<&NodeName>, finding| match finding {
+            Finding::Breach => true,
+            Finding::Clear | Finding::Unsure => alive.contains(&name),
+            Finding::Insufficient | Finding::NoData => false,
         };
-        let fleet = self.fleet.get(&budget.operation).map(|of| verdict(budget, &sums(of)));
-        let fleet = fleet.filter(|verdict| may_move(None, *verdict));
+        let fleet = self.fleet.get(&budget.operation).map(|of| finding(budget, &sums(of)));
+        let fleet = fleet.filter(|found| may_move(None, *found));
         let nodes = self.nodes.iter().filter_map(|(name, node)| {
             let sums = sums(node.operations.get(&budget.operation)?);
             if sums.over > 0 {
                 shares.push((name.clone(), share_over(budget, &sums)));
             }
-            let verdict = verdict(budget, &sums);
-            may_move(Some(name), verdict).then(|| (Scope::Node(name.clone()), verdict))
+            let found = finding(budget, &sums);
+            may_move(Some(name), found).then(|| (Scope::Node(name.clone()), found))
         });
-        let fleet = fleet.map(|verdict| (Scope::Fleet, verdict));
+        let fleet = fleet.map(|found| (Scope::Fleet, found));
         fleet.into_iter().chain(nodes).collect()
     }
 
-    fn on_verdict(
+    /// Moves an alert by what an evaluation as of `at`, `late` before the present, has found, and
+    /// tells of it.
+    pub(super) fn on_found(
         &mut self,
-        number: usize,
-        scope: Scope,
-        verdict: Verdict,
         (at, late): (Wall, Duration),
+        key: AlertKey,
+        finding: Finding,
+        patience: Patience,
     ) {
-        let budget = &self.budgets[number];
-        let patience = Patience { fire_after: budget.fire_after, clear_after: budget.clear_after };
-        let key =
-            AlertKey { rule: budget.name.clone(), scope, operation: budget.operation.clone() };
-        let Some(change) = self.alerts.on_verdict(at, &key, verdict, patience) else { return };
-        let Some(windows) = self.windows_of(&key) else { return };
-        let judgement = judge(budget, &windows.merged(at, budget.window));
-        let evidence = evidence(budget, &judgement);
-        self.tell(Moved { key, change, at, late, evidence });
-    }
-
-    fn windows_of(&self, key: &AlertKey) -> Option<&Windows> {
-        match &key.scope {
-            Scope::Fleet => self.fleet.get(&key.operation),
-            Scope::Node(name) => self.nodes.get(name)?.operations.get(&key.operation),
-        }
-    }
-
-    /// Makes a notice of a move.
-    pub(super) fn tell(&mut self, moved: Moved) {
-        let Moved { key, change, at, late, evidence } = moved;
-        let notice = Notice {
-            mesh: self.mesh.clone(),
-            key,
-            from: change.from,
-            state: change.to,
-            at_seconds: seconds(at.0),
+        let Some(change) = self.alerts.on_finding(at, &key, finding, patience) else { return };
+        let Some(evidence) = self.evidence(at, &key) else { return };
+        let mesh = self.mesh.clone();
+        let context = (change.to == AlertState::Firing).then(|| self.context(at, &key));
+        let moved = (change.from, change.to);
+        self.tell(Notice {
             late_seconds: seconds(nanos(late) / MILLISECOND * MILLISECOND),
-            evidence,
-        };
+            context: context.map(Box::new),
+            ..Notice::new(mesh, key, moved, seconds(at.0), evidence)
+        });
+    }
+
+    /// Sends a notice on its way.
+    fn tell(&mut self, notice: Notice) {
         if self.changes.len() >= ALERT_HISTORY_MAX {
             self.changes.remove(0);
         }
@@ -168,15 +148,4 @@ impl Core {
 fn share_over(budget: &Budget, sums: &Sums) -> u64 {
     let share = sums.over as f64 / sums.samples.max(1) as f64;
     (share / (1.0 - budget.quantile) * 1_000.0) as u64
-}
-
-fn evidence(budget: &Budget, judgement: &Judgement) -> Evidence {
-    Evidence::Latency(LatencyEvidence {
-        quantile: budget.quantile,
-        value_seconds: seconds(judgement.value.map_or(0, |value| value.value_ns)),
-        lower_seconds: seconds(judgement.lower_ns.unwrap_or(0)),
-        limit_seconds: seconds(budget.limit_ns),
-        window: budget.window,
-        samples: judgement.samples,
-    })
 }

@@ -8,17 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, GapEvidence, LEDGER, LEDGER_GAP};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER, LEDGER_GAP};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::aggregator::{
     GAP_PATIENCE, GAP_PATIENCE_CHECKPOINTS, NODE_SILENT_AFTER,
 };
-use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::Core;
-use super::alert::Patience;
-use super::evaluate::Moved;
+use super::alert::{Finding, Patience};
 use super::ledger::Gap;
 
 /// What is missing from nodes' accounts.
@@ -108,20 +106,20 @@ impl Core {
         let watched = self.gaps.watched.get(&node).copied();
         let key = key(node);
         let state = self.alerts.state(&key);
-        let verdict = match watched {
+        let finding = match watched {
             None if state == AlertState::Inactive => return,
-            None => Verdict::Within,
-            Some(watched) if watched.lasted >= self.gaps.patience() => Verdict::Breach,
+            None => Finding::Clear,
+            Some(watched) if watched.lasted >= self.gaps.patience() => Finding::Breach,
             // Another gap than the one that fired, or one that may still close by itself.
-            Some(_) => Verdict::Insufficient,
+            Some(_) => Finding::Insufficient,
         };
-        let Some(change) = self.alerts.on_verdict(now, &key, verdict, AT_ONCE) else { return };
         self.unsaved.touch();
-        if change.to != AlertState::Inactive {
-            let gap_samples = watched.map_or(0, |watched| watched.gap.samples);
-            let evidence = Evidence::Gap(GapEvidence { gap_samples });
-            self.tell(Moved { key, change, at: now, late: Duration::ZERO, evidence });
-        }
+        self.on_found((now, Duration::ZERO), key, finding, AT_ONCE);
+    }
+
+    /// Samples in a node's oldest gap, whether or not it has stayed.
+    pub(super) fn gap_samples(&self, node: &NodeName) -> u64 {
+        self.gaps.watched.get(node).map_or(0, |watched| watched.gap.samples)
     }
 
     /// Samples in gaps of a node that have stayed for too long, and where its alert stands.

@@ -10,6 +10,7 @@ use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{Histogram, Quantile, rank};
 use plimsoll_schemas::summary::Verdict;
 
+use super::alert::Finding;
 use super::window::Sums;
 
 /// Above this variance the normal approximation of the binomial is good to well under a rank
@@ -68,6 +69,19 @@ pub fn verdict(budget: &Budget, sums: &Sums) -> Verdict {
     let breach = is_over(rank(budget.quantile, samples))
         && is_over(lower_rank(samples, budget.quantile, budget.confidence));
     if breach { Verdict::Breach } else { Verdict::Within }
+}
+
+/// What the samples of which these are the sums say about an alert.
+#[must_use]
+pub fn finding(budget: &Budget, sums: &Sums) -> Finding {
+    if sums.samples == 0 {
+        return Finding::NoData;
+    }
+    match verdict(budget, sums) {
+        Verdict::NoData | Verdict::Insufficient => Finding::Insufficient,
+        Verdict::Within => Finding::Clear,
+        Verdict::Breach => Finding::Breach,
+    }
 }
 
 /// The highest rank whose sample lies at or below the true quantile with at least the given
@@ -304,7 +318,7 @@ mod tests {
                 Budget { quantile, limit_ns, confidence, min_samples, ..epoch_hook() };
             let mut samples = Histogram::default();
             values.iter().for_each(|(value, n)| samples.record_n(*value, *n));
-            let over = Packed::from(&samples).over(limit_ns);
+            let over = Packed::from(&samples).over(limit_ns).over;
             let sums = Sums { samples: samples.count(), over, min_ns: samples.min_ns() };
             prop_assert_eq!(verdict(&budget, &sums), judge(&budget, &samples).verdict);
         }

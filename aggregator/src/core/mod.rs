@@ -13,6 +13,7 @@ pub mod confirm;
 mod conflicts;
 mod evaluate;
 pub mod events;
+mod evidence;
 mod gaps;
 mod hidden;
 pub mod judge;
@@ -37,10 +38,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::Notice;
-use plimsoll_schemas::budget::{Budget, Window};
+use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODE_BYTES_MAX, NODES_MAX};
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -120,7 +122,7 @@ pub struct Unreadable {
 /// An aggregator's whole state.
 pub struct Core {
     mesh: MeshName,
-    budgets: Vec<Budget>,
+    rules: Arc<Rules>,
     /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
     nodes: BTreeMap<NodeName, Arc<Node>>,
     fleet: Arc<Operations>,
@@ -155,13 +157,14 @@ pub struct Core {
 impl Core {
     /// An aggregator that has read nothing yet.
     #[must_use]
-    pub fn new(mesh: MeshName, budgets: Vec<Budget>, now: Now) -> Self {
+    pub fn new(mesh: MeshName, rules: impl Into<Rules>, now: Now) -> Self {
+        let rules = Arc::new(rules.into());
         Self {
             mesh,
             nodes: BTreeMap::new(),
             fleet: Arc::default(),
             rollups: Rollups::default(),
-            keepings: Keepings::new(&budgets, keeping::NODES_UP_TO),
+            keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
             alerts: Alerts::default(),
             changes: Vec::new(),
             notices: Notices::default(),
@@ -178,7 +181,7 @@ impl Core {
             events: Newest::default(),
             past: None,
             unsaved: Unsaved::default(),
-            budgets,
+            rules,
         }
     }
 
@@ -186,7 +189,7 @@ impl Core {
     /// roll-up that was not defined so before begins empty.
     #[must_use]
     pub fn measuring(mut self, nodes_up_to: Window, rollups: &[Definition]) -> Self {
-        self.keepings = Keepings::new(&self.budgets, nodes_up_to);
+        self.keepings = Keepings::new(&self.rules.budgets, nodes_up_to);
         self.keep_windows();
         self.rollups = self.rollups.redefined(rollups);
         self

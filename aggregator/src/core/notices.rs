@@ -97,19 +97,14 @@ mod tests {
     use super::*;
 
     fn notice(at_seconds: f64) -> Notice {
-        Notice {
-            mesh: MeshName::new("m").unwrap(),
-            key: AlertKey {
-                rule: RuleName::new("r").unwrap(),
-                scope: Scope::Fleet,
-                operation: Operation::new("o").unwrap(),
-            },
-            from: AlertState::Pending,
-            state: AlertState::Firing,
-            at_seconds,
-            late_seconds: 0.0,
-            evidence: Evidence::Gap(GapEvidence { gap_samples: 7 }),
-        }
+        let key = AlertKey {
+            rule: RuleName::new("r").unwrap(),
+            scope: Scope::Fleet,
+            operation: Operation::new("o").unwrap(),
+        };
+        let change = (AlertState::Pending, AlertState::Firing);
+        let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
+        Notice::new(MeshName::new("m").unwrap(), key, change, at_seconds, evidence)
     }
 
     #[test]

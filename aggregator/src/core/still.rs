@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice};
-use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 
@@ -41,7 +41,7 @@ pub struct Still {
     /// All nodes by label.
     pub rollups: Rollups,
     /// What is judged.
-    pub budgets: Vec<Budget>,
+    pub rules: Arc<Rules>,
     /// Alerts that are not inactive.
     pub alerts: BTreeMap<AlertKey, AlertState>,
     /// Of nodes with samples over a limit, how great their share was when it was last judged.
@@ -80,7 +80,7 @@ impl Core {
             fleet: Arc::clone(&self.fleet),
             rollups: self.rollups.clone(),
             shares: Arc::clone(&self.shares),
-            budgets: self.budgets.clone(),
+            rules: Arc::clone(&self.rules),
             alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
             gaps: gaps.filter(|(_, samples)| *samples > 0).collect(),
             changes: self.changes.clone(),

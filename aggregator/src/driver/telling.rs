@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use plimsoll_bus::{Aside, Outgoing};
-use plimsoll_schemas::alert::{Evidence, GapEvidence, LatencyEvidence, Notice};
+use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::limits::aggregator::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use plimsoll_schemas::subject::{alert_subject, confirm_subject};
 use plimsoll_schemas::time::{Mono, Now};
@@ -95,17 +95,6 @@ fn log(notice: &Notice) {
     let Notice { key, from, state, evidence, late_seconds, .. } = notice;
     let (rule, scope, operation) = (&key.rule, &key.scope, &key.operation);
     let (from, to) = (from.as_str(), state.as_str());
-    match evidence {
-        Evidence::Latency(LatencyEvidence { value_seconds, limit_seconds, samples, .. }) => {
-            tracing::warn!(
-                %rule, %scope, %operation, from, to, late_seconds, value_seconds, limit_seconds,
-                samples, "alert changed"
-            );
-        }
-        Evidence::Gap(GapEvidence { gap_samples }) => {
-            tracing::warn!(
-                %rule, %scope, %operation, from, to, late_seconds, gap_samples, "alert changed"
-            );
-        }
-    }
+    let evidence = serde_json::to_string(evidence).unwrap_or_default();
+    tracing::warn!(%rule, %scope, %operation, from, to, late_seconds, evidence, "alert changed");
 }

@@ -218,9 +218,7 @@ impl Mesh {
 fn notice(key: &AlertKey, state: AlertState, samples_min: u64, within: Duration) -> Expectation {
     let bound = match state {
         AlertState::Firing => "lower bound over the limit",
-        AlertState::Inactive | AlertState::Pending | AlertState::Resolved => {
-            "lower bound not over the limit"
-        }
+        _ => "lower bound not over the limit",
     };
     let within = within.as_secs();
     Expectation::new(
@@ -298,16 +296,17 @@ mod tests {
             limit_seconds: 0.018,
             window: Window::TenSeconds,
             samples,
+            upper_seconds: None,
+            over: 0,
+            unsure: 0,
         });
-        let notice = Notice {
-            mesh: MeshName::new("drill").unwrap(),
-            key: built_in_alert("epoch_hook", Scope::Fleet),
-            from: AlertState::Pending,
-            state,
-            at_seconds: 1.0,
-            late_seconds: 0.0,
+        let notice = Notice::new(
+            MeshName::new("drill").unwrap(),
+            built_in_alert("epoch_hook", Scope::Fleet),
+            (AlertState::Pending, state),
+            1.0,
             evidence,
-        };
+        );
         Arrival { at: Duration::from_secs(7), notice }
     }
 

@@ -195,16 +195,17 @@ mod tests {
             limit_seconds: 0.018,
             window: Window::TenSeconds,
             samples: 200,
+            upper_seconds: None,
+            over: 0,
+            unsure: 0,
         });
-        let notice = Notice {
-            mesh: MeshName::new("drill").unwrap(),
-            key: key(node),
-            from: AlertState::Pending,
-            state,
-            at_seconds: f64::from(u32::try_from(at).unwrap()),
-            late_seconds: 0.0,
+        let notice = Notice::new(
+            MeshName::new("drill").unwrap(),
+            key(node),
+            (AlertState::Pending, state),
+            f64::from(u32::try_from(at).unwrap()),
             evidence,
-        };
+        );
         Arrival { at: Duration::from_secs(at), notice }
     }
 

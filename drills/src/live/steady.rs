@@ -97,6 +97,12 @@ mod tests {
             lower_ns: None,
             verdict,
             alert,
+            upper_ns: None,
+            over: 0,
+            unsure: 0,
+            completeness: (0, 0),
+            objective: None,
+            budget_remaining: None,
         };
         Summary {
             mesh: "drill".into(),

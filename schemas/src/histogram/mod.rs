@@ -10,6 +10,7 @@ pub mod codec;
 mod counts;
 pub mod layout;
 mod numbers;
+mod over;
 mod packed;
 mod payload;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod stored;
 mod writer;
 
 pub use counts::Counts;
+pub use over::Over;
 pub use packed::Packed;
 
 use codec::CodecError;

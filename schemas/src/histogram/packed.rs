@@ -12,7 +12,7 @@ use super::codec::STORED_MAX;
 use super::counts::Counts;
 use super::payload::{self, Buckets};
 use super::writer::Writer;
-use super::{Distribution, ExactFigures, Histogram, Refused, layout};
+use super::{Distribution, ExactFigures, Histogram, Over, Refused, layout};
 
 /// Where a row would have more cells for each byte, few buckets lie far apart and are sorted.
 const CELLS_PER_BYTE_MAX: usize = 64;
@@ -94,13 +94,24 @@ impl Packed {
         Self { exact, payload: writer.written().into() }
     }
 
-    /// Samples in the buckets that lie above `limit_ns` as a whole.
+    /// Samples above `limit_ns`, counted from the buckets: of those in the limit's own it is not
+    /// known on which side they lie, unless all of it or none of it is above.
     #[must_use]
-    pub fn over(&self, limit_ns: u64) -> u64 {
-        if self.exact.max_ns <= limit_ns {
-            return 0;
+    pub fn over(&self, limit_ns: u64) -> Over {
+        let ExactFigures { count, min_ns, max_ns, .. } = self.exact;
+        if max_ns <= limit_ns {
+            return Over::default();
         }
-        payload::samples_from(&self.payload, layout::index_of(limit_ns.min(layout::MAX_NS)) + 1)
+        if min_ns > limit_ns {
+            return Over { over: count, unsure: 0 };
+        }
+        let own = layout::index_of(limit_ns.min(layout::MAX_NS));
+        let over = payload::samples_from(&self.payload, own + 1);
+        let unsure = match layout::highest(own) <= limit_ns {
+            true => 0,
+            false => payload::samples_from(&self.payload, own) - over,
+        };
+        Over { over, unsure }
     }
 
     /// Heap bytes in use.
@@ -195,13 +206,18 @@ mod tests {
         ) {
             let mut both = Packed::from(&histogram(&one));
             both.merge(&Packed::from(&histogram(&two)));
-            let expected = histogram(&[one, two].concat());
+            let values = [one, two].concat();
+            let expected = histogram(&values);
             prop_assert_eq!(&both, &Packed::from(&expected));
             let mut again = Histogram::default();
             again.merge_packed(&both);
             prop_assert_eq!(&again, &expected);
-            let over = expected.counts().iter().filter(|(i, _)| layout::lowest(*i) > limit);
-            prop_assert_eq!(both.over(limit), over.map(|(_, n)| n).sum::<u64>());
+            let Over { over, unsure } = both.over(limit);
+            let truly = values.iter().filter(|value| **value > limit).count() as u64;
+            prop_assert!((over..=over + unsure).contains(&truly), "{over} {unsure} {truly}");
+            let own = layout::index_of(limit);
+            let beside = values.iter().filter(|value| layout::index_of(**value) == own).count();
+            prop_assert!(unsure <= beside as u64);
             let bytes = rmp_serde::to_vec_named(&both).unwrap();
             prop_assert_eq!(rmp_serde::from_slice::<Packed>(&bytes).unwrap(), both);
         }

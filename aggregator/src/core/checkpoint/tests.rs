@@ -62,7 +62,7 @@ impl World {
 
     /// What is not in the store is gone; tells how many steps were in it.
     fn restart(&mut self) -> usize {
-        let budgets = self.core.budgets.clone();
+        let budgets = self.core.rules.budgets.clone();
         let mesh = self.core.mesh.clone();
         self.core = measuring(match &self.stored {
             None => Core::new(mesh, budgets, self.now),
@@ -101,7 +101,7 @@ pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
     let mut stored = StoredRecords::default();
     core.on_changes_lost();
     stored.write(core.take_changes(now.wall).unwrap());
-    Core::restore(core.mesh.clone(), core.budgets.clone(), now, stored.read().unwrap())
+    Core::restore(core.mesh.clone(), core.rules.budgets.clone(), now, stored.read().unwrap())
 }
 
 proptest! {
@@ -333,7 +333,7 @@ fn alerts_of_rules_that_are_gone_are_let_go() {
     }
     world.checkpoint();
     assert!(format!("{:?}", world.core.alerts).contains("Firing"));
-    world.core.budgets.clear();
+    Arc::make_mut(&mut world.core.rules).budgets.clear();
     world.restart();
     assert_eq!(format!("{:?}", world.core.alerts), format!("{:?}", Alerts::default()));
 }

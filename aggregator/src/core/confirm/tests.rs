@@ -39,7 +39,7 @@ fn said(changes: &Changes) -> Option<Confirmation> {
 
 fn after_a_crash(core: &Core, stored: &StoredRecords) -> Core {
     let checkpoint = stored.read().unwrap();
-    Core::restore(core.mesh.clone(), core.budgets.clone(), start(), checkpoint)
+    Core::restore(core.mesh.clone(), core.rules.budgets.clone(), start(), checkpoint)
 }
 
 proptest! {

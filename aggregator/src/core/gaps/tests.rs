@@ -1,6 +1,6 @@
 //! A gap that closes is no alert; one that stays is, until it closes.
 
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::{Evidence, GapEvidence, Notice};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 
@@ -54,7 +54,7 @@ impl World {
     fn told(&self) -> Vec<(AlertState, u64)> {
         let told = |notice: &Notice| match &notice.evidence {
             Evidence::Gap(GapEvidence { gap_samples }) => Some((notice.state, *gap_samples)),
-            Evidence::Latency(_) => None,
+            _ => None,
         };
         self.core.changes.iter().filter_map(told).collect()
     }
@@ -177,7 +177,7 @@ fn a_gap_alert_outlives_a_restart_and_still_resolves() {
     let mut records = crate::core::checkpoint::StoredRecords::default();
     records.write(world.core.take_changes(world.now.wall).unwrap());
     let checkpoint = records.read().unwrap();
-    let (mesh, budgets) = (world.core.mesh.clone(), world.core.budgets.clone());
+    let (mesh, budgets) = (world.core.mesh.clone(), world.core.rules.budgets.clone());
     world.core = Core::restore(mesh, budgets, world.now, checkpoint);
     Lane::ALL.into_iter().for_each(|lane| world.core.on_positioned(lane, 0, 0, "s1"));
     world.live(2, 0);

@@ -98,7 +98,7 @@ fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_
     let mut stored = StoredRecords::default();
     stored.write(core.take_changes(hours(25).wall).unwrap());
     let checkpoint = stored.read().unwrap();
-    let (mesh, budgets) = (core.mesh.clone(), core.budgets.clone());
+    let (mesh, budgets) = (core.mesh.clone(), core.rules.budgets.clone());
     let mut core = Core::restore(mesh, budgets, hours(26), checkpoint);
     plimsoll_schemas::subject::Lane::ALL
         .into_iter()

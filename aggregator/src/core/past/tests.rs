@@ -57,7 +57,7 @@ fn restart(core: &mut Core, second: u32, history: &[Stored]) -> Core {
     core.on_changes_lost();
     records.write(core.take_changes(start().wall).unwrap());
     let checkpoint = records.read().unwrap();
-    let (mesh, budgets) = (core.mesh.clone(), core.budgets.clone());
+    let (mesh, budgets) = (core.mesh.clone(), core.rules.budgets.clone());
     let mut core = Core::restore(mesh, budgets, at(second), checkpoint);
     for lane in Lane::ALL {
         let of_lane = history.iter().filter(|stored| stored.lane == lane);
@@ -137,7 +137,7 @@ fn a_breach_that_still_goes_on_is_told_once_and_the_present_is_judged_in_time() 
 #[test]
 fn a_start_without_a_checkpoint_raises_nothing_about_yesterday() {
     let history = breach_from_11_to_20();
-    let mut fresh = Core::new(core().mesh.clone(), core().budgets.clone(), at(600));
+    let mut fresh = Core::new(core().mesh.clone(), core().rules.budgets.clone(), at(600));
     fresh.on_positioned(Lane::Emergency, 0, 0, "");
     fresh.on_positioned(NORMAL, 1, 60, "");
     read_on(&mut fresh, at(600), &history, 100);

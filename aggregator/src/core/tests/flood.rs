@@ -88,6 +88,6 @@ fn ten_thousand_nodes_that_join_within_one_second_are_all_judged_in_it() {
     let operation = Operation::new("epoch_hook").unwrap();
     assert_eq!(core.fleet.get(&operation).unwrap().total_exact().count, 1_000_000);
     assert_eq!((core.nodes.len(), core.counts.over_cap.get("node")), (10_000, None));
-    let standing = core.alerts.alive(&core.budgets[0].name);
+    let standing = core.alerts.alive(&core.rules.budgets[0].name);
     assert_eq!(standing.len(), 10_001, "every node and the fleet");
 }

@@ -44,7 +44,7 @@ impl Still {
             total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
             windows: rows,
         };
-        let ends = ends(&group.operation, &self.budgets);
+        let ends = ends(&group.operation, &self.rules.budgets);
         (row, Total { exact, buckets: Buckets::of(total, &ends, native) })
     }
 }

@@ -96,7 +96,7 @@ impl<'s> Rows<'s> {
                 nodes_late: heard.late[window as usize],
             };
             rows.insert(window, row);
-            for (number, budget) in still.budgets.iter().enumerate() {
+            for (number, budget) in still.rules.budgets.iter().enumerate() {
                 if budget.operation == *operation && budget.window == window {
                     let key = (budget.name.as_str(), scope.node(), operation.as_str());
                     let alert = alerts.get(&key).copied().unwrap_or_default();
@@ -108,7 +108,7 @@ impl<'s> Rows<'s> {
         });
         let exact = windows.total_exact();
         let ends = match scope {
-            Scope::Fleet => ends(operation, &still.budgets),
+            Scope::Fleet => ends(operation, &still.rules.budgets),
             Scope::Node(_) => Vec::new(),
         };
         self.totals.push(Total { exact, buckets: Buckets::of(total, &ends, *native) });
@@ -132,6 +132,12 @@ fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, judgement: Judge
         samples: judgement.samples,
         value_ns: judgement.value.map(|value| value.value_ns),
         lower_ns: judgement.lower_ns,
+        upper_ns: None,
+        over: 0,
+        unsure: 0,
+        completeness: (0, 0),
+        objective: budget.objective,
+        budget_remaining: None,
         verdict: judgement.verdict,
         alert,
     }

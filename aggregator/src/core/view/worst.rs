@@ -50,7 +50,7 @@ impl Still {
             let rank = match state {
                 AlertState::Firing => AlertRank::Firing,
                 AlertState::Pending => AlertRank::Pending,
-                AlertState::Inactive | AlertState::Resolved => AlertRank::Quiet,
+                _ => AlertRank::Quiet,
             };
             let worst = ranks.entry(key.scope.node()).or_insert(rank);
             *worst = rank.max(*worst);

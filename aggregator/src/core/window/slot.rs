@@ -59,7 +59,7 @@ impl<'a> Batch<'a> {
     /// Samples of an operation whose budgets have these limits.
     #[must_use]
     pub fn new(samples: &'a Packed, limits: &Limits) -> Self {
-        Self { samples, over: limits.0.map(|limit| samples.over(limit)) }
+        Self { samples, over: limits.0.map(|limit| samples.over(limit).over) }
     }
 
     /// The same samples where other limits count.
@@ -194,7 +194,7 @@ impl Slot {
     /// Samples above any limit, counted from the buckets.
     pub(super) fn count_over(&self, limit_ns: u64) -> u64 {
         match &self.samples {
-            Samples::Packed(packed) => packed.over(limit_ns),
+            Samples::Packed(packed) => packed.over(limit_ns).over,
             Samples::Open(histogram) => {
                 let last_within = layout::index_of(limit_ns.min(layout::MAX_NS));
                 let over = histogram.counts().iter().rev().take_while(|(i, _)| *i > last_within);

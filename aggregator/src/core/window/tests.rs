@@ -180,7 +180,7 @@ impl Naive {
             prop_assert_eq!(windows.exact(now, window), naive.exact());
             prop_assert_eq!(windows.speaks(now, window), !naive.is_empty());
             for limit_ns in LIMITS_NS {
-                let over = Packed::from(&naive).over(limit_ns);
+                let over = Packed::from(&naive).over(limit_ns).over;
                 prop_assert_eq!(windows.over(now, window, limit_ns), over);
             }
         }
@@ -268,7 +268,7 @@ proptest! {
         for window in Window::ALL.into_iter().filter(kept) {
             let expected = naive.window(now.0, window);
             prop_assert_eq!(&windows.merged(now, window), &expected);
-            let over = Packed::from(&expected).over(LIMITS_NS[0]);
+            let over = Packed::from(&expected).over(LIMITS_NS[0]).over;
             prop_assert_eq!(windows.over(now, window, LIMITS_NS[0]), over);
         }
     }

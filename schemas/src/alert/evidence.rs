@@ -1,0 +1,103 @@
+//! The figures that moved an alert.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Window;
+use crate::ids::Labels;
+use crate::metric::Metric;
+use crate::rule::Comparison;
+
+/// The figures that moved an alert; which ones depends on what its rule watches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Evidence {
+    /// A budget.
+    Latency(LatencyEvidence),
+    /// An error budget.
+    Burn(BurnEvidence),
+    /// A node's account.
+    Gap(GapEvidence),
+    /// Anything else.
+    Value(ValueEvidence),
+}
+
+impl Evidence {
+    /// What was judged, when it was a budget.
+    #[must_use]
+    pub fn latency(&self) -> Option<&LatencyEvidence> {
+        match self {
+            Self::Latency(latency) => Some(latency),
+            Self::Burn(_) | Self::Gap(_) | Self::Value(_) => None,
+        }
+    }
+}
+
+/// Samples that are missing below a node's newest message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GapEvidence {
+    /// How many; 0 once none is missing any more.
+    pub gap_samples: u64,
+}
+
+/// A pace at which an error budget is spent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BurnEvidence {
+    /// The share of samples that must stay within the limit.
+    pub objective: f64,
+    /// The limit.
+    pub limit_seconds: f64,
+    /// The pace that fires it.
+    pub factor: f64,
+    /// The pace over the long window,
+    pub long_burn: f64,
+    /// which is this one,
+    pub long: Window,
+    /// and over the short one.
+    pub short_burn: f64,
+    /// The short one.
+    pub short: Window,
+    /// What is left of the error budget of thirty days, 1 being all; below 0 it is overdrawn.
+    pub remaining: f64,
+}
+
+/// A value and its threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValueEvidence {
+    /// What was compared.
+    pub metric: Metric,
+    /// Which one of several, where there were.
+    #[serde(default)]
+    pub labels: Labels,
+    /// Its value.
+    pub value: f64,
+    /// How it was compared.
+    pub comparison: Comparison,
+    /// With what.
+    pub threshold: f64,
+}
+
+/// A quantile and its limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyEvidence {
+    /// The quantile that was judged.
+    pub quantile: f64,
+    /// Its value over the window.
+    pub value_seconds: f64,
+    /// Its lower confidence bound.
+    pub lower_seconds: f64,
+    /// The limit it was compared with.
+    pub limit_seconds: f64,
+    /// The window.
+    pub window: Window,
+    /// Samples in it.
+    pub samples: u64,
+    /// Its upper confidence bound, where the samples allow for one.
+    #[serde(default)]
+    pub upper_seconds: Option<f64>,
+    /// Samples over the limit.
+    #[serde(default)]
+    pub over: u64,
+    /// Samples in the limit's own bucket that were recorded before the limit was known.
+    #[serde(default)]
+    pub unsure: u64,
+}
