@@ -116,6 +116,10 @@ impl Core {
         patience: Patience,
     ) {
         let Some(change) = self.alerts.on_finding(at, &key, finding, patience) else { return };
+        // That a resolved alert is no longer shown as such is no news.
+        if change.to == AlertState::Inactive && change.from == AlertState::Resolved {
+            return;
+        }
         let Some(evidence) = self.evidence(at, &key) else { return };
         let mesh = self.mesh.clone();
         let context = (change.to == AlertState::Firing).then(|| self.context(at, &key));
