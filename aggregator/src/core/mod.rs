@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
+pub mod dashboard;
 mod evaluate;
 pub mod events;
 mod evidence;
@@ -52,6 +53,7 @@ use serde::{Deserialize, Serialize};
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
+use dashboard::Dashboard;
 use events::Newest;
 use gaps::Gaps;
 use keeping::Keepings;
@@ -131,6 +133,7 @@ pub struct Core {
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
+    dashboard: Dashboard,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -168,6 +171,7 @@ impl Core {
             alerts: Alerts::default(),
             changes: Vec::new(),
             notices: Notices::default(),
+            dashboard: Dashboard::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
