@@ -1,5 +1,7 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
+mod notices;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -11,6 +13,8 @@ use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
 
 use crate::core::rollup::Definition;
+
+pub use notices::Notices;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -33,6 +37,8 @@ pub struct Config {
     pub budget: Vec<BudgetEntry>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
+    /// What notices say beside what happened.
+    pub notices: Notices,
     /// Where its state outlives it.
     pub state: State,
     /// How it logs.
@@ -95,6 +101,7 @@ impl Default for Config {
             rollup: Vec::new(),
             budget: Vec::new(),
             metrics: Metrics::default(),
+            notices: Notices::default(),
             state: State::default(),
             log: LogSettings::default(),
         }
@@ -139,6 +146,7 @@ impl Config {
         self.bus.check(&self.mesh)?;
         self.log.check()?;
         self.windows.check()?;
+        self.notices.dashboard(self.http.address)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())?;
         self.budgets()
     }
