@@ -53,7 +53,7 @@ impl Core {
         let (before, over_before) = windows.before(at, window, budget.limit_ns);
         let during = windows.merged(at, window);
         let over = windows.sums(at, window, budget.limit_ns).over;
-        let of = [(&before, over_before), (&during, over)];
+        let of = [(&before, over_before.over), (&during, over)];
         let [before, during] = bars::bars(budget.limit_ns, of);
         Context { before, during, ..context }
     }
