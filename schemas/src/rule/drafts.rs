@@ -29,6 +29,9 @@ pub const BUDGET_KEYS: &[&str] = keys_with_about![
 pub const RULE_KEYS: &[&str] =
     keys_with_about!["metric", "labels", "greater", "less", "equal", "for", "clear_for"];
 
+/// How errors call the file of the shipped budgets.
+pub(super) const SHIPPED_BUDGETS: &str = "built_in.toml";
+
 /// Evaluations in a row where nothing is said.
 const PATIENCE: u32 = 3;
 
@@ -76,7 +79,8 @@ pub(super) struct BudgetDraft {
     confidence: Option<Given<f64>>,
     fire_after: Option<Given<u32>>,
     clear_after: Option<Given<u32>>,
-    objective: Option<Given<f64>>,
+    /// Outside, whether it is given; inside, whether there is to be one.
+    objective: Option<Given<Option<f64>>>,
     scopes: Option<Given<Scopes>>,
     about: AboutDraft,
 }
@@ -99,7 +103,7 @@ impl Draft for BudgetDraft {
                 "confidence" => draft.confidence = entry.read(values::confidence)?,
                 "fire_after" => draft.fire_after = entry.read(values::evaluations)?,
                 "clear_after" => draft.clear_after = entry.read(values::evaluations)?,
-                "objective" => draft.objective = entry.read(values::quantile)?,
+                "objective" => draft.objective = entry.read(values::objective)?,
                 "scopes" => draft.scopes = entry.read(values::scopes)?,
                 _ if draft.about.take(&entry)? => {}
                 _ => return Err(entry.unknown(BUDGET_KEYS)),
@@ -146,7 +150,7 @@ impl Draft for BudgetDraft {
             confidence: value(&self.confidence).unwrap_or(0.95),
             fire_after: value(&self.fire_after).unwrap_or(PATIENCE),
             clear_after: value(&self.clear_after).unwrap_or(PATIENCE),
-            objective: value(&self.objective),
+            objective: value(&self.objective).flatten(),
             scopes: value(&self.scopes).unwrap_or(Scopes::ALL),
             about: self.about.build(),
         };
@@ -176,15 +180,22 @@ impl BudgetDraft {
     }
 
     fn check_objective(&self, budget: &Budget) -> Result<(), RuleError> {
-        let Some(Given { value: objective, place }) = &self.objective else { return Ok(()) };
-        let title = titled(Self::KIND, budget.name.as_str());
-        let wrong = |problem| Err(place.fault(title, Some("objective"), problem));
-        let quantile = budget.quantile;
-        if *objective > quantile {
-            return wrong(format!(
-                "{objective} asks for more than quantile {quantile}, which lets more samples be \
-                 over the limit; write at most {quantile}, or raise the quantile"
-            ));
+        let Some(objective) = budget.objective else { return Ok(()) };
+        let (title, quantile) = (titled(Self::KIND, budget.name.as_str()), budget.quantile);
+        if objective > quantile {
+            let problem = format!(
+                "objective {objective} asks for more than quantile {quantile}, which lets more \
+                 samples be over the limit; write `objective = {quantile}` or less, `objective = \
+                 false` for no error budget, or raise the quantile"
+            );
+            // What is shipped is not what is to be mended.
+            let own = self.objective.as_ref().map(|given| &given.place);
+            let own = own.filter(|place| place.text.name != SHIPPED_BUDGETS);
+            let (key, place) = match (own, &self.quantile) {
+                (None, Some(given)) => ("quantile", &given.place),
+                (place, _) => ("objective", place.unwrap_or(&self.name.place)),
+            };
+            return Err(place.fault(title, Some(key), problem));
         }
         let bytes_max = TOKEN_BYTES_MAX - BURN_SUFFIX_BYTES;
         if budget.name.as_str().len() > bytes_max {
@@ -195,7 +206,8 @@ impl BudgetDraft {
             return Err(self.fault(Some("name"), problem));
         }
         if budget.burns(1).is_empty() {
-            return wrong(format!("no pace can spend what {objective} allows; raise it"));
+            let problem = format!("no pace can spend what {objective} allows; raise it");
+            return Err(self.fault(Some("objective"), problem));
         }
         Ok(())
     }

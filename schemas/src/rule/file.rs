@@ -10,7 +10,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
+use super::drafts::{BudgetDraft, Draft, SHIPPED_BUDGETS, ThresholdDraft};
 use super::fault::{Given, Place, RuleError, Tables, Text};
 use super::table::{Table, titled, unknown_key};
 use super::{Rules, values};
@@ -38,7 +38,7 @@ pub fn load(
     open: Open<'_>,
 ) -> Result<Rules, RuleError> {
     let mut layers = Layers::default();
-    for (name, text) in [("built_in.toml", BUILT_IN), ("defaults.toml", DEFAULTS)] {
+    for (name, text) in [(SHIPPED_BUDGETS, BUILT_IN), ("defaults.toml", DEFAULTS)] {
         layers.take(Text::new(name, text.into())?)?;
     }
     let mut files_read = Vec::new();

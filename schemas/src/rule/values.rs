@@ -95,6 +95,14 @@ pub(super) fn quantile(value: &DeValue<'_>) -> Read<f64> {
     share(value, 0.0)
 }
 
+/// `false` takes away what a file below gives.
+pub(super) fn objective(value: &DeValue<'_>) -> Read<Option<f64>> {
+    match value.as_bool() {
+        Some(false) => Ok(None),
+        _ => quantile(value).map(Some),
+    }
+}
+
 pub(super) fn confidence(value: &DeValue<'_>) -> Read<f64> {
     share(value, 0.5)
 }
