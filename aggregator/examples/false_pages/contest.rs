@@ -80,7 +80,8 @@ impl Contest {
         let [budget, ..] = budgets else { unreachable!("there is always the built-in budget") };
         #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
         let limit = budget.limit_ns as f64 / 1e9;
-        let phases = (dice.below(EVERY), dice.below(EVERY));
+        let scrapes_at = dice.below(EVERY);
+        let phases = (scrapes_at, (scrapes_at + 1 + dice.below(EVERY - 1)) % EVERY);
         let mut with_edge = [&DEFAULT_BUCKETS[..], &[limit]].concat();
         with_edge.sort_by(f64::total_cmp);
         Self {

@@ -68,7 +68,7 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes and evaluates at these seconds of every fifteen.
+    /// Scrapes and evaluates at these seconds of every fifteen, which differ.
     pub(crate) fn new(limit: f64, buckets: &[f64], (scrapes_at, evaluates_at): (u64, u64)) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
         let edges: Vec<_> = buckets.iter().map(|le| (*le, (le * 1e9).round() as u64)).collect();
@@ -94,8 +94,7 @@ impl Prometheus {
         }
     }
 
-    /// Whether the alert fires at the end of a second. What is scraped in it is scraped before it
-    /// is evaluated in it, by half a second.
+    /// Whether the alert fires at the end of a second.
     pub(crate) fn fires(&mut self, second: u64) -> bool {
         if second % EVERY == self.scrapes_at {
             self.scrape(second);
@@ -112,8 +111,8 @@ impl Prometheus {
             Some(*sum)
         };
         self.scraped.push_back((second, self.counts.iter().scan(0, sum).collect()));
-        // Half a second after a full minute the oldest of five is out of the range.
-        if self.scraped.len() > 5 {
+        // No scrape falls together with an evaluation, so a minute holds four.
+        if self.scraped.len() > 4 {
             self.scraped.pop_front();
         }
     }
@@ -127,9 +126,10 @@ impl Prometheus {
         self.firing = self.pending.is_some_and(lasted);
     }
 
+    /// The p99 as the expression has it in a second; none of too few scrapes.
     #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-    fn quantile(&self, second: u64) -> Option<f64> {
-        let at = second as f64 + 0.5;
+    pub(crate) fn quantile(&self, second: u64) -> Option<f64> {
+        let at = second as f64;
         let seen = || self.scraped.iter().filter(|(then, _)| *then as f64 >= at - MINUTE);
         let edges = self.edges.iter().map(|(le, _)| *le).chain([f64::INFINITY]);
         let buckets = edges.enumerate().map(|(bucket, le)| {
