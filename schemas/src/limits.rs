@@ -155,7 +155,7 @@ pub mod aggregator {
     /// What an honest node takes: a sample in a bucket of its own takes 2 to 3 bytes, and the
     /// more there are in a slot, the more share their buckets. With 100 samples a second of one
     /// operation that are spread log-normally (sigma 0.4), a slot of 1 s takes 0.25 KiB, one of
-    /// 5 s 0.9, one of 30 s 2.5, and all that has settled 4; each has 96 bytes beside them. Up
+    /// 5 s 0.9, one of 30 s 2.5, and all that has settled 4; each has 112 bytes beside them. Up
     /// to 5m that is 15 + 17 + 11 slots, or about 40 KiB an operation (117 KiB for three of sigma
     /// 0.2, 0.5 and 0.6 after ten minutes, by `aggregator/examples/core_cost.rs`).
     ///
@@ -164,9 +164,10 @@ pub mod aggregator {
     /// widest take 2 GiB; three of ten thousand honest nodes take 2 MiB. A group of a roll-up is
     /// as the fleet's operation.
     pub const NODE_BYTES_MAX: usize = 4 * 1024 * 1024;
-    /// Distinct limits of one operation's budgets for which samples above are summed as they
-    /// come; for a further one they are counted from the buckets, once a second.
-    pub const LIMITS_SUMMED_MAX: usize = 2;
+    /// Distinct limits of one operation's budgets for which samples over them are summed as they
+    /// come; for a further one they are counted from the buckets, once a second. Each takes 8
+    /// bytes of every slot.
+    pub const LIMITS_SUMMED_MAX: usize = 3;
     /// Snapshots merged into packed samples before these are opened into a row of counts.
     pub const PACKED_MERGES_MAX: u8 = 8;
     /// The newest slots of one window's length that may be open; older ones are packed again.

@@ -44,17 +44,18 @@ impl Core {
 }
 
 fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidence {
-    let judgement = judge(budget, &windows.merged(at, budget.window));
+    let samples = windows.merged(at, budget.window);
     let sums = windows.sums(at, budget.window, budget.limit_ns);
+    let judgement = judge(budget, &sums, |rank| samples.at_rank(rank));
     Evidence::Latency(LatencyEvidence {
         quantile: budget.quantile,
-        value_seconds: seconds(judgement.value.map_or(0, |value| value.value_ns)),
+        value_seconds: seconds(judgement.value_ns.unwrap_or(0)),
         lower_seconds: seconds(judgement.lower_ns.unwrap_or(0)),
         limit_seconds: seconds(budget.limit_ns),
         window: budget.window,
-        samples: judgement.samples,
-        upper_seconds: None,
+        samples: sums.samples,
+        upper_seconds: judgement.upper_ns.map(seconds),
         over: sums.over,
-        unsure: 0,
+        unsure: sums.unsure,
     })
 }
