@@ -31,6 +31,9 @@ pub mod wire {
     /// Bytes of a mesh, node or rule name. A subject of five of them stays far below the
     /// broker's 4 KiB control line.
     pub const TOKEN_BYTES_MAX: usize = 64;
+    /// Limits of one series over which a node counts samples exactly, and of one operation that
+    /// it is told.
+    pub const LIMITS_MAX: usize = 4;
     /// Reasons in one message's account of lost samples, and of refused lines.
     pub const LOSS_REASONS_MAX: usize = 32;
     /// Incarnations in one confirmation: as many as an aggregator remembers of a node, so that a
