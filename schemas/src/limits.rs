@@ -3,6 +3,7 @@
 //! A bound that a user may lower or raise is a default here and a key in a config file; the
 //! hard bounds of the wire are fixed for the life of a schema version.
 
+pub mod alerts;
 pub mod client;
 pub mod fleet;
 pub mod node;

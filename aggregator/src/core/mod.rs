@@ -6,6 +6,7 @@
 //! messages in any order give the same answer.
 
 pub mod alert;
+mod announce;
 pub mod buckets;
 pub mod checkpoint;
 pub mod completeness;
@@ -27,6 +28,7 @@ pub mod progress;
 pub mod rollup;
 mod run;
 pub mod seqs;
+pub mod silences;
 pub mod statement;
 pub mod still;
 pub mod view;
@@ -62,6 +64,7 @@ use notices::Notices;
 use past::Past;
 use progress::{Progress, Recoveries};
 use rollup::{Definition, Rollups};
+use silences::Silences;
 use window::{Batch, Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
@@ -129,6 +132,7 @@ pub struct Core {
     rollups: Rollups,
     keepings: Keepings,
     alerts: Alerts,
+    silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
     counts: Counts,
@@ -166,6 +170,7 @@ impl Core {
             rollups: Rollups::default(),
             keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
             alerts: Alerts::default(),
+            silences: Silences::default(),
             changes: Vec::new(),
             notices: Notices::default(),
             counts: Counts::default(),
