@@ -127,6 +127,20 @@ impl Alerts {
         self.entries.retain(|key, _| key.scope.node() != node.as_str());
     }
 
+    /// Ends all alerts that `gone` names; those that fired or were pending are told of.
+    pub fn end(&mut self, gone: impl Fn(&AlertKey) -> bool) -> Vec<(AlertKey, Change)> {
+        let ended = self.entries.extract_if(.., |key, _| gone(key));
+        let change = |(key, entry): (AlertKey, Entry)| {
+            let to = match entry.state {
+                AlertState::Firing => AlertState::Resolved,
+                AlertState::Pending => AlertState::Inactive,
+                _ => return None,
+            };
+            Some((key, Change { from: entry.state, to }))
+        };
+        ended.filter_map(change).collect()
+    }
+
     /// Lets go of all alerts of rules that are no longer there; the ledger's own rule always is.
     pub fn keep(&mut self, rules: &Rules) {
         let known = |rule: &RuleName| rule.as_str() == LEDGER_GAP || rules.find(rule).is_some();
