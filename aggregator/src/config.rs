@@ -1,5 +1,7 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
+mod notices;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -12,6 +14,8 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::core::rollup::Definition;
+
+pub use notices::Notices;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -38,6 +42,8 @@ pub struct Config {
     pub rule: Vec<Table>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
+    /// What notices say beside what happened.
+    pub notices: Notices,
     /// Where its state outlives it.
     pub state: State,
     /// How it logs.
@@ -115,6 +121,7 @@ impl Default for Config {
             budget: Vec::new(),
             rule: Vec::new(),
             metrics: Metrics::default(),
+            notices: Notices::default(),
             state: State::default(),
             log: LogSettings::default(),
         }
@@ -176,6 +183,7 @@ impl Config {
         self.log.check()?;
         self.windows.check()?;
         self.rules.check()?;
+        self.notices.dashboard(self.http.address)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
@@ -199,6 +207,7 @@ impl Config {
             budget: _,
             rule: _,
             metrics,
+            notices,
             state,
             log,
         } = self;
@@ -209,6 +218,7 @@ impl Config {
             ("windows", *windows == other.windows),
             ("rollup", *rollup == other.rollup),
             ("metrics", *metrics == other.metrics),
+            ("notices", *notices == other.notices),
             ("state", *state == other.state),
             ("log", *log == other.log),
         ];
@@ -262,11 +272,11 @@ mod tests {
         let resolved = resolve::<Config>(&[layer(&all)]).unwrap();
         let stated: Vec<String> = resolved.origins.into_keys().collect();
         assert_eq!(stated, keys_of::<Config>());
-        let (before, rules) = all.split_once("[[budget]]").unwrap();
-        let (_, rollup) = before.split_once("[[rollup]]").unwrap();
+        let (before, rules) = all.split_once("\n[[budget]]\n").unwrap();
+        let (_, rollup) = before.split_once("\n[[rollup]]\n").unwrap();
         let stated = resolve::<Definition>(&[layer(rollup)]).unwrap().origins.into_keys();
         assert_eq!(stated.collect::<Vec<_>>(), keys_of::<Definition>());
-        let (budget, rule) = rules.split_once("[[rule]]").unwrap();
+        let (budget, rule) = rules.split_once("\n[[rule]]\n").unwrap();
         for (text, known) in [(budget, BUDGET_KEYS), (rule, RULE_KEYS)] {
             let stated = text.parse::<Table>().unwrap();
             let missing: Vec<&str> =

@@ -6,11 +6,13 @@
 //! messages in any order give the same answer.
 
 pub mod alert;
+mod announce;
 pub mod buckets;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
+pub mod dashboard;
 mod evaluate;
 pub mod events;
 mod evidence;
@@ -29,6 +31,7 @@ pub mod reload;
 pub mod rollup;
 mod run;
 pub mod seqs;
+pub mod silences;
 pub mod statement;
 pub mod still;
 pub mod view;
@@ -54,6 +57,7 @@ use serde::{Deserialize, Serialize};
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
+use dashboard::Dashboard;
 use events::Newest;
 use gaps::Gaps;
 use keeping::Keepings;
@@ -65,6 +69,7 @@ use notices::Notices;
 use past::Past;
 use progress::{Progress, Recoveries};
 use rollup::{Definition, Rollups};
+use silences::Silences;
 use window::{Batch, Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
@@ -133,8 +138,10 @@ pub struct Core {
     keepings: Keepings,
     matches: Matches,
     alerts: Alerts,
+    silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
+    dashboard: Dashboard,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -171,8 +178,10 @@ impl Core {
             keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
             matches: Matches::new(&rules.budgets),
             alerts: Alerts::default(),
+            silences: Silences::default(),
             changes: Vec::new(),
             notices: Notices::default(),
+            dashboard: Dashboard::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
