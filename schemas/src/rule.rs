@@ -1,6 +1,7 @@
 //! What is judged: budgets, their error budgets, and thresholds on whatever else the mesh knows.
 //! Every alert follows from one rule, and its rule says what it is worth to whom.
 
+mod advice;
 mod drafts;
 mod fault;
 pub mod file;
