@@ -1,5 +1,6 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
+mod notices;
 mod token;
 
 use std::net::SocketAddr;
@@ -12,8 +13,10 @@ use plimsoll_schemas::budget::{Budget, BudgetEntry, Window, effective};
 use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
 
-pub use self::token::Token;
 use crate::core::rollup::Definition;
+
+pub use notices::Notices;
+pub use token::Token;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -36,6 +39,8 @@ pub struct Config {
     pub budget: Vec<BudgetEntry>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
+    /// What notices say beside what happened.
+    pub notices: Notices,
     /// Where its state outlives it.
     pub state: State,
     /// How it logs.
@@ -103,6 +108,7 @@ impl Default for Config {
             rollup: Vec::new(),
             budget: Vec::new(),
             metrics: Metrics::default(),
+            notices: Notices::default(),
             state: State::default(),
             log: LogSettings::default(),
         }
@@ -159,6 +165,7 @@ impl Config {
         self.http.token()?;
         self.log.check()?;
         self.windows.check()?;
+        self.notices.dashboard(self.http.address)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())?;
         self.budgets()
     }

@@ -138,7 +138,7 @@ fn a_firing_alert_survives_silence() {
     }
     let summary = core.view(now.wall, "test").summary;
     assert!(summary.budgets.iter().all(|row| row.alert == AlertState::Firing));
-    assert!(summary.budgets.iter().all(|row| row.verdict == Verdict::Insufficient));
+    assert!(summary.budgets.iter().all(|row| row.verdict == Verdict::NoData));
     assert_eq!(summary.nodes[0].presence, Presence::Silent);
 }
 

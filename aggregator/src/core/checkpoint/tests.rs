@@ -190,7 +190,7 @@ fn records_of_another_version_are_told_from_damaged_ones() {
         change(stored.0.get_mut("rest").unwrap());
         stored.read().unwrap_err()
     };
-    assert_eq!(refused(&|rest| rest[1] = 4), Unusable::Newer(4));
+    assert_eq!(refused(&|rest| rest[1] = 9), Unusable::Newer(9));
     assert_eq!(refused(&|rest| rest[1] = 1), Unusable::Older(1));
     let damaged = |record: &str, what: &str| Unusable::Damaged {
         record: record.to_owned(),

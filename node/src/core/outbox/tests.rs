@@ -162,7 +162,9 @@ fn conservative_mode_sends_the_emergency_lane_alone_and_ends() {
     }
     let end = at(60);
     assert_eq!(outbox.pressure().next_deadline(), Some(end));
+    assert!(outbox.account().conservative);
     outbox.on_deadline(end);
+    assert!(!outbox.account().conservative);
     assert_eq!(subjects(&send_all(&mut outbox, end)), ["normal-false"; 20]);
 }
 
