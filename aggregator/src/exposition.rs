@@ -19,6 +19,7 @@ mod number;
 mod own;
 mod process;
 mod protobuf;
+mod rule_files;
 mod sets;
 pub mod writer;
 
