@@ -34,8 +34,8 @@ impl Core {
             self.hide_nodes(now.wall);
             self.forget_accounts(now.wall);
             self.expire_windows(now.wall);
+            self.watch_gaps(now);
             self.evaluate(now.wall, Duration::ZERO);
-            self.judge_gaps(now);
         }
     }
 
@@ -75,6 +75,8 @@ impl Core {
         // Of several budgets the greatest share comes last, and stays.
         shares.sort();
         self.shares = Arc::new(shares.into_iter().collect());
+        self.judge_thresholds((at, late));
+        self.judge_burns((at, late));
     }
 
     /// What is found about one budget that may move an alert. Most are within the limit and

@@ -1,7 +1,7 @@
 //! What moved an alert, and what an engineer would look up next about it.
 
 use plimsoll_schemas::alert::{
-    AlertKey, Context, Evidence, GapEvidence, LEDGER_GAP, LatencyEvidence, Scope,
+    AlertKey, Context, Evidence, GapEvidence, LEDGER_GAP, LatencyEvidence, Scope, ValueEvidence,
 };
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
@@ -10,6 +10,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 
 use super::Core;
 use super::judge::judge;
+use super::thresholds::Value;
 use super::window::Windows;
 
 impl Core {
@@ -25,7 +26,17 @@ impl Core {
             Rule::Budget(budget) => {
                 Some(of_budget(at, budget, self.windows_of(budget, &key.scope)?))
             }
-            Rule::Burn(..) | Rule::Threshold(_) => None,
+            Rule::Burn(budget, burn) => Some(Evidence::Burn(self.burn_of(budget, &burn)?)),
+            Rule::Threshold(threshold) => {
+                let Value { value, labels } = self.value_of(threshold, &key.scope)?;
+                Some(Evidence::Value(ValueEvidence {
+                    metric: threshold.metric.clone(),
+                    labels,
+                    value,
+                    comparison: threshold.comparison,
+                    threshold: threshold.value,
+                }))
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 pub mod alert;
 pub mod buckets;
+pub mod burns;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
@@ -16,6 +17,7 @@ pub mod events;
 mod evidence;
 mod gaps;
 mod hidden;
+mod itself;
 pub mod judge;
 mod keeping;
 pub mod ledger;
@@ -29,6 +31,7 @@ mod run;
 pub mod seqs;
 pub mod statement;
 pub mod still;
+pub mod thresholds;
 pub mod view;
 pub mod window;
 
@@ -54,6 +57,7 @@ use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use events::Newest;
 use gaps::Gaps;
+use itself::Itself;
 use keeping::Keepings;
 use ledger::Decision;
 use moment::Moment;
@@ -146,6 +150,8 @@ pub struct Core {
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
     gaps: Gaps,
+    /// How the aggregator itself is.
+    itself: Itself,
     conflicts: Conflicts,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: Newest,
@@ -177,6 +183,7 @@ impl Core {
             shares: Arc::default(),
             judged_at: None,
             gaps: Gaps::default(),
+            itself: Itself::default(),
             conflicts: Conflicts::default(),
             events: Newest::default(),
             past: None,
@@ -283,7 +290,7 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
-        node.watch_counters(&header);
+        node.watch_counters();
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
@@ -291,13 +298,15 @@ impl Core {
             }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((header.incarnation, header.seq), hardware);
+                node.watch_readings();
                 self.count_over_cap("unknown_sensor", unknown);
             }
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
             Body::Bus(bus) => {
                 node.take_bus((header.incarnation, header.seq), bus);
-                node.watch_counters(&header);
+                node.watch_bus();
+                node.watch_counters();
             }
             Body::Event(Events { events }) => {
                 let without_room = node.take_events((header.incarnation, header.seq), &events);
@@ -311,6 +320,7 @@ impl Core {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
         let numbers = node.take_numbers((header.incarnation, header.seq), latency);
+        node.watch_jobs(&self.rules, &latency.counters);
         node.take_labels((header.incarnation, header.seq), &header.labels);
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
         let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);

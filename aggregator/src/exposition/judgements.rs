@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::alert::{AlertState, LEDGER, LEDGER_GAP};
+use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::{BudgetRow, Verdict};
 
 use super::families::Page;
@@ -66,16 +66,14 @@ impl Page<'_> {
                 let labels = [&names[row.budget.as_str()], scope];
                 rows.add(&labels, Value::flag(row.alert == AlertState::Firing));
             }
-            for node in &self.view.nodes {
-                if node.gap_alert != AlertState::Inactive {
-                    let labels = rows.labels([
-                        ("rule", LEDGER_GAP),
-                        ("scope", "node"),
-                        ("node", node.name.as_str()),
-                        ("operation", LEDGER),
-                    ]);
-                    rows.add(&[&labels], Value::flag(node.gap_alert == AlertState::Firing));
-                }
+            for (key, state) in &self.view.alerts {
+                let labels = rows.labels([
+                    ("rule", key.rule.as_str()),
+                    ("scope", key.scope.as_str()),
+                    ("node", key.scope.node()),
+                    ("operation", key.operation.as_str()),
+                ]);
+                rows.add(&[&labels], Value::flag(*state == AlertState::Firing));
             }
         });
     }
