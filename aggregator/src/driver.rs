@@ -158,6 +158,7 @@ impl Driver {
         self.keeper.keep(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
         self.send_notices(now);
+        self.send_overruns(now);
         self.tell_readiness();
         self.looks.let_go(now.mono);
         self.tell_absence(now.mono);
@@ -220,7 +221,7 @@ impl Driver {
                     tracing::info!("broker answers again");
                 }
             }
-            Some(BusEvent::Acknowledged { token, .. }) => self.core.notices().on_delivered(token),
+            Some(BusEvent::Acknowledged { token, .. }) => self.core.on_delivered(token),
             Some(BusEvent::Refused { token, reason }) => self.on_refused(token, &reason),
             Some(BusEvent::Denied { text }) => self.on_denied(&text),
             None => self.gives_up_at = Some(Mono(0)),
@@ -236,7 +237,7 @@ impl Driver {
     fn on_refused(&mut self, token: u64, reason: &Refusal) {
         tracing::debug!(%reason, "broker did not take a notice");
         if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
-            self.core.notices().on_refused(token);
+            self.core.on_refused(token);
         }
     }
 

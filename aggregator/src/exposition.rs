@@ -18,6 +18,7 @@ mod number;
 mod own;
 mod process;
 mod protobuf;
+mod rules;
 mod sets;
 pub mod writer;
 

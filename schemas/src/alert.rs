@@ -5,6 +5,7 @@
 
 mod context;
 mod evidence;
+mod latency_high;
 mod notice;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use crate::ids::{NodeName, Operation, RuleName};
 
 pub use context::{BarSeconds, BusContext, Context, HardwareContext, WorstNode};
 pub use evidence::{BurnEvidence, Evidence, GapEvidence, LatencyEvidence, ValueEvidence};
+pub use latency_high::{EventName, LatencyHigh};
 pub use notice::{Ended, Notice};
 
 /// The rule that watches for gaps in nodes' accounts.

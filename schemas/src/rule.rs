@@ -100,6 +100,30 @@ impl Comparison {
     }
 }
 
+impl Comparison {
+    /// The comparison as a label, and its key in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Greater => "greater",
+            Self::Less => "less",
+            Self::Equal => "equal",
+        }
+    }
+}
+
+impl Severity {
+    /// The severity as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

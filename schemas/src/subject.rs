@@ -152,6 +152,12 @@ pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
     format!("{PREFIX}.{mesh}.alert.{rule}")
 }
 
+/// Where it is said that an evaluation has found a budget exceeded.
+#[must_use]
+pub fn latency_high_subject(mesh: &MeshName) -> String {
+    format!("{PREFIX}.{mesh}.alert.latency_high")
+}
+
 /// Where a node hears which of its messages are stored; no stream keeps it.
 #[must_use]
 pub fn confirm_subject(mesh: &MeshName, node: &NodeName) -> String {

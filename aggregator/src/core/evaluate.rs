@@ -123,6 +123,7 @@ impl Core {
             return;
         }
         let Some(evidence) = self.evidence(at, &key) else { return };
+        self.note_overrun(at, &key, change, &evidence);
         let mesh = self.mesh.clone();
         let context = (change.to == AlertState::Firing).then(|| self.context(at, &key));
         let moved = (change.from, change.to);

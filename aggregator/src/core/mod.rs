@@ -24,6 +24,7 @@ pub mod ledger;
 pub mod moment;
 pub mod node;
 pub mod notices;
+mod overruns;
 mod past;
 pub mod progress;
 pub mod rollup;
@@ -40,7 +41,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::{LatencyHigh, Notice};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
@@ -135,6 +136,7 @@ pub struct Core {
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
+    overruns: Notices<LatencyHigh>,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -174,6 +176,7 @@ impl Core {
             alerts: Alerts::default(),
             changes: Vec::new(),
             notices: Notices::default(),
+            overruns: Notices::numbered_from(overruns::TOKENS_FROM),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,

@@ -1,4 +1,5 @@
-//! Notices on their way to the bus: kept until the broker has them, bounded, counted.
+//! Notices on their way to the bus, and events beside them: kept until the broker has them, bounded,
+//! counted.
 
 use std::collections::BTreeMap;
 
@@ -21,34 +22,46 @@ pub struct NoticeCounts {
 
 /// A notice that is to be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Due {
+pub struct Due<T = Notice> {
     /// What an acknowledgement names.
     pub token: u64,
     /// The notice.
-    pub notice: Notice,
+    pub notice: T,
     /// True when it was sent before.
     pub again: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Waiting {
-    notice: Notice,
+struct Waiting<T> {
+    notice: T,
     /// Not remembered across a restart: what waits then is due at once.
     #[serde(skip)]
     sent: Option<Mono>,
 }
 
 /// Notices that the broker has not acknowledged.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Notices {
-    waiting: BTreeMap<u64, Waiting>,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Notices<T = Notice> {
+    waiting: BTreeMap<u64, Waiting<T>>,
     next_token: u64,
     counts: NoticeCounts,
 }
 
-impl Notices {
+impl<T> Default for Notices<T> {
+    fn default() -> Self {
+        Self::numbered_from(0)
+    }
+}
+
+impl<T> Notices<T> {
+    /// None yet; their tokens come after this one.
+    #[must_use]
+    pub fn numbered_from(token: u64) -> Self {
+        Self { waiting: BTreeMap::new(), next_token: token, counts: NoticeCounts::default() }
+    }
+
     /// Takes a notice; when there is no room the oldest goes, since the newest state matters.
-    pub fn push(&mut self, notice: Notice) {
+    pub fn push(&mut self, notice: T) {
         self.counts.raised += 1;
         if self.waiting.len() >= NOTICES_MAX {
             self.waiting.pop_first();
@@ -59,7 +72,10 @@ impl Notices {
     }
 
     /// The next notice to send, with its token: new, or overdue for an acknowledgement.
-    pub fn next_due(&mut self, now: Mono) -> Option<Due> {
+    pub fn next_due(&mut self, now: Mono) -> Option<Due<T>>
+    where
+        T: Clone,
+    {
         let due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
         let (token, waiting) = self.waiting.iter_mut().find(|(_, waiting)| due(waiting.sent))?;
         let again = waiting.sent.replace(now).is_some();

@@ -54,11 +54,8 @@ impl Core {
         let mut find = |threshold: &'t Threshold, alive, name: Option<&NodeName>, value: Found| {
             let alive: &BTreeSet<Option<&NodeName>> = alive;
             let finding = compare(threshold, value.map(|(value, _)| value));
-            let moves = match finding {
-                Finding::Breach => true,
-                Finding::Clear => alive.contains(&name),
-                _ => false,
-            };
+            // What stands hears that nobody knows, too.
+            let moves = finding == Finding::Breach || alive.contains(&name);
             if moves {
                 found.push((threshold, name.map_or(Scope::Fleet, of_node), finding));
             }

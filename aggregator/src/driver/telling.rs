@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use plimsoll_bus::{Aside, Outgoing};
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::{LatencyHigh, Notice};
 use plimsoll_schemas::limits::aggregator::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
-use plimsoll_schemas::subject::{alert_subject, confirm_subject};
+use plimsoll_schemas::subject::{alert_subject, confirm_subject, latency_high_subject};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::Driver;
@@ -58,6 +58,27 @@ impl Driver {
         }
     }
 
+    pub(super) fn send_overruns(&mut self, now: Now) {
+        while let Some(Due { token, notice, again }) = self.core.overruns().next_due(now.mono) {
+            if !again {
+                log_overrun(&notice);
+            }
+            let Ok(payload) = serde_json::to_vec(&notice) else {
+                self.core.on_refused(token);
+                continue;
+            };
+            let LatencyHigh { mesh, budget, scope, at_seconds, .. } = &notice;
+            let message_id =
+                format!("latency_high-{budget}-{scope}-{at_seconds}-{token}").replace(' ', "-");
+            let (subject, payload) = (latency_high_subject(mesh), Bytes::from(payload));
+            let outgoing = Outgoing { token, subject, message_id, payload };
+            if self.bus.try_publish(outgoing).is_err() {
+                // It is due again when its acknowledgement is overdue.
+                return;
+            }
+        }
+    }
+
     pub(super) fn tell_absence(&mut self, now: Mono) {
         match self.delivery {
             Some(_) if !self.silent => self.absence.on_present(),
@@ -97,4 +118,11 @@ fn log(notice: &Notice) {
     let (from, to) = (from.as_str(), state.as_str());
     let evidence = serde_json::to_string(evidence).unwrap_or_default();
     tracing::warn!(%rule, %scope, %operation, from, to, late_seconds, evidence, "alert changed");
+}
+
+fn log_overrun(event: &LatencyHigh) {
+    let LatencyHigh { budget, scope, operation, value_seconds, limit_seconds, samples, .. } = event;
+    tracing::warn!(
+        %budget, %scope, %operation, value_seconds, limit_seconds, samples, "latency_high"
+    );
 }
