@@ -18,6 +18,7 @@ mod number;
 mod own;
 mod process;
 mod protobuf;
+mod rule_files;
 mod rules;
 mod sets;
 pub mod writer;

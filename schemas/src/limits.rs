@@ -6,6 +6,7 @@
 pub mod client;
 pub mod fleet;
 pub mod node;
+pub mod rules;
 
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {
@@ -194,8 +195,10 @@ pub mod aggregator {
     pub const ALERT_HISTORY_MAX: usize = 256;
     /// Alert changes that wait for the bus.
     pub const NOTICES_MAX: usize = 1_024;
-    /// Budgets in one configuration.
+    /// Budgets in all files together.
     pub const BUDGETS_MAX: usize = 256;
+    /// Thresholds in all files together.
+    pub const RULES_MAX: usize = 256;
     /// Messages of the emergency lane in a row before one of the normal lane has its turn.
     pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
     /// Messages that are taken in before questions, signals and the clock have their turn again.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::Wall;
@@ -127,10 +127,23 @@ impl Alerts {
         self.entries.retain(|key, _| key.scope.node() != node.as_str());
     }
 
-    /// Lets go of all alerts of rules that are no longer there; the ledger's own rule always is.
+    /// Ends all alerts that `gone` names; those that fired or were pending are told of.
+    pub fn end(&mut self, gone: impl Fn(&AlertKey) -> bool) -> Vec<(AlertKey, Change)> {
+        let ended = self.entries.extract_if(.., |key, _| gone(key));
+        let change = |(key, entry): (AlertKey, Entry)| {
+            let to = match entry.state {
+                AlertState::Firing => AlertState::Resolved,
+                AlertState::Pending => AlertState::Inactive,
+                _ => return None,
+            };
+            Some((key, Change { from: entry.state, to }))
+        };
+        ended.filter_map(change).collect()
+    }
+
+    /// Lets go of all alerts of rules that are no longer there.
     pub fn keep(&mut self, rules: &Rules) {
-        let known = |rule: &RuleName| rule.as_str() == LEDGER_GAP || rules.find(rule).is_some();
-        self.entries.retain(|key, _| known(&key.rule));
+        self.entries.retain(|key, _| rules.find(&key.rule).is_some());
     }
 }
 

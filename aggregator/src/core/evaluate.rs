@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{
+    AlertKey, AlertState, Ended, Evidence, Notice, Scope, ValueEvidence,
+};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::ids::{Labels, NodeName};
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODE_SILENT_AFTER};
+use plimsoll_schemas::metric::Metric;
+use plimsoll_schemas::rule::Comparison;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 
 use super::Core;
@@ -132,6 +136,23 @@ impl Core {
             context: context.map(Box::new),
             ..Notice::new(mesh, key, moved, seconds(at.0), evidence)
         });
+    }
+
+    /// Ends all alerts whose rule no longer watches them.
+    pub(super) fn end_unruled(&mut self, at: Wall) {
+        let rules = Arc::clone(&self.rules);
+        for (key, change) in self.alerts.end(|key| !rules.watch(key)) {
+            let value = ValueEvidence {
+                metric: Metric::Gauge(key.operation.clone()),
+                labels: Labels::default(),
+                value: 0.0,
+                comparison: Comparison::Greater,
+                threshold: 0.0,
+            };
+            let (mesh, moved) = (self.mesh.clone(), (change.from, change.to));
+            let notice = Notice::new(mesh, key, moved, seconds(at.0), Evidence::Value(value));
+            self.tell(Notice { ended: Some(Ended::RuleRemoved), ..notice });
+        }
     }
 
     /// Sends a notice on its way.

@@ -4,11 +4,11 @@
 //! sorted or written. What changes while a still is kept is copied first, so it is given back
 //! soon. Rows, quantiles and pages are made from it by [`super::view`], on another thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
@@ -18,6 +18,7 @@ use super::confirm::ConfirmationFigures;
 use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
+use super::reload::RuleFigures;
 use super::rollup::Rollups;
 use super::{Core, Counts};
 
@@ -62,6 +63,10 @@ pub struct Still {
     pub checkpoints: CheckpointFigures,
     /// What became of confirmations.
     pub confirmations: ConfirmationFigures,
+    /// What became of the files that rules come from.
+    pub rule_files: RuleFigures,
+    /// Budgets that no sample has matched though samples have come for minutes.
+    pub unmatched: BTreeSet<RuleName>,
 }
 
 impl Core {
@@ -89,6 +94,8 @@ impl Core {
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),
             confirmations: ConfirmationFigures::default(),
+            rule_files: RuleFigures::default(),
+            unmatched: self.matches.unmatched().into_iter().cloned().collect(),
         }
     }
 }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP};
 use plimsoll_schemas::histogram::ExactFigures;
-use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, Summary};
+use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
 use super::buckets::Buckets;
@@ -24,6 +24,7 @@ use super::confirm::ConfirmationFigures;
 use super::node::{Node, Trouble};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
+use super::reload::RuleFigures;
 use super::still::Still;
 use super::{Core, Counts};
 use rows::Rows;
@@ -81,6 +82,10 @@ pub struct View {
     pub checkpoints: CheckpointFigures,
     /// What became of confirmations.
     pub confirmations: ConfirmationFigures,
+    /// What became of the files that rules come from.
+    pub rule_files: RuleFigures,
+    /// Every budget, and whether no sample has matched it for minutes.
+    pub unmatched: Vec<(RuleName, bool)>,
     /// The moment.
     pub at: Wall,
 }
@@ -175,6 +180,7 @@ impl Still {
                 rollups,
                 budgets: budgets.into_iter().map(|(_, row)| row).collect(),
                 changes: self.changes.clone(),
+                rules: self.rules_state(),
             },
             nodes: nodes.iter().map(node_view).collect(),
             totals,
@@ -189,8 +195,20 @@ impl Still {
             recoveries: self.recoveries.clone(),
             checkpoints: self.checkpoints.clone(),
             confirmations: self.confirmations,
+            rule_files: self.rule_files.clone(),
+            unmatched: self.matched(),
             at: self.at,
         }
+    }
+
+    fn rules_state(&self) -> RulesState {
+        let unmatched = self.unmatched.iter().map(RuleName::to_string).collect();
+        RulesState { rules_error: self.rule_files.error.clone(), unmatched }
+    }
+
+    fn matched(&self) -> Vec<(RuleName, bool)> {
+        let names = self.rules.budgets.iter().map(|budget| &budget.name);
+        names.map(|name| (name.clone(), self.unmatched.contains(name))).collect()
     }
 
     fn presence(&self) -> BTreeMap<Presence, u64> {

@@ -15,7 +15,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_process::http::{Figures, ending, probe};
-use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
@@ -65,7 +64,7 @@ struct Asker {
 }
 
 /// The routes, and the queue on which their questions arrive.
-pub fn routes(budgets: &[Budget], settings: &Metrics) -> (Router, mpsc::Receiver<Query>) {
+pub fn routes(settings: &Metrics) -> (Router, mpsc::Receiver<Query>) {
     let (ask, queries) = mpsc::channel(QUERIES_MAX);
     let router = Router::new()
         .route("/", get(async || INDEX))
@@ -76,7 +75,7 @@ pub fn routes(budgets: &[Budget], settings: &Metrics) -> (Router, mpsc::Receiver
         .route("/api/v1/events", get(show_events))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
-        .with_state(Asker { ask, pages: Arc::new(Pages::new(budgets, settings)) });
+        .with_state(Asker { ask, pages: Arc::new(Pages::new(settings)) });
     (router, queries)
 }
 
