@@ -37,8 +37,8 @@ impl Core {
     /// The samples that a budget judges in one scope.
     pub(super) fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
-            Scope::Fleet => self.fleet.get(&budget.operation),
-            Scope::Node(name) => self.nodes.get(name)?.operations.get(&budget.operation),
+            Scope::Fleet => self.fleet.judged(budget),
+            Scope::Node(name) => self.nodes.get(name)?.operations.judged(budget),
         }
     }
 }

@@ -54,7 +54,7 @@ use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use events::Newest;
 use gaps::Gaps;
-use keeping::Keepings;
+use keeping::{Keepings, Selection};
 use ledger::Decision;
 use moment::Moment;
 use node::{Node, Operations, bounded_entry};
@@ -328,6 +328,13 @@ impl Core {
             in_fleet += fleet.add(operation, &keeping, times, &batch);
             let how = (&keeping, times);
             in_rollups += self.rollups.add(series, &header.labels, how, &batch);
+            for Selection { budget, selector, keeping } in self.keepings.selections(operation) {
+                if selector.selects(&series.labels, &header.labels) {
+                    let batch = Batch::new(samples, &keeping.limits);
+                    node.operations.select(budget, keeping, times, &batch, has_room);
+                    fleet.select(budget, &keeping.of_fleet(), times, &batch, true);
+                }
+            }
         }
         self.count_over_cap("number", numbers);
         self.count_over_cap("node_sample", in_node);
