@@ -10,7 +10,7 @@ use plimsoll_schemas::budget::{Budget, BudgetEntry, Selector, Window, effective}
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
-use plimsoll_schemas::wire::{Bus, Totals};
+use plimsoll_schemas::wire::{Bus, Header, Latency, Totals};
 use proptest::prelude::*;
 
 use super::notices::Due;
