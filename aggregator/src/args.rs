@@ -23,6 +23,9 @@ pub struct Args {
     /// File in which the state outlives a restart [default: none, memory only]
     #[arg(long, value_name = "PATH")]
     state: Option<String>,
+    /// Alertmanagers to tell of alerts, with commas between them [default: none]
+    #[arg(long, value_name = "URL")]
+    alertmanager: Option<String>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -46,12 +49,13 @@ A budget in the file:
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 4] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 5] {
         [
             ("mesh", self.mesh.clone()),
             ("bus.url", self.nats.clone()),
             ("http.address", self.http.clone()),
             ("state.path", self.state.clone()),
+            ("alertmanager", self.alertmanager.clone()),
         ]
     }
 }

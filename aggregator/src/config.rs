@@ -1,5 +1,7 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
+mod notify;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -11,6 +13,9 @@ use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
 
 use crate::core::rollup::Definition;
+use crate::io::notify::Endpoint;
+
+pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -31,6 +36,10 @@ pub struct Config {
     pub rollup: Vec<Definition>,
     /// Budgets beside or over the built-in ones.
     pub budget: Vec<BudgetEntry>,
+    /// Alertmanagers that are told of alerts.
+    pub alertmanager: Alertmanagers,
+    /// Others that are.
+    pub webhook: Vec<Webhook>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
     /// Where its state outlives it.
@@ -94,6 +103,8 @@ impl Default for Config {
             windows: WindowSpans::default(),
             rollup: Vec::new(),
             budget: Vec::new(),
+            alertmanager: Alertmanagers::default(),
+            webhook: Vec::new(),
             metrics: Metrics::default(),
             state: State::default(),
             log: LogSettings::default(),
@@ -140,6 +151,7 @@ impl Config {
         self.log.check()?;
         self.windows.check()?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())?;
+        Endpoint::of_config(self)?;
         self.budgets()
     }
 

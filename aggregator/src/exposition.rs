@@ -6,6 +6,7 @@
 
 mod accounts;
 mod aliases;
+mod delivery;
 mod events;
 mod families;
 mod format;
@@ -48,6 +49,7 @@ pub fn page(view: &View, shown: Shown<'_>, own: &Own, format: Format) -> Vec<u8>
     let mut writer = Writer::new(format);
     Page::new(view, shown, &writer).write(&mut writer);
     own::write(&mut writer, view, own);
+    delivery::write(&mut writer, view);
     process::write(&mut writer);
     writer.finish()
 }
@@ -73,6 +75,7 @@ pub fn fleet(view: &View, budgets: &[Budget]) -> String {
 pub fn own(view: &View) -> String {
     let mut writer = Writer::new(Format::Text);
     own::write(&mut writer, view, &Own::default());
+    delivery::write(&mut writer, view);
     process::write(&mut writer);
     text(writer)
 }

@@ -6,6 +6,7 @@
 pub mod client;
 pub mod fleet;
 pub mod node;
+pub mod notices;
 
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {

@@ -23,6 +23,7 @@ use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::alert::Alerts;
+use super::delivery::Deliveries;
 use super::node::Node;
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
@@ -107,6 +108,8 @@ struct Rest {
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
+    #[serde(default)]
+    deliveries: Deliveries,
     counts: Counts,
 }
 
@@ -198,6 +201,7 @@ impl Core {
         core.alerts.keep(&core.rules);
         core.changes = rest.changes;
         core.notices = rest.notices;
+        core.deliveries = rest.deliveries;
         core.counts = rest.counts;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
@@ -255,6 +259,7 @@ impl Core {
                 alerts: self.alerts.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
+                deliveries: self.deliveries.clone(),
                 counts: self.counts.clone(),
             },
         })

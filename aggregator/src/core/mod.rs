@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
+pub mod delivery;
 mod evaluate;
 pub mod events;
 mod evidence;
@@ -29,6 +30,7 @@ mod run;
 pub mod seqs;
 pub mod statement;
 pub mod still;
+mod telling;
 pub mod view;
 pub mod window;
 
@@ -52,6 +54,7 @@ use serde::{Deserialize, Serialize};
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
+use delivery::Deliveries;
 use events::Newest;
 use gaps::Gaps;
 use keeping::Keepings;
@@ -131,6 +134,7 @@ pub struct Core {
     alerts: Alerts,
     changes: Vec<Notice>,
     notices: Notices,
+    deliveries: Deliveries,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -168,6 +172,7 @@ impl Core {
             alerts: Alerts::default(),
             changes: Vec::new(),
             notices: Notices::default(),
+            deliveries: Deliveries::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,

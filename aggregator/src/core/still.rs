@@ -15,6 +15,7 @@ use plimsoll_schemas::time::Wall;
 
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
+use super::delivery::ReceiverFigures;
 use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
@@ -54,6 +55,8 @@ pub struct Still {
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What those who are told of alerts have heard, and what not yet.
+    pub receivers: Vec<ReceiverFigures>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -86,6 +89,7 @@ impl Core {
             changes: self.changes.clone(),
             counts: self.counts.clone(),
             notices: self.notices.counts(),
+            receivers: self.deliveries.figures(),
             pending: self.pending(),
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),

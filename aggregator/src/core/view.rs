@@ -18,6 +18,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use super::buckets::Buckets;
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
+use super::delivery::ReceiverFigures;
 use super::node::{Node, Trouble};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
@@ -64,6 +65,8 @@ pub struct View {
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What those who are told of alerts have heard, and what not yet.
+    pub receivers: Vec<ReceiverFigures>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -179,6 +182,7 @@ impl Still {
             troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
             counts: self.counts.clone(),
             notices: self.notices,
+            receivers: self.receivers.clone(),
             pending: self.pending.clone(),
             recoveries: self.recoveries.clone(),
             checkpoints: self.checkpoints.clone(),

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::pages::{Kind, Pages};
 use crate::config::Metrics;
+use crate::core::delivery::Undelivered;
 use crate::core::events::Wanted;
 use crate::core::still::Still;
 use crate::exposition::Looks;
@@ -32,6 +33,8 @@ pub enum Query {
     Look(oneshot::Sender<Arc<Look>>),
     /// The newest events.
     Events(Wanted, oneshot::Sender<Box<EventsPage>>),
+    /// The newest notices that were given up.
+    Undelivered(oneshot::Sender<Vec<Undelivered>>),
     /// Whether that is the whole truth.
     Readiness(oneshot::Sender<Readiness>),
 }
@@ -74,6 +77,7 @@ pub fn routes(budgets: &[Budget], settings: &Metrics) -> (Router, mpsc::Receiver
         .route("/metrics/summary", get(show_summary))
         .route("/api/v1/ledger", get(show_ledger))
         .route("/api/v1/events", get(show_events))
+        .route("/api/v1/alerts/undelivered", get(show_undelivered))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
         .with_state(Asker { ask, pages: Arc::new(Pages::new(budgets, settings)) });
@@ -88,6 +92,8 @@ const INDEX: &str = "plimsoll-aggregator
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error
+/api/v1/alerts/undelivered
+                   JSON: the newest notices that a receiver will not hear of, oldest first
 /healthz           alive
 /readyz            connected, and the stream's past has been read
 ";
@@ -140,6 +146,11 @@ async fn show_events(
     };
     let page = asker.ask(|answer| Query::Events(wanted, answer)).await;
     page.map_or_else(ending, |page| Json(page).into_response())
+}
+
+async fn show_undelivered(State(asker): State<Asker>) -> Response {
+    let undelivered = asker.ask(Query::Undelivered).await;
+    undelivered.map_or_else(ending, |undelivered| Json(undelivered).into_response())
 }
 
 async fn show_readiness(State(asker): State<Asker>) -> Response {
