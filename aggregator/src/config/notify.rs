@@ -153,3 +153,96 @@ impl<'de> Deserialize<'de> for Alertmanagers {
         deserializer.deserialize_any(Either)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::settings::{Layer, keys_of, resolve};
+
+    use super::*;
+    use crate::config::{Config, EXAMPLE};
+    use crate::io::notify::Endpoint;
+
+    fn read(text: &str) -> Result<Vec<String>, String> {
+        let layer = Layer::from_toml("file a.toml", text).map_err(|error| error.to_string())?;
+        let config = resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value;
+        let all = Endpoint::of_config(&config)?;
+        Ok(all.into_iter().map(|endpoint| endpoint.receiver.name.to_string()).collect())
+    }
+
+    #[test]
+    fn urls_with_commas_between_them_are_alertmanagers_too() {
+        assert_eq!(
+            read("alertmanager = 'http://a:9093, https://b/x/'").unwrap(),
+            ["alertmanager", "alertmanager_2"]
+        );
+        let mut flag = Layer::new("flag");
+        flag.set("alertmanager", "http://a:9093").unwrap();
+        let file = Layer::from_toml("f", "[[alertmanager]]\nurl = 'http://c'\nname = 'c'").unwrap();
+        let config = resolve::<Config>(&[file, flag]).unwrap().value;
+        let expected = Alertmanager { url: "http://a:9093".to_owned(), ..Alertmanager::default() };
+        assert_eq!(config.alertmanager.0, [expected]);
+    }
+
+    #[test]
+    fn wrong_receivers_are_refused_with_their_key_and_without_their_secrets() {
+        let hook = "[[webhook]]\nname = 'h'\n";
+        for (text, part) in [
+            ("alertmanager = 'a:9093'", "alertmanager \"alertmanager\": url: it must begin with"),
+            ("alertmanager = 'http://u:s3cret@a'", "url: it holds a user; put a token"),
+            ("[[alertmanager]]\nurl = 'http://a'\nresend_every = '1h'", "resend_every: it must be"),
+            ("[[alertmanager]]\nurl = 'http://a'\nresend_every = '60'", "resend_every"),
+            ("[[alertmanager]]\nurl = 'http://a'\nname = 'a b'", "name: "),
+            ("[[alertmanager]]\nurl = 'http://a'\ntoken = 'x'", "token"),
+            (hook, "webhook \"h\": url is missing; give it or url_file"),
+            (&format!("{hook}url = 'ftp://s3cret'"), "url: it must begin with http"),
+            (&format!("{hook}url = 'http://h'\nurl_file = 'f'"), "give one of them"),
+            (&format!("{hook}url_file = 'absent'"), "url_file: cannot read absent"),
+            (&format!("{hook}template = 'pagerduty'"), "routing_key_file is missing"),
+            (&format!("{hook}url = 'http://h'\ntemplate = 'absent.json'"), "cannot read absent"),
+            (&format!("{hook}url = 'http://h'\nheaders = {{ 'a b' = 's3cret' }}"), "headers.a b"),
+            (&format!("{hook}url = 'https://h'\nca_file = 'absent'"), "ca_file: absent: "),
+            (&format!("{hook}url = 'http://h'\n{hook}url = 'http://i'"), "name is given twice"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_template_of_ones_own_is_tried_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("own.json");
+        let settings =
+            format!("[[webhook]]\nname = 'h'\nurl = 'http://h'\ntemplate = '{}'", file.display());
+        std::fs::write(&file, "{\n \"text\": \"{{ title }}\",\n \"n\": {{ notice }}\n}").unwrap();
+        assert_eq!(read(&settings).unwrap(), ["h"]);
+        std::fs::write(&file, "{\n \"text\": \"{{ routing_key }}\"\n}").unwrap();
+        let error = read(&settings).unwrap_err();
+        assert!(error.contains("line 2: unknown field \"routing_key\""), "{error}");
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let secret = Secret("s3cret".to_owned());
+        let hook = Webhook { url: Some(secret.clone()), ..Webhook::default() };
+        assert!(!format!("{hook:?} {secret:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn the_printed_file_holds_every_key_of_a_receiver() {
+        let all = EXAMPLE.replace("\n#", "\n").replace("\n ", "\n# ");
+        let (_, behind) = all.split_once("[[alertmanager]]").unwrap();
+        let (alertmanager, behind) = behind.split_once("[[webhook]]").unwrap();
+        let (webhook, _) = behind.split_once("[[rollup]]").unwrap();
+        let layer = |text| [Layer::from_toml("file a.toml", text).unwrap()];
+        let first = |key: String| key.split('.').next().unwrap_or_default().to_owned();
+        let one = resolve::<Alertmanager>(&layer(alertmanager)).unwrap();
+        let stated: Vec<String> = one.origins.into_keys().collect();
+        assert_eq!(stated, keys_of::<Alertmanager>());
+        assert_eq!(one.value.resend_every, Alertmanager::default().resend_every);
+        let one = resolve::<Webhook>(&layer(webhook)).unwrap();
+        let stated: Vec<String> = one.origins.into_keys().map(first).collect();
+        assert_eq!(stated, keys_of::<Webhook>());
+    }
+}
