@@ -117,6 +117,9 @@ impl Driver {
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
         let (keeper, core) = restore(config, budgets, clock.now())?;
+        for route in config.unknown_routes(core.rules()) {
+            tracing::warn!(route, "a rule names a receiver that there is not");
+        }
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
         let core = core.telling(clock.now(), receivers, clock.now().wall.0);
         let (bus, events) = Bus::connect(bus_config)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_bus::{Bus, BusConfig, Credentials};
+use plimsoll_cli::api::Api;
 use plimsoll_cli::child::free_port;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::undelivered_subject;
@@ -10,7 +11,7 @@ use plimsoll_tests::fed::Fed;
 use plimsoll_tests::feed::Feed;
 use plimsoll_tests::hook::Hook;
 use plimsoll_tests::lone::{fleet_count, summary_when};
-use plimsoll_tests::page::Page;
+use plimsoll_tests::page::{Page, promtool_complaints};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -72,18 +73,7 @@ async fn receivers_that_do_not_work_are_told_apart_and_hold_up_no_other() {
     });
     let page = page.await.unwrap();
 
-    let waiting = page.by_label("plimsoll_notices_waiting", "receiver");
-    for (name, expected) in
-        [("good", 0.0), ("chat", 0.0), ("missing", 0.0), ("busy", 2.0), ("silent", 2.0)]
-    {
-        assert_eq!(waiting[name], expected, "{name}");
-    }
-    let refused = "plimsoll_notices_given_up_total{receiver=\"missing\",reason=\"refused\"}";
-    assert_eq!(page.value(refused), Some(2.0));
-    let undelivered: Vec<Value> =
-        serde_json::from_str(&api.get("/api/v1/alerts/undelivered").await.unwrap()).unwrap();
-    let by: BTreeSet<_> = undelivered.iter().map(|of| of["receiver"].as_str().unwrap()).collect();
-    assert_eq!((undelivered.len(), by), (2, BTreeSet::from(["missing"])));
+    given_up_is_shown(&page, &api).await;
     let heard = timeout(WAIT, given_up.next()).await.unwrap().unwrap();
     let heard: Value = serde_json::from_slice(&heard.payload).unwrap();
     assert_eq!((&heard["rule"], &heard["reason"]), (&RULE.into(), &"refused".into()));
@@ -101,8 +91,25 @@ async fn receivers_that_do_not_work_are_told_apart_and_hold_up_no_other() {
     let summary = summary_when(&api, "four were told", told).await.unwrap();
     assert_eq!(summary.ledger.merged, summary.nodes[0].ledger.merged);
     let metrics = api.get("/metrics").await.unwrap();
-    for text in [mesh.stack.aggregator_log(), metrics, format!("{undelivered:?}")] {
+    assert_eq!(promtool_complaints(&metrics).unwrap(), "");
+    for text in [mesh.stack.aggregator_log(), metrics] {
         assert!(!text.contains(SECRET), "{text}");
     }
     mesh.stack.end().await.unwrap();
+}
+
+async fn given_up_is_shown(page: &Page, api: &Api) {
+    let waiting = page.by_label("plimsoll_notices_waiting", "receiver");
+    for (name, expected) in
+        [("good", 0.0), ("chat", 0.0), ("missing", 0.0), ("busy", 2.0), ("silent", 2.0)]
+    {
+        assert_eq!(waiting[name], expected, "{name}");
+    }
+    let refused = "plimsoll_notices_given_up_total{receiver=\"missing\",reason=\"refused\"}";
+    assert_eq!(page.value(refused), Some(2.0));
+    let undelivered: Vec<Value> =
+        serde_json::from_str(&api.get("/api/v1/alerts/undelivered").await.unwrap()).unwrap();
+    let by: BTreeSet<_> = undelivered.iter().map(|of| of["receiver"].as_str().unwrap()).collect();
+    assert_eq!((undelivered.len(), by), (2, BTreeSet::from(["missing"])));
+    assert!(!format!("{undelivered:?}").contains(SECRET));
 }

@@ -1,12 +1,12 @@
 //! Who is told of alerts: the sections `[[alertmanager]]` and `[[webhook]]`. Reads no file; what
 //! they name is read by `io::notify`, once, at the start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::rule::{Rules, Severity};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -62,6 +62,20 @@ pub struct Webhook {
     pub severity_min: Severity,
     /// Whether it is told of ends too; default true.
     pub resolved: bool,
+}
+
+impl super::Config {
+    /// Names in the routes of rules that no receiver has: nobody is told of their alerts.
+    #[must_use]
+    pub fn unknown_routes<'a>(&self, rules: &'a Rules) -> BTreeSet<&'a str> {
+        let alertmanagers = self.alertmanager.0.iter().map(|one| one.name.as_str());
+        let known: BTreeSet<&str> =
+            alertmanagers.chain(self.webhook.iter().map(|one| one.name.as_str())).collect();
+        let budgets = rules.budgets.iter().map(|budget| &budget.about);
+        let all = budgets.chain(rules.thresholds.iter().map(|threshold| &threshold.about));
+        let routes = all.flat_map(|about| about.routes.iter().map(String::as_str));
+        routes.filter(|route| !known.contains(route)).collect()
+    }
 }
 
 impl Default for Alertmanager {
@@ -220,6 +234,15 @@ mod tests {
         std::fs::write(&file, "{\n \"text\": \"{{ routing_key }}\"\n}").unwrap();
         let error = read(&settings).unwrap_err();
         assert!(error.contains("line 2: unknown field \"routing_key\""), "{error}");
+    }
+
+    #[test]
+    fn routes_to_nobody_are_found() {
+        let layer = Layer::from_toml("f", "alertmanager = 'http://a'").unwrap();
+        let config = resolve::<Config>(&[layer]).unwrap().value;
+        let mut rules = Rules::from(config.budgets().unwrap());
+        rules.budgets[0].about.routes = vec!["alertmanager".to_owned(), "chat".to_owned()];
+        assert_eq!(config.unknown_routes(&rules), BTreeSet::from(["chat"]));
     }
 
     #[test]

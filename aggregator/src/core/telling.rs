@@ -7,6 +7,7 @@ use std::sync::Arc;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 
 use super::Core;
@@ -32,6 +33,12 @@ impl Core {
             self.deliveries.stand(&notice, now.wall);
         }
         self
+    }
+
+    /// What is judged.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// What is said of an alert that has been firing for a while.

@@ -160,9 +160,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_breaks_out_of_its_place(value in any::<String>(), text in "[a-z\"\\\\{} ]{0,30}") {
+        fn no_value_breaks_out_of_its_place(
+            value in any::<String>(),
+            text in "[a-z\"\\\\{} ]{0,30}",
+        ) {
             let sample = fields(json!("x"));
-            let template = Template::read(r#"{"k": "<{{ a }}>", "v": [{{ a }}]}"#, &sample).unwrap();
+            let own = r#"{"k": "<{{ a }}>", "v": [{{ a }}]}"#;
+            let template = Template::read(own, &sample).unwrap();
             let body = template.fill(&fields(json!(value)));
             let body: Value = serde_json::from_str(&body).unwrap();
             prop_assert_eq!(&body, &json!({"k": format!("<{value}>"), "v": [value]}));

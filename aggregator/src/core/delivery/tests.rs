@@ -1,6 +1,8 @@
 //! Deliveries by example, and as a property: whatever receivers answer, nothing is lost without a
 //! count, and whoever was told that an alert fires hears of its end or it still fires.
 
+mod model;
+
 use std::collections::BTreeSet;
 
 use plimsoll_schemas::alert::{Evidence, GapEvidence, Scope};

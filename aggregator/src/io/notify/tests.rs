@@ -33,7 +33,7 @@ async fn speaker(answer: &'static [u8], repeated: bool) -> SocketAddr {
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = [0; 64 * 1024];
-        stream.read(&mut request).await.unwrap();
+        assert!(stream.read(&mut request).await.unwrap() > 0);
         while stream.write_all(answer).await.is_ok() && repeated {}
         // Until the other side has gone.
         while stream.read(&mut request).await.is_ok_and(|read| read > 0) {}
