@@ -7,6 +7,7 @@ pub mod alerts;
 pub mod client;
 pub mod fleet;
 pub mod node;
+pub mod rules;
 
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {
@@ -41,8 +42,10 @@ pub mod wire {
     pub const CONFIRMED_RUNS_MAX: usize = 16;
     /// Unbroken runs of numbers told of one incarnation in one confirmation.
     pub const CONFIRMED_SPANS_MAX: usize = 64;
-    /// Bytes of one confirmation; the fullest takes less than 20 KiB.
-    pub const CONFIRMATION_BYTES_MAX: usize = 32 * 1024;
+    /// Limits told in one confirmation: one for each budget that there may be.
+    pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
+    pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.
     pub const EVENTS_MAX: usize = 256;
     /// Bytes of an event's title, and of a service check's name.
@@ -208,8 +211,10 @@ pub mod aggregator {
     pub const ALERT_HISTORY_MAX: usize = 256;
     /// Alert changes that wait for the bus.
     pub const NOTICES_MAX: usize = 1_024;
-    /// Budgets in one configuration.
+    /// Budgets in all files together.
     pub const BUDGETS_MAX: usize = 256;
+    /// Thresholds in all files together.
+    pub const RULES_MAX: usize = 256;
     /// Messages of the emergency lane in a row before one of the normal lane has its turn.
     pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
     /// Messages that are taken in before questions, signals and the clock have their turn again.

@@ -1,6 +1,15 @@
 //! What is judged: budgets, their error budgets, and thresholds on whatever else the mesh knows.
 //! Every alert follows from one rule, and its rule says what it is worth to whom.
 
+mod advice;
+mod drafts;
+mod fault;
+pub mod file;
+mod table;
+#[cfg(test)]
+mod tests;
+mod values;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::alert::{AlertKey, LEDGER_GAP, Scope};
 use crate::budget::{Budget, Burn};
 use crate::ids::{Labels, RuleName};
+
+pub use drafts::{BUDGET_KEYS, RULE_KEYS};
+pub use fault::{RuleError, Tables, Text};
 
 /// All rules of one aggregator. No two have the same name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +46,18 @@ pub enum Severity {
     Warning,
     /// To be looked at now.
     Critical,
+}
+
+impl Severity {
+    /// The severity as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 /// What a rule says to people about its alerts.
