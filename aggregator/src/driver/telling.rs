@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use plimsoll_bus::{Aside, Outgoing};
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::{LatencyHigh, Notice};
 use plimsoll_schemas::limits::aggregator::{
     CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX, NOTICE_BYTES_MAX,
 };
-use plimsoll_schemas::subject::{alert_subject, confirm_subject};
+use plimsoll_schemas::subject::{alert_subject, confirm_subject, event_subject};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::Driver;
@@ -51,6 +51,24 @@ impl Driver {
             let subject = alert_subject(&notice.mesh, &key.rule);
             if self.bus.try_publish(Outgoing { token, subject, message_id, payload }).is_err() {
                 // It is due again when its acknowledgement is overdue.
+                return;
+            }
+        }
+        self.send_events(now);
+    }
+
+    fn send_events(&mut self, now: Now) {
+        while let Some((token, event)) = self.core.notices().next_event_due(now.mono) {
+            let name = LatencyHigh::NAME;
+            let Ok(payload) = serde_json::to_vec(&event) else {
+                self.core.notices().on_refused(token);
+                continue;
+            };
+            let key = &event.key;
+            let message_id = format!("{name}-{}-{}-{}", key.rule, event.at_seconds, token);
+            let subject = event_subject(&event.mesh, name);
+            let payload = Bytes::from(payload);
+            if self.bus.try_publish(Outgoing { token, subject, message_id, payload }).is_err() {
                 return;
             }
         }
