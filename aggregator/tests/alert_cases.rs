@@ -29,7 +29,12 @@ fn play(name: &str, text: &str) -> Option<String> {
         "" => String::new(),
         text => format!("{of} {text}"),
     };
-    Some(format!("{name}: {}\n{}{}", case.title, part("notices", &notices), part("states", &states)))
+    Some(format!(
+        "{name}: {}\n{}{}",
+        case.title,
+        part("notices", &notices),
+        part("states", &states)
+    ))
 }
 
 #[test]

@@ -1,19 +1,19 @@
 //! A file of rules as users write it.
 
-use plimsoll_schemas::budget::{BudgetEntry, effective};
-use plimsoll_schemas::rule::Rules;
-use serde::Deserialize;
-
-#[derive(Deserialize)]
-struct File {
-    #[serde(default)]
-    budget: Vec<BudgetEntry>,
-}
+use plimsoll_schemas::rule::{Rules, Text};
+use plimsoll_schemas::rule::file::load;
 
 /// The rules that the text names, and no others.
 pub(crate) fn parse(text: &str) -> Rules {
-    let file: File = toml::from_str(text).unwrap();
-    let mut budgets = effective(&file.budget).unwrap();
-    budgets.retain(|budget| file.budget.iter().any(|named| budget.name == named.name));
-    budgets.into()
+    let file = Text::new("case.toml", text.into()).unwrap();
+    let mut rules = load(&[], vec![file], 1, &mut |_| Err("there are none".to_owned()))
+        .unwrap_or_else(|why| panic!("{why}"));
+    let named: toml::Table = text.parse().unwrap();
+    let names = |kind: &str, name: &str| {
+        let all = named.get(kind).and_then(toml::Value::as_array).into_iter().flatten();
+        all.filter_map(|one| one.get("name")?.as_str()).any(|one| one == name)
+    };
+    rules.budgets.retain(|budget| names("budget", budget.name.as_str()));
+    rules.thresholds.retain(|threshold| names("rule", threshold.name.as_str()));
+    rules
 }

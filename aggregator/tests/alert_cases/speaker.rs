@@ -6,9 +6,7 @@ use plimsoll_schemas::hardware::{Reading as Sensed, sensor};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::time::{Wall, nanos};
-use plimsoll_schemas::wire::{
-    self, Body, Bus, Hardware, Header, Latency, Snapshot, Totals,
-};
+use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency, Snapshot, Totals};
 
 use crate::case::{Reading, Say, nanoseconds};
 

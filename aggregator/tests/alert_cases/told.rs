@@ -72,7 +72,9 @@ pub(crate) fn difference(expected: &[String], told: &[Told]) -> String {
     for line in expected {
         let wanted = Expected::parse(line);
         match rest.iter().position(|told| wanted.fits(told)) {
-            Some(place) => lines.push((wanted.first, format!("    {line}"), drop(rest.remove(place)))),
+            Some(place) => {
+                lines.push((wanted.first, format!("    {line}"), drop(rest.remove(place))))
+            }
             None => lines.push((wanted.first, format!("  - {line}"), ())),
         }
     }

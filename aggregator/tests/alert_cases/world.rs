@@ -155,7 +155,8 @@ impl World {
         let key = self.key(rule, who);
         let summary = self.core.as_ref()?.view(self.now().wall, "test").summary;
         let rows = summary.budgets.iter();
-        let mut rows = rows.filter(|row| row.budget == *key.rule.as_str() && row.scope == key.scope);
+        let mut rows =
+            rows.filter(|row| row.budget == *key.rule.as_str() && row.scope == key.scope);
         Some(rows.next().map_or(AlertState::Inactive, |row| row.alert))
     }
 
