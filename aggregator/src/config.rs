@@ -1,5 +1,7 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
+mod token;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -10,6 +12,7 @@ use plimsoll_schemas::budget::{Budget, BudgetEntry, Window, effective};
 use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
 
+pub use self::token::Token;
 use crate::core::rollup::Definition;
 
 /// A settings file with every key at its default; what `--print-config` prints.
@@ -44,9 +47,14 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/healthz` and `/readyz`. Loopback by default: there is no
-    /// authentication yet.
+    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/silences`, `/healthz` and `/readyz`. Loopback
+    /// by default: whoever reads needs no token.
     pub address: SocketAddr,
+    /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
+    /// `token_file` nobody can. Here it stands in a file of settings; better
+    pub token: Option<Token>,
+    /// a file of its own, read at the start.
+    pub token_file: Option<PathBuf>,
 }
 
 /// The `[metrics]` section.
@@ -109,7 +117,18 @@ impl Default for Metrics {
 
 impl Default for Http {
     fn default() -> Self {
-        Self { address: SocketAddr::from(([127, 0, 0, 1], 9900)) }
+        let address = SocketAddr::from(([127, 0, 0, 1], 9900));
+        Self { address, token: None, token_file: None }
+    }
+}
+
+impl Http {
+    /// What whoever changes state must show.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn token(&self) -> Result<Option<Token>, String> {
+        Token::configured(self.token.as_ref(), self.token_file.as_deref())
     }
 }
 
@@ -137,6 +156,7 @@ impl Config {
     /// Names the key and what it may be.
     pub fn check(&self) -> Result<Vec<Budget>, String> {
         self.bus.check(&self.mesh)?;
+        self.http.token()?;
         self.log.check()?;
         self.windows.check()?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())?;
@@ -203,6 +223,8 @@ mod tests {
                 "[[budget]]\nname = 'ledger_gap'\noperation = 'o'\nquantile = 0.9\nlimit = '2ms'",
                 "budget \"ledger_gap\": name is the name",
             ),
+            ("[http]\ntoken = 'short'", "http.token: "),
+            ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),
             ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),

@@ -163,8 +163,8 @@ impl Alerts {
     }
 
     /// Remembers what was told of an alert.
-    pub fn on_told(&mut self, key: &AlertKey, notice: &Notice) {
-        if let Some(entry) = self.entries.get_mut(key) {
+    pub fn on_told(&mut self, notice: &Notice) {
+        if let Some(entry) = self.entries.get_mut(&notice.key) {
             entry.told = Some(Arc::new(Notice { context: None, ..notice.clone() }));
         }
     }
