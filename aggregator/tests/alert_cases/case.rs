@@ -19,6 +19,9 @@ pub(crate) struct Case {
     /// Time between two evaluations: a second, or more where hours are to pass.
     #[serde(default = "second", deserialize_with = "duration")]
     pub(crate) step: Duration,
+    /// By how much windows of error budgets are shortened; 0 is 1.
+    #[serde(default)]
+    pub(crate) time_scale: u32,
     #[serde(default)]
     pub(crate) say: Vec<Say>,
     #[serde(default)]

@@ -1,12 +1,12 @@
 //! A file of rules as users write it.
 
-use plimsoll_schemas::rule::{Rules, Text};
 use plimsoll_schemas::rule::file::load;
+use plimsoll_schemas::rule::{Rules, Text};
 
 /// The rules that the text names, and no others.
-pub(crate) fn parse(text: &str) -> Rules {
+pub(crate) fn parse(text: &str, time_scale: u32) -> Rules {
     let file = Text::new("case.toml", text.into()).unwrap();
-    let mut rules = load(&[], vec![file], 1, &mut |_| Err("there are none".to_owned()))
+    let mut rules = load(&[], vec![file], time_scale, &mut |_| Err("there are none".to_owned()))
         .unwrap_or_else(|why| panic!("{why}"));
     let named: toml::Table = text.parse().unwrap();
     let names = |kind: &str, name: &str| {

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_aggregator::core::checkpoint::StoredRecords;
+use plimsoll_aggregator::core::standing::{Order, Wanted};
 use plimsoll_aggregator::core::{Core, Delivered};
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{
+    Acknowledgement, AlertKey, AlertState, Notice, Pattern, Scope, Silence, SilenceMatch,
+};
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::{Rule, Rules};
 use plimsoll_schemas::subject::Lane;
@@ -62,10 +65,17 @@ impl World {
 
     /// The present; both clocks, the wall as people have set it.
     pub(crate) fn now(&self) -> Now {
-        let passed = self.span * u32::try_from(self.step).unwrap();
-        let mono = Mono::default().plus(passed);
-        let wall = Wall(0).plus(Duration::from_secs(BEGIN_SECONDS) + passed + self.leapt);
-        Now { mono, wall }
+        let mono = Mono::default().plus(self.passed(self.step));
+        Now { mono, wall: self.at(self.step) }
+    }
+
+    fn at(&self, step: u64) -> Wall {
+        let begin = Duration::from_secs(BEGIN_SECONDS);
+        Wall(0).plus(begin + self.passed(step) + self.leapt)
+    }
+
+    fn passed(&self, step: u64) -> Duration {
+        self.span * u32::try_from(step).unwrap()
     }
 
     /// The step of a moment that a notice tells.
@@ -121,6 +131,25 @@ impl World {
 
     /// What people do before an evaluation.
     pub(crate) fn act(&mut self, act: &Act) {
+        let until = self.at(act.until);
+        let by = "ann".to_owned();
+        if let Some(words) = &act.silence {
+            let (rule, node) = words.split_once(' ').unwrap_or_else(|| panic!("{words:?}"));
+            let pattern = |text: &str| (text != "*").then(|| Pattern::new(text).unwrap());
+            let (rule, node) = (pattern(rule), pattern(node));
+            let matches = SilenceMatch { rule, node, ..SilenceMatch::default() };
+            let (comment, from) = (String::new(), self.now().wall);
+            self.order(Order::Silence(Silence { matches, by: by.clone(), comment, from, until }));
+        }
+        if let Some(words) = &act.acknowledge {
+            let (rule, who) = words.split_once(' ').unwrap_or_else(|| panic!("{words:?}"));
+            let comment = String::new();
+            let key = self.key(rule, who);
+            self.order(Order::Acknowledge(key, Acknowledgement { by, comment, until }));
+        }
+        if let Some(rules) = &act.rules {
+            self.reload(parse(rules, self.rules.time_scale));
+        }
         self.leapt += Duration::from_secs(act.clock_leaps);
         if let Some(back_at) = act.back_at {
             self.end();
@@ -129,6 +158,17 @@ impl World {
                 self.come_back();
             }
         }
+    }
+
+    fn order(&mut self, order: Order) {
+        let now = self.now().wall;
+        let Some(core) = &mut self.core else { return };
+        core.on_order(now, order).expect("a case asks for what can be done");
+    }
+
+    /// Other rules from now on.
+    pub(crate) fn reload(&mut self, rules: Rules) {
+        self.rules = rules;
     }
 
     /// The aggregator stores its state and ends.
@@ -152,12 +192,14 @@ impl World {
 
     /// Where an alert is shown to stand; `None` while nobody is there to show it.
     pub(crate) fn state(&self, rule: &str, who: &str) -> Option<AlertState> {
-        let key = self.key(rule, who);
-        let summary = self.core.as_ref()?.view(self.now().wall, "test").summary;
-        let rows = summary.budgets.iter();
-        let mut rows =
-            rows.filter(|row| row.budget == *key.rule.as_str() && row.scope == key.scope);
-        Some(rows.next().map_or(AlertState::Inactive, |row| row.alert))
+        let (key, core) = (self.key(rule, who), self.core.as_ref()?);
+        let standing = core.alerts_page(self.now().wall, &Wanted::default()).alerts;
+        if let Some(row) = standing.into_iter().find(|row| row.key == key) {
+            return Some(row.state);
+        }
+        let mut judged = core.view(self.now().wall, "test").summary.budgets.into_iter();
+        let judged = judged.find(|row| row.budget == key.rule.as_str() && row.scope == key.scope);
+        Some(judged.map_or(AlertState::Inactive, |row| row.alert))
     }
 
     /// The alert of a rule about the fleet or a node.
@@ -181,7 +223,7 @@ fn mesh() -> MeshName {
 
 /// What a case's history came to: its notices, and the states that it asks for.
 pub(crate) fn play(case: &Case) -> (Vec<Told>, Vec<Told>) {
-    let mut world = World::new(parse(&case.rules), case.step);
+    let mut world = World::new(parse(&case.rules, case.time_scale.max(1)), case.step);
     let mut speakers = BTreeMap::<(String, u64), Speaker>::new();
     let mut under_way = BTreeMap::<(u64, u64, usize), Vec<(Wall, Message)>>::new();
     let mut states = Vec::new();
