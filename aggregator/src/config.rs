@@ -1,6 +1,6 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
-mod token;
+mod notices;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,8 +12,9 @@ use plimsoll_schemas::budget::{Budget, BudgetEntry, Window, effective};
 use plimsoll_schemas::ids::MeshName;
 use serde::Deserialize;
 
-pub use self::token::Token;
 use crate::core::rollup::Definition;
+
+pub use notices::Notices;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -36,6 +37,8 @@ pub struct Config {
     pub budget: Vec<BudgetEntry>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
+    /// What notices say beside what happened.
+    pub notices: Notices,
     /// Where its state outlives it.
     pub state: State,
     /// How it logs.
@@ -47,14 +50,9 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/silences`, `/healthz` and `/readyz`. Loopback
-    /// by default: whoever reads needs no token.
+    /// `/api/v1/events`, `/healthz` and `/readyz`. Loopback by default: there is no
+    /// authentication yet.
     pub address: SocketAddr,
-    /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
-    /// `token_file` nobody can. Here it stands in a file of settings; better
-    pub token: Option<Token>,
-    /// a file of its own, read at the start.
-    pub token_file: Option<PathBuf>,
 }
 
 /// The `[metrics]` section.
@@ -103,6 +101,7 @@ impl Default for Config {
             rollup: Vec::new(),
             budget: Vec::new(),
             metrics: Metrics::default(),
+            notices: Notices::default(),
             state: State::default(),
             log: LogSettings::default(),
         }
@@ -117,18 +116,7 @@ impl Default for Metrics {
 
 impl Default for Http {
     fn default() -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], 9900));
-        Self { address, token: None, token_file: None }
-    }
-}
-
-impl Http {
-    /// What whoever changes state must show.
-    ///
-    /// # Errors
-    /// Names the key and the fix, without the secret.
-    pub fn token(&self) -> Result<Option<Token>, String> {
-        Token::configured(self.token.as_ref(), self.token_file.as_deref())
+        Self { address: SocketAddr::from(([127, 0, 0, 1], 9900)) }
     }
 }
 
@@ -156,9 +144,9 @@ impl Config {
     /// Names the key and what it may be.
     pub fn check(&self) -> Result<Vec<Budget>, String> {
         self.bus.check(&self.mesh)?;
-        self.http.token()?;
         self.log.check()?;
         self.windows.check()?;
+        self.notices.dashboard(self.http.address)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())?;
         self.budgets()
     }
@@ -223,8 +211,6 @@ mod tests {
                 "[[budget]]\nname = 'ledger_gap'\noperation = 'o'\nquantile = 0.9\nlimit = '2ms'",
                 "budget \"ledger_gap\": name is the name",
             ),
-            ("[http]\ntoken = 'short'", "http.token: "),
-            ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),
             ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),

@@ -114,6 +114,8 @@ impl Driver {
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
         let (keeper, core) = restore(config, budgets, clock.now())?;
+        let dashboard = config.notices.dashboard(server.address());
+        let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
         let (bus, events) = Bus::connect(bus_config)
             .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
         Ok(Self {

@@ -4,6 +4,7 @@
 //! people, webhooks and scripts.
 
 mod context;
+mod event;
 mod evidence;
 mod notice;
 mod standing;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{NodeName, Operation, RuleName};
 
 pub use context::{BarSeconds, BusContext, Context, HardwareContext, WorstNode};
+pub use event::LatencyHigh;
 pub use evidence::{BurnEvidence, Evidence, GapEvidence, LatencyEvidence, ValueEvidence};
 pub use notice::{Ended, Notice};
 pub use standing::{

@@ -202,6 +202,15 @@ pub mod aggregator {
     pub const ALERT_HISTORY_MAX: usize = 256;
     /// Alert changes that wait for the bus.
     pub const NOTICES_MAX: usize = 1_024;
+    /// Bytes of one notice as JSON; one that is larger goes without its context. The longest names
+    /// and labels make 44 KiB.
+    pub const NOTICE_BYTES_MAX: usize = 64 * 1024;
+    /// Nodes that a notice names as the worst.
+    pub const WORST_NODES_MAX: usize = 5;
+    /// Bars of a histogram in a notice.
+    pub const BARS_MAX: usize = 12;
+    /// Bytes of a link in a notice, with the longest names in it.
+    pub const LINK_BYTES_MAX: usize = 4 * 1024;
     /// Budgets in all files together.
     pub const BUDGETS_MAX: usize = 256;
     /// Thresholds in all files together.

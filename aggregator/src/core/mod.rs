@@ -12,6 +12,7 @@ pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
+pub mod dashboard;
 mod evaluate;
 pub mod events;
 mod evidence;
@@ -55,6 +56,7 @@ use serde::{Deserialize, Serialize};
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
+use dashboard::Dashboard;
 use events::Newest;
 use gaps::Gaps;
 use keeping::Keepings;
@@ -136,6 +138,7 @@ pub struct Core {
     silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
+    dashboard: Dashboard,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -174,6 +177,7 @@ impl Core {
             silences: Silences::default(),
             changes: Vec::new(),
             notices: Notices::default(),
+            dashboard: Dashboard::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,

@@ -54,6 +54,8 @@ pub struct Still {
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What became of events beside them.
+    pub notice_events: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -86,6 +88,7 @@ impl Core {
             changes: self.changes.clone(),
             counts: self.counts.clone(),
             notices: self.notices.counts(),
+            notice_events: self.notices.event_counts(),
             pending: self.pending(),
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),

@@ -64,6 +64,8 @@ pub struct View {
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What became of events beside them.
+    pub notice_events: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -179,6 +181,7 @@ impl Still {
             troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
             counts: self.counts.clone(),
             notices: self.notices,
+            notice_events: self.notice_events,
             pending: self.pending.clone(),
             recoveries: self.recoveries.clone(),
             checkpoints: self.checkpoints.clone(),

@@ -7,6 +7,7 @@
 //! time, and the order of arrival changes nothing. What is too old for every tier still counts
 //! in the total: lateness costs time resolution and never a sample.
 
+mod before;
 mod merged;
 mod place;
 mod slot;
