@@ -1,6 +1,7 @@
 //! What is judged: budgets, their error budgets, and thresholds on whatever else the mesh knows.
 //! Every alert follows from one rule, and its rule says what it is worth to whom.
 
+mod advice;
 mod drafts;
 mod fault;
 pub mod file;
@@ -45,6 +46,18 @@ pub enum Severity {
     Warning,
     /// To be looked at now.
     Critical,
+}
+
+impl Severity {
+    /// The severity as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 /// What a rule says to people about its alerts.

@@ -196,6 +196,12 @@ impl Alerts {
         self.entries.iter().filter(|(_, entry)| entry.state != AlertState::Inactive)
     }
 
+    /// How many alerts stand while there is nothing or too little to judge.
+    #[must_use]
+    pub fn without_data(&self) -> u64 {
+        self.entries().filter(|(_, entry)| entry.data != Data::Enough).count() as u64
+    }
+
     /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.
     #[must_use]
     pub fn alive(&self, rule: &RuleName) -> BTreeSet<Option<&NodeName>> {

@@ -33,6 +33,11 @@ impl Keepings {
         Self { nodes_up_to, judged }
     }
 
+    /// The same where other budgets judge.
+    pub(super) fn rejudged(&self, budgets: &[Budget]) -> Self {
+        Self::new(budgets, self.nodes_up_to)
+    }
+
     pub(super) fn of_node(&self, operation: &Operation) -> Keeping {
         let judged = self.judged.get(operation);
         let up_to = judged.map_or(self.nodes_up_to, |judged| judged.up_to.max(self.nodes_up_to));

@@ -21,11 +21,13 @@ mod hidden;
 pub mod judge;
 mod keeping;
 pub mod ledger;
+mod matches;
 pub mod moment;
 pub mod node;
 pub mod notices;
 mod past;
 pub mod progress;
+pub mod reload;
 pub mod rollup;
 mod run;
 pub mod seqs;
@@ -61,6 +63,7 @@ use events::Newest;
 use gaps::Gaps;
 use keeping::Keepings;
 use ledger::Decision;
+use matches::Matches;
 use moment::Moment;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
@@ -134,6 +137,7 @@ pub struct Core {
     fleet: Arc<Operations>,
     rollups: Rollups,
     keepings: Keepings,
+    matches: Matches,
     alerts: Alerts,
     silences: Silences,
     changes: Vec<Notice>,
@@ -173,6 +177,7 @@ impl Core {
             fleet: Arc::default(),
             rollups: Rollups::default(),
             keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
+            matches: Matches::new(&rules.budgets),
             alerts: Alerts::default(),
             silences: Silences::default(),
             changes: Vec::new(),
@@ -326,6 +331,7 @@ impl Core {
         let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);
         for (series, samples) in &latency.histograms {
             let operation = &series.operation;
+            self.matches.on_samples(self.passed.mono, series, &header.labels);
             let keeping = self.keepings.of_node(operation);
             let batch = Batch::new(samples, &keeping.limits);
             if has_room {

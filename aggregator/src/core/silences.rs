@@ -253,6 +253,12 @@ impl Silences {
         self.silences.iter().map(row).collect()
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.silences.len() as u64
+    }
+
     /// Notices that receivers did not get, by reason.
     #[must_use]
     pub fn suppressed(&self) -> &BTreeMap<Word, u64> {

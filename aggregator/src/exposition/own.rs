@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll_process::http::Figures;
 
+use super::rule_files;
 use super::writer::{Family, NONE, Value, Writer};
 use crate::core::progress::Recoveries;
 use crate::core::view::View;
@@ -50,6 +51,7 @@ pub(super) fn write(writer: &mut Writer, view: &View, own: &Own) {
     reading(writer, view);
     recoveries(writer, view);
     checkpoints(writer, view);
+    rule_files::write(writer, view);
     showing(writer, own);
     connections(writer, &own.connections);
 }

@@ -18,7 +18,6 @@ use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_process::http::{Figures, ending, probe};
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
-use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
@@ -78,13 +77,9 @@ struct Asker {
 }
 
 /// The routes, and the queue on which their questions arrive.
-pub fn routes(
-    budgets: &[Budget],
-    settings: &Metrics,
-    token: Option<Token>,
-) -> (Router, mpsc::Receiver<Query>) {
+pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiver<Query>) {
     let (ask, queries) = mpsc::channel(QUERIES_MAX);
-    let (pages, token) = (Arc::new(Pages::new(budgets, settings)), token.map(Arc::new));
+    let (pages, token) = (Arc::new(Pages::new(settings)), token.map(Arc::new));
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))

@@ -20,5 +20,7 @@ pub const SUMMARY_BYTES_MAX: usize = 256;
 pub const BURN_SUFFIX_BYTES: usize = 8;
 /// By how much windows may be shortened: the longest to the shortest.
 pub const TIME_SCALE_MAX: u32 = 259_200;
+/// Time in which samples come without one that a budget matches before that is told.
+pub const UNMATCHED_AFTER: Duration = Duration::from_secs(300);
 /// Time between two looks at whether a file has changed.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -1,0 +1,1 @@
+//! Rules that are exchanged while alerts stand.

@@ -1,0 +1,1 @@
+//! Files of every kind, and what a look at them finds.
