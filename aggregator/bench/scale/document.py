@@ -129,9 +129,9 @@ SECTIONS = {
 }
 
 
-def document(report):
-    """Everything that was measured."""
-    return "\n".join([*machine(report["machine"]), *sections(report, SECTIONS)])
+def document(report, names):
+    """The machine, and what was measured of these sections."""
+    return "\n".join([*machine(report["machine"]), *sections(report, names)])
 
 
 def sections(report, names):

@@ -36,6 +36,11 @@ def seconds(delay):
 NOTES = {"never": "never", "already": "fired before"}
 
 
+def short(number):
+    """Two digits, and no power of ten."""
+    return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
+
+
 def days(figures):
     return figures["seeds"] * figures["hours"] / 24
 
@@ -44,8 +49,8 @@ def load(figures):
     """One table, and whether the target is met at this load."""
     rows = []
     for one in figures["contenders"]:
-        row = [one["name"], str(one["pages"]), f"{one['pages'] / days(figures):.2g}"]
-        row += [f"{one['firing'] * 100:.2g} %", *(seconds(delay) for delay in one["delays"])]
+        row = [one["name"], str(one["pages"]), short(one["pages"] / days(figures))]
+        row += [f"{short(one['firing'] * 100)} %", *(seconds(delay) for delay in one["delays"])]
         rows.append(row)
     shifts = [f"{delay['times']:g} x" for delay in figures["contenders"][0]["delays"]]
     head = ["rule", "false pages", "a day", "time it fires falsely"]
@@ -93,10 +98,8 @@ def picture(found):
         if FLOOD not in one["name"] and (one["name"] == OURS or not one["name"].startswith(OURS))
     ]
     name = {one["name"]: one["name"].replace("`", "") for one in shown}
-    bars = [
-        (name[one["name"]], one["pages"] / days(figures), f"{one['pages'] / days(figures):.2g}")
-        for one in shown
-    ]
+    daily = [(name[one["name"]], one["pages"] / days(figures)) for one in shown]
+    bars = [(told, a_day, short(a_day)) for told, a_day in daily]
     delays = {
         name[one["name"]].split(",")[0]: [
             ((delay["times"] - 1) * 100, delay["median"])
