@@ -62,7 +62,7 @@ pub(crate) struct Say {
     pub(crate) run: u64,
     /// By how many seconds its clock is ahead.
     pub(crate) clock_ahead: i64,
-    /// Steps that a message spends on its way.
+    /// Steps that a message waits at its node.
     pub(crate) late: u64,
     /// All arrive with the last of them, the newest first.
     pub(crate) reversed: bool,

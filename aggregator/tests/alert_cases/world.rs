@@ -17,7 +17,6 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 use crate::case::{Act, Case, Say};
 use crate::rules::parse;
 use crate::speaker::{Message, Speaker};
-use crate::told::Told;
 
 /// Somewhen in 2023: the begin of a slot of every window.
 const BEGIN_SECONDS: u64 = 1_699_920_000;
@@ -41,6 +40,8 @@ pub(crate) struct World {
     step: u64,
     span: Duration,
     leapt: Duration,
+    /// What people asked for in vain.
+    pub(crate) refused: u64,
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -55,6 +56,7 @@ impl World {
             step: 0,
             span,
             leapt: Duration::ZERO,
+            refused: 0,
             notices: Vec::new(),
         };
         let mut core = Core::new(mesh(), world.rules.clone(), world.now());
@@ -163,12 +165,16 @@ impl World {
     fn order(&mut self, order: Order) {
         let now = self.now().wall;
         let Some(core) = &mut self.core else { return };
-        core.on_order(now, order).expect("a case asks for what can be done");
+        self.refused += u64::from(core.on_order(now, order).is_err());
     }
 
     /// Other rules from now on.
     pub(crate) fn reload(&mut self, rules: Rules) {
-        self.rules = rules;
+        self.rules = rules.clone();
+        let now = self.now();
+        if let Some(core) = &mut self.core {
+            core.reload(now, rules);
+        }
     }
 
     /// The aggregator stores its state and ends.
@@ -191,10 +197,10 @@ impl World {
     }
 
     /// Where an alert is shown to stand; `None` while nobody is there to show it.
-    pub(crate) fn state(&self, rule: &str, who: &str) -> Option<AlertState> {
-        let (key, core) = (self.key(rule, who), self.core.as_ref()?);
+    pub(crate) fn state(&self, key: &AlertKey) -> Option<AlertState> {
+        let core = self.core.as_ref()?;
         let standing = core.alerts_page(self.now().wall, &Wanted::default()).alerts;
-        if let Some(row) = standing.into_iter().find(|row| row.key == key) {
+        if let Some(row) = standing.into_iter().find(|row| row.key == *key) {
             return Some(row.state);
         }
         let mut judged = core.view(self.now().wall, "test").summary.budgets.into_iter();
@@ -203,7 +209,7 @@ impl World {
     }
 
     /// The alert of a rule about the fleet or a node.
-    fn key(&self, rule: &str, who: &str) -> AlertKey {
+    pub(crate) fn key(&self, rule: &str, who: &str) -> AlertKey {
         let rule = RuleName::new(rule).unwrap();
         let operation = match self.rules.find(&rule).unwrap_or_else(|| panic!("no rule {rule}")) {
             Rule::Budget(budget) | Rule::Burn(budget, _) => budget.operation.clone(),
@@ -221,49 +227,35 @@ fn mesh() -> MeshName {
     MeshName::new("m").unwrap()
 }
 
-/// What a case's history came to: its notices, and the states that it asks for.
-pub(crate) fn play(case: &Case) -> (Vec<Told>, Vec<Told>) {
+/// Plays a case's history, and lets somebody look after every evaluation.
+pub(crate) fn play(case: &Case, mut look: impl FnMut(&World, u64)) -> World {
     let mut world = World::new(parse(&case.rules, case.time_scale.max(1)), case.step);
     let mut speakers = BTreeMap::<(String, u64), Speaker>::new();
-    let mut under_way = BTreeMap::<(u64, u64, usize), Vec<(Wall, Message)>>::new();
-    let mut states = Vec::new();
+    // By the step in which they arrive, and their order in it.
+    let mut waiting = BTreeMap::<(u64, u64, usize), Vec<Message>>::new();
     for step in 1..=case.steps {
         world.pass();
         for (number, say) in case.say.iter().enumerate().filter(|(_, say)| say.is_said(step)) {
             let speaker = speakers.entry((say.node.clone(), say.run.max(1))).or_default();
-            let now = own_clock(say, world.now().wall);
-            let messages = speaker.say(say, now, case.step);
+            let messages = speaker.say(say, own_clock(say, world.now().wall), case.step);
             let (arrives, behind) = say.arrives(step);
             let copies = if say.vanishes { 0 } else { 1 + say.again };
-            let place = under_way.entry((arrives, behind, number)).or_default();
-            for _ in 0..copies {
-                place.extend(messages.iter().map(|message| (now, message.clone())));
-            }
+            let place = waiting.entry((arrives, behind, number)).or_default();
+            (0..copies).for_each(|_| place.extend(messages.iter().cloned()));
         }
-        while let Some(first) = under_way.first_entry().filter(|first| first.key().0 <= step) {
-            first.remove().into_iter().for_each(|(sent, message)| world.deliver(sent, message));
+        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= step) {
+            let (_, _, number) = *first.key();
+            let sent = own_clock(&case.say[number], world.now().wall);
+            first.remove().into_iter().for_each(|message| world.deliver(sent, message));
         }
         case.act.iter().filter(|act| act.at == step).for_each(|act| world.act(act));
         world.evaluate();
-        states.extend(asked(case, step).filter_map(|(rule, who)| {
-            let state = world.state(rule, who)?;
-            Some(Told { step, what: format!("{rule} {who} {}", state.as_str()) })
-        }));
+        look(&world, step);
     }
-    let told = |notice: &Notice| Told::notice(world.step_of(notice), notice);
-    (world.notices.iter().map(told).collect(), states)
+    world
 }
 
 fn own_clock(say: &Say, now: Wall) -> Wall {
     let off = Duration::from_secs(say.clock_ahead.unsigned_abs());
     if say.clock_ahead < 0 { now.minus(off) } else { now.plus(off) }
-}
-
-/// The alerts whose state a case knows in a step.
-fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
-    case.states.iter().filter_map(move |line| {
-        let mut words = line.split(' ');
-        let (when, rule, who) = (words.next()?, words.next()?, words.next()?);
-        (when.parse() == Ok(step)).then_some((rule, who))
-    })
 }
