@@ -20,6 +20,7 @@ mod own;
 mod process;
 mod protobuf;
 mod rule_files;
+mod rules;
 mod sets;
 pub mod writer;
 

@@ -232,6 +232,20 @@ pub mod aggregator {
     pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
     /// Growth of a counter of losses is trouble for so long, as the rules for Prometheus look back.
     pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
+    /// What rules take as lately, of what happens again at once where it goes on;
+    pub const COUNTED_WITHIN: Duration = Duration::from_secs(60);
+    /// and of samples that are lost, which nobody brings back.
+    pub const LOSSES_WITHIN: Duration = Duration::from_secs(300);
+    /// Age of a node's latest readings from which on they say nothing of the present. Those of
+    /// nodes that share a slow machine may come a few intervals late.
+    pub const READINGS_STALE_AFTER: Duration = Duration::from_secs(60);
+    /// An operation's samples are absent after so long at least, and
+    pub const ABSENT_AFTER: Duration = Duration::from_secs(300);
+    /// after so many times the longest pause between two of them within the last hour; after half
+    /// of that hour where no pause is known.
+    pub const ABSENT_AFTER_PAUSES: u32 = 3;
+    /// What came before that has ended, and is not absent.
+    pub const ABSENT_WITHIN: Duration = Duration::from_secs(3_600);
     /// Silence after which a node that said farewell is hidden.
     pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);
     /// Silence after which any node is hidden: the streams no longer hold a message of it.

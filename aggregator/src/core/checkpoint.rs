@@ -227,12 +227,19 @@ impl Core {
         if unsaved.everything { self.nodes.keys().cloned().collect() } else { unsaved.nodes }
     }
 
+    /// Whether anything has changed since changes were last taken.
+    pub(super) fn has_unsaved(&self) -> bool {
+        let Unsaved { everything, rest, notices, .. } = self.unsaved;
+        everything || rest || notices != self.notices.counts()
+    }
+
     /// What has changed since this was last called; `None` when nothing has.
     pub fn take_changes(&mut self, now: Wall) -> Option<Changes> {
-        let Unsaved { everything, rest, notices, .. } = self.unsaved;
-        if !everything && !rest && notices == self.notices.counts() {
+        if !self.has_unsaved() {
             return None;
         }
+        let everything = self.unsaved.everything;
+        self.itself.on_taken(now);
         let pools_before = self.unsaved.pools.take();
         let nodes = self.take_changed_nodes();
         let (fleet, rollups) = (Arc::clone(&self.fleet), self.rollups.clone());

@@ -8,6 +8,7 @@
 pub mod alert;
 mod announce;
 pub mod buckets;
+pub mod burns;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
@@ -18,6 +19,7 @@ pub mod events;
 mod evidence;
 mod gaps;
 mod hidden;
+mod itself;
 pub mod judge;
 mod keeping;
 pub mod ledger;
@@ -25,6 +27,7 @@ mod matches;
 pub mod moment;
 pub mod node;
 pub mod notices;
+mod overruns;
 mod past;
 pub mod progress;
 pub mod reload;
@@ -35,6 +38,7 @@ pub mod silences;
 pub mod standing;
 pub mod statement;
 pub mod still;
+pub mod thresholds;
 pub mod view;
 pub mod window;
 
@@ -61,6 +65,7 @@ use conflicts::Conflicts;
 use dashboard::Dashboard;
 use events::Newest;
 use gaps::Gaps;
+use itself::Itself;
 use keeping::Keepings;
 use ledger::Decision;
 use matches::Matches;
@@ -158,6 +163,8 @@ pub struct Core {
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
     gaps: Gaps,
+    /// How the aggregator itself is.
+    itself: Itself,
     conflicts: Conflicts,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: Newest,
@@ -192,6 +199,7 @@ impl Core {
             shares: Arc::default(),
             judged_at: None,
             gaps: Gaps::default(),
+            itself: Itself::default(),
             conflicts: Conflicts::default(),
             events: Newest::default(),
             past: None,
@@ -298,7 +306,7 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
-        node.watch_counters(&header);
+        node.watch_counters();
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
@@ -306,13 +314,15 @@ impl Core {
             }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((header.incarnation, header.seq), hardware);
+                node.watch_readings();
                 self.count_over_cap("unknown_sensor", unknown);
             }
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
             Body::Bus(bus) => {
                 node.take_bus((header.incarnation, header.seq), bus);
-                node.watch_counters(&header);
+                node.watch_bus();
+                node.watch_counters();
             }
             Body::Event(Events { events }) => {
                 let without_room = node.take_events((header.incarnation, header.seq), &events);
@@ -326,6 +336,7 @@ impl Core {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
         let numbers = node.take_numbers((header.incarnation, header.seq), latency);
+        node.watch_jobs(&self.rules, &latency.counters);
         node.take_labels((header.incarnation, header.seq), &header.labels);
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
         let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
@@ -78,7 +78,6 @@ impl Core {
     /// What is known now. `broker` is what the connection says of itself.
     #[must_use]
     pub fn still(&self, now: Wall, broker: &str) -> Still {
-        let gaps = self.gaps.nodes().map(|name| (name.clone(), self.gap(name).0));
         let alerts = self.alerts.standing();
         Still {
             at: now,
@@ -98,7 +97,7 @@ impl Core {
                 ..AlertCounts::default()
             },
             alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
-            gaps: gaps.filter(|(_, samples)| *samples > 0).collect(),
+            gaps: self.gaps_to_show(),
             changes: self.changes.clone(),
             counts: self.counts.clone(),
             notices: self.notices.counts(),
@@ -118,13 +117,6 @@ impl Still {
     pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
         let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
         shown.map(|(name, node)| (name, node))
-    }
-
-    /// Where alerts about gaps in accounts stand, by node.
-    #[must_use]
-    pub fn gap_alerts(&self) -> BTreeMap<&str, AlertState> {
-        let about_gaps = self.alerts.iter().filter(|(key, _)| key.rule.as_str() == LEDGER_GAP);
-        about_gaps.map(|(key, state)| (key.scope.node(), *state)).collect()
     }
 
     /// Samples in gaps of a node's account that have stayed for too long.
