@@ -26,7 +26,8 @@ fn play(name: &str, text: &str) -> Option<String> {
     let mut states = Vec::new();
     let world = world::play(&case, |world, step| {
         for (rule, who) in asked(&case, step) {
-            let state = world.state(&world.key(rule, who)).map_or("away", AlertState::as_str);
+            let key = world.key(rule, who).unwrap_or_else(|| panic!("{name}: no rule {rule}"));
+            let state = world.state(&key).map_or("away", AlertState::as_str);
             states.push(Told { step, what: format!("{rule} {who} {state}") });
         }
     });

@@ -86,7 +86,7 @@ fn follow(told: &mut BTreeMap<AlertKey, AlertState>, notice: &Notice) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever nodes say and people do, who hears the notices alone knows what stands.
     #[test]
@@ -151,7 +151,7 @@ proptest! {
             shuffled.evaluate();
             prop_assert_eq!(&straight.notices, &shuffled.notices);
             for who in ["fleet", "a", "b", "c"] {
-                let key = straight.key("slow", who);
+                let key = straight.key("slow", who).unwrap();
                 prop_assert_eq!(straight.state(&key), shuffled.state(&key), "{}", who);
             }
         }

@@ -146,8 +146,12 @@ impl World {
         if let Some(words) = &act.acknowledge {
             let (rule, who) = words.split_once(' ').unwrap_or_else(|| panic!("{words:?}"));
             let comment = String::new();
-            let key = self.key(rule, who);
-            self.order(Order::Acknowledge(key, Acknowledgement { by, comment, until }));
+            match self.key(rule, who) {
+                Some(key) => {
+                    self.order(Order::Acknowledge(key, Acknowledgement { by, comment, until }));
+                }
+                None => self.refused += 1,
+            }
         }
         if let Some(rules) = &act.rules {
             self.reload(parse(rules, self.rules.time_scale));
@@ -208,10 +212,10 @@ impl World {
         Some(judged.map_or(AlertState::Inactive, |row| row.alert))
     }
 
-    /// The alert of a rule about the fleet or a node.
-    pub(crate) fn key(&self, rule: &str, who: &str) -> AlertKey {
+    /// The alert of a rule about the fleet or a node; `None` where there is no such rule.
+    pub(crate) fn key(&self, rule: &str, who: &str) -> Option<AlertKey> {
         let rule = RuleName::new(rule).unwrap();
-        let operation = match self.rules.find(&rule).unwrap_or_else(|| panic!("no rule {rule}")) {
+        let operation = match self.rules.find(&rule)? {
             Rule::Budget(budget) | Rule::Burn(budget, _) => budget.operation.clone(),
             Rule::Threshold(threshold) => threshold.metric.operation(),
         };
@@ -219,7 +223,7 @@ impl World {
             "fleet" => Scope::Fleet,
             node => Scope::Node(NodeName::new(node).unwrap()),
         };
-        AlertKey { rule, scope, operation }
+        Some(AlertKey { rule, scope, operation })
     }
 }
 
