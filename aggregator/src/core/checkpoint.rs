@@ -23,6 +23,7 @@ use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::alert::Alerts;
+use super::keeping::Selected;
 use super::node::Node;
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
@@ -99,10 +100,13 @@ struct Rest {
     at: Wall,
     /// Up to when budgets had been judged; earlier than `at` while catching up.
     judged_at: Option<Wall>,
-    /// Number of nodes, of the fleet's operations, and of the groups of each roll-up: so many
-    /// records there must be.
+    /// What budgets select; kept apart for them is nothing else.
+    selected: Selected,
+    /// Number of nodes, of the fleet's operations, of what it keeps apart for budgets, and of the
+    /// groups of each roll-up: so many records there must be.
     nodes: usize,
     fleet: usize,
+    fleet_selected: usize,
     rollups: Vec<(Definition, usize)>,
     lanes: BTreeMap<Lane, Position>,
     alerts: Alerts,
@@ -207,6 +211,7 @@ impl Core {
         core.unsaved = Unsaved::nothing(core.notices.counts());
         core.unsaved.pools = Some(Arc::new(pools));
         core.end_unruled(now.wall);
+        core.forget_other_selections(&rest.selected);
         core
     }
 
@@ -260,7 +265,9 @@ impl Core {
                 at: now,
                 judged_at: self.judged_at,
                 nodes: self.nodes.len(),
+                selected: self.keepings.selected(),
                 fleet: self.fleet.iter().count(),
+                fleet_selected: self.fleet.selected().count(),
                 rollups: self.rollups.sizes(),
                 lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
                 alerts: self.alerts.clone(),

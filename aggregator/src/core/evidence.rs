@@ -64,14 +64,14 @@ impl Core {
     /// The samples that a budget judges in one scope.
     pub(super) fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
-            Scope::Fleet => self.fleet.get(&budget.operation),
+            Scope::Fleet => self.fleet.judged(budget),
             Scope::Node(name) => self.windows_of_node(budget, self.nodes.get(name)?),
         }
     }
 
     /// The samples of one node that a budget judges.
     fn windows_of_node<'n>(&self, budget: &Budget, node: &'n Node) -> Option<&'n Windows> {
-        node.operations.get(&budget.operation)
+        node.operations.judged(budget)
     }
 }
 

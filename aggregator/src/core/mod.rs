@@ -22,6 +22,7 @@ mod hidden;
 mod itself;
 pub mod judge;
 mod keeping;
+mod latency;
 pub mod ledger;
 mod matches;
 pub mod moment;
@@ -51,12 +52,12 @@ use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODE_BYTES_MAX, NODES_MAX};
+use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODES_MAX};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{self, Body, Events, Header, Latency, Snapshot};
+use plimsoll_schemas::wire::{self, Body, Events, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use alert::Alerts;
@@ -76,7 +77,7 @@ use past::Past;
 use progress::{Progress, Recoveries};
 use rollup::{Definition, Rollups};
 use silences::Silences;
-use window::{Batch, Timeliness, Times};
+use window::{Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
 pub type Word = Cow<'static, str>;
@@ -330,37 +331,6 @@ impl Core {
                 self.count_over_cap("service_check", without_room);
             }
         }
-    }
-
-    fn on_latency(&mut self, times: Times, header: &Header, latency: &Latency<Packed>) {
-        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
-        let fleet = Arc::make_mut(&mut self.fleet);
-        let numbers = node.take_numbers((header.incarnation, header.seq), latency);
-        node.watch_jobs(&self.rules, &latency.counters);
-        node.take_labels((header.incarnation, header.seq), &header.labels);
-        let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
-        let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);
-        for (series, samples) in &latency.histograms {
-            let operation = &series.operation;
-            self.matches.on_samples(self.passed.mono, series, &header.labels);
-            let keeping = self.keepings.of_node(operation);
-            let batch = Batch::new(samples, &keeping.limits);
-            if has_room {
-                in_node += node.operations.add(operation, &keeping, times, &batch);
-            } else {
-                node.operations.add_figures(operation, times, &batch);
-                without_room += samples.exact().count;
-            }
-            let keeping = keeping.of_fleet();
-            in_fleet += fleet.add(operation, &keeping, times, &batch);
-            let how = (&keeping, times);
-            in_rollups += self.rollups.add(series, &header.labels, how, &batch);
-        }
-        self.count_over_cap("number", numbers);
-        self.count_over_cap("node_sample", in_node);
-        self.count_over_cap("node_window", without_room);
-        self.count_over_cap("fleet_sample", in_fleet);
-        self.count_over_cap("rollup", in_rollups);
     }
 
     fn count_over_cap(&mut self, kind: &'static str, n: u64) {
