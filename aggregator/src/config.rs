@@ -1,6 +1,7 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
 mod notices;
+mod token;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use toml::Table;
 use crate::core::rollup::Definition;
 
 pub use notices::Notices;
+pub use token::Token;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -55,9 +57,14 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/healthz` and `/readyz`. Loopback by default: there is no
-    /// authentication yet.
+    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/silences`, `/healthz` and `/readyz`. Loopback
+    /// by default: whoever reads needs no token.
     pub address: SocketAddr,
+    /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
+    /// `token_file` nobody can. Here it stands in a file of settings; better
+    pub token: Option<Token>,
+    /// a file of its own, read at the start.
+    pub token_file: Option<PathBuf>,
 }
 
 /// The `[metrics]` section.
@@ -152,7 +159,18 @@ impl Default for Metrics {
 
 impl Default for Http {
     fn default() -> Self {
-        Self { address: SocketAddr::from(([127, 0, 0, 1], 9900)) }
+        let address = SocketAddr::from(([127, 0, 0, 1], 9900));
+        Self { address, token: None, token_file: None }
+    }
+}
+
+impl Http {
+    /// What whoever changes state must show.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn token(&self) -> Result<Option<Token>, String> {
+        Token::configured(self.token.as_ref(), self.token_file.as_deref())
     }
 }
 
@@ -180,6 +198,7 @@ impl Config {
     /// Names the key and what it may be.
     pub fn check(&self) -> Result<(), String> {
         self.bus.check(&self.mesh)?;
+        self.http.token()?;
         self.log.check()?;
         self.windows.check()?;
         self.rules.check()?;
@@ -252,6 +271,8 @@ mod tests {
             ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
             ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
             ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
+            ("[http]\ntoken = 'short'", "http.token: "),
+            ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
             ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it may be 1 to 259200"),
             ("[rules]\nfile = 'a.toml'", "rules.file"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),

@@ -5,6 +5,7 @@
 //! which still has its turn.
 
 mod looks;
+mod orders;
 mod rules;
 mod telling;
 
@@ -115,7 +116,8 @@ impl Driver {
             .map_err(fail(Exit::Configuration))?;
         let url = bus_config.url_without_secrets();
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
-        let (routes, queries) = http::routes(&config.metrics);
+        let token = config.http.token().map_err(fail(Exit::Configuration))?;
+        let (routes, queries) = http::routes(&config.metrics, token);
         let server = Server::start("http.address", config.http.address, routes)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
@@ -272,6 +274,12 @@ impl Driver {
                 let page = self.core.events(self.clock.now().wall, &wanted);
                 drop(answer.send(Box::new(page)));
             }
+            Query::Alerts(wanted, answer) => {
+                let page = self.core.alerts_page(self.clock.now().wall, &wanted);
+                drop(answer.send(Box::new(page)));
+            }
+            Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
+            Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker(),
                 past_is_read: self.core.is_ready(),

@@ -163,8 +163,8 @@ impl Alerts {
     }
 
     /// Remembers what was told of an alert.
-    pub fn on_told(&mut self, key: &AlertKey, notice: &Notice) {
-        if let Some(entry) = self.entries.get_mut(key) {
+    pub fn on_told(&mut self, notice: &Notice) {
+        if let Some(entry) = self.entries.get_mut(&notice.key) {
             entry.told = Some(Arc::new(Notice { context: None, ..notice.clone() }));
         }
     }
@@ -194,6 +194,12 @@ impl Alerts {
     /// All alerts that are not inactive, with all that is known of them.
     pub fn entries(&self) -> impl Iterator<Item = (&AlertKey, &Entry)> {
         self.entries.iter().filter(|(_, entry)| entry.state != AlertState::Inactive)
+    }
+
+    /// How many alerts stand while there is nothing or too little to judge.
+    #[must_use]
+    pub fn without_data(&self) -> u64 {
+        self.entries().filter(|(_, entry)| entry.data != Data::Enough).count() as u64
     }
 
     /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.

@@ -20,12 +20,11 @@ impl Core {
     pub(super) fn announce(&mut self, (at, late): (Wall, Duration), key: AlertKey, change: Change) {
         let Some(entry) = self.alerts.get(&key).cloned() else { return };
         let evidence = self.evidence(at, &key);
-        let mut notice = match self.notice(at, &key, (change, &entry), evidence) {
-            Some(notice) => notice,
-            None => return self.silences.count_suppressed("no_evidence"),
+        let Some(mut notice) = self.notice(at, key, (change, &entry), evidence) else {
+            return self.silences.count_suppressed("no_evidence");
         };
         notice.late_seconds = seconds(nanos(late) / MILLISECOND * MILLISECOND);
-        self.alerts.on_told(&key, &notice);
+        self.alerts.on_told(&notice);
         self.tell(notice);
     }
 
@@ -34,7 +33,7 @@ impl Core {
     pub(super) fn end_alerts(&mut self, now: Wall, gone: impl Fn(&AlertKey) -> bool, why: Ended) {
         for Ending { key, change, entry } in self.alerts.end(gone) {
             // What it was about is not there any more, so what was last said of it has to do.
-            let Some(mut notice) = self.notice(now, &key, (change, &entry), None) else {
+            let Some(mut notice) = self.notice(now, key, (change, &entry), None) else {
                 self.silences.count_suppressed("no_evidence");
                 continue;
             };
@@ -70,18 +69,17 @@ impl Core {
     fn notice(
         &mut self,
         at: Wall,
-        key: &AlertKey,
+        key: AlertKey,
         (change, entry): (Change, &Entry),
         evidence: Option<Evidence>,
     ) -> Option<Notice> {
         let told = entry.told.as_deref();
         let evidence = evidence.or_else(|| Some(told?.evidence.clone()))?;
-        let (about, severity) = self.about(key, told);
-        let heard = self.silences.on_change(at, key, severity, change.to);
-        let context = (change.to == AlertState::Firing).then(|| self.context(at, key));
+        let (about, severity) = self.about(&key, told);
+        let heard = self.silences.on_change(at, &key, severity, change.to);
+        let context = (change.to == AlertState::Firing).then(|| self.context(at, &key));
         let moved = (change.from, change.to);
-        let mut notice =
-            Notice::new(self.mesh.clone(), key.clone(), moved, seconds(at.0), evidence);
+        let mut notice = Notice::new(self.mesh.clone(), key, moved, seconds(at.0), evidence);
         notice.severity = severity;
         notice.routes = about.routes;
         notice.runbook = about.runbook;
@@ -96,7 +94,7 @@ impl Core {
 
     /// What an alert's rule says of it; of a rule that is gone what it last said, so that
     /// receivers know the end for that of the same alert.
-    fn about(&self, key: &AlertKey, told: Option<&Notice>) -> (About, Severity) {
+    pub(super) fn about(&self, key: &AlertKey, told: Option<&Notice>) -> (About, Severity) {
         if let Some(rule) = self.rules.find(&key.rule) {
             return (rule.about().clone(), rule.severity());
         }

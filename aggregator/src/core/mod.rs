@@ -32,6 +32,7 @@ pub mod rollup;
 mod run;
 pub mod seqs;
 pub mod silences;
+pub mod standing;
 pub mod statement;
 pub mod still;
 pub mod view;

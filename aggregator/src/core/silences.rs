@@ -70,6 +70,12 @@ pub enum Refused {
         /// How many there may be.
         max: usize,
     },
+    /// There is no such silence.
+    #[error("there is no silence {0}; GET /api/v1/silences lists those there are")]
+    NoSilence(u64),
+    /// Nobody looks after the alert.
+    #[error("{0} is not acknowledged")]
+    NotAcknowledged(Box<AlertKey>),
     /// The alert neither fires nor pends.
     #[error("{key} is {state}; only an alert that fires or pends can be acknowledged", state = .state.as_str())]
     NotStanding {
@@ -245,6 +251,12 @@ impl Silences {
         let row =
             |(id, silence): (&u64, &Silence)| SilenceRow { id: *id, silence: silence.clone() };
         self.silences.iter().map(row).collect()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.silences.len() as u64
     }
 
     /// Notices that receivers did not get, by reason.

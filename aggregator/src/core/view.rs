@@ -1,5 +1,6 @@
 //! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
 
+mod alerts;
 mod rollups;
 mod rows;
 mod worst;
@@ -24,6 +25,7 @@ use super::progress::Recoveries;
 use super::reload::RuleFigures;
 use super::still::Still;
 use super::{Core, Counts};
+pub use alerts::{AlertCounts, AlertView};
 use rows::Rows;
 
 /// What a view is to hold.
@@ -59,6 +61,10 @@ pub struct View {
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
     pub totals: Vec<Total>,
+    /// The alerts that stand, of the fleet and of the nodes shown, where each is shown.
+    pub alerts: Vec<AlertView>,
+    /// How many stand, and what was not told of them; of a view with the fleet.
+    pub alert_counts: AlertCounts,
     /// How many nodes there are by their worst trouble, shown or not.
     pub troubles: BTreeMap<Trouble, u64>,
     /// Counts of what was read.
@@ -184,6 +190,8 @@ impl Still {
             nodes: nodes.iter().map(node_view).collect(),
             totals,
             rollups: rollup_totals,
+            alerts: self.alert_views(wanted.fleet, &nodes),
+            alert_counts: if wanted.fleet { self.alert_counts() } else { AlertCounts::default() },
             troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
             counts: self.counts.clone(),
             notices: self.notices,

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::alert::{AlertState, LEDGER, LEDGER_GAP};
 use plimsoll_schemas::summary::{BudgetRow, Verdict};
 
 use super::families::Page;
@@ -48,7 +47,6 @@ impl Page<'_> {
         bound("plimsoll_budget_value_seconds", help, |row| row.value_ns);
         let help = "Lower confidence bound of that quantile; a breach has it above the limit";
         bound("plimsoll_budget_lower_bound_seconds", help, |row| row.lower_ns);
-        self.alerts(writer, &scopes);
     }
 
     /// The name of each budget under a key.
@@ -56,28 +54,6 @@ impl Page<'_> {
         let names: BTreeSet<_> =
             self.view.summary.budgets.iter().map(|row| row.budget.as_str()).collect();
         names.into_iter().map(|name| (name, writer.labels([(key, name)]))).collect()
-    }
-
-    fn alerts(&self, writer: &mut Writer, scopes: &[LabelSet]) {
-        let family = Family::gauge("plimsoll_alert_firing", "1 while the alert fires");
-        let names = self.names(writer, "rule");
-        writer.family(family, |rows| {
-            for (scope, row) in scopes.iter().zip(&self.view.summary.budgets) {
-                let labels = [&names[row.budget.as_str()], scope];
-                rows.add(&labels, Value::flag(row.alert == AlertState::Firing));
-            }
-            for node in &self.view.nodes {
-                if node.gap_alert != AlertState::Inactive {
-                    let labels = rows.labels([
-                        ("rule", LEDGER_GAP),
-                        ("scope", "node"),
-                        ("node", node.name.as_str()),
-                        ("operation", LEDGER),
-                    ]);
-                    rows.add(&[&labels], Value::flag(node.gap_alert == AlertState::Firing));
-                }
-            }
-        });
     }
 }
 

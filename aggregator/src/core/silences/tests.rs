@@ -39,6 +39,9 @@ enum Happens {
     Unacknowledge,
 }
 
+/// Its name, what happens, and what receivers are told.
+type Case = (&'static str, &'static [(u64, Happens)], &'static [(u64, AlertState)]);
+
 /// The seconds at which receivers are told of one alert on node n1, with where it then stands, in
 /// thirty seconds of which some are told here.
 fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
@@ -76,67 +79,68 @@ fn receivers_are_told_once_of_each_begin_and_end_that_nobody_wanted_kept_from_th
     use Happens::{Acknowledge, End, Moves, Silence, Unacknowledge};
     const N1: &str = r#"{"node":"n1"}"#;
     const ELSEWHERE: &str = r#"{"node":"n2"}"#;
-    let (fires, resolves) = (Moves(Firing), Moves(Resolved));
-    let table: &[(&str, &[(u64, Happens)], &[(u64, AlertState)])] = &[
-        ("nobody says anything", &[(3, fires), (9, resolves)], &[(3, Firing), (9, Resolved)]),
+    const FIRES: Happens = Moves(Firing);
+    const RESOLVES: Happens = Moves(Resolved);
+    let table: &[Case] = &[
+        ("nobody says anything", &[(3, FIRES), (9, RESOLVES)], &[(3, Firing), (9, Resolved)]),
         (
             "a silence about others",
-            &[(0, Silence(ELSEWHERE, 20)), (3, fires), (9, resolves)],
+            &[(0, Silence(ELSEWHERE, 20)), (3, FIRES), (9, RESOLVES)],
             &[(3, Firing), (9, Resolved)],
         ),
         (
             "silent from begin to end",
-            &[(0, Silence(N1, 20)), (1, Moves(Pending)), (3, fires), (9, resolves)],
+            &[(0, Silence(N1, 20)), (1, Moves(Pending)), (3, FIRES), (9, RESOLVES)],
             &[],
         ),
         (
             "the silence ends first",
-            &[(0, Silence(N1, 6)), (3, fires), (9, resolves)],
+            &[(0, Silence(N1, 6)), (3, FIRES), (9, RESOLVES)],
             &[(6, Firing), (9, Resolved)],
         ),
         (
             "of two silences the last that ends counts",
-            &[(0, Silence(N1, 6)), (1, Silence(r#"{"rule":"epoch_*"}"#, 8)), (3, fires)],
+            &[(0, Silence(N1, 6)), (1, Silence(r#"{"rule":"epoch_*"}"#, 8)), (3, FIRES)],
             &[(8, Firing)],
         ),
         (
             "somebody ends the silence",
-            &[(0, Silence(N1, 20)), (3, fires), (5, End(1)), (9, resolves)],
+            &[(0, Silence(N1, 20)), (3, FIRES), (5, End(1)), (9, RESOLVES)],
             &[(5, Firing), (9, Resolved)],
         ),
         (
             "a silence that comes too late keeps no end from anybody",
-            &[(3, fires), (4, Silence(N1, 20)), (9, resolves)],
+            &[(3, FIRES), (4, Silence(N1, 20)), (9, RESOLVES)],
             &[(3, Firing), (9, Resolved)],
         ),
         (
             "acknowledged while it fires",
-            &[(3, fires), (4, Acknowledge(20)), (9, resolves)],
+            &[(3, FIRES), (4, Acknowledge(20)), (9, RESOLVES)],
             &[(3, Firing), (9, Resolved)],
         ),
         (
             "acknowledged while pending",
-            &[(2, Moves(Pending)), (2, Acknowledge(20)), (3, fires), (9, resolves)],
+            &[(2, Moves(Pending)), (2, Acknowledge(20)), (3, FIRES), (9, RESOLVES)],
             &[(2, Pending)],
         ),
         (
             "the acknowledgement ends while it fires",
-            &[(3, fires), (4, Acknowledge(7)), (9, resolves)],
+            &[(3, FIRES), (4, Acknowledge(7)), (9, RESOLVES)],
             &[(3, Firing), (7, Firing), (9, Resolved)],
         ),
         (
             "somebody lets go of it",
-            &[(3, fires), (4, Acknowledge(20)), (6, Unacknowledge), (9, resolves)],
+            &[(3, FIRES), (4, Acknowledge(20)), (6, Unacknowledge), (9, RESOLVES)],
             &[(3, Firing), (6, Firing), (9, Resolved)],
         ),
         (
             "acknowledged and silenced, of which the silence lasts longer",
-            &[(0, Silence(N1, 10)), (3, fires), (4, Acknowledge(7)), (12, resolves)],
+            &[(0, Silence(N1, 10)), (3, FIRES), (4, Acknowledge(7)), (12, RESOLVES)],
             &[(10, Firing), (12, Resolved)],
         ),
         (
             "an acknowledgement ends with its alert",
-            &[(3, fires), (4, Acknowledge(29)), (9, resolves), (12, fires)],
+            &[(3, FIRES), (4, Acknowledge(29)), (9, RESOLVES), (12, FIRES)],
             &[(3, Firing), (9, Resolved), (12, Firing)],
         ),
     ];
