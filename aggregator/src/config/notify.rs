@@ -1,12 +1,12 @@
 //! Who is told of alerts: the sections `[[alertmanager]]` and `[[webhook]]`. Reads no file; what
 //! they name is read by `io::notify`, once, at the start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_schemas::rule::{Rules, Severity};
+use plimsoll_schemas::rule::Severity;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
