@@ -1,5 +1,8 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
+mod notices;
+mod token;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -12,6 +15,9 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::core::rollup::Definition;
+
+pub use notices::Notices;
+pub use token::Token;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -38,6 +44,8 @@ pub struct Config {
     pub rule: Vec<Table>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
+    /// What notices say beside what happened.
+    pub notices: Notices,
     /// Where its state outlives it.
     pub state: State,
     /// How it logs.
@@ -49,9 +57,14 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/healthz` and `/readyz`. Loopback by default: there is no
-    /// authentication yet.
+    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/silences`, `/healthz` and `/readyz`. Loopback
+    /// by default: whoever reads needs no token.
     pub address: SocketAddr,
+    /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
+    /// `token_file` nobody can. Here it stands in a file of settings; better
+    pub token: Option<Token>,
+    /// a file of its own, read at the start.
+    pub token_file: Option<PathBuf>,
 }
 
 /// The `[metrics]` section.
@@ -115,6 +128,7 @@ impl Default for Config {
             budget: Vec::new(),
             rule: Vec::new(),
             metrics: Metrics::default(),
+            notices: Notices::default(),
             state: State::default(),
             log: LogSettings::default(),
         }
@@ -145,7 +159,18 @@ impl Default for Metrics {
 
 impl Default for Http {
     fn default() -> Self {
-        Self { address: SocketAddr::from(([127, 0, 0, 1], 9900)) }
+        let address = SocketAddr::from(([127, 0, 0, 1], 9900));
+        Self { address, token: None, token_file: None }
+    }
+}
+
+impl Http {
+    /// What whoever changes state must show.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn token(&self) -> Result<Option<Token>, String> {
+        Token::configured(self.token.as_ref(), self.token_file.as_deref())
     }
 }
 
@@ -173,9 +198,11 @@ impl Config {
     /// Names the key and what it may be.
     pub fn check(&self) -> Result<(), String> {
         self.bus.check(&self.mesh)?;
+        self.http.token()?;
         self.log.check()?;
         self.windows.check()?;
         self.rules.check()?;
+        self.notices.dashboard(self.http.address)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
@@ -199,6 +226,7 @@ impl Config {
             budget: _,
             rule: _,
             metrics,
+            notices,
             state,
             log,
         } = self;
@@ -209,6 +237,7 @@ impl Config {
             ("windows", *windows == other.windows),
             ("rollup", *rollup == other.rollup),
             ("metrics", *metrics == other.metrics),
+            ("notices", *notices == other.notices),
             ("state", *state == other.state),
             ("log", *log == other.log),
         ];
@@ -242,6 +271,8 @@ mod tests {
             ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
             ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
             ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
+            ("[http]\ntoken = 'short'", "http.token: "),
+            ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
             ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it may be 1 to 259200"),
             ("[rules]\nfile = 'a.toml'", "rules.file"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
@@ -262,11 +293,11 @@ mod tests {
         let resolved = resolve::<Config>(&[layer(&all)]).unwrap();
         let stated: Vec<String> = resolved.origins.into_keys().collect();
         assert_eq!(stated, keys_of::<Config>());
-        let (before, rules) = all.split_once("[[budget]]").unwrap();
-        let (_, rollup) = before.split_once("[[rollup]]").unwrap();
+        let (before, rules) = all.split_once("\n[[budget]]\n").unwrap();
+        let (_, rollup) = before.split_once("\n[[rollup]]\n").unwrap();
         let stated = resolve::<Definition>(&[layer(rollup)]).unwrap().origins.into_keys();
         assert_eq!(stated.collect::<Vec<_>>(), keys_of::<Definition>());
-        let (budget, rule) = rules.split_once("[[rule]]").unwrap();
+        let (budget, rule) = rules.split_once("\n[[rule]]\n").unwrap();
         for (text, known) in [(budget, BUDGET_KEYS), (rule, RULE_KEYS)] {
             let stated = text.parse::<Table>().unwrap();
             let missing: Vec<&str> =

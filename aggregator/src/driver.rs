@@ -5,6 +5,7 @@
 //! which still has its turn.
 
 mod looks;
+mod orders;
 mod rules;
 mod telling;
 
@@ -115,12 +116,15 @@ impl Driver {
             .map_err(fail(Exit::Configuration))?;
         let url = bus_config.url_without_secrets();
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
-        let (routes, queries) = http::routes(&config.metrics);
+        let token = config.http.token().map_err(fail(Exit::Configuration))?;
+        let (routes, queries) = http::routes(&config.metrics, token);
         let server = Server::start("http.address", config.http.address, routes)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
         let (keeper, core) = restore(config, rules, clock.now())?;
+        let dashboard = config.notices.dashboard(server.address());
+        let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
         let (bus, events) = Bus::connect(bus_config)
             .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
         Ok(Self {
@@ -171,7 +175,6 @@ impl Driver {
         self.keeper.keep(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
         self.send_notices(now);
-        self.send_overruns(now);
         self.tell_readiness();
         self.looks.let_go(now.mono);
         self.tell_absence(now.mono);
@@ -235,7 +238,7 @@ impl Driver {
                     tracing::info!("broker answers again");
                 }
             }
-            Some(BusEvent::Acknowledged { token, .. }) => self.core.on_delivered(token),
+            Some(BusEvent::Acknowledged { token, .. }) => self.core.notices().on_delivered(token),
             Some(BusEvent::Refused { token, reason }) => self.on_refused(token, &reason),
             Some(BusEvent::Denied { text }) => self.on_denied(&text),
             None => self.gives_up_at = Some(Mono(0)),
@@ -251,7 +254,7 @@ impl Driver {
     fn on_refused(&mut self, token: u64, reason: &Refusal) {
         tracing::debug!(%reason, "broker did not take a notice");
         if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
-            self.core.on_refused(token);
+            self.core.notices().on_refused(token);
         }
     }
 
@@ -271,6 +274,12 @@ impl Driver {
                 let page = self.core.events(self.clock.now().wall, &wanted);
                 drop(answer.send(Box::new(page)));
             }
+            Query::Alerts(wanted, answer) => {
+                let page = self.core.alerts_page(self.clock.now().wall, &wanted);
+                drop(answer.send(Box::new(page)));
+            }
+            Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
+            Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker(),
                 past_is_read: self.core.is_ready(),

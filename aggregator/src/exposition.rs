@@ -5,6 +5,7 @@
 //! showing: that is the view's part.
 
 mod accounts;
+mod alerts;
 mod aliases;
 mod events;
 mod families;

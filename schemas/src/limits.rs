@@ -3,6 +3,7 @@
 //! A bound that a user may lower or raise is a default here and a key in a config file; the
 //! hard bounds of the wire are fixed for the life of a schema version.
 
+pub mod alerts;
 pub mod client;
 pub mod fleet;
 pub mod node;
@@ -31,6 +32,9 @@ pub mod wire {
     /// Bytes of a mesh, node or rule name. A subject of five of them stays far below the
     /// broker's 4 KiB control line.
     pub const TOKEN_BYTES_MAX: usize = 64;
+    /// Limits of one series over which a node counts samples exactly, and of one operation that
+    /// it is told.
+    pub const LIMITS_MAX: usize = 4;
     /// Reasons in one message's account of lost samples, and of refused lines.
     pub const LOSS_REASONS_MAX: usize = 32;
     /// Incarnations in one confirmation: as many as an aggregator remembers of a node, so that a
@@ -38,8 +42,10 @@ pub mod wire {
     pub const CONFIRMED_RUNS_MAX: usize = 16;
     /// Unbroken runs of numbers told of one incarnation in one confirmation.
     pub const CONFIRMED_SPANS_MAX: usize = 64;
-    /// Bytes of one confirmation; the fullest takes less than 20 KiB.
-    pub const CONFIRMATION_BYTES_MAX: usize = 32 * 1024;
+    /// Limits told in one confirmation: one for each budget that there may be.
+    pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
+    pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.
     pub const EVENTS_MAX: usize = 256;
     /// Bytes of an event's title, and of a service check's name.
@@ -156,7 +162,7 @@ pub mod aggregator {
     /// What an honest node takes: a sample in a bucket of its own takes 2 to 3 bytes, and the
     /// more there are in a slot, the more share their buckets. With 100 samples a second of one
     /// operation that are spread log-normally (sigma 0.4), a slot of 1 s takes 0.25 KiB, one of
-    /// 5 s 0.9, one of 30 s 2.5, and all that has settled 4; each has 96 bytes beside them. Up
+    /// 5 s 0.9, one of 30 s 2.5, and all that has settled 4; each has 112 bytes beside them. Up
     /// to 5m that is 15 + 17 + 11 slots, or about 40 KiB an operation (117 KiB for three of sigma
     /// 0.2, 0.5 and 0.6 after ten minutes, by `aggregator/examples/core_cost.rs`).
     ///
@@ -165,9 +171,10 @@ pub mod aggregator {
     /// widest take 2 GiB; three of ten thousand honest nodes take 2 MiB. A group of a roll-up is
     /// as the fleet's operation.
     pub const NODE_BYTES_MAX: usize = 4 * 1024 * 1024;
-    /// Distinct limits of one operation's budgets for which samples above are summed as they
-    /// come; for a further one they are counted from the buckets, once a second.
-    pub const LIMITS_SUMMED_MAX: usize = 2;
+    /// Distinct limits of one operation's budgets for which samples over them are summed as they
+    /// come; for a further one they are counted from the buckets, once a second. Each takes 8
+    /// bytes of every slot.
+    pub const LIMITS_SUMMED_MAX: usize = 3;
     /// Snapshots merged into packed samples before these are opened into a row of counts.
     pub const PACKED_MERGES_MAX: u8 = 8;
     /// The newest slots of one window's length that may be open; older ones are packed again.
@@ -195,6 +202,15 @@ pub mod aggregator {
     pub const ALERT_HISTORY_MAX: usize = 256;
     /// Alert changes that wait for the bus.
     pub const NOTICES_MAX: usize = 1_024;
+    /// Bytes of one notice as JSON; one that is larger goes without its context. The longest names
+    /// and labels make 44 KiB.
+    pub const NOTICE_BYTES_MAX: usize = 64 * 1024;
+    /// Nodes that a notice names as the worst.
+    pub const WORST_NODES_MAX: usize = 5;
+    /// Bars of a histogram in a notice.
+    pub const BARS_MAX: usize = 12;
+    /// Bytes of a link in a notice, with the longest names in it.
+    pub const LINK_BYTES_MAX: usize = 4 * 1024;
     /// Budgets in all files together.
     pub const BUDGETS_MAX: usize = 256;
     /// Thresholds in all files together.

@@ -48,6 +48,18 @@ pub enum Severity {
     Critical,
 }
 
+impl Severity {
+    /// The severity as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
 /// What a rule says to people about its alerts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
@@ -120,18 +132,6 @@ impl Comparison {
             Self::Greater => "greater",
             Self::Less => "less",
             Self::Equal => "equal",
-        }
-    }
-}
-
-impl Severity {
-    /// The severity as a label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
         }
     }
 }

@@ -3,24 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{
-    AlertKey, AlertState, Ended, Evidence, Notice, Scope, ValueEvidence,
-};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODE_SILENT_AFTER};
-use plimsoll_schemas::metric::Metric;
-use plimsoll_schemas::rule::Comparison;
-use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::Core;
 use super::alert::{Finding, Patience};
 use super::judge::finding;
 use super::node::Node;
 use super::window::{Sums, Windows};
-
-/// How exactly a notice tells how late it is, in nanoseconds.
-const MILLISECOND: u64 = 1_000_000;
 
 impl Core {
     /// Lets time pass: once a second windows move on and every budget is judged.
@@ -40,6 +33,8 @@ impl Core {
             self.expire_windows(now.wall);
             self.watch_gaps(now);
             self.evaluate(now.wall, Duration::ZERO);
+            self.end_silences(now.wall);
+            self.alerts.forget_calm(now.wall);
         }
     }
 
@@ -95,8 +90,8 @@ impl Core {
         let sums = |windows: &Windows| windows.sums(at, budget.window, budget.limit_ns);
         let may_move = |name: Option<&NodeName>, finding| match finding {
             Finding::Breach => true,
-            Finding::Clear | Finding::Unsure => alive.contains(&name),
-            Finding::Insufficient | Finding::NoData => false,
+            // Even of too few samples: whoever looks at an alert that stands is told.
+            _ => alive.contains(&name),
         };
         let fleet = self.fleet.get(&budget.operation).map(|of| finding(budget, &sums(of)));
         let fleet = fleet.filter(|found| may_move(None, *found));
@@ -109,7 +104,11 @@ impl Core {
             may_move(Some(name), found).then(|| (Scope::Node(name.clone()), found))
         });
         let fleet = fleet.map(|found| (Scope::Fleet, found));
-        fleet.into_iter().chain(nodes).collect()
+        let standing =
+            alive.iter().map(|name| (*name).map_or(Scope::Fleet, |n| Scope::Node(n.clone())));
+        let gone = standing.filter(|scope| self.windows_of(budget, scope).is_none());
+        let gone = gone.map(|scope| (scope, Finding::NoData));
+        fleet.into_iter().chain(nodes).chain(gone).collect()
     }
 
     /// Moves an alert by what an evaluation as of `at`, `late` before the present, has found, and
@@ -123,40 +122,13 @@ impl Core {
     ) {
         let Some(change) = self.alerts.on_finding(at, &key, finding, patience) else { return };
         // That a resolved alert is no longer shown as such is no news.
-        if change.to == AlertState::Inactive && change.from == AlertState::Resolved {
-            return;
-        }
-        let Some(evidence) = self.evidence(at, &key) else { return };
-        self.note_overrun(at, &key, change, &evidence);
-        let mesh = self.mesh.clone();
-        let context = (change.to == AlertState::Firing).then(|| self.context(at, &key));
-        let moved = (change.from, change.to);
-        self.tell(Notice {
-            late_seconds: seconds(nanos(late) / MILLISECOND * MILLISECOND),
-            context: context.map(Box::new),
-            ..Notice::new(mesh, key, moved, seconds(at.0), evidence)
-        });
-    }
-
-    /// Ends all alerts whose rule no longer watches them.
-    pub(super) fn end_unruled(&mut self, at: Wall) {
-        let rules = Arc::clone(&self.rules);
-        for (key, change) in self.alerts.end(|key| !rules.watch(key)) {
-            let value = ValueEvidence {
-                metric: Metric::Gauge(key.operation.clone()),
-                labels: Labels::default(),
-                value: 0.0,
-                comparison: Comparison::Greater,
-                threshold: 0.0,
-            };
-            let (mesh, moved) = (self.mesh.clone(), (change.from, change.to));
-            let notice = Notice::new(mesh, key, moved, seconds(at.0), Evidence::Value(value));
-            self.tell(Notice { ended: Some(Ended::RuleRemoved), ..notice });
+        if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
+            self.announce((at, late), key, change);
         }
     }
 
     /// Sends a notice on its way.
-    fn tell(&mut self, notice: Notice) {
+    pub(super) fn tell(&mut self, notice: Notice) {
         if self.changes.len() >= ALERT_HISTORY_MAX {
             self.changes.remove(0);
         }

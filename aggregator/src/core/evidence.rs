@@ -1,4 +1,9 @@
-//! What moved an alert, and what an engineer would look up next about it.
+//! What moved an alert, and what an engineer would look up next about it. Reads what the core
+//! holds and works nothing out that a verdict depends on.
+
+mod bars;
+mod machine;
+mod worst;
 
 use plimsoll_schemas::alert::{
     AlertKey, Context, Evidence, GapEvidence, LEDGER_GAP, LatencyEvidence, Scope, ValueEvidence,
@@ -10,6 +15,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 
 use super::Core;
 use super::judge::judge;
+use super::node::Node;
 use super::thresholds::Value;
 use super::window::Windows;
 
@@ -41,31 +47,50 @@ impl Core {
     }
 
     /// What an engineer would look up next.
-    pub(super) fn context(&self, _at: Wall, _key: &AlertKey) -> Context {
-        Context::default()
+    pub(super) fn context(&self, at: Wall, key: &AlertKey) -> Context {
+        let judged = match self.rules.find(&key.rule) {
+            Some(Rule::Budget(budget)) => Some((budget, budget.window)),
+            Some(Rule::Burn(budget, burn)) => Some((budget, burn.short)),
+            Some(Rule::Threshold(_)) | None => None,
+        };
+        let context = match judged {
+            Some((budget, window)) => self.of_samples(at, budget, window, &key.scope),
+            None => self.of_node(&key.scope),
+        };
+        let before = judged.map(|(_, window)| 2 * window.span()).unwrap_or_default();
+        Context { dashboard: self.dashboard.link(&self.mesh, key, at, before), ..context }
     }
 
     /// The samples that a budget judges in one scope.
     pub(super) fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
             Scope::Fleet => self.fleet.get(&budget.operation),
-            Scope::Node(name) => self.nodes.get(name)?.operations.get(&budget.operation),
+            Scope::Node(name) => self.windows_of_node(budget, self.nodes.get(name)?),
         }
+    }
+
+    /// The samples of one node that a budget judges.
+    fn windows_of_node<'n>(&self, budget: &Budget, node: &'n Node) -> Option<&'n Windows> {
+        node.operations.get(&budget.operation)
     }
 }
 
 fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidence {
-    let judgement = judge(budget, &windows.merged(at, budget.window));
+    let samples = windows.merged(at, budget.window);
     let sums = windows.sums(at, budget.window, budget.limit_ns);
+    let judgement = judge(budget, &sums, |rank| samples.at_rank(rank));
     Evidence::Latency(LatencyEvidence {
         quantile: budget.quantile,
-        value_seconds: seconds(judgement.value.map_or(0, |value| value.value_ns)),
+        value_seconds: seconds(judgement.value_ns.unwrap_or(0)),
         lower_seconds: seconds(judgement.lower_ns.unwrap_or(0)),
         limit_seconds: seconds(budget.limit_ns),
         window: budget.window,
-        samples: judgement.samples,
-        upper_seconds: None,
+        samples: sums.samples,
+        upper_seconds: judgement.upper_ns.map(seconds),
         over: sums.over,
-        unsure: 0,
+        unsure: sums.unsure,
     })
 }
+
+#[cfg(test)]
+mod tests;

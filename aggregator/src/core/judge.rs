@@ -1,13 +1,17 @@
 //! What the samples of a window say about a budget, and how sure that is.
 //!
 //! A quantile of few samples is mostly luck. A breach is therefore claimed only when the lower
-//! confidence bound of the true quantile is above the limit. The bound is an order statistic:
-//! the number of samples below the true q-quantile is binomial(n, q) whatever the distribution,
-//! so the sample of rank r lies at or below that quantile with probability P(Bin(n, q) >= r).
-//! (Conover, Practical Nonparametric Statistics, section 3.2.)
+//! confidence bound of the true quantile is above the limit, and that all is well only when the
+//! upper one is not. The bounds are order statistics: the number of samples below the true
+//! q-quantile is binomial(n, q) whatever the distribution, so the sample of rank r lies at or
+//! below that quantile with probability P(Bin(n, q) >= r), and at or above it with probability
+//! P(Bin(n, q) <= r - 1). (Conover, Practical Nonparametric Statistics, section 3.2.)
+//!
+//! Which side of the limit a sample of some rank lies on follows from how many samples lie over
+//! the limit. So that number decides, which is exact where values in buckets are not.
 
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::histogram::{Histogram, Quantile, rank};
+use plimsoll_schemas::histogram::{Quantile, rank};
 use plimsoll_schemas::summary::Verdict;
 
 use super::alert::Finding;
@@ -21,66 +25,106 @@ const EXACT_VARIANCE_MAX: f64 = 100.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
     /// What it amounts to.
-    pub verdict: Verdict,
-    /// Samples in the window.
-    pub samples: u64,
-    /// The quantile, when there are samples.
-    pub value: Option<Quantile>,
+    pub finding: Finding,
+    /// What that follows from.
+    pub sums: Sums,
+    /// The quantile in nanoseconds, when there are samples.
+    pub value_ns: Option<u64>,
     /// Its lower confidence bound in nanoseconds, when there are enough samples for one.
     pub lower_ns: Option<u64>,
+    /// Its upper confidence bound in nanoseconds, when there are enough samples for one.
+    pub upper_ns: Option<u64>,
 }
 
-/// Judges one window's samples.
-#[must_use]
-pub fn judge(budget: &Budget, samples: &Histogram) -> Judgement {
-    judge_ranks(budget, samples.count(), |rank| samples.at_rank(rank))
+impl Judgement {
+    /// What it amounts to, as it is shown.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.finding {
+            Finding::NoData => Verdict::NoData,
+            Finding::Insufficient => Verdict::Insufficient,
+            Finding::Unsure | Finding::Clear => Verdict::Within,
+            Finding::Breach => Verdict::Breach,
+        }
+    }
 }
 
-/// Judges `n` samples, which are asked for by rank.
+/// Judges the samples of which these are the sums, and which are asked for by rank.
 #[must_use]
-pub fn judge_ranks(
+pub fn judge(
     budget: &Budget,
-    n: u64,
+    sums: &Sums,
     mut at_rank: impl FnMut(u64) -> Option<Quantile>,
 ) -> Judgement {
-    let lower = lower_rank(n, budget.quantile, budget.confidence);
-    let lower_ns = if lower > 0 { at_rank(lower) } else { None }.map(|found| found.lower_ns);
-    let value = at_rank(rank(budget.quantile, n));
-    let verdict = if n < budget.min_samples {
-        Verdict::Insufficient
-    } else if lower_ns.is_some_and(|lower| lower > budget.limit_ns) {
-        Verdict::Breach
-    } else {
-        Verdict::Within
+    let n = sums.samples;
+    // A bucket may lie on both sides of the limit where the sample itself is known not to.
+    let mut at = |rank: u64| {
+        let Quantile { lower_ns, value_ns } = at_rank(rank)?;
+        Some(match is_over(sums, rank) {
+            Some(true) => (lower_ns.max(budget.limit_ns.saturating_add(1)), value_ns),
+            Some(false) => (lower_ns, value_ns.min(budget.limit_ns)),
+            None => (lower_ns, value_ns),
+        })
     };
-    Judgement { verdict, samples: n, value, lower_ns }
+    let lower = Some(lower_rank(n, budget.quantile, budget.confidence)).filter(|rank| *rank > 0);
+    let lower_ns = lower.and_then(&mut at).map(|(lower_ns, _)| lower_ns);
+    let value_ns = at(rank(budget.quantile, n)).map(|(_, value_ns)| value_ns);
+    let upper = upper_rank(n, budget.quantile, budget.confidence);
+    let upper_ns = upper.and_then(&mut at).map(|(_, upper_ns)| upper_ns);
+    Judgement { finding: finding(budget, sums), sums: *sums, value_ns, lower_ns, upper_ns }
 }
 
-/// The verdict of [`judge`] about the samples of which these are the sums.
-#[must_use]
-pub fn verdict(budget: &Budget, sums: &Sums) -> Verdict {
-    let Sums { samples, over, min_ns } = *sums;
-    if samples < budget.min_samples {
-        return Verdict::Insufficient;
-    }
-    let within = samples.saturating_sub(over);
-    let is_over = |rank: u64| rank > 0 && (rank > within || min_ns > budget.limit_ns);
-    // The lower bound is never above the quantile itself, whose rank is had for nothing.
-    let breach = is_over(rank(budget.quantile, samples))
-        && is_over(lower_rank(samples, budget.quantile, budget.confidence));
-    if breach { Verdict::Breach } else { Verdict::Within }
-}
-
-/// What the samples of which these are the sums say about an alert.
+/// What the samples of which these are the sums say.
 #[must_use]
 pub fn finding(budget: &Budget, sums: &Sums) -> Finding {
-    if sums.samples == 0 {
-        return Finding::NoData;
+    match sums.samples {
+        0 => Finding::NoData,
+        n if n < budget.min_samples => Finding::Insufficient,
+        _ if is_breach(budget, sums) => Finding::Breach,
+        _ if is_clear(budget, sums) => Finding::Clear,
+        _ => Finding::Unsure,
     }
-    match verdict(budget, sums) {
-        Verdict::NoData | Verdict::Insufficient => Finding::Insufficient,
-        Verdict::Within => Finding::Clear,
-        Verdict::Breach => Finding::Breach,
+}
+
+/// Whether so many samples are over the limit that this may be a breach: a cheap question, with
+/// which most are done.
+#[must_use]
+pub fn may_be_breach(budget: &Budget, sums: &Sums) -> bool {
+    is_over(sums, rank(budget.quantile, sums.samples)) == Some(true)
+}
+
+fn is_breach(budget: &Budget, sums: &Sums) -> bool {
+    // The lower bound is never above the quantile itself, whose rank is had for nothing.
+    may_be_breach(budget, sums)
+        && is_over(sums, lower_rank(sums.samples, budget.quantile, budget.confidence)) == Some(true)
+}
+
+fn is_clear(budget: &Budget, sums: &Sums) -> bool {
+    let n = sums.samples;
+    // The upper bound is never below the quantile, and no sample is above the greatest.
+    is_over(sums, n) == Some(false)
+        || is_over(sums, rank(budget.quantile, n)) == Some(false)
+            && upper_rank(n, budget.quantile, budget.confidence)
+                .is_some_and(|upper| is_over(sums, upper) == Some(false))
+}
+
+/// Whether the sample of a rank is over the limit; `None` where nobody knows.
+fn is_over(sums: &Sums, rank: u64) -> Option<bool> {
+    let up_to_unsure = sums.samples.saturating_sub(sums.over);
+    if rank > up_to_unsure {
+        return Some(true);
+    }
+    (rank <= up_to_unsure.saturating_sub(sums.unsure)).then_some(false)
+}
+
+/// The lowest rank whose sample lies at or above the true quantile with at least the given
+/// confidence; `None` where so few samples allow for none.
+#[must_use]
+pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
+    // Seen from the greatest sample it is the lower bound of the other quantile.
+    match lower_rank(n, 1.0 - quantile, confidence) {
+        0 => None,
+        from_above => Some(n + 1 - from_above),
     }
 }
 
@@ -188,139 +232,4 @@ fn polynomial(x: f64, coefficients: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_schemas::budget::effective;
-    use plimsoll_schemas::histogram::Packed;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn epoch_hook() -> Budget {
-        effective(&[]).unwrap().remove(0)
-    }
-
-    fn samples(values: &[(u64, u64)]) -> Histogram {
-        let mut histogram = Histogram::default();
-        values.iter().for_each(|(ms, n)| histogram.record_n(ms * 1_000_000, *n));
-        histogram
-    }
-
-    /// P(Bin(n, q) >= r), summed in logarithms: slow and obviously right.
-    fn at_or_below(n: u64, quantile: f64, rank: u64) -> f64 {
-        let ln_factorial =
-            |n: u64| (1..=n).map(|i| f64::from(u32::try_from(i).unwrap()).ln()).sum::<f64>();
-        (rank..=n)
-            .map(|k| {
-                let (below, above) = (u32::try_from(k).unwrap(), u32::try_from(n - k).unwrap());
-                (ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
-                    + f64::from(below) * quantile.ln()
-                    + f64::from(above) * (1.0 - quantile).ln())
-                .exp()
-            })
-            .sum()
-    }
-
-    #[test]
-    fn the_bound_holds_and_no_higher_rank_does() {
-        for n in [1, 5, 59, 100, 299, 400] {
-            for quantile in [0.3, 0.5, 0.9, 0.99] {
-                for confidence in [0.5, 0.95, 0.99] {
-                    let rank = lower_rank(n, quantile, confidence);
-                    if rank > 0 {
-                        let sure = at_or_below(n, quantile, rank);
-                        assert!(sure >= confidence - 1e-9, "{n} {quantile} {confidence}: {sure}");
-                    }
-                    let next = at_or_below(n, quantile, rank + 1);
-                    assert!(next < confidence + 1e-9, "{n} {quantile} {confidence}: {next}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn exact_and_normal_ranks_meet() {
-        for (quantile, n) in [(0.5, 400_u64), (0.99, 10_101)] {
-            let exact = lower_rank(n, quantile, 0.95);
-            let normal = lower_rank(n + 3, quantile, 0.95);
-            assert!(normal.abs_diff(exact) <= 4, "{quantile}: {exact} and {normal}");
-        }
-    }
-
-    #[test]
-    fn the_normal_quantile_has_its_textbook_values() {
-        for (p, z) in [(0.5, 0.0), (0.95, 1.644_853_627), (0.99, 2.326_347_874)] {
-            assert!((normal_quantile(p) - z).abs() < 1e-6, "{p}");
-        }
-    }
-
-    #[test]
-    fn too_few_samples_are_no_evidence_however_bad() {
-        let judgement = judge(&epoch_hook(), &samples(&[(500, 99)]));
-        assert_eq!((judgement.verdict, judgement.samples), (Verdict::Insufficient, 99));
-        assert_eq!(judge(&epoch_hook(), &Histogram::default()).verdict, Verdict::Insufficient);
-    }
-
-    #[test]
-    fn all_samples_over_the_limit_are_a_breach() {
-        let judgement = judge(&epoch_hook(), &samples(&[(30, 100)]));
-        assert_eq!(judgement.verdict, Verdict::Breach);
-        assert!(judgement.lower_ns.unwrap() > 18_000_000);
-    }
-
-    #[test]
-    fn two_slow_samples_in_a_hundred_are_noise_but_thirty_in_a_thousand_are_not() {
-        let noise = judge(&epoch_hook(), &samples(&[(5, 98), (30, 2)]));
-        assert!(noise.value.unwrap().value_ns > 18_000_000, "the plain p99 is over the limit");
-        assert_eq!(noise.verdict, Verdict::Within);
-        let signal = judge(&epoch_hook(), &samples(&[(5, 970), (30, 30)]));
-        assert_eq!(signal.verdict, Verdict::Breach);
-    }
-
-    #[test]
-    fn a_value_exactly_at_the_limit_is_within() {
-        let budget = Budget { min_samples: 1, ..epoch_hook() };
-        let mut at = Histogram::default();
-        at.record_n(budget.limit_ns, 1_000);
-        assert_eq!(judge(&budget, &at).verdict, Verdict::Within);
-        let mut over = Histogram::default();
-        over.record_n(budget.limit_ns + 1, 1_000);
-        assert_eq!(judge(&budget, &over).verdict, Verdict::Breach, "all samples are 1 ns over");
-    }
-
-    proptest! {
-        #[test]
-        fn the_lower_bound_is_never_above_the_quantile(
-            n in 1..5_000_u64, permille in 1..1_000_u32, confidence in 0.5..0.999,
-        ) {
-            let quantile = f64::from(permille) / 1000.0;
-            prop_assert!(lower_rank(n, quantile, confidence) <= rank(quantile, n));
-        }
-
-        #[test]
-        fn sums_turn_the_verdict_at_the_very_sample_at_which_all_samples_do(
-            n in 1..5_000_u64, quantile in 0.01..0.999, confidence in 0.5..0.999, more in 0..5_u64,
-        ) {
-            let budget = Budget { quantile, confidence, min_samples: 1, ..epoch_hook() };
-            let rank = lower_rank(n, quantile, confidence);
-            let over = (n - rank + more).saturating_sub(2).min(n);
-            let samples = samples(&[(5, n - over), (30, over)]);
-            let sums = Sums { samples: n, over, min_ns: samples.min_ns() };
-            prop_assert_eq!(verdict(&budget, &sums), judge(&budget, &samples).verdict);
-        }
-
-        #[test]
-        fn sums_give_the_verdict_that_all_samples_give(
-            values in prop::collection::vec((0..40_000_000_u64, 1..500_u64), 0..40),
-            quantile in 0.01..0.999, limit_ns in 1_000..40_000_000_u64,
-            confidence in 0.5..0.999, min_samples in 1..2_000_u64,
-        ) {
-            let budget =
-                Budget { quantile, limit_ns, confidence, min_samples, ..epoch_hook() };
-            let mut samples = Histogram::default();
-            values.iter().for_each(|(value, n)| samples.record_n(*value, *n));
-            let over = Packed::from(&samples).over(limit_ns).over;
-            let sums = Sums { samples: samples.count(), over, min_ns: samples.min_ns() };
-            prop_assert_eq!(verdict(&budget, &sums), judge(&budget, &samples).verdict);
-        }
-    }
-}
+mod tests;

@@ -6,12 +6,14 @@
 //! messages in any order give the same answer.
 
 pub mod alert;
+mod announce;
 pub mod buckets;
 pub mod burns;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
+pub mod dashboard;
 mod evaluate;
 pub mod events;
 mod evidence;
@@ -32,6 +34,8 @@ pub mod reload;
 pub mod rollup;
 mod run;
 pub mod seqs;
+pub mod silences;
+pub mod standing;
 pub mod statement;
 pub mod still;
 pub mod thresholds;
@@ -43,7 +47,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{LatencyHigh, Notice};
+use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
@@ -58,6 +62,7 @@ use serde::{Deserialize, Serialize};
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
+use dashboard::Dashboard;
 use events::Newest;
 use gaps::Gaps;
 use itself::Itself;
@@ -70,6 +75,7 @@ use notices::Notices;
 use past::Past;
 use progress::{Progress, Recoveries};
 use rollup::{Definition, Rollups};
+use silences::Silences;
 use window::{Batch, Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
@@ -138,9 +144,10 @@ pub struct Core {
     keepings: Keepings,
     matches: Matches,
     alerts: Alerts,
+    silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
-    overruns: Notices<LatencyHigh>,
+    dashboard: Dashboard,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -179,9 +186,10 @@ impl Core {
             keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
             matches: Matches::new(&rules.budgets),
             alerts: Alerts::default(),
+            silences: Silences::default(),
             changes: Vec::new(),
             notices: Notices::default(),
-            overruns: Notices::numbered_from(overruns::TOKENS_FROM),
+            dashboard: Dashboard::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,

@@ -20,6 +20,7 @@ use super::notices::NoticeCounts;
 use super::progress::Recoveries;
 use super::reload::RuleFigures;
 use super::rollup::Rollups;
+use super::view::AlertCounts;
 use super::{Core, Counts};
 
 /// Everything at one moment.
@@ -45,6 +46,8 @@ pub struct Still {
     pub rules: Arc<Rules>,
     /// Alerts that are not inactive.
     pub alerts: BTreeMap<AlertKey, AlertState>,
+    /// What is counted of alerts beside their states.
+    pub alert_counts: AlertCounts,
     /// Of nodes with samples over a limit, how great their share was when it was last judged.
     pub shares: Arc<BTreeMap<NodeName, u64>>,
     /// Samples in gaps that have stayed for too long, by node.
@@ -55,6 +58,8 @@ pub struct Still {
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What became of events beside them.
+    pub notice_events: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -85,11 +90,18 @@ impl Core {
             rollups: self.rollups.clone(),
             shares: Arc::clone(&self.shares),
             rules: Arc::clone(&self.rules),
+            alert_counts: AlertCounts {
+                without_data: self.alerts.without_data(),
+                silences: self.silences.count(),
+                suppressed: self.silences.suppressed().clone(),
+                ..AlertCounts::default()
+            },
             alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
             gaps: self.gaps_to_show(),
             changes: self.changes.clone(),
             counts: self.counts.clone(),
             notices: self.notices.counts(),
+            notice_events: self.notices.event_counts(),
             pending: self.pending(),
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),

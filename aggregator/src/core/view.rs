@@ -1,5 +1,6 @@
 //! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
 
+mod alerts;
 mod rollups;
 mod rows;
 mod rules;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP};
+use plimsoll_schemas::alert::{AlertState, LEDGER_GAP};
 use plimsoll_schemas::histogram::ExactFigures;
 use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
@@ -27,6 +28,7 @@ use super::progress::Recoveries;
 use super::reload::RuleFigures;
 use super::still::Still;
 use super::{Core, Counts};
+pub use alerts::{AlertCounts, AlertView};
 use rows::Rows;
 
 /// What a view is to hold.
@@ -62,10 +64,12 @@ pub struct View {
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
     pub totals: Vec<Total>,
+    /// The alerts that stand, of the fleet and of the nodes shown, where each is shown.
+    pub alerts: Vec<AlertView>,
+    /// How many stand, and what was not told of them; of a view with the fleet.
+    pub alert_counts: AlertCounts,
     /// How many nodes there are by their worst trouble, shown or not.
     pub troubles: BTreeMap<Trouble, u64>,
-    /// Alerts that are not inactive and not about a budget's quantile, which has a row.
-    pub alerts: Vec<(AlertKey, AlertState)>,
     /// What is left of error budgets.
     pub error_budgets: Vec<ErrorBudget>,
     /// What is judged.
@@ -74,6 +78,8 @@ pub struct View {
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What became of events beside them.
+    pub notice_events: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -185,12 +191,14 @@ impl Still {
             nodes: nodes.iter().map(node_view).collect(),
             totals,
             rollups: rollup_totals,
+            alerts: self.alert_views(wanted.fleet, &nodes),
+            alert_counts: if wanted.fleet { self.alert_counts() } else { AlertCounts::default() },
             troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
-            alerts: self.other_alerts(&wanted, &nodes),
             error_budgets: if wanted.fleet { self.error_budgets() } else { Vec::new() },
             rules: Arc::clone(&self.rules),
             counts: self.counts.clone(),
             notices: self.notices,
+            notice_events: self.notice_events,
             pending: self.pending.clone(),
             recoveries: self.recoveries.clone(),
             checkpoints: self.checkpoints.clone(),

@@ -27,6 +27,7 @@ impl<'v> Page<'v> {
             self.thresholds(writer);
             self.error_budgets(writer);
             self.fleet_account(writer);
+            self.alert_counts(writer);
             self.write_all(writer);
         }
     }
@@ -77,6 +78,7 @@ impl<'v> Page<'v> {
     fn write_all(&self, writer: &mut Writer) {
         self.latencies(writer);
         self.judgements(writer);
+        self.alerts(writer);
         self.accounts(writer);
         self.presence(writer);
         self.delivery(writer);

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::{BudgetRow, Verdict};
 
 use super::families::Page;
@@ -48,7 +47,6 @@ impl Page<'_> {
         bound("plimsoll_budget_value_seconds", help, |row| row.value_ns);
         let help = "Lower confidence bound of that quantile; a breach has it above the limit";
         bound("plimsoll_budget_lower_bound_seconds", help, |row| row.lower_ns);
-        self.alerts(writer, &scopes);
     }
 
     /// The name of each budget under a key.
@@ -56,26 +54,6 @@ impl Page<'_> {
         let names: BTreeSet<_> =
             self.view.summary.budgets.iter().map(|row| row.budget.as_str()).collect();
         names.into_iter().map(|name| (name, writer.labels([(key, name)]))).collect()
-    }
-
-    fn alerts(&self, writer: &mut Writer, scopes: &[LabelSet]) {
-        let family = Family::gauge("plimsoll_alert_firing", "1 while the alert fires");
-        let names = self.names(writer, "rule");
-        writer.family(family, |rows| {
-            for (scope, row) in scopes.iter().zip(&self.view.summary.budgets) {
-                let labels = [&names[row.budget.as_str()], scope];
-                rows.add(&labels, Value::flag(row.alert == AlertState::Firing));
-            }
-            for (key, state) in &self.view.alerts {
-                let labels = rows.labels([
-                    ("rule", key.rule.as_str()),
-                    ("scope", key.scope.as_str()),
-                    ("node", key.scope.node()),
-                    ("operation", key.operation.as_str()),
-                ]);
-                rows.add(&[&labels], Value::flag(*state == AlertState::Firing));
-            }
-        });
     }
 }
 

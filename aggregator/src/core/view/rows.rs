@@ -12,7 +12,7 @@ use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 use super::Total;
 use crate::core::buckets::{Buckets, ends};
 use crate::core::completeness::{Completeness, Seen};
-use crate::core::judge::{Judgement, judge_ranks};
+use crate::core::judge::{Judgement, judge};
 use crate::core::node::{Node, Operations};
 use crate::core::still::Still;
 use crate::core::window::{Merged, Ranks, Windows};
@@ -100,8 +100,8 @@ impl<'s> Rows<'s> {
                 if budget.operation == *operation && budget.window == window {
                     let key = (budget.name.as_str(), scope.node(), operation.as_str());
                     let alert = alerts.get(&key).copied().unwrap_or_default();
-                    let n = samples.exact().count;
-                    let judgement = judge_ranks(budget, n, |rank| ranks.find(rank));
+                    let sums = windows.sums(still.at, window, budget.limit_ns);
+                    let judgement = judge(budget, &sums, |rank| ranks.find(rank));
                     budgets.push((number, budget_row(budget, scope.clone(), alert, judgement)));
                 }
             }
@@ -129,16 +129,16 @@ fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, judgement: Judge
         quantile: budget.quantile,
         limit_ns: budget.limit_ns,
         window: budget.window,
-        samples: judgement.samples,
-        value_ns: judgement.value.map(|value| value.value_ns),
+        samples: judgement.sums.samples,
+        value_ns: judgement.value_ns,
         lower_ns: judgement.lower_ns,
-        upper_ns: None,
-        over: 0,
-        unsure: 0,
+        upper_ns: judgement.upper_ns,
+        over: judgement.sums.over,
+        unsure: judgement.sums.unsure,
         completeness: (0, 0),
         objective: budget.objective,
         budget_remaining: None,
-        verdict: judgement.verdict,
+        verdict: judgement.verdict(),
         alert,
     }
 }

@@ -7,26 +7,30 @@
 //! time, and the order of arrival changes nothing. What is too old for every tier still counts
 //! in the total: lateness costs time resolution and never a sample.
 
+mod before;
 mod merged;
 mod place;
 mod slot;
 mod stored;
+mod tally;
 mod tier;
 
 use std::sync::Arc;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::histogram::{ExactFigures, Histogram};
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
 pub use merged::{Merged, Ranks};
 pub use place::{Timeliness, Times, place};
-pub use slot::{Batch, Limits};
+pub use slot::Batch;
 pub use stored::StoredTier;
+pub use tally::Limits;
 
 use slot::Slot;
 use stored::Stored;
+use tally::Since;
 use tier::{Shown, Tier, slot_ns};
 
 /// What lies in this tier or behind it is in the settled samples too, so that the total need
@@ -72,19 +76,24 @@ pub struct Windows {
     tiers: Vec<Arc<Tier>>,
     newest: Wall,
     limits: Limits,
+    since: Since,
     /// The second up to which slots have been given away; nothing more can be within it.
     expired: u64,
 }
 
-/// What a verdict needs to know of a window.
+/// What is known of a window's samples where one limit counts: all that it takes to judge them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Samples in it.
+    /// Samples.
     pub samples: u64,
-    /// Those in buckets that lie above the limit as a whole.
+    /// Of those, samples certainly over the limit.
     pub over: u64,
+    /// Samples in the limit's own bucket of which nobody knows on which side they lie.
+    pub unsure: u64,
     /// The smallest, in nanoseconds; 0 without samples.
     pub min_ns: u64,
+    /// The greatest, in nanoseconds; 0 without samples.
+    pub max_ns: u64,
 }
 
 impl Windows {
@@ -97,6 +106,7 @@ impl Windows {
             tiers: Vec::new(),
             newest: Wall(0),
             limits: keeping.limits,
+            since: Since::default(),
             expired: 0,
         };
         windows.keep(keeping);
@@ -107,8 +117,10 @@ impl Windows {
     pub fn keep(&mut self, keeping: &Keeping) {
         self.tiers.resize_with(keeping.tiers(), Arc::default);
         if self.limits != keeping.limits {
-            self.limits = keeping.limits;
-            self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&keeping.limits));
+            let (before, limits) = (self.limits, keeping.limits);
+            self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&before, &limits));
+            self.since = self.since.under(&before, &limits, self.exact.count);
+            self.limits = limits;
         }
     }
 
@@ -145,6 +157,7 @@ impl Windows {
     /// Adds to the exact figures of the total alone, for want of room.
     pub fn add_figures(&mut self, times: Times, batch: &Batch<'_>) {
         self.exact.merge(&batch.exact());
+        self.since.add(batch.overs());
         self.newest = self.newest.max(times.taken);
         self.expire(times.shown);
     }
@@ -269,25 +282,28 @@ impl Windows {
         exact
     }
 
-    /// What a verdict about `limit_ns` needs; cheap, since it merges nothing.
+    /// What it takes to judge samples by `limit_ns`; cheap, since it merges nothing.
     #[must_use]
     pub fn sums(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
         let place = self.limits.place(limit_ns);
         let mut exact = ExactFigures::default();
-        let mut over = 0_u64;
+        let mut sum = Over::default();
         // Not a `for`, which is slow over slots within tiers.
         self.shown(now, window).for_each(|slot| {
             exact.merge(&slot.exact());
-            let of_slot = place.map_or_else(|| slot.count_over(limit_ns), |at| slot.over()[at]);
-            over = over.saturating_add(of_slot);
+            let count = || slot.count_over(limit_ns);
+            sum.add(place.map_or_else(count, |at| slot.tally().at(at)));
         });
-        Sums { samples: exact.count, over, min_ns: exact.min_ns }
+        let (Over { over, unsure }, ExactFigures { count, min_ns, max_ns, .. }) = (sum, exact);
+        Sums { samples: count, over, unsure, min_ns, max_ns }
     }
 
-    /// Samples of one window in buckets that lie above the limit as a whole.
+    /// All samples that came since a limit is known, and how many of them lie over it; `None`
+    /// for a limit for which nothing is summed. Falls only when the limit is forgotten.
     #[must_use]
-    pub fn over(&self, now: Wall, window: Window, limit_ns: u64) -> u64 {
-        self.sums(now, window, limit_ns).over
+    pub fn since_known(&self, limit_ns: u64) -> Option<(u64, Over)> {
+        let place = self.limits.place(limit_ns)?;
+        Some(self.since.at(place, self.exact.count))
     }
 
     /// Whether one window that ends now holds a sample; cheap, since it merges nothing.

@@ -7,7 +7,8 @@ use plimsoll_schemas::histogram::{ExactFigures, Packed};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::slot::{Limits, Over, Slot};
+use super::slot::Slot;
+use super::tally::{Limits, Since, Tally};
 use super::tier::Tier;
 use super::{SETTLED_FROM, Windows};
 
@@ -19,12 +20,13 @@ pub(super) struct Stored {
     tiers: Vec<Vec<StoredSlot>>,
     newest: Wall,
     limits: Limits,
+    since: Since,
 }
 
 /// Count, halves of the sum, smallest, largest.
 type StoredFigures = (u64, u64, u64, u64, u64);
-/// Number, samples above each limit, samples.
-type StoredSlot = (u64, Over, Packed);
+/// Number, samples over each limit, samples.
+type StoredSlot = (u64, Tally, Packed);
 
 /// One tier by itself.
 #[derive(Serialize, Deserialize)]
@@ -38,11 +40,11 @@ impl From<Windows> for Stored {
 }
 
 fn stored(tier: &Tier) -> Vec<StoredSlot> {
-    tier.slots().iter().map(|slot| (slot.number, *slot.over(), slot.packed())).collect()
+    tier.slots().iter().map(|slot| (slot.number, slot.tally().clone(), slot.packed())).collect()
 }
 
 fn restored(slots: Vec<StoredSlot>) -> Arc<Tier> {
-    let restored = |(number, over, packed)| Slot::restored(number, over, packed);
+    let restored = |(number, tally, packed)| Slot::restored(number, tally, packed);
     Arc::new(Tier::restored(slots.into_iter().map(restored).collect()))
 }
 
@@ -57,6 +59,7 @@ impl Stored {
             tiers: vec![Vec::new(); windows.tiers.len()],
             newest: windows.newest,
             limits: windows.limits,
+            since: windows.since.clone(),
         }
     }
 }
@@ -95,7 +98,7 @@ impl Windows {
     #[must_use]
     pub fn has_head_of(&self, before: &Self) -> bool {
         let head = |of: &Self| (of.exact, of.newest, of.limits);
-        head(self) == head(before)
+        head(self) == head(before) && self.since == before.since
     }
 
     /// Takes one tier as it was stored, if there is such a tier.
@@ -114,10 +117,11 @@ impl From<Stored> for Windows {
         tiers.resize_with(tiers.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
         Self {
             exact: ExactFigures { count, sum_ns, min_ns, max_ns },
-            settled: Slot::restored(0, Over::default(), stored.settled),
+            settled: Slot::restored(0, Tally::default(), stored.settled),
             tiers,
             newest: stored.newest,
             limits: stored.limits,
+            since: stored.since,
             expired: 0,
         }
     }

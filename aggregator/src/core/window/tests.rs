@@ -12,7 +12,8 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
-const LIMITS_NS: [u64; 3] = [10_000_000, 18_000_000, 20_000_000];
+/// One more than are summed.
+const LIMITS_NS: [u64; 4] = [10_000_000, 18_000_000, 20_000_000, 30_000_000];
 
 fn keeping(up_to: Window) -> Keeping {
     let budget = effective(&[]).unwrap().remove(0);
@@ -151,17 +152,41 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Every sample with the time at which it was taken.
+/// Every sample with the time at which it was taken, by the messages that brought them.
 #[derive(Default)]
-struct Naive(Vec<(u64, u64)>);
+struct Naive(Vec<(u64, Vec<u64>)>);
 
 impl Naive {
-    fn window(&self, now: u64, window: Window) -> Histogram {
+    fn messages(&self, now: u64, window: Window) -> impl Iterator<Item = &Vec<u64>> {
         let slot = nanos(window.slot());
         let slots = nanos(window.span()) / slot;
-        let is_in = |taken: u64| taken / slot + slots >= now / slot && taken <= now;
-        let values = self.0.iter().filter(|(taken, _)| is_in(*taken)).map(|(_, value)| *value);
-        histogram(&values.collect::<Vec<_>>())
+        let is_in = move |taken: u64| taken / slot + slots >= now / slot && taken <= now;
+        self.0.iter().filter(move |(taken, _)| is_in(*taken)).map(|(_, values)| values)
+    }
+
+    fn window(&self, now: u64, window: Window) -> Histogram {
+        histogram(&self.messages(now, window).flatten().copied().collect::<Vec<_>>())
+    }
+
+    fn all(&self) -> Vec<u64> {
+        self.0.iter().flat_map(|(_, values)| values).copied().collect()
+    }
+
+    /// As exactly as each message by itself tells, and never wrong.
+    fn check_over(&self, windows: &Windows, now: u64, window: Window) -> Result<(), TestCaseError> {
+        for limit_ns in LIMITS_NS {
+            let Sums { over, unsure, .. } = windows.sums(Wall(now), window, limit_ns);
+            let mut expected = Over::default();
+            let messages = self.messages(now, window).map(|values| histogram(values));
+            messages.for_each(|message| expected.add(Packed::from(&message).over(limit_ns)));
+            if windows.limits().place(limit_ns).is_some() {
+                prop_assert_eq!(Over { over, unsure }, expected, "{} {}", window, limit_ns);
+            }
+            let values = self.messages(now, window).flatten();
+            let truly = values.filter(|value| **value > limit_ns).count() as u64;
+            prop_assert!((over..=over + unsure).contains(&truly), "{} {}", window, limit_ns);
+        }
+        Ok(())
     }
 
     fn check(&self, windows: &Windows, now: u64) -> Result<(), TestCaseError> {
@@ -179,12 +204,13 @@ impl Naive {
             prop_assert_eq!(&windows.merged(now, window), &naive);
             prop_assert_eq!(windows.exact(now, window), naive.exact());
             prop_assert_eq!(windows.speaks(now, window), !naive.is_empty());
-            for limit_ns in LIMITS_NS {
-                let over = Packed::from(&naive).over(limit_ns).over;
-                prop_assert_eq!(windows.over(now, window, limit_ns), over);
-            }
+            let sums = windows.sums(now, window, LIMITS_NS[0]);
+            let figures = (sums.samples, sums.min_ns, sums.max_ns);
+            let naive = naive.exact();
+            prop_assert_eq!(figures, (naive.count, naive.min_ns, naive.max_ns));
+            self.check_over(windows, now.0, window)?;
         }
-        let all = histogram(&self.0.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+        let all = histogram(&self.all());
         prop_assert_eq!(windows.total_exact(), all.exact());
         prop_assert_eq!(said(&total), said(&Merged::from(&all)));
         prop_assert_eq!(windows.total(), all);
@@ -215,7 +241,7 @@ proptest! {
                 Step::Restart => windows = restarted(&windows),
                 Step::Add(age, values) => {
                     add(&mut windows, times(Wall(now), Wall(now - age)), &values);
-                    naive.0.extend(values.into_iter().map(|value| (now - age, value)));
+                    naive.0.push((now - age, values));
                 }
             }
             naive.check(&windows, now)?;
@@ -256,7 +282,7 @@ proptest! {
         for (age, value) in ages {
             let taken = now.minus(Duration::from_nanos(age));
             add(&mut windows, times(now, taken), &[value]);
-            all.push((taken.0, value));
+            all.push((taken.0, vec![value]));
         }
         let keeping = keeping(up_to);
         prop_assert!(!windows.is_kept(&keeping));
@@ -268,8 +294,12 @@ proptest! {
         for window in Window::ALL.into_iter().filter(kept) {
             let expected = naive.window(now.0, window);
             prop_assert_eq!(&windows.merged(now, window), &expected);
-            let over = Packed::from(&expected).over(LIMITS_NS[0]).over;
-            prop_assert_eq!(windows.over(now, window, LIMITS_NS[0]), over);
+            let Sums { over, unsure, .. } = windows.sums(now, window, LIMITS_NS[0]);
+            let values = naive.messages(now.0, window).flatten();
+            let truly = values.filter(|value| **value > LIMITS_NS[0]).count() as u64;
+            prop_assert!((over..=over + unsure).contains(&truly));
+            let bound = Packed::from(&expected).over(LIMITS_NS[0]);
+            prop_assert!(over >= bound.over && over + unsure <= bound.over + bound.unsure);
         }
     }
 }

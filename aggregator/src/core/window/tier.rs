@@ -5,7 +5,8 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::limits::aggregator::{SLOTS_MAX, SLOTS_OPEN_MAX};
 use plimsoll_schemas::time::{Wall, nanos};
 
-use super::slot::{Batch, Limits, Slot};
+use super::slot::{Batch, Slot};
+use super::tally::Limits;
 
 /// The slots of one window's length.
 #[derive(Clone, Debug, Default)]
@@ -113,8 +114,8 @@ impl Tier {
         self.slots.split_off(self.slots.partition_point(|slot| slot.number <= up_to))
     }
 
-    pub(super) fn reckon(&mut self, limits: &Limits) {
-        self.slots.iter_mut().for_each(|slot| slot.reckon(limits));
+    pub(super) fn reckon(&mut self, before: &Limits, limits: &Limits) {
+        self.slots.iter_mut().for_each(|slot| slot.reckon(before, limits));
     }
 
     /// Heap bytes in use.

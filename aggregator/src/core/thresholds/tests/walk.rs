@@ -26,7 +26,9 @@ const CASES: &[Case] = &[
     ("clock_skew", |w| w.clock_ahead_s = 10, |w| w.clock_ahead_s = 0),
     (
         "name_conflict",
-        |w| drop(w.twin.get_or_insert_with(|| Speaker::new("a").of(2))),
+        |w| {
+            w.twin.get_or_insert_with(|| Speaker::new("a").of(2));
+        },
         |w| w.twin = None,
     ),
     (

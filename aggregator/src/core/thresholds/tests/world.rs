@@ -174,8 +174,8 @@ impl World {
     fn tell_and_store(&mut self) {
         while let Some(due) = self.core.notices().next_due(self.now.mono) {
             match self.broker_refuses {
-                true => self.core.on_refused(due.token),
-                false => self.core.on_delivered(due.token),
+                true => self.core.notices().on_refused(due.token),
+                false => self.core.notices().on_delivered(due.token),
             }
         }
         if self.core.take_changes(self.now.wall).is_some() {
