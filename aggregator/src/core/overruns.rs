@@ -49,6 +49,6 @@ mod tests {
         let text = serde_json::to_value(first).unwrap();
         assert_eq!((&text["event"], &text["rule"]), (&"latency_high".into(), &"epoch_hook".into()));
         assert_eq!(text["scope"]["node"], "slow");
-        assert_eq!((first.evidence.limit_seconds, first.evidence.samples), (0.018, 600));
+        assert_eq!((first.evidence.limit_seconds, first.evidence.samples), (0.018, 660));
     }
 }
