@@ -201,6 +201,7 @@ fn the_longest_names_and_labels_make_a_notice_that_is_small_enough() {
         name: RuleName::new(long(TOKEN_BYTES_MAX, 'r')).unwrap(),
         operation: operation.clone(),
         window: plimsoll_schemas::budget::Window::TenSeconds,
+        objective: None,
         ..effective(&[]).unwrap().remove(0)
     };
     let mesh = MeshName::new(long(TOKEN_BYTES_MAX, 'm')).unwrap();
