@@ -200,6 +200,7 @@ fn the_longest_names_and_labels_make_a_notice_that_is_small_enough() {
     let budget = Budget {
         name: RuleName::new(long(TOKEN_BYTES_MAX, 'r')).unwrap(),
         operation: operation.clone(),
+        objective: None,
         window: plimsoll_schemas::budget::Window::TenSeconds,
         ..effective(&[]).unwrap().remove(0)
     };
