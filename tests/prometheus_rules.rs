@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use plimsoll_schemas::hardware::sensor;
 use plimsoll_schemas::metric::Metric;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::file::shipped;
@@ -146,6 +147,28 @@ fn every_alert_of_prometheus_is_let_fire_and_not_fire() {
     for alert in all_alerts() {
         let both = cases.get(&alert.name).is_some_and(|cases| cases.len() == 2);
         assert!(both, "{}: {:?}", alert.name, cases.get(&alert.name));
+    }
+}
+
+#[test]
+fn every_metric_that_an_alert_reads_is_one_that_the_aggregator_shows() {
+    let exposition = Path::new(env!("CARGO_MANIFEST_DIR")).join("../aggregator/src/exposition");
+    let sources = std::fs::read_dir(exposition).unwrap().map(|entry| entry.unwrap().path());
+    let sources = sources.filter(|path| path.is_file());
+    let shown: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let is_shown = |name: &str| {
+        shown.contains(&format!("\"{name}\"")) || sensor(&name["plimsoll_".len()..]).is_some()
+    };
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    for text in files("rules") {
+        let said = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let text = said.collect::<Vec<_>>().join("\n");
+        for (at, _) in text.match_indices("plimsoll_") {
+            // A recorded one has a level before its name.
+            let recorded = text[..at].ends_with(':');
+            let end = text[at..].find(|c| !is_part(c)).map_or(text.len(), |len| at + len);
+            assert!(recorded || is_shown(&text[at..end]), "{}", &text[at..end]);
+        }
     }
 }
 
