@@ -7,6 +7,7 @@ pub mod alerts;
 pub mod client;
 pub mod fleet;
 pub mod node;
+pub mod notices;
 pub mod rules;
 
 /// What one message may hold. Readers check these before they allocate.
