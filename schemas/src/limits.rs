@@ -7,6 +7,7 @@ pub mod alerts;
 pub mod client;
 pub mod fleet;
 pub mod node;
+pub mod notices;
 pub mod rules;
 
 /// What one message may hold. Readers check these before they allocate.
@@ -198,12 +199,8 @@ pub mod aggregator {
     pub const LOSS_REASONS_MAX: usize = 64;
     /// Holes remembered in one incarnation's run of sequence numbers.
     pub const SEQ_HOLES_MAX: usize = 1_024;
-    /// Alert changes kept for the summary.
-    pub const ALERT_HISTORY_MAX: usize = 256;
-    /// Alert changes that wait for the bus.
-    pub const NOTICES_MAX: usize = 1_024;
     /// Bytes of one notice as JSON; one that is larger goes without its context. The longest names
-    /// and labels make 44 KiB.
+    /// and labels make 30 KiB; the rest is for what rules say to people.
     pub const NOTICE_BYTES_MAX: usize = 64 * 1024;
     /// Nodes that a notice names as the worst.
     pub const WORST_NODES_MAX: usize = 5;
@@ -211,6 +208,10 @@ pub mod aggregator {
     pub const BARS_MAX: usize = 12;
     /// Bytes of a link in a notice, with the longest names in it.
     pub const LINK_BYTES_MAX: usize = 4 * 1024;
+    /// Alert changes kept for the summary.
+    pub const ALERT_HISTORY_MAX: usize = 256;
+    /// Alert changes that wait for the bus.
+    pub const NOTICES_MAX: usize = 1_024;
     /// Budgets in all files together.
     pub const BUDGETS_MAX: usize = 256;
     /// Thresholds in all files together.

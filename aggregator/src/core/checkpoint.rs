@@ -23,6 +23,7 @@ use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::alert::Alerts;
+use super::delivery::Deliveries;
 use super::keeping::Selected;
 use super::node::Node;
 use super::notices::{NoticeCounts, Notices};
@@ -114,6 +115,8 @@ struct Rest {
     silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
+    #[serde(default)]
+    deliveries: Deliveries,
     counts: Counts,
 }
 
@@ -205,6 +208,7 @@ impl Core {
         core.silences = rest.silences;
         core.changes = rest.changes;
         core.notices = rest.notices;
+        core.deliveries = rest.deliveries;
         core.counts = rest.counts;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
@@ -274,6 +278,7 @@ impl Core {
                 silences: self.silences.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
+                deliveries: self.deliveries.clone(),
                 counts: self.counts.clone(),
             },
         })

@@ -137,6 +137,7 @@ impl Core {
             self.changes.remove(0);
         }
         self.changes.push(notice.clone());
+        self.deliveries.on_notice(&notice);
         self.notices.push(notice);
     }
 }

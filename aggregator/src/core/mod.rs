@@ -14,6 +14,7 @@ pub mod completeness;
 pub mod confirm;
 mod conflicts;
 pub mod dashboard;
+pub mod delivery;
 mod evaluate;
 pub mod events;
 mod evidence;
@@ -39,6 +40,7 @@ pub mod silences;
 pub mod standing;
 pub mod statement;
 pub mod still;
+mod telling;
 pub mod thresholds;
 pub mod view;
 pub mod window;
@@ -64,6 +66,7 @@ use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use dashboard::Dashboard;
+use delivery::Deliveries;
 use events::Newest;
 use gaps::Gaps;
 use itself::Itself;
@@ -149,6 +152,7 @@ pub struct Core {
     changes: Vec<Notice>,
     notices: Notices,
     dashboard: Dashboard,
+    deliveries: Deliveries,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -191,6 +195,7 @@ impl Core {
             changes: Vec::new(),
             notices: Notices::default(),
             dashboard: Dashboard::default(),
+            deliveries: Deliveries::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,

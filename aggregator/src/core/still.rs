@@ -15,6 +15,7 @@ use plimsoll_schemas::time::Wall;
 
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
+use super::delivery::ReceiverFigures;
 use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
@@ -60,6 +61,8 @@ pub struct Still {
     pub notices: NoticeCounts,
     /// What became of events beside them.
     pub notice_events: NoticeCounts,
+    /// What those who are told of alerts have heard, and what not yet.
+    pub receivers: Vec<ReceiverFigures>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -102,6 +105,7 @@ impl Core {
             counts: self.counts.clone(),
             notices: self.notices.counts(),
             notice_events: self.notices.event_counts(),
+            receivers: self.deliveries.figures(),
             pending: self.pending(),
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),

@@ -22,6 +22,7 @@ use super::buckets::Buckets;
 use super::burns::ErrorBudget;
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
+use super::delivery::ReceiverFigures;
 use super::node::{Node, Trouble};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
@@ -80,6 +81,8 @@ pub struct View {
     pub notices: NoticeCounts,
     /// What became of events beside them.
     pub notice_events: NoticeCounts,
+    /// What those who are told of alerts have heard, and what not yet.
+    pub receivers: Vec<ReceiverFigures>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -199,6 +202,7 @@ impl Still {
             counts: self.counts.clone(),
             notices: self.notices,
             notice_events: self.notice_events,
+            receivers: self.receivers.clone(),
             pending: self.pending.clone(),
             recoveries: self.recoveries.clone(),
             checkpoints: self.checkpoints.clone(),
