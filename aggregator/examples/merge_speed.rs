@@ -9,7 +9,9 @@ use std::hint::black_box;
 
 use hdrhistogram::serialization::Deserializer;
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::histogram::{Distribution, ExactFigures, Histogram, Packed, codec, layout};
+use plimsoll_schemas::histogram::{
+    Distribution, ExactFigures, Histogram, Overs, Packed, codec, layout,
+};
 use plimsoll_schemas::time::nanos;
 
 const SAMPLES: u64 = 1_000;
@@ -73,7 +75,8 @@ impl Snapshot {
     }
 
     fn packed(&self) -> Packed {
-        Packed::try_from_v2(self.exact, &self.bytes).expect("what was just written can be read")
+        Packed::try_from_v2(self.exact, &self.bytes, Overs::default())
+            .expect("what was just written can be read")
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::Parser;
 use plimsoll_process::exit::TABLE;
 use plimsoll_process::settings::SettingsArgs;
+use toml::Value;
 
 /// Merges the snapshots of all nodes, judges latency budgets, serves Prometheus
 #[derive(Debug, Parser)]
@@ -20,6 +21,12 @@ pub struct Args {
     /// Address of the HTTP pages [default: 127.0.0.1:9900]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
+    /// Read budgets and thresholds from this file; may be repeated, the later one wins
+    #[arg(long, value_name = "PATH")]
+    rules: Vec<String>,
+    /// Print the shipped files of rules, and end
+    #[arg(long)]
+    pub print_rules: bool,
     /// File in which the state outlives a restart [default: none, memory only]
     #[arg(long, value_name = "PATH")]
     state: Option<String>,
@@ -30,28 +37,43 @@ const EXAMPLES: &str = "Examples:
   plimsoll-aggregator --config /etc/plimsoll/aggregator.toml --check-config
   PLIMSOLL_AGGREGATOR_HTTP__ADDRESS=0.0.0.0:9900 plimsoll-aggregator
   plimsoll-aggregator --print-config > aggregator.toml    # every key, its default and meaning
+  plimsoll-aggregator --print-rules                       # what is judged unless told otherwise
+  plimsoll-aggregator --rules /etc/plimsoll/budgets.toml --check-config
+  kill -HUP $(pidof plimsoll-aggregator)                  # read the rules again at once
   curl -s 127.0.0.1:9900/metrics/summary | jq '.budgets'
+  curl -s 127.0.0.1:9900/metrics/summary | jq '.rules_error, .unmatched'
   curl -s 127.0.0.1:9900/api/v1/ledger | jq '.nodes[] | {node, ledger}'
   curl -s '127.0.0.1:9900/api/v1/events?source=service_check&alert_type=error' | jq '.events'
 
 Settings: flags win over PLIMSOLL_AGGREGATOR_* variables, those over the file.
-A budget in the file:
+Rules are read again when one of their files changes; what is wrong keeps the old ones.
+A budget and a threshold, in a file of rules or in the settings:
   [[budget]]
   name = \"checkpoint\"
   operation = \"checkpoint\"
   quantile = 0.99
   limit = \"250ms\"
-  window = \"1m\"";
+  labels = { kind = \"full\" }
+  objective = 0.99
+  routes = [\"oncall\"]
+  [[rule]]
+  name = \"violations\"
+  metric = \"counter:isolation.violations\"
+  greater = 3
+  for = 2";
 
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 4] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 5] {
+        let files = self.rules.iter().cloned().map(Value::String).collect();
+        let files = (!self.rules.is_empty()).then(|| Value::Array(files).to_string());
         [
             ("mesh", self.mesh.clone()),
             ("bus.url", self.nats.clone()),
             ("http.address", self.http.clone()),
             ("state.path", self.state.clone()),
+            ("rules.files", files),
         ]
     }
 }

@@ -1,16 +1,23 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
+mod notices;
+mod token;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_process::logs::LogSettings;
 use plimsoll_process::settings::BusSettings;
-use plimsoll_schemas::alert::LEDGER_GAP;
-use plimsoll_schemas::budget::{Budget, BudgetEntry, Window, effective};
+use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::limits::rules::TIME_SCALE_MAX;
 use serde::Deserialize;
+use toml::Table;
 
 use crate::core::rollup::Definition;
+
+pub use notices::Notices;
+pub use token::Token;
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../aggregator.toml");
@@ -29,10 +36,16 @@ pub struct Config {
     pub windows: WindowSpans,
     /// Samples by label.
     pub rollup: Vec<Definition>,
-    /// Budgets beside or over the built-in ones.
-    pub budget: Vec<BudgetEntry>,
+    /// Where rules come from.
+    pub rules: RuleFiles,
+    /// Budgets over those of all files, unchecked.
+    pub budget: Vec<Table>,
+    /// Thresholds over those of all files, unchecked.
+    pub rule: Vec<Table>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
+    /// What notices say beside what happened.
+    pub notices: Notices,
     /// Where its state outlives it.
     pub state: State,
     /// How it logs.
@@ -44,9 +57,14 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/healthz` and `/readyz`. Loopback by default: there is no
-    /// authentication yet.
+    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/silences`, `/healthz` and `/readyz`. Loopback
+    /// by default: whoever reads needs no token.
     pub address: SocketAddr,
+    /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
+    /// `token_file` nobody can. Here it stands in a file of settings; better
+    pub token: Option<Token>,
+    /// a file of its own, read at the start.
+    pub token_file: Option<PathBuf>,
 }
 
 /// The `[metrics]` section.
@@ -85,6 +103,19 @@ pub struct State {
     pub path: Option<PathBuf>,
 }
 
+/// The `[rules]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RuleFiles {
+    /// Files of budgets and thresholds, the later over the earlier, all over the shipped ones and
+    /// below this file's own; relative to where the process runs. Read again on SIGHUP and when one
+    /// of them has changed. None by default.
+    pub files: Vec<String>,
+    /// By how much the windows of error budgets are shortened, for drills; 1 leaves them, which
+    /// is the default, and 259200 is the most.
+    pub time_scale: u32,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -93,11 +124,30 @@ impl Default for Config {
             http: Http::default(),
             windows: WindowSpans::default(),
             rollup: Vec::new(),
+            rules: RuleFiles::default(),
             budget: Vec::new(),
+            rule: Vec::new(),
             metrics: Metrics::default(),
+            notices: Notices::default(),
             state: State::default(),
             log: LogSettings::default(),
         }
+    }
+}
+
+impl Default for RuleFiles {
+    fn default() -> Self {
+        Self { files: Vec::new(), time_scale: 1 }
+    }
+}
+
+impl RuleFiles {
+    fn check(&self) -> Result<(), String> {
+        let scale = self.time_scale;
+        if !(1..=TIME_SCALE_MAX).contains(&scale) {
+            return Err(format!("rules.time_scale is {scale}; it may be 1 to {TIME_SCALE_MAX}"));
+        }
+        Ok(())
     }
 }
 
@@ -109,7 +159,18 @@ impl Default for Metrics {
 
 impl Default for Http {
     fn default() -> Self {
-        Self { address: SocketAddr::from(([127, 0, 0, 1], 9900)) }
+        let address = SocketAddr::from(([127, 0, 0, 1], 9900));
+        Self { address, token: None, token_file: None }
+    }
+}
+
+impl Http {
+    /// What whoever changes state must show.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn token(&self) -> Result<Option<Token>, String> {
+        Token::configured(self.token.as_ref(), self.token_file.as_deref())
     }
 }
 
@@ -130,68 +191,79 @@ impl WindowSpans {
 }
 
 impl Config {
-    /// Checks everything that a start needs and that can be known before it, and gives the
-    /// budgets to judge: `--check-config` and every start run this.
+    /// Checks everything that a start needs and that can be known before it, but for the rules:
+    /// `--check-config` and every start run this.
     ///
     /// # Errors
     /// Names the key and what it may be.
-    pub fn check(&self) -> Result<Vec<Budget>, String> {
+    pub fn check(&self) -> Result<(), String> {
         self.bus.check(&self.mesh)?;
+        self.http.token()?;
         self.log.check()?;
         self.windows.check()?;
-        Definition::check_all(&self.rollup).map_err(|error| error.to_string())?;
-        self.budgets()
+        self.rules.check()?;
+        self.notices.dashboard(self.http.address)?;
+        Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
-    /// The budgets to judge.
-    ///
-    /// # Errors
-    /// Names the budget, the key and what it may be.
-    pub fn budgets(&self) -> Result<Vec<Budget>, String> {
-        let budgets = effective(&self.budget).map_err(|error| error.to_string())?;
-        if budgets.iter().any(|budget| budget.name.as_str() == LEDGER_GAP) {
-            let why = "is the name of the alert about accounts; choose another";
-            return Err(format!("budget {LEDGER_GAP:?}: name {why}"));
-        }
-        Ok(budgets)
+    /// Names of the receivers of notices that rules may route to.
+    #[must_use]
+    pub fn receivers(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Sections in which another configuration differs beside rules: a start alone reads these.
+    #[must_use]
+    pub fn differing(&self, other: &Self) -> Vec<&'static str> {
+        // So that a new section cannot be left out.
+        let Self {
+            mesh,
+            bus,
+            http,
+            windows,
+            rollup,
+            rules: _,
+            budget: _,
+            rule: _,
+            metrics,
+            notices,
+            state,
+            log,
+        } = self;
+        let sections = [
+            ("mesh", *mesh == other.mesh),
+            ("bus", *bus == other.bus),
+            ("http", *http == other.http),
+            ("windows", *windows == other.windows),
+            ("rollup", *rollup == other.rollup),
+            ("metrics", *metrics == other.metrics),
+            ("notices", *notices == other.notices),
+            ("state", *state == other.state),
+            ("log", *log == other.log),
+        ];
+        sections.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::budget::Selector;
+    use plimsoll_schemas::ids::Labels;
+    use plimsoll_schemas::rule::file::load;
+    use plimsoll_schemas::rule::{About, BUDGET_KEYS, RULE_KEYS, Tables, Text};
     use plimsoll_schemas::settings::{Layer, keys_of, resolve};
 
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<Budget>, String> {
+    fn read(text: &str) -> Result<(), String> {
         let layer = Layer::from_toml("file a.toml", text).map_err(|error| error.to_string())?;
         resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value.check()
-    }
-
-    #[test]
-    fn an_empty_file_gives_the_built_in_budgets() {
-        assert_eq!(read("").unwrap().len(), 3);
-    }
-
-    #[test]
-    fn a_file_adds_overrides_and_removes_budgets() {
-        let budgets = read(
-            "[[budget]]\nname = 'publish'\nenabled = false\n\
-             [[budget]]\nname = 'db'\noperation = 'db'\nquantile = 0.9\nlimit = '2ms'",
-        );
-        let names: Vec<String> =
-            budgets.unwrap().iter().map(|budget| budget.name.to_string()).collect();
-        assert_eq!(names, ["epoch_hook", "kernel_fetch", "db"]);
     }
 
     #[test]
     fn wrong_values_name_their_key() {
         for (text, part) in [
             ("[http]\naddress = '9900'", "http.address"),
-            ("[[budget]]\nname = 'publish'\nlimt = '1ms'", "limt"),
-            ("[[budget]]\nname = 'publish'\nlimit = 'soon'", "limit"),
-            ("[[budget]]\nname = 'publish'\nwindow = '7s'", "window"),
-            ("[[budget]]\nname = 'new'", "operation is missing"),
             (
                 "[windows]\nnodes_up_to = '10s'",
                 "windows.nodes_up_to is 10s; it must be at least 1m",
@@ -199,10 +271,10 @@ mod tests {
             ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
             ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
             ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
-            (
-                "[[budget]]\nname = 'ledger_gap'\noperation = 'o'\nquantile = 0.9\nlimit = '2ms'",
-                "budget \"ledger_gap\": name is the name",
-            ),
+            ("[http]\ntoken = 'short'", "http.token: "),
+            ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
+            ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it may be 1 to 259200"),
+            ("[rules]\nfile = 'a.toml'", "rules.file"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),
             ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),
@@ -221,15 +293,34 @@ mod tests {
         let resolved = resolve::<Config>(&[layer(&all)]).unwrap();
         let stated: Vec<String> = resolved.origins.into_keys().collect();
         assert_eq!(stated, keys_of::<Config>());
-        let (before, budget) = all.split_once("[[budget]]").unwrap();
-        let (_, rollup) = before.split_once("[[rollup]]").unwrap();
+        let (before, rules) = all.split_once("\n[[budget]]\n").unwrap();
+        let (_, rollup) = before.split_once("\n[[rollup]]\n").unwrap();
         let stated = resolve::<Definition>(&[layer(rollup)]).unwrap().origins.into_keys();
         assert_eq!(stated.collect::<Vec<_>>(), keys_of::<Definition>());
-        let stated = resolve::<BudgetEntry>(&[layer(budget)]).unwrap().origins.into_keys();
-        assert_eq!(stated.collect::<Vec<_>>(), keys_of::<BudgetEntry>());
-        let checkpoint = resolved.value.budgets().unwrap().pop().unwrap();
+        let (budget, rule) = rules.split_once("\n[[rule]]\n").unwrap();
+        for (text, known) in [(budget, BUDGET_KEYS), (rule, RULE_KEYS)] {
+            let stated = text.parse::<Table>().unwrap();
+            let missing: Vec<&str> =
+                known.iter().copied().filter(|key| !stated.contains_key(*key)).collect();
+            // Of three comparisons a rule has one.
+            assert!(missing.is_empty() || missing == ["less", "equal"], "{missing:?}");
+        }
+        let text = |text: &str| Text::new("a.toml", text.into()).unwrap();
+        let settings =
+            |all: &str| Text { tables: Tables::Some { budget: true, rule: true }, ..text(all) };
+        let of = |all: &str| {
+            let rules = load(&[], vec![settings(all)], 1, &mut |_| Err(String::new())).unwrap();
+            (rules.budgets.last().unwrap().clone(), rules.thresholds.last().unwrap().clone())
+        };
+        let (mut checkpoint, mut violations) = of(&all);
         let short = "[[budget]]\nname = 'checkpoint'\noperation = 'checkpoint'\n\
-                     quantile = 0.99\nlimit = '250ms'";
-        assert_eq!(read(short).unwrap().pop().unwrap(), checkpoint, "the rest is at its default");
+                     quantile = 0.99\nlimit = '250ms'\n\
+                     [[rule]]\nname = 'violations'\nmetric = 'counter:isolation.violations'\n\
+                     greater = 3";
+        (checkpoint.about, violations.about) = (About::default(), About::default());
+        checkpoint.selector = Selector::default();
+        violations.labels = Labels::default();
+        checkpoint.objective = None;
+        assert_eq!(of(short), (checkpoint, violations), "the rest is at its default");
     }
 }

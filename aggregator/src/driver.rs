@@ -5,6 +5,8 @@
 //! which still has its turn.
 
 mod looks;
+mod orders;
+mod rules;
 mod telling;
 
 use std::time::Duration;
@@ -14,21 +16,23 @@ use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
 use plimsoll_process::signals::{Asked, Signals};
-use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::clock::{Clock, Stopwatch};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::aggregator::{MESSAGES_A_TURN_MAX, TURN_MAX};
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::core::checkpoint::Position;
+use crate::core::reload::RuleFigures;
 use crate::core::{Core, Delivered};
 use crate::io::confirmations::Confirmations;
 use crate::io::http::{self, Query, Readiness};
 use crate::io::keeper::{Keeper, Written};
 use crate::io::lanes::Lanes;
+use crate::io::rules::Watch;
 use looks::LookedAt;
 
 /// Wait on the way out for notices that are still to be acknowledged.
@@ -70,6 +74,11 @@ struct Driver {
     /// The broker's address without secrets, for the log.
     url: String,
     absence: Absence,
+    /// Looks at files of rules.
+    watch: Watch,
+    rule_files: RuleFigures,
+    /// Sections of the settings that differ from those of the start, as last told.
+    restart_told: Vec<&'static str>,
     looks: LookedAt,
     was_ready: bool,
     /// Set once the aggregator is leaving: when it stops waiting.
@@ -81,8 +90,8 @@ struct Driver {
 /// # Errors
 /// When the configuration cannot hold or the address cannot be had. A broker that is away is
 /// no error: the aggregator keeps trying and says in `/readyz` that it is not ready.
-pub async fn run(config: &Config, budgets: Vec<Budget>) -> Result<Exit, StartError> {
-    let mut driver = Driver::start(config, budgets).await?;
+pub async fn run(config: &Config, rules: Rules, watch: Watch) -> Result<Exit, StartError> {
+    let mut driver = Driver::start(config, rules, watch).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
     driver.keep_the_last().await;
@@ -92,13 +101,14 @@ pub async fn run(config: &Config, budgets: Vec<Budget>) -> Result<Exit, StartErr
     }
     // Whoever asks from here on is told that the process is ending.
     drop(driver.queries);
+    driver.watch.end().await;
     driver.server.end().await;
     tracing::info!("aggregator ended");
     Ok(Exit::Success)
 }
 
 impl Driver {
-    async fn start(config: &Config, budgets: Vec<Budget>) -> Result<Self, StartError> {
+    async fn start(config: &Config, rules: Rules, watch: Watch) -> Result<Self, StartError> {
         let fail = |exit| move |message: String| StartError { exit, message };
         let bus_config = config
             .bus
@@ -106,17 +116,23 @@ impl Driver {
             .map_err(fail(Exit::Configuration))?;
         let url = bus_config.url_without_secrets();
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
-        let (routes, queries) = http::routes(&budgets, &config.metrics);
+        let token = config.http.token().map_err(fail(Exit::Configuration))?;
+        let (routes, queries) = http::routes(&config.metrics, token);
         let server = Server::start("http.address", config.http.address, routes)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
-        let (keeper, core) = restore(config, budgets, clock.now())?;
+        let (keeper, core) = restore(config, rules, clock.now())?;
+        let dashboard = config.notices.dashboard(server.address());
+        let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
         let (bus, events) = Bus::connect(bus_config)
             .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
         Ok(Self {
             url,
             absence: Absence::since(clock.now().mono),
+            watch,
+            rule_files: RuleFigures::at_start(clock.now().wall),
+            restart_told: Vec::new(),
             mesh: config.mesh.clone(),
             clock,
             keeper,
@@ -149,6 +165,7 @@ impl Driver {
             asked = self.signals.next() => self.on_asked(asked),
             () = tokio::time::sleep(wait) => {}
             event = self.events.next() => self.on_bus(event),
+            found = self.watch.next() => self.on_rules(found),
             written = self.keeper.written() => self.on_written(written),
             Some(query) = self.queries.recv() => self.on_query(query),
             Some((lane, event)) = self.lanes.next(lags) => self.on_lanes(lane, event),
@@ -162,6 +179,7 @@ impl Driver {
         self.looks.let_go(now.mono);
         self.tell_absence(now.mono);
         self.tell_conflict(now.mono);
+        self.tell_unmatched();
         !self.is_done(now)
     }
 
@@ -192,7 +210,7 @@ impl Driver {
 
     fn on_asked(&mut self, asked: Asked) {
         match asked {
-            Asked::Reload => tracing::warn!("nothing is reloaded yet; restart instead"),
+            Asked::Reload => self.watch.ask(),
             Asked::End => {
                 let wait = if self.gives_up_at.is_some() { Duration::ZERO } else { NOTICE_WAIT };
                 self.gives_up_at = Some(self.clock.now().mono.plus(wait));
@@ -256,6 +274,12 @@ impl Driver {
                 let page = self.core.events(self.clock.now().wall, &wanted);
                 drop(answer.send(Box::new(page)));
             }
+            Query::Alerts(wanted, answer) => {
+                let page = self.core.alerts_page(self.clock.now().wall, &wanted);
+                drop(answer.send(Box::new(page)));
+            }
+            Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
+            Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker(),
                 past_is_read: self.core.is_ready(),
@@ -311,13 +335,13 @@ impl Driver {
 }
 
 /// The core as its checkpoint has it, or an empty one.
-fn restore(config: &Config, budgets: Vec<Budget>, now: Now) -> Result<(Keeper, Core), StartError> {
+fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Keeper, Core), StartError> {
     let (mesh, path) = (config.mesh.clone(), config.state.path.as_deref());
     let (keeper, checkpoint) = Keeper::open(path, &mesh, now.wall)
         .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;
     let core = match checkpoint {
-        Some(checkpoint) => Core::restore(mesh, budgets, now, checkpoint),
-        None => Core::new(mesh, budgets, now),
+        Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
+        None => Core::new(mesh, rules, now),
     };
     Ok((keeper, core.measuring(config.windows.nodes_up_to, &config.rollup)))
 }

@@ -5,6 +5,7 @@
 //! showing: that is the view's part.
 
 mod accounts;
+mod alerts;
 mod aliases;
 mod events;
 mod families;
@@ -18,6 +19,7 @@ mod number;
 mod own;
 mod process;
 mod protobuf;
+mod rule_files;
 mod sets;
 pub mod writer;
 

@@ -1,14 +1,17 @@
-//! `plimsoll-aggregator`: reads arguments and settings, starts logging, runs the driver.
+//! `plimsoll-aggregator`: reads arguments, settings and rules, starts logging, runs the driver.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use plimsoll_aggregator::args::Args;
-use plimsoll_aggregator::config::{Config, EXAMPLE};
+use plimsoll_aggregator::config::EXAMPLE;
 use plimsoll_aggregator::driver;
+use plimsoll_aggregator::io::rules::{Loaded, Sources, Watch};
 use plimsoll_process::exit::{Exit, fail};
 use plimsoll_process::settings::print_origins;
 use plimsoll_process::{block_on, logs};
+use plimsoll_schemas::budget::BUILT_IN;
+use plimsoll_schemas::rule::file::DEFAULTS;
 
 const PROGRAM: &str = "plimsoll-aggregator";
 
@@ -18,23 +21,32 @@ fn main() -> ExitCode {
         print!("{EXAMPLE}");
         return Exit::Success.into();
     }
-    let resolved = match args.settings.load::<Config>("PLIMSOLL_AGGREGATOR_", &args.flags()) {
-        Ok(resolved) => resolved,
+    if args.print_rules {
+        print!("{BUILT_IN}\n{DEFAULTS}");
+        return Exit::Success.into();
+    }
+    let sources = Sources::new(args.settings.clone(), args.flags());
+    let (loaded, stamps) = sources.load();
+    let Loaded { resolved, rules } = match loaded {
+        Ok(loaded) => loaded,
         Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
     };
     let config = &resolved.value;
-    let budgets = match config.check() {
-        Ok(budgets) => budgets,
-        Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
-    };
     if args.settings.check_config {
         print_origins(&resolved);
+        for advice in rules.advice(config.windows.nodes_up_to, &config.receivers()) {
+            println!("warning: {advice}");
+        }
         return Exit::Success.into();
     }
     if let Err(problem) = logs::start(&config.log) {
         return fail(PROGRAM, Exit::Configuration, &problem);
     }
-    match block_on(driver::run(config, budgets)) {
+    let watch = match Watch::start(sources, config.clone(), stamps) {
+        Ok(watch) => watch,
+        Err(error) => return fail(PROGRAM, Exit::Failure, &error),
+    };
+    match block_on(driver::run(config, rules, watch)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(PROGRAM, error.exit, &error.message),
     }

@@ -4,8 +4,11 @@
 //! people, webhooks and scripts.
 
 mod context;
+mod event;
 mod evidence;
 mod notice;
+mod standing;
+mod words;
 
 use std::fmt;
 
@@ -14,8 +17,12 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{NodeName, Operation, RuleName};
 
 pub use context::{BarSeconds, BusContext, Context, HardwareContext, WorstNode};
+pub use event::LatencyHigh;
 pub use evidence::{BurnEvidence, Evidence, GapEvidence, LatencyEvidence, ValueEvidence};
 pub use notice::{Ended, Notice};
+pub use standing::{
+    Acknowledgement, AlertRow, AlertsPage, Pattern, Silence, SilenceMatch, SilenceRow, SilencesPage,
+};
 
 /// The rule that watches nodes' accounts; there is no budget behind it.
 pub const LEDGER_GAP: &str = "ledger_gap";
@@ -100,6 +107,16 @@ pub enum AlertState {
 }
 
 impl AlertState {
+    /// All values.
+    pub const ALL: [Self; 6] = [
+        Self::Inactive,
+        Self::Pending,
+        Self::Firing,
+        Self::Resolved,
+        Self::Insufficient,
+        Self::NoData,
+    ];
+
     /// The state's value as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -124,6 +141,45 @@ impl AlertState {
             Self::Resolved => 3,
             Self::Insufficient => 4,
             Self::NoData => 5,
+        }
+    }
+}
+
+/// Whether there was enough to judge when an alert was last judged. One that stands stays where it
+/// stands while there is not: silence is never "clear".
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Data {
+    /// There was.
+    #[default]
+    Enough,
+    /// There were too few samples.
+    Insufficient,
+    /// There was nothing.
+    NoData,
+}
+
+impl Data {
+    /// The value as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enough => "enough",
+            Self::Insufficient => "insufficient",
+            Self::NoData => "no_data",
+        }
+    }
+
+    /// Where an alert is shown to stand: at [`AlertState::Insufficient`] or
+    /// [`AlertState::NoData`] only where nothing else stands.
+    #[must_use]
+    pub const fn displayed(self, state: AlertState) -> AlertState {
+        match (state, self) {
+            (AlertState::Inactive, Self::Insufficient) => AlertState::Insufficient,
+            (AlertState::Inactive, Self::NoData) => AlertState::NoData,
+            _ => state,
         }
     }
 }

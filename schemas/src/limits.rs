@@ -3,9 +3,11 @@
 //! A bound that a user may lower or raise is a default here and a key in a config file; the
 //! hard bounds of the wire are fixed for the life of a schema version.
 
+pub mod alerts;
 pub mod client;
 pub mod fleet;
 pub mod node;
+pub mod rules;
 
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {
@@ -30,6 +32,9 @@ pub mod wire {
     /// Bytes of a mesh, node or rule name. A subject of five of them stays far below the
     /// broker's 4 KiB control line.
     pub const TOKEN_BYTES_MAX: usize = 64;
+    /// Limits of one series over which a node counts samples exactly, and of one operation that
+    /// it is told.
+    pub const LIMITS_MAX: usize = 4;
     /// Reasons in one message's account of lost samples, and of refused lines.
     pub const LOSS_REASONS_MAX: usize = 32;
     /// Incarnations in one confirmation: as many as an aggregator remembers of a node, so that a
@@ -37,8 +42,10 @@ pub mod wire {
     pub const CONFIRMED_RUNS_MAX: usize = 16;
     /// Unbroken runs of numbers told of one incarnation in one confirmation.
     pub const CONFIRMED_SPANS_MAX: usize = 64;
-    /// Bytes of one confirmation; the fullest takes less than 20 KiB.
-    pub const CONFIRMATION_BYTES_MAX: usize = 32 * 1024;
+    /// Limits told in one confirmation: one for each budget that there may be.
+    pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
+    pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.
     pub const EVENTS_MAX: usize = 256;
     /// Bytes of an event's title, and of a service check's name.
@@ -195,8 +202,19 @@ pub mod aggregator {
     pub const ALERT_HISTORY_MAX: usize = 256;
     /// Alert changes that wait for the bus.
     pub const NOTICES_MAX: usize = 1_024;
-    /// Budgets in one configuration.
+    /// Bytes of one notice as JSON; one that is larger goes without its context. The longest names
+    /// and labels make 44 KiB.
+    pub const NOTICE_BYTES_MAX: usize = 64 * 1024;
+    /// Nodes that a notice names as the worst.
+    pub const WORST_NODES_MAX: usize = 5;
+    /// Bars of a histogram in a notice.
+    pub const BARS_MAX: usize = 12;
+    /// Bytes of a link in a notice, with the longest names in it.
+    pub const LINK_BYTES_MAX: usize = 4 * 1024;
+    /// Budgets in all files together.
     pub const BUDGETS_MAX: usize = 256;
+    /// Thresholds in all files together.
+    pub const RULES_MAX: usize = 256;
     /// Messages of the emergency lane in a row before one of the normal lane has its turn.
     pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
     /// Messages that are taken in before questions, signals and the clock have their turn again.

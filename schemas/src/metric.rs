@@ -61,15 +61,16 @@ figures! {
         SamplesLost "samples_lost",
         /// Datagrams that its kernel dropped within the last minute.
         KernelDropped "kernel_dropped",
-        /// Samples missing from a run that has ended.
+        /// Samples of runs that have ended and are nowhere, found so within the last five minutes.
         Unaccounted "unaccounted_samples",
         /// Samples missing before ones that arrived, for too long to come by themselves.
         LedgerGap "ledger_gap_samples",
-        /// Its breaker: 0 closed, 1 half-open, 2 open.
+        /// The worst that its breaker has been within the last minute or two: 0 closed, 1 half-open,
+        /// 2 open. While it is open its node cannot tell, so that is heard later and all at once.
         BreakerState "breaker_state",
-        /// 1 while it sends what it makes by the emergency lane alone.
+        /// 1 while it sends by the emergency lane alone, and for a minute or two after.
         ConservativeMode "conservative_mode",
-        /// Seconds since it was last heard; of a node that said farewell there is none.
+        /// Seconds since it was last heard; 0 after a farewell, which explains the silence.
         SilentSeconds "silent_seconds",
         /// How far its clock is off, whichever way.
         ClockSkewSeconds "clock_skew_seconds",
@@ -81,15 +82,17 @@ figures! {
         MemoryUsedRatio "memory_used_ratio",
         /// Used share of its swap space.
         SwapUsedRatio "swap_used_ratio",
-        /// Used share of its fullest file system.
+        /// Used share of its fullest file system, of what ordinary users may use.
         DiskUsedRatio "disk_used_ratio",
-        /// The hottest sensor of its processors.
+        /// The hottest sensor of its processors; of a die that tells the true temperature too, not
+        /// the one with an offset for fans.
         CpuTemperatureCelsius "cpu_temperature_celsius",
         /// The hottest of its GPUs.
         GpuTemperatureCelsius "gpu_temperature_celsius",
         /// Used share of the memory of its fullest GPU.
         GpuMemoryUsedRatio "gpu_memory_used_ratio",
-        /// Reasons for which clocks of its GPUs are held down now.
+        /// Reasons, each on one GPU, for which clocks are held down now: heat, or want of power.
+        /// Not a limit that someone has set, which a busy GPU always reaches.
         GpuThrottled "gpu_throttled",
     }
 }
@@ -103,9 +106,11 @@ figures! {
         Undecodable "undecodable",
         /// Notices that reached nobody, within the last five minutes.
         Undelivered "undelivered",
-        /// Seconds since the latest checkpoint that is stored; none where none is kept.
+        /// Seconds for which something has been waiting to be stored; none where nothing is.
         CheckpointAgeSeconds "checkpoint_age_seconds",
-        /// Operations of budgets whose samples have stopped coming within the last hour.
+        /// Operations of budgets of which samples came within the last hour and then no more, for
+        /// five minutes and three times as long as ever within that hour, although nodes that
+        /// brought them still speak.
         OperationsAbsent "operations_absent",
     }
 }

@@ -1,13 +1,25 @@
 //! What is judged: budgets, their error budgets, and thresholds on whatever else the mesh knows.
 //! Every alert follows from one rule, and its rule says what it is worth to whom.
 
+mod advice;
+mod drafts;
+mod fault;
+pub mod file;
+mod table;
+#[cfg(test)]
+mod tests;
+mod values;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alert::Scope;
+use crate::alert::{AlertKey, LEDGER_GAP, Scope};
 use crate::budget::{Budget, Burn};
 use crate::ids::{Labels, RuleName};
+
+pub use drafts::{BUDGET_KEYS, RULE_KEYS};
+pub use fault::{RuleError, Tables, Text};
 
 /// All rules of one aggregator. No two have the same name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +46,18 @@ pub enum Severity {
     Warning,
     /// To be looked at now.
     Critical,
+}
+
+impl Severity {
+    /// The severity as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 /// What a rule says to people about its alerts.
@@ -179,6 +203,21 @@ impl Rules {
             thresholds.find(|threshold| threshold.name == *name).map(Rule::Threshold)
         };
         budget.or_else(burn).or_else(threshold)
+    }
+
+    /// Whether a rule still is about what an alert is about: its operation, its scope.
+    #[must_use]
+    pub fn watch(&self, key: &AlertKey) -> bool {
+        match self.find(&key.rule) {
+            Some(Rule::Budget(budget)) => {
+                budget.operation == key.operation && budget.scopes.holds(&key.scope)
+            }
+            Some(Rule::Burn(budget, _)) => {
+                budget.operation == key.operation && key.scope == Scope::Fleet
+            }
+            Some(Rule::Threshold(threshold)) => threshold.metric.operation() == key.operation,
+            None => key.rule.as_str() == LEDGER_GAP,
+        }
     }
 }
 

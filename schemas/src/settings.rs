@@ -6,7 +6,7 @@
 //! here reads files or the environment.
 
 mod fault;
-mod likeness;
+pub(crate) mod likeness;
 mod service_link;
 mod setting;
 

@@ -3,6 +3,7 @@
 //! ```text
 //! plimsoll.v1.<mesh>.<lane>.<node>.<kind>     snapshots: node -> aggregator
 //! plimsoll.v1.<mesh>.alert.<rule>             notices: aggregator -> anyone
+//! plimsoll.v1.<mesh>.alert.latency_high       events beside them: aggregator -> anyone
 //! plimsoll.v1.<mesh>.confirm.<node>           what is stored: aggregator -> node
 //! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
 //! ```
@@ -150,6 +151,12 @@ pub fn alert_filter(mesh: &MeshName) -> String {
 #[must_use]
 pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
     format!("{PREFIX}.{mesh}.alert.{rule}")
+}
+
+/// Where an event beside the notices is published, in the same stream.
+#[must_use]
+pub fn event_subject(mesh: &MeshName, event: &str) -> String {
+    format!("{PREFIX}.{mesh}.alert.{event}")
 }
 
 /// Where a node hears which of its messages are stored; no stream keeps it.

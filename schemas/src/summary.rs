@@ -3,6 +3,9 @@
 //! The operator's command, the drills and the tests read these types; scripts read the JSON.
 //! Times are nanoseconds here, since readers compare them with raw samples exactly.
 
+mod ledger;
+mod rules;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,9 @@ use crate::budget::Window;
 use crate::ids::Labels;
 use crate::limits::aggregator::LOSS_REASONS_MAX;
 use crate::wire::{AlertType, EventSource};
+
+pub use ledger::{LedgerPage, NodeLedger, RunLedger};
+pub use rules::RulesState;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +49,9 @@ pub struct Summary {
     pub budgets: Vec<BudgetRow>,
     /// The latest changes of alerts, oldest first.
     pub changes: Vec<Notice>,
+    /// What became of the files that rules come from.
+    #[serde(default, flatten)]
+    pub rules: RulesState,
 }
 
 /// One node.
@@ -144,65 +153,6 @@ impl Ledger {
     pub fn is_settled(&self) -> bool {
         self.held == 0 && self.unaccounted == 0 && self.unseen == 0
     }
-}
-
-/// Every account in full, as `/api/v1/ledger` tells it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LedgerPage {
-    /// The mesh.
-    pub mesh: String,
-    /// The moment, in seconds since 1970.
-    pub at_seconds: f64,
-    /// False while the stream's past is still being read.
-    pub ready: bool,
-    /// True while a stream is known to hold what was not read: then that counts as held.
-    pub behind: bool,
-    /// All nodes together.
-    pub fleet: Ledger,
-    /// Every node ever heard and not hidden.
-    pub nodes: Vec<NodeLedger>,
-}
-
-/// The account of one node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NodeLedger {
-    /// Its name.
-    pub node: String,
-    /// Over all incarnations.
-    pub ledger: Ledger,
-    /// Samples missing below its newest message for so long that they do not come by themselves.
-    pub gap_samples: u64,
-    /// Messages that had been merged before.
-    pub duplicates: u64,
-    /// Messages that two nodes of this name must have sent.
-    pub name_conflicts: u64,
-    /// Its latest incarnations, in order of their names.
-    pub runs: Vec<RunLedger>,
-    /// All earlier ones.
-    pub past: Ledger,
-}
-
-/// The account of one incarnation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunLedger {
-    /// Its name.
-    pub incarnation: u64,
-    /// The greatest number heard.
-    pub newest_seq: u64,
-    /// Its samples.
-    pub ledger: Ledger,
-    /// Numbers missing below the greatest one.
-    pub missing_seqs: u64,
-    /// First and last of each span of them: the latest `limits::aggregator::LEDGER_HOLES_MAX`.
-    pub holes: Vec<(u64, u64)>,
-    /// Messages that had been merged before.
-    pub duplicates: u64,
-    /// True once a later incarnation has begun, or the last word of this one was heard.
-    pub ended: bool,
-    /// True when it said its last word itself, or its heir did.
-    pub said_farewell: bool,
-    /// The incarnation that spoke the last word for it, after a crash.
-    pub heir: Option<u64>,
 }
 
 /// The newest events of the fleet, as `/api/v1/events` tells them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{self, Reading, SensorState};
-use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::{Histogram, Over};
 use plimsoll_schemas::ids::{
     Incarnation, Labels, LossReason, MeshName, NodeName, Operation, Seq, Series,
 };
@@ -11,7 +11,8 @@ use plimsoll_schemas::limits::wire::{MESSAGE_BYTES_MAX, SERIES_MAX};
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{
-    Body, Bus, Hardware, Header, Latency, Snapshot, Totals, WireError, decode, encode,
+    Body, Bus, Hardware, Header, Latency, Snapshot, Totals, WireError, decode, decode_packed,
+    encode,
 };
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -170,6 +171,39 @@ fn trailing_bytes_and_oversize_are_refused() {
     assert!(matches!(decode(&subject(Kind::Latency), &huge), Err(WireError::TooLarge { .. })));
 }
 
+fn over(entries: &[(u64, u64, u64)]) -> Value {
+    let entry = |(limit, over, unsure): &(u64, u64, u64)| {
+        Value::List([*limit, *over, *unsure].map(Value::Unsigned).to_vec())
+    };
+    Value::List(entries.iter().map(entry).collect())
+}
+
+#[test]
+fn samples_over_limits_come_back_as_they_were_counted() {
+    let mut histogram = Histogram::default();
+    [1, 18_000_001].into_iter().for_each(|ns| histogram.record(ns));
+    histogram.watch(&[18_000_000]);
+    (0..9).for_each(|more| histogram.record(17_999_998 + more));
+    let said = Over { over: 6, unsure: 1 };
+    assert_eq!(histogram.over(18_000_000), said);
+    let body = Body::Latency(Latency {
+        histograms: vec![(series("epoch_hook"), histogram)],
+        ..Latency::default()
+    });
+    let snapshot = Snapshot { header: header(), body };
+    let bytes = bytes_of(&snapshot);
+    assert_eq!(decode(&subject(Kind::Latency), &bytes), Ok(snapshot.clone()));
+    let packed = decode_packed(&subject(Kind::Latency), &bytes).unwrap();
+    let Body::Latency(latency) = packed.body else { panic!("{packed:?}") };
+    assert_eq!(latency.histograms[0].1.over(18_000_000), said);
+    let without = decode_packed(
+        &subject(Kind::Latency),
+        &changed(&snapshot, &["body", "histograms", "over"], over(&[])),
+    );
+    let Body::Latency(latency) = without.unwrap().body else { panic!("it was a latency") };
+    assert_eq!(latency.histograms[0].1.over(18_000_000), Over { over: 0, unsure: 10 });
+}
+
 #[test]
 fn every_field_out_of_bounds_is_refused() {
     let first = |field: &'static str| vec!["body", "histograms", field];
@@ -197,6 +231,16 @@ fn every_field_out_of_bounds_is_refused() {
         (vec!["body", "counters", "value"], nan.clone(), "not_finite"),
         (vec!["body", "gauges", "value"], nan, "not_finite"),
         (vec!["body"], Value::Nothing, "shape"),
+        (first("over"), over(&[(18_000_000, 401, 0)]), "contradiction"),
+        (first("over"), over(&[(18_000_000, 0, 0)]), "contradiction"),
+        (first("over"), over(&[(18_000_000, 220, 2)]), "contradiction"),
+        (first("over"), over(&[(18_000_000, u64::MAX, u64::MAX)]), "contradiction"),
+        (first("over"), over(&[(0, 400, 0)]), "bounds"),
+        (first("over"), over(&[(u64::MAX, 0, 0)]), "bounds"),
+        (first("over"), over(&[(18_000_000, 220, 0), (18_000_000, 220, 0)]), "bounds"),
+        (first("over"), over(&[1, 2, 3, 4, 5].map(|limit| (limit, 400, 0))), "bounds"),
+        (first("over"), Value::Unsigned(1), "shape"),
+        (first("over"), Value::List(vec![Value::List(vec![Value::Unsigned(1)])]), "shape"),
     ];
     for (path, value, reason) in table {
         let error = decode(&subject(Kind::Latency), &changed(&latency(), &path, value.clone()))

@@ -9,7 +9,7 @@ use plimsoll_node::core::pressure::Marks;
 use plimsoll_node::core::sealed::Publish;
 use plimsoll_node::core::{Core as Node, Identity, Signal};
 use plimsoll_schemas::alert::Notice;
-use plimsoll_schemas::budget::{BudgetEntry, Window, effective};
+use plimsoll_schemas::budget::{Window, effective};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -39,12 +39,10 @@ pub(crate) fn node(name: &str, bounds: Bounds) -> Node {
 
 /// An aggregator that judges epoch hooks over ten seconds, and has read everything.
 pub(crate) fn aggregator() -> Aggregator {
-    let entry = BudgetEntry {
-        name: "epoch_hook".to_owned(),
-        window: Some(Window::TenSeconds),
-        ..BudgetEntry::default()
-    };
-    let mut core = Aggregator::new(mesh(), effective(&[entry]).unwrap(), start());
+    let text = "[[budget]]
+name = 'epoch_hook'
+window = '10s'";
+    let mut core = Aggregator::new(mesh(), effective(&[text]).unwrap(), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core
 }

@@ -107,7 +107,7 @@ impl NodeReport {
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::ids::NodeName;
-    use plimsoll_schemas::summary::{NodeRow, OperationRow, Presence};
+    use plimsoll_schemas::summary::{NodeRow, OperationRow, Presence, RulesState};
 
     use super::*;
 
@@ -142,6 +142,7 @@ mod tests {
             }],
             budgets: Vec::new(),
             changes: Vec::new(),
+            rules: RulesState::default(),
         }
     }
 

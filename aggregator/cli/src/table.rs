@@ -145,7 +145,7 @@ fn milliseconds(ns: Option<u64>) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plimsoll_schemas::summary::{NodeRow, Presence, Quantiles, WindowRow};
+    use plimsoll_schemas::summary::{NodeRow, Presence, Quantiles, RulesState, WindowRow};
 
     use super::*;
 
@@ -163,6 +163,7 @@ mod tests {
             rollups: Vec::new(),
             budgets: Vec::new(),
             changes: Vec::new(),
+            rules: RulesState::default(),
         }
     }
 

@@ -3,16 +3,22 @@
 //! ```text
 //! inactive --breach--> pending --fire_after breaches--> firing --clear_after clear--> resolved
 //!     ^--- none found ---'                                           resolved --breach--> pending
+//!
+//! flaps: fires again within 10 min of having resolved: one more, and clear_after doubles, up to
+//!        64 times; an hour after it last resolved they count no more.
+//! ended: the rule or the node is gone. Firing becomes resolved and pending inactive, at once.
 //! ```
 //!
-//! Too few samples move nothing, in any state: silence is never "clear".
+//! Too few samples or none at all move nothing, in any state: silence is never "clear". Whoever
+//! looks is told of it beside the state. Whom to tell of a change, and of what, is not known here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Data, Notice, Scope};
 use plimsoll_schemas::ids::{NodeName, RuleName};
-use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::limits::alerts::{FLAP_DOUBLINGS_MAX, FLAP_WITHIN, FLAPS_FORGOTTEN_AFTER};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +38,25 @@ pub enum Finding {
     Clear,
     /// Shown to be over the limit.
     Breach,
+}
+
+impl Finding {
+    /// Whether there was enough to judge.
+    #[must_use]
+    pub const fn data(self) -> Data {
+        match self {
+            Self::NoData => Data::NoData,
+            Self::Insufficient => Data::Insufficient,
+            Self::Unsure | Self::Clear | Self::Breach => Data::Enough,
+        }
+    }
+}
+
+/// Where an alert is shown to stand after a finding: at too few or no samples where nothing else
+/// stands.
+#[must_use]
+pub const fn displayed(state: AlertState, finding: Finding) -> AlertState {
+    finding.data().displayed(state)
 }
 
 /// How many evaluations in a row it takes.
@@ -58,13 +83,38 @@ pub struct Alerts {
     entries: BTreeMap<AlertKey, Entry>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Entry {
-    state: AlertState,
-    /// On the wall clock, since it outlives the process.
-    since: Wall,
+/// One alert.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Entry {
+    /// Where it stands.
+    pub state: AlertState,
+    /// Since when; on the wall clock, since it outlives the process.
+    pub since: Wall,
     /// Evaluations in a row that speak for leaving the present state.
     streak: u32,
+    /// Since when it fires or, of one that does not, since when it did.
+    pub firing_since: Option<Wall>,
+    /// When it last resolved.
+    resolved_at: Option<Wall>,
+    /// How often it fired again soon after it resolved.
+    pub flaps: u32,
+    /// What the latest finding said of the data.
+    pub data: Data,
+    /// What was last told of it, without its context: what an end of it says when nobody knows
+    /// its rule or its node any more.
+    pub told: Option<Arc<Notice>>,
+}
+
+/// An alert that is there no more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// What it was about.
+    pub key: AlertKey,
+    /// Its last move.
+    pub change: Change,
+    /// What it was.
+    pub entry: Entry,
 }
 
 impl Alerts {
@@ -76,9 +126,6 @@ impl Alerts {
         finding: Finding,
         patience: Patience,
     ) -> Option<Change> {
-        if finding <= Finding::Insufficient {
-            return None;
-        }
         if !self.entries.contains_key(key) {
             // An alert that never was stays so.
             if finding != Finding::Breach {
@@ -87,69 +134,105 @@ impl Alerts {
             self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
         }
         let entry = self.entries.get_mut(key)?;
+        entry.data = finding.data();
+        if entry.data != Data::Enough {
+            return None;
+        }
         let from = entry.state;
         let to = entry.next(now, finding, patience);
         if from == to {
             return None;
         }
-        entry.state = to;
-        entry.since = now;
-        entry.streak = u32::from(to == AlertState::Pending);
+        entry.enter(now, to);
         Some(Change { from, to })
+    }
+
+    /// Ends all alerts that `gone` names: their rule or their node is no longer there. Those that
+    /// fired or were pending are told of; the caller makes notices of them.
+    pub fn end(&mut self, gone: impl Fn(&AlertKey) -> bool) -> Vec<Ending> {
+        let ended = self.entries.extract_if(.., |key, _| gone(key));
+        let ending = |(key, entry): (AlertKey, Entry)| {
+            let to = match entry.state {
+                AlertState::Firing => AlertState::Resolved,
+                AlertState::Pending => AlertState::Inactive,
+                _ => return None,
+            };
+            Some(Ending { change: Change { from: entry.state, to }, key, entry })
+        };
+        ended.filter_map(ending).collect()
+    }
+
+    /// Remembers what was told of an alert.
+    pub fn on_told(&mut self, notice: &Notice) {
+        if let Some(entry) = self.entries.get_mut(&notice.key) {
+            entry.told = Some(Arc::new(Notice { context: None, ..notice.clone() }));
+        }
+    }
+
+    /// Lets go of alerts that have been calm for so long that nothing is remembered of them.
+    pub fn forget_calm(&mut self, now: Wall) {
+        self.entries.retain(|_, entry| !entry.is_calm(now));
     }
 
     /// Where one alert stands; never heard of is inactive.
     #[must_use]
     pub fn state(&self, key: &AlertKey) -> AlertState {
-        self.entries.get(key).map_or(AlertState::Inactive, |entry| entry.state)
+        self.get(key).map_or(AlertState::Inactive, |entry| entry.state)
+    }
+
+    /// One alert; `None` when it was never heard of.
+    #[must_use]
+    pub fn get(&self, key: &AlertKey) -> Option<&Entry> {
+        self.entries.get(key)
     }
 
     /// All alerts that are not inactive.
     pub fn standing(&self) -> impl Iterator<Item = (&AlertKey, AlertState)> {
-        let all = self.entries.iter().map(|(key, entry)| (key, entry.state));
-        all.filter(|(_, state)| *state != AlertState::Inactive)
+        self.entries().map(|(key, entry)| (key, entry.state))
+    }
+
+    /// All alerts that are not inactive, with all that is known of them.
+    pub fn entries(&self) -> impl Iterator<Item = (&AlertKey, &Entry)> {
+        self.entries.iter().filter(|(_, entry)| entry.state != AlertState::Inactive)
+    }
+
+    /// How many alerts stand while there is nothing or too little to judge.
+    #[must_use]
+    pub fn without_data(&self) -> u64 {
+        self.entries().filter(|(_, entry)| entry.data != Data::Enough).count() as u64
     }
 
     /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.
     #[must_use]
     pub fn alive(&self, rule: &RuleName) -> BTreeSet<Option<&NodeName>> {
-        let alive = self.entries.iter().filter(|(_, entry)| entry.state != AlertState::Inactive);
-        let of_rule = alive.filter(|(key, _)| key.rule == *rule);
+        let of_rule = self.entries().filter(|(key, _)| key.rule == *rule);
         let scopes = of_rule.map(|(key, _)| match &key.scope {
             Scope::Fleet => None,
             Scope::Node(name) => Some(name),
         });
         scopes.collect()
     }
-
-    /// Lets go of all alerts about a node that is no longer remembered.
-    pub fn forget(&mut self, node: &NodeName) {
-        self.entries.retain(|key, _| key.scope.node() != node.as_str());
-    }
-
-    /// Lets go of all alerts of rules that are no longer there; the ledger's own rule always is.
-    pub fn keep(&mut self, rules: &Rules) {
-        let known = |rule: &RuleName| rule.as_str() == LEDGER_GAP || rules.find(rule).is_some();
-        self.entries.retain(|key, _| known(&key.rule));
-    }
 }
 
 impl Entry {
     fn next(&mut self, now: Wall, finding: Finding, patience: Patience) -> AlertState {
-        use AlertState::{Firing, Inactive, Pending, Resolved};
+        use AlertState::{Firing, Inactive, Insufficient, NoData, Pending, Resolved};
         use Finding::{Breach, Clear, Unsure};
         match (self.state, finding) {
             (Inactive | Resolved, Breach) if patience.fire_after <= 1 => Firing,
             (Inactive | Resolved, Breach) => Pending,
             (Pending, Breach) => self.after(patience.fire_after, Firing),
             (Pending, Clear | Unsure) => Inactive,
-            (Firing, Clear) => self.after(patience.clear_after, Resolved),
+            (Firing, Clear) => self.after(self.clear_after(patience), Resolved),
             (Firing, Breach | Unsure) => {
                 self.streak = 0;
                 Firing
             }
             (Resolved, Clear | Unsure) if now.since(self.since) >= RESOLVED_SHOWN => Inactive,
-            _ => self.state,
+            (Inactive | Resolved, Clear | Unsure)
+            | (_, Finding::NoData | Finding::Insufficient)
+            // Shown, and never a state of the machine.
+            | (Insufficient | NoData, _) => self.state,
         }
     }
 
@@ -157,111 +240,42 @@ impl Entry {
         self.streak += 1;
         if self.streak >= needed { then } else { self.state }
     }
+
+    fn clear_after(&self, patience: Patience) -> u32 {
+        patience.clear_after.saturating_mul(1 << self.flaps.min(FLAP_DOUBLINGS_MAX))
+    }
+
+    fn enter(&mut self, now: Wall, to: AlertState) {
+        (self.state, self.since) = (to, now);
+        self.streak = u32::from(to == AlertState::Pending);
+        match to {
+            AlertState::Firing => {
+                self.firing_since = Some(now);
+                self.count_flap(now);
+            }
+            AlertState::Resolved => self.resolved_at = Some(now),
+            _ => {}
+        }
+    }
+
+    fn count_flap(&mut self, now: Wall) {
+        let Some(calm) = self.resolved_at.map(|resolved| now.since(resolved)) else { return };
+        if calm <= FLAP_WITHIN {
+            self.flaps = self.flaps.saturating_add(1);
+        } else if calm >= FLAPS_FORGOTTEN_AFTER {
+            self.flaps = 0;
+        }
+    }
+
+    fn is_calm(&self, now: Wall) -> bool {
+        let forgotten =
+            |resolved: Wall| self.flaps == 0 || now.since(resolved) >= FLAPS_FORGOTTEN_AFTER;
+        let calm = self
+            .resolved_at
+            .is_none_or(|resolved| now.since(resolved) > FLAP_WITHIN && forgotten(resolved));
+        self.state == AlertState::Inactive && calm
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use AlertState::{Firing, Inactive, Pending, Resolved};
-    use Finding::{Breach, Clear as Within, Insufficient};
-    use plimsoll_schemas::ids::Operation;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn key(node: &str) -> AlertKey {
-        AlertKey {
-            rule: RuleName::new("r").unwrap(),
-            scope: Scope::Node(NodeName::new(node).unwrap()),
-            operation: Operation::new("o").unwrap(),
-        }
-    }
-
-    const PATIENCE: Patience = Patience { fire_after: 3, clear_after: 2 };
-
-    fn walk(verdicts: &[Finding]) -> Vec<AlertState> {
-        let mut alerts = Alerts::default();
-        let step = |verdict: &Finding| {
-            alerts.on_finding(Wall(0), &key("a"), *verdict, PATIENCE);
-            alerts.state(&key("a"))
-        };
-        verdicts.iter().map(step).collect()
-    }
-
-    #[test]
-    fn three_breaches_in_a_row_fire_and_two_calm_evaluations_resolve() {
-        assert_eq!(
-            walk(&[Within, Breach, Breach, Breach, Within, Breach, Within, Within, Breach]),
-            [Inactive, Pending, Pending, Firing, Firing, Firing, Firing, Resolved, Pending]
-        );
-    }
-
-    #[test]
-    fn a_breach_that_passes_never_fires() {
-        assert_eq!(walk(&[Breach, Breach, Within, Breach]), [Pending, Pending, Inactive, Pending]);
-    }
-
-    #[test]
-    fn too_few_samples_never_clear_and_never_fire() {
-        assert_eq!(
-            walk(&[Breach, Insufficient, Breach, Breach, Insufficient, Insufficient, Within]),
-            [Pending, Pending, Pending, Firing, Firing, Firing, Firing]
-        );
-    }
-
-    #[test]
-    fn one_breach_on_each_of_three_nodes_fires_nothing() {
-        let mut alerts = Alerts::default();
-        for node in ["a", "b", "c"] {
-            alerts.on_finding(Wall(0), &key(node), Breach, PATIENCE);
-            assert_eq!(alerts.state(&key(node)), Pending);
-        }
-    }
-
-    #[test]
-    fn each_move_is_told_once() {
-        let mut alerts = Alerts::default();
-        let mut told = Vec::new();
-        for verdict in [Within, Breach, Breach, Breach, Breach, Within, Within, Within] {
-            told.extend(alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE));
-        }
-        let states: Vec<AlertState> = told.iter().map(|change| change.to).collect();
-        assert_eq!(states, [Pending, Firing, Resolved]);
-    }
-
-    #[test]
-    fn a_resolved_alert_becomes_inactive_in_the_end() {
-        let mut alerts = Alerts::default();
-        for verdict in [Breach, Breach, Breach, Within, Within] {
-            alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE);
-        }
-        assert_eq!(alerts.state(&key("a")), Resolved);
-        alerts.on_finding(Wall(0).plus(RESOLVED_SHOWN), &key("a"), Within, PATIENCE);
-        assert_eq!(alerts.state(&key("a")), Inactive);
-    }
-
-    proptest! {
-        /// Invariant 4: nothing but evidence moves an alert, and firing needs enough of it.
-        #[test]
-        fn only_evidence_moves_an_alert(
-            verdicts in prop::collection::vec(
-                prop::sample::select(&[Insufficient, Within, Breach][..]), 0..60,
-            ),
-        ) {
-            let mut alerts = Alerts::default();
-            let mut breaches = 0;
-            for verdict in verdicts {
-                let before = alerts.state(&key("a"));
-                let change = alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE);
-                breaches = match verdict {
-                    Breach => breaches + 1,
-                    Insufficient => breaches,
-                    _ => 0,
-                };
-                prop_assert!(verdict != Insufficient || change.is_none());
-                if change.is_some_and(|change| change.to == Firing) {
-                    prop_assert!(breaches >= 3 && before == Pending);
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
 use super::progress::{Progress, ReadUpTo};
 use super::rollup::Definition;
+use super::silences::Silences;
 use super::{Core, Counts};
 pub use pool::Pool;
 use pool::Pools;
@@ -109,6 +110,8 @@ struct Rest {
     rollups: Vec<(Definition, usize)>,
     lanes: BTreeMap<Lane, Position>,
     alerts: Alerts,
+    #[serde(default)]
+    silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
     counts: Counts,
@@ -199,7 +202,7 @@ impl Core {
             core.lanes.insert(lane, Progress::restored(read, stream_id));
         }
         core.alerts = rest.alerts;
-        core.alerts.keep(&core.rules);
+        core.silences = rest.silences;
         core.changes = rest.changes;
         core.notices = rest.notices;
         core.counts = rest.counts;
@@ -208,6 +211,7 @@ impl Core {
         core.unsaved = Unsaved::nothing(core.notices.counts());
         core.unsaved.pools = Some(Arc::new(pools));
         core.forget_other_selections(&rest.selected);
+        core.end_unruled(now.wall);
         core
     }
 
@@ -260,6 +264,7 @@ impl Core {
                 rollups: self.rollups.sizes(),
                 lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
                 alerts: self.alerts.clone(),
+                silences: self.silences.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
                 counts: self.counts.clone(),

@@ -7,16 +7,13 @@ use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODE_SILENT_AFTER};
-use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::Core;
 use super::alert::{Finding, Patience};
 use super::judge::{finding, may_be_breach};
 use super::node::{Node, Operations};
 use super::window::Sums;
-
-/// How exactly a notice tells how late it is, in nanoseconds.
-const MILLISECOND: u64 = 1_000_000;
 
 impl Core {
     /// Lets time pass: once a second windows move on and every budget is judged.
@@ -36,6 +33,8 @@ impl Core {
             self.expire_windows(now.wall);
             self.evaluate(now.wall, Duration::ZERO);
             self.judge_gaps(now);
+            self.end_silences(now.wall);
+            self.alerts.forget_calm(now.wall);
         }
     }
 
@@ -107,7 +106,11 @@ impl Core {
             Some((Scope::Node(name.clone()), found))
         });
         let fleet = fleet.map(|found| (Scope::Fleet, found));
-        fleet.into_iter().chain(nodes).collect()
+        let standing =
+            alive.iter().map(|name| (*name).map_or(Scope::Fleet, |n| Scope::Node(n.clone())));
+        let gone = standing.filter(|scope| self.windows_of(budget, scope).is_none());
+        let gone = gone.map(|scope| (scope, Finding::NoData));
+        fleet.into_iter().chain(nodes).chain(gone).collect()
     }
 
     /// Moves an alert by what an evaluation as of `at`, `late` before the present, has found, and
@@ -121,22 +124,13 @@ impl Core {
     ) {
         let Some(change) = self.alerts.on_finding(at, &key, finding, patience) else { return };
         // That a resolved alert is no longer shown as such is no news.
-        if change.to == AlertState::Inactive && change.from == AlertState::Resolved {
-            return;
+        if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
+            self.announce((at, late), key, change);
         }
-        let Some(evidence) = self.evidence(at, &key) else { return };
-        let mesh = self.mesh.clone();
-        let context = (change.to == AlertState::Firing).then(|| self.context(at, &key));
-        let moved = (change.from, change.to);
-        self.tell(Notice {
-            late_seconds: seconds(nanos(late) / MILLISECOND * MILLISECOND),
-            context: context.map(Box::new),
-            ..Notice::new(mesh, key, moved, seconds(at.0), evidence)
-        });
     }
 
     /// Sends a notice on its way.
-    fn tell(&mut self, notice: Notice) {
+    pub(super) fn tell(&mut self, notice: Notice) {
         if self.changes.len() >= ALERT_HISTORY_MAX {
             self.changes.remove(0);
         }

@@ -1,4 +1,9 @@
-//! What moved an alert, and what an engineer would look up next about it.
+//! What moved an alert, and what an engineer would look up next about it. Reads what the core
+//! holds and works nothing out that a verdict depends on.
+
+mod bars;
+mod machine;
+mod worst;
 
 use plimsoll_schemas::alert::{
     AlertKey, Context, Evidence, GapEvidence, LEDGER_GAP, LatencyEvidence, Scope,
@@ -10,6 +15,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 
 use super::Core;
 use super::judge::judge;
+use super::node::Node;
 use super::window::Windows;
 
 impl Core {
@@ -30,16 +36,31 @@ impl Core {
     }
 
     /// What an engineer would look up next.
-    pub(super) fn context(&self, _at: Wall, _key: &AlertKey) -> Context {
-        Context::default()
+    pub(super) fn context(&self, at: Wall, key: &AlertKey) -> Context {
+        let judged = match self.rules.find(&key.rule) {
+            Some(Rule::Budget(budget)) => Some((budget, budget.window)),
+            Some(Rule::Burn(budget, burn)) => Some((budget, burn.short)),
+            Some(Rule::Threshold(_)) | None => None,
+        };
+        let context = match judged {
+            Some((budget, window)) => self.of_samples(at, budget, window, &key.scope),
+            None => self.of_node(&key.scope),
+        };
+        let before = judged.map(|(_, window)| 2 * window.span()).unwrap_or_default();
+        Context { dashboard: self.dashboard.link(&self.mesh, key, at, before), ..context }
     }
 
     /// The samples that a budget judges in one scope.
     pub(super) fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
             Scope::Fleet => self.fleet.judged(budget),
-            Scope::Node(name) => self.nodes.get(name)?.operations.judged(budget),
+            Scope::Node(name) => self.windows_of_node(budget, self.nodes.get(name)?),
         }
+    }
+
+    /// The samples of one node that a budget judges.
+    fn windows_of_node<'n>(&self, budget: &Budget, node: &'n Node) -> Option<&'n Windows> {
+        node.operations.judged(budget)
     }
 }
 
@@ -59,3 +80,6 @@ fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidence {
         unsure: sums.unsure,
     })
 }
+
+#[cfg(test)]
+mod tests;

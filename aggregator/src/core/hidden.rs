@@ -3,9 +3,11 @@
 //! were merged, out of a spool or out of a node that was cut off: whoever forgets an account
 //! sooner counts them twice. A node that speaks again is shown again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_schemas::alert::{AlertKey, Ended};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::{CLOCK_LEAP_MIN, NODES_MAX};
 use plimsoll_schemas::time::{Now, Wall};
@@ -14,15 +16,20 @@ use super::Core;
 
 impl Core {
     pub(super) fn hide_nodes(&mut self, now: Wall) {
+        let mut hidden = BTreeSet::new();
         for (name, node) in &mut self.nodes {
             if node.hidden || !node.may_be_hidden(now) {
                 continue;
             }
             *node = Arc::new(node.hidden());
             self.may_hide_some = true;
-            self.alerts.forget(name);
             self.gaps.forget(name);
             self.unsaved.touch_node(name);
+            hidden.insert(name.clone());
+        }
+        if !hidden.is_empty() {
+            let gone = |key: &AlertKey| hidden.contains(key.scope.node());
+            self.end_alerts(now, gone, Ended::NodeForgotten);
         }
     }
 

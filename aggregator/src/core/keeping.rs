@@ -89,7 +89,7 @@ impl Keepings {
 
 impl Core {
     /// Judges by other rules from now on; what is kept for budgets that stay is kept.
-    pub fn judge_by(&mut self, rules: Arc<Rules>) {
+    pub(super) fn judge_by(&mut self, rules: Arc<Rules>) {
         let before = self.keepings.selected();
         self.keepings = Keepings::new(&rules.budgets, self.keepings.nodes_up_to);
         self.rules = rules;

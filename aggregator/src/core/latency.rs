@@ -21,6 +21,7 @@ impl Core {
         let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);
         for (series, samples) in &latency.histograms {
             let operation = &series.operation;
+            self.matches.on_samples(self.passed.mono, series, &header.labels);
             let keeping = self.keepings.of_node(operation);
             let batch = Batch::new(samples, &keeping.limits);
             if has_room {

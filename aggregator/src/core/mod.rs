@@ -6,11 +6,13 @@
 //! messages in any order give the same answer.
 
 pub mod alert;
+mod announce;
 pub mod buckets;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
+pub mod dashboard;
 mod evaluate;
 pub mod events;
 mod evidence;
@@ -20,14 +22,18 @@ pub mod judge;
 mod keeping;
 mod latency;
 pub mod ledger;
+mod matches;
 pub mod moment;
 pub mod node;
 pub mod notices;
 mod past;
 pub mod progress;
+pub mod reload;
 pub mod rollup;
 mod run;
 pub mod seqs;
+pub mod silences;
+pub mod standing;
 pub mod statement;
 pub mod still;
 pub mod view;
@@ -53,16 +59,19 @@ use serde::{Deserialize, Serialize};
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
+use dashboard::Dashboard;
 use events::Newest;
 use gaps::Gaps;
 use keeping::Keepings;
 use ledger::Decision;
+use matches::Matches;
 use moment::Moment;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
 use past::Past;
 use progress::{Progress, Recoveries};
 use rollup::{Definition, Rollups};
+use silences::Silences;
 use window::{Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
@@ -129,9 +138,12 @@ pub struct Core {
     fleet: Arc<Operations>,
     rollups: Rollups,
     keepings: Keepings,
+    matches: Matches,
     alerts: Alerts,
+    silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
+    dashboard: Dashboard,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -166,9 +178,12 @@ impl Core {
             fleet: Arc::default(),
             rollups: Rollups::default(),
             keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
+            matches: Matches::new(&rules.budgets),
             alerts: Alerts::default(),
+            silences: Silences::default(),
             changes: Vec::new(),
             notices: Notices::default(),
+            dashboard: Dashboard::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,

@@ -1,8 +1,8 @@
-//! Notices on their way to the bus: kept until the broker has them, bounded, counted.
+//! Notices and events on their way to the bus: kept until the broker has them, bounded, counted.
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::{LatencyHigh, Notice};
 use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
 use plimsoll_schemas::limits::node::ACK_WAIT;
 use plimsoll_schemas::time::Mono;
@@ -31,52 +31,66 @@ pub struct Due {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Waiting {
-    notice: Notice,
+struct Waiting<T> {
+    #[serde(rename = "notice")]
+    what: T,
     /// Not remembered across a restart: what waits then is due at once.
     #[serde(skip)]
     sent: Option<Mono>,
 }
 
-/// Notices that the broker has not acknowledged.
+/// Notices and events that the broker has not acknowledged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notices {
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, Waiting<Notice>>,
+    /// After these: none holds up a notice, or pushes one out.
+    #[serde(default)]
+    events: BTreeMap<u64, Waiting<LatencyHigh>>,
+    /// Of both.
     next_token: u64,
     counts: NoticeCounts,
+    #[serde(default)]
+    event_counts: NoticeCounts,
 }
 
 impl Notices {
     /// Takes a notice; when there is no room the oldest goes, since the newest state matters.
     pub fn push(&mut self, notice: Notice) {
-        self.counts.raised += 1;
-        if self.waiting.len() >= NOTICES_MAX {
-            self.waiting.pop_first();
-            self.counts.undelivered += 1;
-        }
         self.next_token += 1;
-        self.waiting.insert(self.next_token, Waiting { notice, sent: None });
+        push(&mut self.waiting, &mut self.counts, (self.next_token, notice));
+    }
+
+    /// Takes an event; when there is no room the oldest goes.
+    pub fn push_event(&mut self, event: LatencyHigh) {
+        self.next_token += 1;
+        push(&mut self.events, &mut self.event_counts, (self.next_token, event));
     }
 
     /// The next notice to send, with its token: new, or overdue for an acknowledgement.
     pub fn next_due(&mut self, now: Mono) -> Option<Due> {
-        let due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
-        let (token, waiting) = self.waiting.iter_mut().find(|(_, waiting)| due(waiting.sent))?;
-        let again = waiting.sent.replace(now).is_some();
-        Some(Due { token: *token, notice: waiting.notice.clone(), again })
+        let (token, notice, again) = next_due(&mut self.waiting, now)?;
+        Some(Due { token, notice, again })
+    }
+
+    /// The next event to send, with its token.
+    pub fn next_event_due(&mut self, now: Mono) -> Option<(u64, LatencyHigh)> {
+        let (token, event, _) = next_due(&mut self.events, now)?;
+        Some((token, event))
     }
 
     /// The broker has it.
     pub fn on_delivered(&mut self, token: u64) {
         self.counts.delivered += u64::from(self.waiting.remove(&token).is_some());
+        self.event_counts.delivered += u64::from(self.events.remove(&token).is_some());
     }
 
     /// The broker will never take it.
     pub fn on_refused(&mut self, token: u64) {
         self.counts.undelivered += u64::from(self.waiting.remove(&token).is_some());
+        self.event_counts.undelivered += u64::from(self.events.remove(&token).is_some());
     }
 
-    /// True when none is on its way.
+    /// True when no notice is on its way; nobody waits for events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -87,11 +101,43 @@ impl Notices {
     pub fn counts(&self) -> NoticeCounts {
         self.counts
     }
+
+    /// What became of events so far.
+    #[must_use]
+    pub fn event_counts(&self) -> NoticeCounts {
+        self.event_counts
+    }
+}
+
+fn push<T>(
+    waiting: &mut BTreeMap<u64, Waiting<T>>,
+    counts: &mut NoticeCounts,
+    (token, what): (u64, T),
+) {
+    counts.raised += 1;
+    if waiting.len() >= NOTICES_MAX {
+        waiting.pop_first();
+        counts.undelivered += 1;
+    }
+    waiting.insert(token, Waiting { what, sent: None });
+}
+
+fn next_due<T: Clone>(
+    waiting: &mut BTreeMap<u64, Waiting<T>>,
+    now: Mono,
+) -> Option<(u64, T, bool)> {
+    let due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
+    let (token, waiting) = waiting.iter_mut().find(|(_, waiting)| due(waiting.sent))?;
+    let again = waiting.sent.replace(now).is_some();
+    Some((*token, waiting.what.clone(), again))
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, GapEvidence, Scope};
+    use plimsoll_schemas::alert::{
+        AlertKey, AlertState, Evidence, GapEvidence, LatencyEvidence, Scope,
+    };
+    use plimsoll_schemas::budget::Window;
     use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
 
     use super::*;
@@ -127,5 +173,38 @@ mod tests {
         (0..=NOTICES_MAX).for_each(|_| notices.push(notice(1.0)));
         assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(2));
         assert_eq!(notices.counts().undelivered, 1);
+    }
+
+    fn event(at_seconds: f64) -> LatencyHigh {
+        let Notice { mesh, key, .. } = notice(at_seconds);
+        let evidence = LatencyEvidence {
+            quantile: 0.99,
+            value_seconds: 0.03,
+            lower_seconds: 0.02,
+            limit_seconds: 0.018,
+            window: Window::TenSeconds,
+            samples: 100,
+            upper_seconds: None,
+            over: 9,
+            unsure: 0,
+        };
+        LatencyHigh { mesh, key, at_seconds, evidence }
+    }
+
+    #[test]
+    fn events_wait_beside_notices_and_never_in_their_place() {
+        let mut notices = Notices::default();
+        notices.push(notice(1.0));
+        (0..=NOTICES_MAX).for_each(|_| notices.push_event(event(2.0)));
+        assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(1));
+        assert_eq!(notices.next_due(Mono(0)), None);
+        assert_eq!(notices.next_event_due(Mono(0)), Some((3, event(2.0))));
+        notices.on_delivered(1);
+        notices.on_delivered(3);
+        notices.on_refused(4);
+        assert!(notices.is_empty());
+        let of = |raised, delivered, undelivered| NoticeCounts { raised, delivered, undelivered };
+        assert_eq!(notices.counts(), of(1, 1, 0));
+        assert_eq!(notices.event_counts(), of(NOTICES_MAX as u64 + 1, 1, 2));
     }
 }

@@ -4,11 +4,11 @@
 //! sorted or written. What changes while a still is kept is copied first, so it is given back
 //! soon. Rows, quantiles and pages are made from it by [`super::view`], on another thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice};
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
@@ -18,7 +18,9 @@ use super::confirm::ConfirmationFigures;
 use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
+use super::reload::RuleFigures;
 use super::rollup::Rollups;
+use super::view::AlertCounts;
 use super::{Core, Counts};
 
 /// Everything at one moment.
@@ -44,6 +46,8 @@ pub struct Still {
     pub rules: Arc<Rules>,
     /// Alerts that are not inactive.
     pub alerts: BTreeMap<AlertKey, AlertState>,
+    /// What is counted of alerts beside their states.
+    pub alert_counts: AlertCounts,
     /// Of nodes with samples over a limit, how great their share was when it was last judged.
     pub shares: Arc<BTreeMap<NodeName, u64>>,
     /// Samples in gaps that have stayed for too long, by node.
@@ -54,6 +58,8 @@ pub struct Still {
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What became of events beside them.
+    pub notice_events: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -62,6 +68,10 @@ pub struct Still {
     pub checkpoints: CheckpointFigures,
     /// What became of confirmations.
     pub confirmations: ConfirmationFigures,
+    /// What became of the files that rules come from.
+    pub rule_files: RuleFigures,
+    /// Budgets that no sample has matched though samples have come for minutes.
+    pub unmatched: BTreeSet<RuleName>,
 }
 
 impl Core {
@@ -81,15 +91,24 @@ impl Core {
             rollups: self.rollups.clone(),
             shares: Arc::clone(&self.shares),
             rules: Arc::clone(&self.rules),
+            alert_counts: AlertCounts {
+                without_data: self.alerts.without_data(),
+                silences: self.silences.count(),
+                suppressed: self.silences.suppressed().clone(),
+                ..AlertCounts::default()
+            },
             alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
             gaps: gaps.filter(|(_, samples)| *samples > 0).collect(),
             changes: self.changes.clone(),
             counts: self.counts.clone(),
             notices: self.notices.counts(),
+            notice_events: self.notices.event_counts(),
             pending: self.pending(),
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),
             confirmations: ConfirmationFigures::default(),
+            rule_files: RuleFigures::default(),
+            unmatched: self.matches.unmatched().into_iter().cloned().collect(),
         }
     }
 }

@@ -6,7 +6,7 @@ mod speaker;
 mod strange;
 
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::budget::{Budget, BudgetEntry, Selector, Window, effective};
+use plimsoll_schemas::budget::{Budget, Selector, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
@@ -26,12 +26,10 @@ pub(crate) fn start() -> Now {
 }
 
 pub(crate) fn core() -> Core {
-    let entry = BudgetEntry {
-        name: "epoch_hook".to_owned(),
-        window: Some(Window::TenSeconds),
-        ..BudgetEntry::default()
-    };
-    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[entry]).unwrap(), start());
+    let text = "[[budget]]
+name = 'epoch_hook'
+window = '10s'";
+    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[text]).unwrap(), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core
 }

@@ -1,5 +1,6 @@
 //! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
 
+mod alerts;
 mod rollups;
 mod rows;
 mod worst;
@@ -10,9 +11,9 @@ use std::sync::Arc;
 
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::histogram::ExactFigures;
-use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, Summary};
+use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
 use super::buckets::Buckets;
@@ -21,8 +22,10 @@ use super::confirm::ConfirmationFigures;
 use super::node::{Node, Trouble};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
+use super::reload::RuleFigures;
 use super::still::Still;
 use super::{Core, Counts};
+pub use alerts::{AlertCounts, AlertView};
 use rows::Rows;
 
 /// What a view is to hold.
@@ -58,12 +61,18 @@ pub struct View {
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
     pub totals: Vec<Total>,
+    /// The alerts that stand, of the fleet and of the nodes shown, where each is shown.
+    pub alerts: Vec<AlertView>,
+    /// How many stand, and what was not told of them; of a view with the fleet.
+    pub alert_counts: AlertCounts,
     /// How many nodes there are by their worst trouble, shown or not.
     pub troubles: BTreeMap<Trouble, u64>,
     /// Counts of what was read.
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
+    /// What became of events beside them.
+    pub notice_events: NoticeCounts,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -72,6 +81,10 @@ pub struct View {
     pub checkpoints: CheckpointFigures,
     /// What became of confirmations.
     pub confirmations: ConfirmationFigures,
+    /// What became of the files that rules come from.
+    pub rule_files: RuleFigures,
+    /// Every budget, and whether no sample has matched it for minutes.
+    pub unmatched: Vec<(RuleName, bool)>,
     /// The moment.
     pub at: Wall,
 }
@@ -172,19 +185,35 @@ impl Still {
                 rollups,
                 budgets: budgets.into_iter().map(|(_, row)| row).collect(),
                 changes: self.changes.clone(),
+                rules: self.rules_state(),
             },
             nodes: nodes.iter().map(node_view).collect(),
             totals,
             rollups: rollup_totals,
+            alerts: self.alert_views(wanted.fleet, &nodes),
+            alert_counts: if wanted.fleet { self.alert_counts() } else { AlertCounts::default() },
             troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
             counts: self.counts.clone(),
             notices: self.notices,
+            notice_events: self.notice_events,
             pending: self.pending.clone(),
             recoveries: self.recoveries.clone(),
             checkpoints: self.checkpoints.clone(),
             confirmations: self.confirmations,
+            rule_files: self.rule_files.clone(),
+            unmatched: self.matched(),
             at: self.at,
         }
+    }
+
+    fn rules_state(&self) -> RulesState {
+        let unmatched = self.unmatched.iter().map(RuleName::to_string).collect();
+        RulesState { rules_error: self.rule_files.error.clone(), unmatched }
+    }
+
+    fn matched(&self) -> Vec<(RuleName, bool)> {
+        let names = self.rules.budgets.iter().map(|budget| &budget.name);
+        names.map(|name| (name.clone(), self.unmatched.contains(name))).collect()
     }
 
     fn presence(&self) -> BTreeMap<Presence, u64> {

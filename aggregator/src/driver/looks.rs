@@ -47,6 +47,7 @@ impl Driver {
         }
         let mut still = self.core.still(begun.wall, self.broker());
         still.checkpoints = self.keeper.figures().clone();
+        still.rule_files = self.rule_files.clone();
         still.confirmations = self.confirmations.figures();
         let ended = self.clock.now().mono;
         let (spent, figures) = (ended.since(begun.mono), &mut self.looks.figures);

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use plimsoll_bus::{Aside, Outgoing};
-use plimsoll_schemas::alert::Notice;
-use plimsoll_schemas::limits::aggregator::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
-use plimsoll_schemas::subject::{alert_subject, confirm_subject};
+use plimsoll_schemas::alert::{LatencyHigh, Notice};
+use plimsoll_schemas::limits::aggregator::{
+    CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX, NOTICE_BYTES_MAX,
+};
+use plimsoll_schemas::subject::{alert_subject, confirm_subject, event_subject};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::Driver;
@@ -18,13 +20,14 @@ impl Driver {
         if self.delivery.is_none() {
             return self.confirmations.discard();
         }
-        if now < self.confirms_at {
+        if now < self.confirms_at || self.confirmations.is_empty() {
             return;
         }
         self.confirms_at = now.plus(CONFIRM_PAUSE);
         let (bus, mesh) = (&self.bus, &self.mesh);
         let mut room = CONFIRMATIONS_AT_ONCE_MAX;
-        self.confirmations.say_all(now, |node, payload| {
+        let limits = self.core.limits();
+        self.confirmations.say_all(now, &limits, |node, payload| {
             let subject = confirm_subject(mesh, node);
             let aside = Aside { subject, headers: Vec::new(), payload };
             let said = room > 0 && bus.tell(aside).is_ok();
@@ -38,21 +41,34 @@ impl Driver {
             if !again {
                 log(&notice);
             }
-            let Ok(payload) = serde_json::to_vec(&notice) else {
+            let Some(payload) = payload(&notice) else {
                 self.core.notices().on_refused(token);
                 continue;
             };
             let key = &notice.key;
             let message_id = format!("{}-{}-{}-{}", key.rule, key.scope, notice.at_seconds, token)
                 .replace(' ', "-");
-            let outgoing = Outgoing {
-                token,
-                subject: alert_subject(&notice.mesh, &key.rule),
-                message_id,
-                payload: Bytes::from(payload),
-            };
-            if self.bus.try_publish(outgoing).is_err() {
+            let subject = alert_subject(&notice.mesh, &key.rule);
+            if self.bus.try_publish(Outgoing { token, subject, message_id, payload }).is_err() {
                 // It is due again when its acknowledgement is overdue.
+                return;
+            }
+        }
+        self.send_events(now);
+    }
+
+    fn send_events(&mut self, now: Now) {
+        while let Some((token, event)) = self.core.notices().next_event_due(now.mono) {
+            let name = LatencyHigh::NAME;
+            let Ok(payload) = serde_json::to_vec(&event) else {
+                self.core.notices().on_refused(token);
+                continue;
+            };
+            let key = &event.key;
+            let message_id = format!("{name}-{}-{}-{}", key.rule, event.at_seconds, token);
+            let subject = event_subject(&event.mesh, name);
+            let payload = Bytes::from(payload);
+            if self.bus.try_publish(Outgoing { token, subject, message_id, payload }).is_err() {
                 return;
             }
         }
@@ -91,10 +107,67 @@ impl Driver {
     }
 }
 
+/// A notice as it is sent. One that is too large goes without its context rather than not at all.
+fn payload(notice: &Notice) -> Option<Bytes> {
+    let bytes = serde_json::to_vec(notice).ok()?;
+    if bytes.len() <= NOTICE_BYTES_MAX || notice.context.is_none() {
+        return Some(Bytes::from(bytes));
+    }
+    serde_json::to_vec(&Notice { context: None, ..notice.clone() }).ok().map(Bytes::from)
+}
+
 fn log(notice: &Notice) {
     let Notice { key, from, state, evidence, late_seconds, .. } = notice;
     let (rule, scope, operation) = (&key.rule, &key.scope, &key.operation);
     let (from, to) = (from.as_str(), state.as_str());
+    let (value, limit) = evidence.value_and_limit();
+    let worst = notice.context.as_ref().and_then(|context| context.worst.first());
+    let (worst, share) = (worst.map(|worst| worst.node.as_str()), worst.map(|worst| worst.share));
     let evidence = serde_json::to_string(evidence).unwrap_or_default();
-    tracing::warn!(%rule, %scope, %operation, from, to, late_seconds, evidence, "alert changed");
+    tracing::warn!(
+        %rule,
+        %scope,
+        %operation,
+        from,
+        to,
+        value,
+        limit,
+        worst,
+        share,
+        late_seconds,
+        evidence,
+        "alert changed"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::alert::{AlertKey, AlertState, Context, Evidence, GapEvidence, Scope};
+    use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
+
+    use super::*;
+
+    #[test]
+    fn a_notice_that_is_too_large_goes_without_its_context() {
+        let key = AlertKey {
+            rule: RuleName::new("r").unwrap(),
+            scope: Scope::Fleet,
+            operation: Operation::new("o").unwrap(),
+        };
+        let change = (AlertState::Pending, AlertState::Firing);
+        let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
+        let notice = Notice::new(MeshName::new("m").unwrap(), key, change, 1.5, evidence);
+        let linked = |bytes: usize| Notice {
+            context: Some(Box::new(Context {
+                dashboard: Some("x".repeat(bytes)),
+                ..Context::default()
+            })),
+            ..notice.clone()
+        };
+        let read = |notice: &Notice| -> Notice {
+            serde_json::from_slice(&payload(notice).unwrap()).unwrap()
+        };
+        assert_eq!(read(&linked(60_000)), linked(60_000));
+        assert_eq!(read(&linked(NOTICE_BYTES_MAX)), notice);
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_bus::{BusConfig, Credentials, Outgoing};
 use plimsoll_cli::broker::Broker;
+use plimsoll_process::settings::SettingsArgs;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
 use plimsoll_schemas::limits::aggregator::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::core::confirm::Told;
+use crate::io::rules::{Sources, Stamps};
 
 const WAIT: Duration = Duration::from_secs(60);
 const BACKLOG: u64 = 100_000;
@@ -64,7 +66,11 @@ async fn start(url: String) -> Driver {
     let mut config = Config::default();
     config.http.address = "127.0.0.1:0".parse().unwrap();
     config.bus.url = url;
-    let Ok(driver) = Driver::start(&config, Vec::new()).await else { panic!("a driver") };
+    let sources = Sources::new(SettingsArgs::default(), []);
+    let watch = Watch::start(sources, config.clone(), Stamps::new()).unwrap();
+    let Ok(driver) = Driver::start(&config, Rules::from(Vec::new()), watch).await else {
+        panic!("a driver")
+    };
     driver
 }
 

@@ -25,6 +25,7 @@ impl<'v> Page<'v> {
         self.constants(writer);
         if self.view.summary.ready {
             self.fleet_account(writer);
+            self.alert_counts(writer);
             self.write_all(writer);
         }
     }
@@ -75,6 +76,7 @@ impl<'v> Page<'v> {
     fn write_all(&self, writer: &mut Writer) {
         self.latencies(writer);
         self.judgements(writer);
+        self.alerts(writer);
         self.accounts(writer);
         self.presence(writer);
         self.delivery(writer);

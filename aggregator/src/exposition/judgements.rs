@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::alert::{AlertState, LEDGER, LEDGER_GAP, Scope};
+use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{BudgetRow, Verdict};
 use plimsoll_schemas::time::seconds;
 
@@ -34,7 +34,6 @@ impl Page<'_> {
         verdicts(writer, &spoken);
         figures(writer, &spoken);
         completeness(writer, &spoken);
-        self.alerts(writer, &scopes);
     }
 
     /// The name of each budget under a key.
@@ -42,28 +41,6 @@ impl Page<'_> {
         let names: BTreeSet<_> =
             self.view.summary.budgets.iter().map(|row| row.budget.as_str()).collect();
         names.into_iter().map(|name| (name, writer.labels([(key, name)]))).collect()
-    }
-
-    fn alerts(&self, writer: &mut Writer, scopes: &[LabelSet]) {
-        let family = Family::gauge("plimsoll_alert_firing", "1 while the alert fires");
-        let names = self.names(writer, "rule");
-        writer.family(family, |rows| {
-            for (scope, row) in scopes.iter().zip(&self.view.summary.budgets) {
-                let labels = [&names[row.budget.as_str()], scope];
-                rows.add(&labels, Value::flag(row.alert == AlertState::Firing));
-            }
-            for node in &self.view.nodes {
-                if node.gap_alert != AlertState::Inactive {
-                    let labels = rows.labels([
-                        ("rule", LEDGER_GAP),
-                        ("scope", "node"),
-                        ("node", node.name.as_str()),
-                        ("operation", LEDGER),
-                    ]);
-                    rows.add(&[&labels], Value::flag(node.gap_alert == AlertState::Firing));
-                }
-            }
-        });
     }
 }
 

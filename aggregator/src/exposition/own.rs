@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll_process::http::Figures;
 
+use super::rule_files;
 use super::writer::{Family, NONE, Value, Writer};
 use crate::core::progress::Recoveries;
 use crate::core::view::View;
@@ -50,6 +51,7 @@ pub(super) fn write(writer: &mut Writer, view: &View, own: &Own) {
     reading(writer, view);
     recoveries(writer, view);
     checkpoints(writer, view);
+    rule_files::write(writer, view);
     showing(writer, own);
     connections(writer, &own.connections);
 }
@@ -73,7 +75,7 @@ fn by<'a>(
 }
 
 fn reading(writer: &mut Writer, view: &View) {
-    let (counts, notices) = (&view.counts, view.notices);
+    let (counts, notices, events) = (&view.counts, view.notices, view.notice_events);
     let counters = [
         ("plimsoll_duplicate_snapshots_total", "Snapshots merged before", counts.duplicates),
         ("plimsoll_forgotten_snapshots_total", "Snapshots of old incarnations", counts.forgotten),
@@ -82,6 +84,9 @@ fn reading(writer: &mut Writer, view: &View) {
         ("plimsoll_notices_raised_total", "Notices made", notices.raised),
         ("plimsoll_notices_delivered_total", "Notices the broker has", notices.delivered),
         ("plimsoll_notices_undelivered_total", "Notices given up", notices.undelivered),
+        ("plimsoll_notice_events_raised_total", "Events latency_high made", events.raised),
+        ("plimsoll_notice_events_delivered_total", "Such that the broker has", events.delivered),
+        ("plimsoll_notice_events_undelivered_total", "Such given up", events.undelivered),
     ];
     for (name, help, n) in counters {
         single(writer, Family::counter(name, help), Value::Count(n));

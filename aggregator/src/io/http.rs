@@ -1,10 +1,12 @@
 //! The aggregator's HTTP pages: Prometheus metrics, the JSON summary and ledger, liveness,
-//! readiness, events.
+//! readiness, events, and alerts with what people ask to be done about them.
 //!
 //! The driver owns the state; a request asks it for a still, and [`pages`] makes a page of that.
 
 mod accept;
+mod alerts;
 mod events;
+mod orders;
 mod pages;
 
 use std::sync::Arc;
@@ -15,14 +17,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_process::http::{Figures, ending, probe};
-use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
 
 use self::pages::{Kind, Pages};
-use crate::config::Metrics;
+use crate::config::{Metrics, Token};
 use crate::core::events::Wanted;
+use crate::core::silences::Refused;
+use crate::core::standing::{self, Done, Order};
 use crate::core::still::Still;
 use crate::exposition::Looks;
 
@@ -32,6 +36,12 @@ pub enum Query {
     Look(oneshot::Sender<Arc<Look>>),
     /// The newest events.
     Events(Wanted, oneshot::Sender<Box<EventsPage>>),
+    /// The alerts that stand.
+    Alerts(standing::Wanted, oneshot::Sender<Box<AlertsPage>>),
+    /// The silences that hold or are yet to begin.
+    Silences(oneshot::Sender<SilencesPage>),
+    /// Something is to be done about alerts, by somebody who may ask for it.
+    Order(Order, oneshot::Sender<Result<Done, Refused>>),
     /// Whether that is the whole truth.
     Readiness(oneshot::Sender<Readiness>),
 }
@@ -62,11 +72,14 @@ pub struct Readiness {
 struct Asker {
     ask: mpsc::Sender<Query>,
     pages: Arc<Pages>,
+    /// What whoever changes state must show; nobody can without one.
+    token: Option<Arc<Token>>,
 }
 
 /// The routes, and the queue on which their questions arrive.
-pub fn routes(budgets: &[Budget], settings: &Metrics) -> (Router, mpsc::Receiver<Query>) {
+pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiver<Query>) {
     let (ask, queries) = mpsc::channel(QUERIES_MAX);
+    let (pages, token) = (Arc::new(Pages::new(settings)), token.map(Arc::new));
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))
@@ -76,7 +89,8 @@ pub fn routes(budgets: &[Budget], settings: &Metrics) -> (Router, mpsc::Receiver
         .route("/api/v1/events", get(show_events))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
-        .with_state(Asker { ask, pages: Arc::new(Pages::new(budgets, settings)) });
+        .merge(alerts::routes())
+        .with_state(Asker { ask, pages, token });
     (router, queries)
 }
 
@@ -88,6 +102,14 @@ const INDEX: &str = "plimsoll-aggregator
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error
+/api/v1/alerts     JSON: the alerts that stand, with evidence, silences and acknowledgements
+                   ?state=firing|pending|resolved, rule=, node=
+/api/v1/alerts/acknowledge
+                   POST {rule, node, operation, by, comment, for}; DELETE ?rule=, node=, operation=
+/api/v1/silences   JSON: the silences that hold or are yet to begin
+                   POST {match: {rule, node, operation, severity}, by, comment, for}
+                   DELETE /api/v1/silences/<id>
+                   POST and DELETE need `Authorization: Bearer <token>`, the one of http.token_file
 /healthz           alive
 /readyz            connected, and the stream's past has been read
 ";

@@ -5,4 +5,5 @@ pub mod confirmations;
 pub mod http;
 pub mod keeper;
 pub mod lanes;
+pub mod rules;
 pub mod store;

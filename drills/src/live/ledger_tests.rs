@@ -1,7 +1,7 @@
 //! A comparison must notice one sample more, one less, one moved, and nothing else.
 
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence};
+use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, RulesState};
 use proptest::prelude::*;
 
 use super::*;
@@ -62,6 +62,7 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
         operations,
         budgets: Vec::new(),
         changes: Vec::new(),
+        rules: RulesState::default(),
         rollups: Vec::new(),
         ledger: Ledger::default(),
         presence: BTreeMap::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener};
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notice, Scope};
 use plimsoll_schemas::clock::Stopwatch;
 use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
 use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
@@ -83,6 +83,8 @@ impl Notices {
         while let Ok((at, payload)) = subscription.payloads.try_recv() {
             match serde_json::from_slice(&payload) {
                 Ok(notice) => book(&mut self.heard, Arrival { at, notice }),
+                // Events stand beside the notices.
+                Err(_) if serde_json::from_slice::<LatencyHigh>(&payload).is_ok() => {}
                 Err(_) => self.unreadable += 1,
             }
         }

@@ -66,7 +66,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use plimsoll_schemas::ids::NodeName;
-    use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Quantiles, WindowRow};
+    use plimsoll_schemas::summary::{
+        BudgetRow, Ledger, OperationRow, Quantiles, RulesState, WindowRow,
+    };
 
     use super::*;
 
@@ -116,6 +118,7 @@ mod tests {
             operations: operations.collect(),
             budgets: vec![budget],
             changes: Vec::new(),
+            rules: RulesState::default(),
             rollups: Vec::new(),
             ledger: Ledger::default(),
             presence: BTreeMap::new(),

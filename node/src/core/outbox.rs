@@ -234,6 +234,7 @@ impl Outbox {
             outbox_messages_max: self.depth_max as u64,
             outbox_bytes: self.bytes() as u64,
             breaker_state: Some(self.breaker.state().as_number()),
+            conservative: self.pressure.is_conservative(),
             entrusted: self.entrusted.messages() as u64,
             ..self.account.clone()
         }

@@ -2,25 +2,32 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Window;
 use crate::ids::{Labels, NodeName};
 
 /// What an engineer would look up next, as it was when the alert fired.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Context {
-    /// Nodes with the greatest shares of what is wrong, the worst first.
+    /// Nodes with the greatest shares of what is wrong, the worst first; of an alert about one
+    /// node that node alone.
     pub worst: Vec<WorstNode>,
-    /// Samples of the window before the one that was judged.
+    /// The window that their samples are from: the one that was judged, the shorter one of two,
+    /// or the longest that nodes keep where they do not keep that; `None` where no samples were.
+    pub worst_window: Option<Window>,
+    /// Samples of the same span just before the window that was judged, in the same bars; empty
+    /// where there were none or they are no longer told apart from others.
     pub before: Vec<BarSeconds>,
     /// Samples of the window that was judged.
     pub during: Vec<BarSeconds>,
-    /// Nodes whose samples the window holds, and how many were expected.
+    /// Nodes whose samples the worst nodes' window holds, and how many were expected.
     pub completeness: Option<(u64, u64)>,
     /// A page that shows the time of it.
     pub dashboard: Option<String>,
 }
 
-/// A bar of a small histogram.
+/// A bar of a small histogram. One of its ends is the limit and exact; at the others a sample may
+/// stand in the neighbouring bar when it differs from the end by less than a thousandth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BarSeconds {
     /// Samples up to this, and above the bar before; the last bar ends at the greatest sample.
@@ -41,7 +48,7 @@ pub struct WorstNode {
     pub samples: u64,
     /// Of these over the limit.
     pub over: u64,
-    /// Its share of all samples over the limit, 0 to 1.
+    /// Its share of the fleet's samples over the limit, 0 to 1.
     pub share: f64,
     /// Its machine within the window.
     #[serde(default)]

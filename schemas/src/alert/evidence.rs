@@ -30,6 +30,22 @@ impl Evidence {
             Self::Burn(_) | Self::Gap(_) | Self::Value(_) => None,
         }
     }
+
+    /// What was found, and what it was compared with, in the rule's own unit: seconds, a pace, or
+    /// that of its metric.
+    #[must_use]
+    pub fn value_and_limit(&self) -> (f64, f64) {
+        match self {
+            Self::Latency(latency) => (latency.value_seconds, latency.limit_seconds),
+            Self::Burn(burn) => (burn.long_burn, burn.factor),
+            Self::Gap(gap) => {
+                #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+                let samples = gap.gap_samples as f64;
+                (samples, 0.0)
+            }
+            Self::Value(value) => (value.value, value.threshold),
+        }
+    }
 }
 
 /// Samples that are missing below a node's newest message.

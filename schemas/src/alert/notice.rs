@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AlertKey, AlertState, Context, Evidence};
+use super::words::in_words;
+use super::{AlertKey, AlertState, Context, Data, Evidence};
 use crate::ids::MeshName;
 use crate::rule::Severity;
 
@@ -14,7 +15,8 @@ pub struct Notice {
     /// What it is about.
     #[serde(flatten)]
     pub key: AlertKey,
-    /// The state before.
+    /// The state before; of an alert that goes on firing, and of which is told once more because a
+    /// silence or an acknowledgement has ended, the same as the state now.
     pub from: AlertState,
     /// The state now.
     pub state: AlertState,
@@ -46,9 +48,16 @@ pub struct Notice {
     /// Who has said to look after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_by: Option<String>,
-    /// True where someone has asked not to be told: then it stands on the bus alone.
+    /// True where someone has asked not to be told: then it stands on the bus alone. Never of the
+    /// end of an alert of which receivers have been told.
     #[serde(default)]
     pub silenced: bool,
+    /// How often it has fired again soon after it resolved; each time makes it slower to resolve.
+    #[serde(default)]
+    pub flaps: u32,
+    /// Whether there was enough to judge.
+    #[serde(default)]
+    pub data: Data,
     /// What an engineer would look up next; only of alerts that fire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<Context>>,
@@ -90,8 +99,16 @@ impl Notice {
             ended: None,
             acknowledged_by: None,
             silenced: false,
+            flaps: 0,
+            data: Data::Enough,
             context: None,
         }
+    }
+
+    /// What has happened in one line, for rules that say nothing themselves.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        in_words(&self.key, self.state, &self.evidence)
     }
 }
 

@@ -96,6 +96,13 @@ impl Budget {
         };
         reached.map(burn).collect()
     }
+
+    /// The window over which its error budget is spent: thirty days, or what a time scale makes
+    /// of them.
+    #[must_use]
+    pub fn spent_over(time_scale: u32) -> Window {
+        scaled(Window::ThirtyDays, time_scale)
+    }
 }
 
 /// The kept window nearest to one that is so many times shorter.

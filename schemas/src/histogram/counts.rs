@@ -205,6 +205,16 @@ impl Counts {
         None
     }
 
+    /// Samples in one bucket, and in all above it.
+    pub(super) fn beside(&self, index: usize) -> (u64, u64) {
+        let (mut within, mut above) = (0_u64, 0_u64);
+        for (at, n) in self.iter().rev().take_while(|(at, _)| *at >= index) {
+            let sum = if at == index { &mut within } else { &mut above };
+            *sum = sum.saturating_add(n);
+        }
+        (within, above)
+    }
+
     /// Heap bytes in use.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {

@@ -19,7 +19,7 @@ mod stored;
 mod writer;
 
 pub use counts::Counts;
-pub use over::Over;
+pub use over::{Over, Overs};
 pub use packed::Packed;
 
 use codec::CodecError;
@@ -34,6 +34,8 @@ pub struct Histogram {
     min_ns: u64,
     max_ns: u64,
     counts: Counts,
+    /// Of the limits that it watches.
+    overs: Overs,
 }
 
 /// A value read from a histogram, with the bucket that bounds it.
@@ -108,20 +110,21 @@ pub enum Refused {
 
 /// What a snapshot may hold as a latency distribution.
 pub trait Distribution: Sized {
-    /// Reads what a snapshot says of one series.
+    /// Reads what a snapshot says of one series, and of samples over limits.
     ///
     /// # Errors
-    /// When the bytes are not one, or contradict the figures.
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused>;
+    /// When the bytes are not one, or contradict the figures or what is said to be over.
+    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused>;
 
     /// Number of samples.
     fn count(&self) -> u64;
 }
 
 impl Distribution for Histogram {
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
+    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused> {
         let checked = payload::check_v2(&exact, bytes)?;
-        let mut histogram = Self::default();
+        overs.check(|limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
+        let mut histogram = Self { overs, ..Self::default() };
         histogram.merge_exact(&exact);
         histogram.counts.merge_payload(&checked.payload, checked.edges());
         Ok(histogram)
@@ -146,7 +149,7 @@ impl Histogram {
         let edges = index(counts.iter().next()).zip(index(counts.iter().next_back()));
         exact.check(total, edges)?;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
-        Ok(Self { count, sum_ns, min_ns, max_ns, counts })
+        Ok(Self { count, sum_ns, min_ns, max_ns, counts, overs: Overs::default() })
     }
 
     /// Records one sample.
@@ -168,18 +171,61 @@ impl Histogram {
         self.count = self.count.saturating_add(n);
         self.sum_ns = self.sum_ns.saturating_add(u128::from(value_ns) * u128::from(n));
         self.counts.add(layout::index_of(value_ns), n);
+        self.overs.record(value_ns, n);
     }
 
-    /// Adds every sample of `other`: exact, commutative and associative.
+    /// Counts exactly, from now on, what is over each of these limits in nanoseconds, and of no
+    /// others; at most `limits::wire::LIMITS_MAX`, the smallest. What is here already is counted
+    /// from the buckets where the limit is new.
+    pub fn watch(&mut self, limits: &[u64]) {
+        self.overs = Overs::watching(limits, |limit_ns| self.over(limit_ns));
+    }
+
+    /// Samples over the limits that it watches.
+    #[must_use]
+    pub fn overs(&self) -> &Overs {
+        &self.overs
+    }
+
+    /// Samples over a limit: exact since it is watched, else counted from the buckets.
+    #[must_use]
+    pub fn over(&self, limit_ns: u64) -> Over {
+        let exact = self.exact();
+        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
+        let beside = |index| self.counts.beside(index);
+        said.unwrap_or_else(|| Over::from_buckets(&exact, limit_ns, beside))
+    }
+
+    /// Hands over what it holds and goes on without a sample, watching the same limits.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let overs = self.overs.renewed();
+        std::mem::replace(self, Self { overs, ..Self::default() })
+    }
+
+    /// Adds every sample of `other`: exact, commutative and associative. Watches afterwards what
+    /// either did; of what only one did, the other's part is counted from its buckets, which is
+    /// less sure where that part is itself a sum.
     pub fn merge(&mut self, other: &Self) {
+        self.merge_overs(&other.overs, |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge(&other.counts);
     }
 
     /// Adds all samples of a packed distribution.
     pub fn merge_packed(&mut self, other: &Packed) {
+        self.merge_overs(other.overs(), |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge_payload(other.payload(), other.edges());
+    }
+
+    fn merge_overs(&mut self, others: &Overs, theirs: impl Fn(u64) -> Over) {
+        if self.overs.is_empty() && others.is_empty() {
+            return;
+        }
+        let mut overs = std::mem::take(&mut self.overs);
+        overs.merge(others, |limit_ns| self.over(limit_ns), theirs);
+        self.overs = overs;
     }
 
     fn merge_exact(&mut self, other: &ExactFigures) {
@@ -279,98 +325,4 @@ fn reference() -> hdrhistogram::Histogram<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn histogram(values: &[u64]) -> Histogram {
-        let mut histogram = Histogram::default();
-        values.iter().for_each(|value| histogram.record(*value));
-        histogram
-    }
-
-    #[test]
-    fn an_empty_histogram_has_no_quantile() {
-        assert_eq!(Histogram::default().quantile(0.5), None);
-        assert_eq!(Histogram::default().at_rank(1), None);
-    }
-
-    #[test]
-    fn exact_figures_are_exact() {
-        let one = histogram(&[9_000_000, 1, 20_000_123]);
-        assert_eq!(
-            (one.count(), one.sum_ns(), one.min_ns(), one.max_ns()),
-            (3, 29_000_124, 1, 20_000_123)
-        );
-        assert_eq!(one.quantile(1.0).unwrap().value_ns, 20_000_123);
-    }
-
-    #[test]
-    fn a_value_above_an_hour_counts_as_an_hour() {
-        let one = histogram(&[u64::MAX]);
-        assert_eq!((one.max_ns(), one.sum_ns()), (MAX_NS, u128::from(MAX_NS)));
-    }
-
-    #[test]
-    fn ranks_follow_integer_arithmetic() {
-        for count in 1..2_000_u64 {
-            for permille in 1..=1000_u64 {
-                #[expect(clippy::cast_precision_loss, reason = "small integers")]
-                let quantile = permille as f64 / 1000.0;
-                assert_eq!(rank(quantile, count), (count * permille).div_ceil(1000));
-            }
-        }
-    }
-
-    prop_compose! {
-        fn latencies()(values in prop::collection::vec(
-            prop_oneof![0..2_000_u64, 1_000_000..40_000_000_u64, 0..=MAX_NS], 0..300,
-        )) -> Vec<u64> { values }
-    }
-
-    proptest! {
-        #[test]
-        fn merging_in_any_order_equals_recording_all(one in latencies(), two in latencies()) {
-            let both = histogram(&[one.clone(), two.clone()].concat());
-            let (one, two) = (histogram(&one), histogram(&two));
-            let mut forward = one.clone();
-            forward.merge(&two);
-            let mut backward = two;
-            backward.merge(&one);
-            prop_assert_eq!(&forward, &both);
-            prop_assert_eq!(&backward, &both);
-        }
-
-        #[test]
-        fn a_quantile_lies_within_one_bucket_of_the_sorted_samples(
-            mut values in latencies(), permille in 1..=1000_u32,
-        ) {
-            let histogram = histogram(&values);
-            values.sort_unstable();
-            let quantile = f64::from(permille) / 1000.0;
-            let Some(found) = histogram.quantile(quantile) else {
-                prop_assert!(values.is_empty());
-                return Ok(());
-            };
-            let position = rank(quantile, values.len() as u64) - 1;
-            let exact = values[usize::try_from(position).unwrap()];
-            prop_assert!(found.lower_ns <= exact && exact <= found.value_ns);
-            prop_assert!(found.value_ns - found.lower_ns <= 512.max(exact / 1000));
-        }
-
-        #[test]
-        fn the_reference_library_gives_the_same_quantiles(
-            values in latencies(), permille in 1..=1000_u32,
-        ) {
-            let mut reference = reference();
-            values.iter().for_each(|value| reference.record(*value).unwrap());
-            let histogram = histogram(&values);
-            let quantile = f64::from(permille) / 1000.0;
-            if let Some(found) = histogram.quantile(quantile) {
-                let expected = reference.value_at_quantile(quantile - 1e-12);
-                prop_assert_eq!(found.value_ns, expected.min(histogram.max_ns()));
-            }
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,14 @@
-//! Samples over a limit, and how sure that is.
+//! Samples over limits, and how sure that is. Counts what it is told of; what was there before a
+//! limit was known is counted from buckets by whoever holds them.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::layout::{self, MAX_NS};
+use super::{ExactFigures, Refused};
+use crate::limits::wire::LIMITS_MAX;
 
 /// Samples over one limit: at least `over` and at most `over + unsure`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,4 +25,170 @@ impl Over {
         self.over = self.over.saturating_add(other.over);
         self.unsure = self.unsure.saturating_add(other.unsure);
     }
+
+    /// What buckets tell: `beside` gives the samples in one bucket, and those above it. Of the
+    /// limit's own it is not known on which side they lie, unless all or none is above.
+    pub(super) fn from_buckets(
+        exact: &ExactFigures,
+        limit_ns: u64,
+        beside: impl Fn(usize) -> (u64, u64),
+    ) -> Self {
+        if let Some(plain) = Self::plain(exact, limit_ns) {
+            return plain;
+        }
+        let own = layout::index_of(limit_ns.min(MAX_NS));
+        let (within, over) = beside(own);
+        Self { over, unsure: if layout::highest(own) <= limit_ns { 0 } else { within } }
+    }
+
+    /// What the smallest and the largest sample tell alone, where they do.
+    pub(super) fn plain(exact: &ExactFigures, limit_ns: u64) -> Option<Self> {
+        if exact.max_ns <= limit_ns {
+            return Some(Self::default());
+        }
+        (exact.min_ns > limit_ns).then_some(Self { over: exact.count, unsure: 0 })
+    }
+
+    /// Whether it says nothing that `buckets` contradict.
+    fn is_within(self, buckets: Self) -> bool {
+        let most = buckets.over.saturating_add(buckets.unsure);
+        self.over >= buckets.over
+            && self.over.checked_add(self.unsure).is_some_and(|sum| sum <= most)
+    }
 }
+
+/// Samples over each of at most [`LIMITS_MAX`] limits, in ascending order of limits.
+///
+/// Written as `[[limit_ns, over, unsure], ..]`; what is read may be anything until it is checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overs(Vec<(u64, Over)>);
+
+impl Overs {
+    /// Of no limit.
+    pub(super) const NONE: Self = Self(Vec::new());
+
+    /// The limits of `limits` that there can be, the smallest where there are too many.
+    pub(super) fn watching(limits: &[u64], count: impl Fn(u64) -> Over) -> Self {
+        let possible = limits.iter().copied().filter(|limit| (1..=MAX_NS).contains(limit));
+        let mut limits: Vec<u64> = possible.collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits.truncate(LIMITS_MAX);
+        Self(limits.into_iter().map(|limit| (limit, count(limit))).collect())
+    }
+
+    /// Without a limit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.0.iter().map(|(limit, _)| *limit)
+    }
+
+    /// What is said of one limit.
+    #[must_use]
+    pub fn get(&self, limit_ns: u64) -> Option<Over> {
+        self.0.iter().find(|(limit, _)| *limit == limit_ns).map(|(_, over)| *over)
+    }
+
+    /// The same limits, and nothing over them.
+    pub(super) fn renewed(&self) -> Self {
+        Self(self.limits().map(|limit| (limit, Over::default())).collect())
+    }
+
+    #[inline]
+    pub(super) fn record(&mut self, value_ns: u64, n: u64) {
+        for (limit, over) in &mut self.0 {
+            over.over = over.over.saturating_add(if value_ns > *limit { n } else { 0 });
+        }
+    }
+
+    /// Adds what is said of other samples. Of a limit that only one side knows, `ours` or
+    /// `theirs` tell the other's; of too many limits the smallest are kept, in whatever order.
+    pub(super) fn merge(
+        &mut self,
+        other: &Self,
+        ours: impl Fn(u64) -> Over,
+        theirs: impl Fn(u64) -> Over,
+    ) {
+        for (limit, over) in &mut self.0 {
+            over.add(other.get(*limit).unwrap_or_else(|| theirs(*limit)));
+        }
+        if other.limits().eq(self.limits()) {
+            return;
+        }
+        let mut entries = std::mem::take(&mut self.0);
+        for (limit, over) in &other.0 {
+            if entries.iter().all(|(known, _)| known != limit) {
+                let mut sum = ours(*limit);
+                sum.add(*over);
+                entries.push((*limit, sum));
+            }
+        }
+        entries.sort_unstable_by_key(|(limit, _)| *limit);
+        entries.truncate(LIMITS_MAX);
+        self.0 = entries;
+    }
+
+    /// Heap bytes in use.
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + 2 * size_of::<usize>() + self.0.capacity() * size_of::<(u64, Over)>()
+    }
+
+    /// Whether limits from outside are few enough, different and in range.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let in_range = self.limits().all(|limit| (1..=MAX_NS).contains(&limit));
+        in_range && self.0.len() <= LIMITS_MAX && self.0.is_sorted_by(|one, two| one.0 < two.0)
+    }
+
+    /// Checks what comes from outside against the buckets.
+    pub(super) fn check(&self, buckets: impl Fn(u64) -> Over) -> Result<(), Refused> {
+        let agrees = |(limit, over): &(u64, Over)| over.is_within(buckets(*limit));
+        match self.is_sound() && self.0.iter().all(agrees) {
+            true => Ok(()),
+            false => Err(Refused::Contradiction("over")),
+        }
+    }
+}
+
+impl Serialize for Overs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|(limit, over)| (limit, over.over, over.unsure)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Overs {
+    /// Keeps one entry more than there may be, which [`Overs::is_sound`] tells.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Few;
+
+        impl<'de> Visitor<'de> for Few {
+            type Value = Overs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of [limit_ns, over, unsure]")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Overs, A::Error> {
+                let mut entries = Vec::new();
+                while entries.len() <= LIMITS_MAX {
+                    let Some((limit, over, unsure)) = list.next_element()? else {
+                        return Ok(Overs(entries));
+                    };
+                    entries.push((limit, Over { over, unsure }));
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Overs(entries))
+            }
+        }
+
+        deserializer.deserialize_seq(Few)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //! of its V2 bytes. What is kept for long and merged seldom is kept so; what takes samples one by
 //! one is a [`Histogram`].
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::sync::Arc;
 
 use serde::de::Error as _;
@@ -12,7 +12,7 @@ use super::codec::STORED_MAX;
 use super::counts::Counts;
 use super::payload::{self, Buckets};
 use super::writer::Writer;
-use super::{Distribution, ExactFigures, Histogram, Over, Refused, layout};
+use super::{Distribution, ExactFigures, Histogram, Over, Overs, Refused, layout};
 
 /// Where a row would have more cells for each byte, few buckets lie far apart and are sorted.
 const CELLS_PER_BYTE_MAX: usize = 64;
@@ -20,23 +20,53 @@ const CELLS_PER_BYTE_MAX: usize = 64;
 /// All samples of one series over some time, packed. Copies share their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    exact: ExactFigures,
+    // Apart, so that 64 bytes hold all of it: a fleet keeps a million of these.
+    count: u64,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
     /// Runs of empty buckets and counts in turn, as in a V2 payload, checked and canonical:
     /// equal distributions have equal bytes.
     payload: Arc<[u8]>,
+    /// What is known of samples over limits beside the buckets.
+    overs: Option<Arc<Overs>>,
 }
 
+/// Where nothing is known.
+static NO_OVERS: Overs = Overs::NONE;
+
 impl Packed {
+    fn new(exact: ExactFigures, payload: Arc<[u8]>, overs: Overs) -> Self {
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
+        let overs = (count > 0 && !overs.is_empty()).then(|| Arc::new(overs));
+        Self { count, sum_ns, min_ns, max_ns, payload, overs }
+    }
+
     /// What is known exactly.
     #[must_use]
     pub fn exact(&self) -> ExactFigures {
-        self.exact
+        let Self { count, sum_ns, min_ns, max_ns, .. } = *self;
+        ExactFigures { count, sum_ns, min_ns, max_ns }
+    }
+
+    /// What its message said of samples over limits.
+    #[must_use]
+    pub fn overs(&self) -> &Overs {
+        self.overs.as_deref().unwrap_or(&NO_OVERS)
+    }
+
+    /// The same samples and no more said of limits than the buckets tell: for whoever keeps many
+    /// of these and has summed [`Self::over`] as they came, since each that says more takes some
+    /// hundred bytes, and merging such ones takes time.
+    #[must_use]
+    pub fn without_overs(&self) -> Self {
+        Self { overs: None, ..self.clone() }
     }
 
     /// True without a sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.exact.count == 0
+        self.count == 0
     }
 
     /// Buckets with samples, in ascending order: (index, samples).
@@ -46,7 +76,7 @@ impl Packed {
 
     /// The first and the last bucket with samples.
     pub(super) fn edges(&self) -> Option<(usize, usize)> {
-        edges(&self.exact)
+        edges(&self.exact())
     }
 
     /// Visits the same faster, and some empty buckets, which may lie past the end, with 0 samples.
@@ -72,9 +102,9 @@ impl Packed {
     /// All samples of several: added in one row of cells and packed once.
     #[must_use]
     pub fn united(parts: &[impl Borrow<Self>]) -> Self {
-        let parts = || parts.iter().map(Borrow::borrow).filter(|part| !part.is_empty());
+        let parts = || parts.iter().map(Borrow::borrow).filter(|part: &&Self| !part.is_empty());
         let mut exact = ExactFigures::default();
-        parts().for_each(|part| exact.merge(&part.exact));
+        parts().for_each(|part| exact.merge(&part.exact()));
         let room = parts().map(|part| part.payload.len()).sum();
         let mut writer = Writer::with_room(room);
         let Some((first, last)) = edges(&exact) else { return Self::default() };
@@ -91,33 +121,33 @@ impl Packed {
                 writer.push(same[0].0, n);
             }
         }
-        Self { exact, payload: writer.written().into() }
+        Self::new(exact, writer.written().into(), Self::united_overs(&parts().collect::<Vec<_>>()))
     }
 
-    /// Samples above `limit_ns`, counted from the buckets: of those in the limit's own it is not
-    /// known on which side they lie, unless all of it or none of it is above.
+    fn united_overs(parts: &[&Self]) -> Overs {
+        let mut limits: Vec<u64> = parts.iter().flat_map(|part| part.overs().limits()).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        Overs::watching(&limits, |limit_ns| {
+            let mut sum = Over::default();
+            parts.iter().for_each(|part| sum.add(part.over(limit_ns)));
+            sum
+        })
+    }
+
+    /// Samples over a limit: as its message said, where it did, else counted from the buckets.
     #[must_use]
     pub fn over(&self, limit_ns: u64) -> Over {
-        let ExactFigures { count, min_ns, max_ns, .. } = self.exact;
-        if max_ns <= limit_ns {
-            return Over::default();
-        }
-        if min_ns > limit_ns {
-            return Over { over: count, unsure: 0 };
-        }
-        let own = layout::index_of(limit_ns.min(layout::MAX_NS));
-        let over = payload::samples_from(&self.payload, own + 1);
-        let unsure = match layout::highest(own) <= limit_ns {
-            true => 0,
-            false => payload::samples_from(&self.payload, own) - over,
-        };
-        Over { over, unsure }
+        let exact = self.exact();
+        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs().get(limit_ns));
+        said.unwrap_or_else(|| payload::over(&exact, &self.payload, limit_ns))
     }
 
     /// Heap bytes in use.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.payload.len() + 2 * size_of::<usize>()
+        let overs = self.overs.as_deref().map_or(0, Overs::heap_bytes);
+        self.payload.len() + 2 * size_of::<usize>() + overs
     }
 }
 
@@ -128,13 +158,14 @@ fn edges(exact: &ExactFigures) -> Option<(usize, usize)> {
 
 impl Distribution for Packed {
     /// Keeps the bytes as they came when they are canonical, and writes them anew if not.
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8]) -> Result<Self, Refused> {
+    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused> {
         let checked = payload::check_v2(&exact, bytes)?;
-        Ok(Self { exact, payload: checked.payload.as_ref().into() })
+        overs.check(|limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
+        Ok(Self::new(exact, checked.payload.as_ref().into(), overs))
     }
 
     fn count(&self) -> u64 {
-        self.exact.count
+        self.count
     }
 }
 
@@ -142,7 +173,7 @@ impl From<&Histogram> for Packed {
     fn from(histogram: &Histogram) -> Self {
         let mut writer = Writer::default();
         histogram.counts().each(|index, n| writer.push(index, n));
-        Self { exact: histogram.exact(), payload: writer.written().into() }
+        Self::new(histogram.exact(), writer.written().into(), histogram.overs().clone())
     }
 }
 
@@ -156,6 +187,12 @@ struct Stored<'a> {
     max_ns: u64,
     #[serde(with = "serde_bytes", borrow)]
     payload: &'a [u8],
+    #[serde(default, skip_serializing_if = "is_none")]
+    over: Cow<'a, Overs>,
+}
+
+fn is_none(overs: &Overs) -> bool {
+    overs.is_empty()
 }
 
 impl Serialize for Packed {
@@ -163,10 +200,11 @@ impl Serialize for Packed {
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let none = Self::default();
-        let Self { exact, payload } = if self.exact.count > STORED_MAX { &none } else { self };
-        let ExactFigures { count, sum_ns, min_ns, max_ns } = *exact;
+        let stored = if self.count > STORED_MAX { &none } else { self };
+        let Self { count, sum_ns, min_ns, max_ns, ref payload, .. } = *stored;
         let (sum_high, sum_low) = ((sum_ns >> 64) as u64, sum_ns as u64);
-        Stored { count, sum_high, sum_low, min_ns, max_ns, payload }.serialize(serializer)
+        let over = Cow::Borrowed(stored.overs());
+        Stored { count, sum_high, sum_low, min_ns, max_ns, payload, over }.serialize(serializer)
     }
 }
 
@@ -181,7 +219,11 @@ impl<'de> Deserialize<'de> for Packed {
         exact
             .check(checked.total, edges)
             .map_err(|figure| D::Error::custom(Refused::Contradiction(figure)))?;
-        Ok(Self { exact, payload: checked.payload.as_ref().into() })
+        let overs = stored.over.into_owned();
+        overs
+            .check(|limit_ns| payload::over(&exact, &checked.payload, limit_ns))
+            .map_err(D::Error::custom)?;
+        Ok(Self::new(exact, checked.payload.as_ref().into(), overs))
     }
 }
 

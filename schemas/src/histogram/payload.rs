@@ -14,7 +14,7 @@ use super::numbers::{
     split_short, sum, used,
 };
 use super::writer::Writer;
-use super::{ExactFigures, Refused, layout};
+use super::{ExactFigures, Over, Refused, layout};
 use crate::limits::wire::SAMPLES_MAX;
 
 /// A payload that is in range and canonical: equal distributions have equal bytes, and one
@@ -229,13 +229,16 @@ pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
     }
 }
 
-/// Samples in the buckets from `first` on.
-pub(super) fn samples_from(payload: &[u8], first: usize) -> u64 {
-    let mut samples = 0_u64;
-    each(payload, |index, n| {
-        samples = samples.saturating_add(if index >= first { n } else { 0 });
-    });
-    samples
+/// Samples over a limit, as far as a checked payload and its figures tell.
+pub(super) fn over(exact: &ExactFigures, payload: &[u8], limit_ns: u64) -> Over {
+    Over::from_buckets(exact, limit_ns, |own| {
+        let (mut within, mut above) = (0_u64, 0_u64);
+        each(payload, |index, n| {
+            within = within.saturating_add(if index == own { n } else { 0 });
+            above = above.saturating_add(if index > own { n } else { 0 });
+        });
+        (within, above)
+    })
 }
 
 /// Buckets with samples of any payload without errors, in ascending order: (index, samples).

@@ -6,10 +6,14 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use proptest::prelude::*;
 
 use super::codec::{self, CodecError, STORED_MAX};
-use super::{Counts, Distribution, ExactFigures, Histogram, Packed, Refused, layout};
+use super::{Counts, Distribution, ExactFigures, Histogram, Overs, Packed, Refused, layout};
 use crate::limits::wire::SAMPLES_MAX;
 
 type Reference = hdrhistogram::Histogram<u64>;
+
+fn read(exact: ExactFigures, bytes: &[u8]) -> Result<Packed, Refused> {
+    Packed::try_from_v2(exact, bytes, Overs::default())
+}
 
 /// One number of a payload, in a form that need not be the shortest.
 #[derive(Clone, Copy, Debug)]
@@ -125,8 +129,8 @@ proptest! {
         let Ok((counts, _)) = codec::decode(&bytes) else { return Ok(()) };
         let buckets: Vec<_> = counts.iter().collect();
         let exact = exact(&buckets);
-        let packed = Packed::try_from_v2(exact, &bytes).unwrap();
-        let histogram = Histogram::try_from_v2(exact, &bytes).unwrap();
+        let packed = read(exact, &bytes).unwrap();
+        let histogram = Histogram::try_from_v2(exact, &bytes, Overs::default()).unwrap();
         prop_assert_eq!(&packed, &Packed::from(&histogram));
         prop_assert_eq!(packed.buckets().collect::<Vec<_>>(), buckets);
         prop_assert!(packed.payload().len() <= bytes.len());
@@ -158,7 +162,7 @@ proptest! {
             (1, 0) => numbers[at].value = -1,
             _ => numbers[at].padding = 1,
         }
-        let packed = Packed::try_from_v2(exact(&buckets), &message(&payload(&numbers))).unwrap();
+        let packed = read(exact(&buckets), &message(&payload(&numbers))).unwrap();
         let mut histogram = Histogram::default();
         buckets.iter().for_each(|(index, n)| histogram.record_n(layout::lowest(*index), *n));
         prop_assert_eq!(packed, Packed::from(&histogram));
@@ -172,7 +176,7 @@ proptest! {
         }
         let mut bytes = Vec::new();
         V2Serializer::new().serialize(&reference, &mut bytes).unwrap();
-        let packed = Packed::try_from_v2(exact(&buckets), &bytes).unwrap();
+        let packed = read(exact(&buckets), &bytes).unwrap();
         let kept: &[u8] = if buckets.is_empty() { &[] } else { &bytes[40..] };
         prop_assert_eq!(packed.payload(), kept);
     }
@@ -189,7 +193,7 @@ proptest! {
             sum.add(&one).unwrap();
             let mut bytes = Vec::new();
             V2Serializer::new().serialize(&one, &mut bytes).unwrap();
-            let one = Packed::try_from_v2(exact(buckets), &bytes).unwrap();
+            let one = read(exact(buckets), &bytes).unwrap();
             ours.merge_packed(&one);
             packed.merge(&one);
         }
@@ -226,7 +230,7 @@ proptest! {
             .take_while(|(index, n)| *index < layout::LEN && *n <= SAMPLES_MAX)
             .collect();
         let figures = exact(&buckets);
-        let Ok(packed) = Packed::try_from_v2(figures, &bytes) else { return Ok(()) };
+        let Ok(packed) = read(figures, &bytes) else { return Ok(()) };
         histogram.merge_packed(&packed);
         let mut expected: BTreeMap<_, _> = before.counts().iter().collect();
         packed.buckets().for_each(|(at, n)| *expected.entry(at).or_insert(0) += n);
@@ -249,7 +253,7 @@ proptest! {
             3 => figures.sum_ns = figures.sum_ns * 3 + u128::from(layout::MAX_NS) * 100_000_000,
             _ => bytes[at.index(40)] ^= 1 << bit,
         }
-        prop_assert!(Packed::try_from_v2(figures, &bytes).is_err());
+        prop_assert!(read(figures, &bytes).is_err());
     }
 }
 
@@ -274,7 +278,7 @@ fn runs_past_the_last_bucket_are_refused() {
         let mut bytes = payload(runs);
         (0..20).for_each(|_| write(&mut bytes, run(70)));
         let figures = ExactFigures { count: 1_400, ..row.exact() };
-        let refused = Packed::try_from_v2(figures, &message(&bytes));
+        let refused = read(figures, &message(&bytes));
         assert_eq!(refused, Err(Refused::Bytes(CodecError::OutOfRange)));
     }
 }
@@ -293,7 +297,7 @@ fn every_figure_that_contradicts_the_buckets_is_named() {
         ("sum", ExactFigures { sum_ns: 18_000_001, ..good }),
     ] {
         let refused = Err(Refused::Contradiction(figure));
-        assert_eq!(Packed::try_from_v2(exact, &bytes), refused);
+        assert_eq!(read(exact, &bytes), refused);
     }
 }
 
@@ -302,9 +306,9 @@ fn a_payload_bloated_with_runs_is_not_kept() {
     let mut numbers = vec![Number { value: 0, padding: 0 }; 20_000];
     numbers[7].value = 3;
     let bytes = message(&payload(&numbers));
-    let packed = Packed::try_from_v2(exact(&[(7, 3)]), &bytes).unwrap();
+    let packed = read(exact(&[(7, 3)]), &bytes).unwrap();
     assert_eq!(packed.payload(), [13, 6]);
-    let empty = Packed::try_from_v2(ExactFigures::default(), &message(&[0; 20_000])).unwrap();
+    let empty = read(ExactFigures::default(), &message(&[0; 20_000])).unwrap();
     assert_eq!(empty, Packed::default());
 }
 

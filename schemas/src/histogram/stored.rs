@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::codec::{self, STORED_MAX};
-use super::{ExactFigures, Histogram};
+use super::{ExactFigures, Histogram, Overs, Refused};
 
 #[derive(Default, Serialize, Deserialize)]
 struct Stored {
@@ -18,6 +18,8 @@ struct Stored {
     max_ns: u64,
     #[serde(with = "serde_bytes")]
     hdr: Vec<u8>,
+    #[serde(default, skip_serializing_if = "Overs::is_empty")]
+    over: Overs,
 }
 
 impl Serialize for Histogram {
@@ -33,6 +35,7 @@ impl Serialize for Histogram {
             min_ns: self.min_ns,
             max_ns: self.max_ns,
             hdr,
+            over: self.overs.clone(),
         });
         stored.serialize(serializer)
     }
@@ -52,8 +55,11 @@ impl<'de> Deserialize<'de> for Histogram {
             min_ns: stored.min_ns,
             max_ns: stored.max_ns,
         };
-        Self::try_from_parts(exact, counts, total)
-            .map_err(|figure| D::Error::custom(format!("{figure} contradicts the buckets")))
+        let refuse = |figure| D::Error::custom(Refused::Contradiction(figure));
+        let mut histogram = Self::try_from_parts(exact, counts, total).map_err(refuse)?;
+        stored.over.check(|limit_ns| histogram.over(limit_ns)).map_err(D::Error::custom)?;
+        histogram.overs = stored.over;
+        Ok(histogram)
     }
 }
 

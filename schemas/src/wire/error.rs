@@ -69,7 +69,7 @@ pub enum WireError {
     Contradiction {
         /// The series it stands under.
         series: String,
-        /// `count`, `min`, `max` or `sum`.
+        /// `count`, `min`, `max`, `sum` or `over`.
         figure: &'static str,
     },
     /// The same series twice in one message.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::{Latency, WireError, is_zero};
-use crate::histogram::{Distribution, ExactFigures, Histogram, Refused, codec};
+use crate::histogram::{Distribution, ExactFigures, Histogram, Overs, Refused, codec};
 use crate::ids::{Labels, Operation, Series};
 use crate::limits::wire::SERIES_MAX;
 
@@ -38,6 +38,8 @@ struct HistogramEntry<'a> {
     max_ns: u64,
     #[serde(borrow, with = "serde_bytes")]
     hdr: Cow<'a, [u8]>,
+    #[serde(default, skip_serializing_if = "Overs::is_empty")]
+    over: Overs,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,6 +75,7 @@ impl<'a> LatencyBody<'a> {
                 hdr: codec::encode(histogram.counts())
                     .expect("a histogram on its way out counts far fewer than can be stored")
                     .into(),
+                over: histogram.overs().clone(),
             }
         };
         let number = |(series, value): &'a (Series, f64)| NumberEntry {
@@ -122,13 +125,16 @@ fn check_histogram<H: Distribution>(entry: HistogramEntry<'_>) -> Result<(Series
     if entry.unit != UNIT {
         return Err(WireError::Bounds { field: "unit" });
     }
+    if !entry.over.is_sound() {
+        return Err(WireError::Bounds { field: "over" });
+    }
     let exact = ExactFigures {
         count: entry.count,
         sum_ns: (u128::from(entry.sum_carry) << 64) | u128::from(entry.sum_ns),
         min_ns: entry.min_ns,
         max_ns: entry.max_ns,
     };
-    match H::try_from_v2(exact, &entry.hdr) {
+    match H::try_from_v2(exact, &entry.hdr, entry.over) {
         Ok(histogram) => Ok((series, histogram)),
         Err(Refused::Bytes(source)) => {
             Err(WireError::Histogram { series: series.to_string(), source })

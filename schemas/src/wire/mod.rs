@@ -208,9 +208,17 @@ pub struct Bus {
     /// 0 closed, 1 half-open, 2 open; absent when the node has no breaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker_state: Option<u8>,
+    /// True while the emergency lane alone is sent.
+    #[serde(skip_serializing_if = "is_false")]
+    pub conservative: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+fn is_false(is_so: &bool) -> bool {
+    !*is_so
 }

@@ -55,7 +55,8 @@ impl Speaker {
         self.say_samples(now, &["epoch_hook", "kernel_fetch", "publish"], &histogram)
     }
 
-    fn say_samples(
+    /// The same samples of each of these operations.
+    pub(crate) fn say_samples(
         &mut self,
         now: Now,
         operations: &[&str],

@@ -13,7 +13,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::time::Mono;
 use tokio::sync::Mutex as Turn;
@@ -80,7 +79,6 @@ impl Made {
 
 /// All pages, and what is needed to make them.
 pub(super) struct Pages {
-    budgets: Vec<Budget>,
     settings: Metrics,
     clock: Clock,
     made: BTreeMap<Kind, Turn<Option<Made>>>,
@@ -88,9 +86,8 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(budgets: &[Budget], settings: &Metrics) -> Self {
+    pub(super) fn new(settings: &Metrics) -> Self {
         Self {
-            budgets: budgets.to_vec(),
             settings: settings.clone(),
             clock: Clock::start(),
             made: Kind::all().map(|kind| (kind, Turn::default())).collect(),
@@ -146,7 +143,7 @@ impl Pages {
     fn make(&self, kind: Kind, look: Arc<Look>) -> Bytes {
         let still = &look.still;
         let begun = self.clock.now().mono;
-        let shown = Shown { budgets: &self.budgets, aliases: self.settings.aliases };
+        let shown = Shown { budgets: &still.rules.budgets, aliases: self.settings.aliases };
         let nodes = Nodes::Worst(self.settings.nodes_max);
         let native = |format| format == Format::Protobuf;
         let page = match kind {

@@ -1,6 +1,6 @@
 //! Accounts of made-up summaries: each kind of fault is seen as what it is, and nothing else.
 
-use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, Quantiles};
+use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, Quantiles, RulesState};
 
 use super::*;
 
@@ -44,6 +44,7 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         operations: vec![row("x", x_merged), row(OWN_OPERATION, 2)],
         budgets: Vec::new(),
         changes: Vec::new(),
+        rules: RulesState::default(),
         rollups: Vec::new(),
         ledger: Ledger::default(),
         presence: BTreeMap::new(),

@@ -76,7 +76,13 @@ fn subjects(messages: &[Publish]) -> Vec<&str> {
 fn confirm(first: u64, last: u64) -> Confirmation {
     let runs =
         vec![Confirmed { incarnation: Incarnation(1), spans: vec![(Seq(first), Seq(last))] }];
-    Confirmation { node: NodeName::new("n").unwrap(), behind: false, age: Duration::ZERO, runs }
+    Confirmation {
+        node: NodeName::new("n").unwrap(),
+        behind: false,
+        age: Duration::ZERO,
+        runs,
+        limits: Vec::new(),
+    }
 }
 
 fn at(seconds: u64) -> Mono {
@@ -162,7 +168,9 @@ fn conservative_mode_sends_the_emergency_lane_alone_and_ends() {
     }
     let end = at(60);
     assert_eq!(outbox.pressure().next_deadline(), Some(end));
+    assert!(outbox.account().conservative);
     outbox.on_deadline(end);
+    assert!(!outbox.account().conservative);
     assert_eq!(subjects(&send_all(&mut outbox, end)), ["normal-false"; 20]);
 }
 

@@ -1,0 +1,131 @@
+//! All that may page, side by side over the same samples.
+
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::time::Wall;
+
+use crate::load::{Dice, Load};
+use crate::prometheus::{DEFAULT_BUCKETS, EVERY, Prometheus};
+use crate::windowed::{Fleet, Judged, Plain};
+
+/// Seconds before anything counts, so that the windows are full.
+pub(crate) const WARM_UP: u64 = 600;
+/// Somewhen in 2023, in seconds.
+const BEGIN: u64 = 1_700_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+const PLAIN_FOR: [u32; 2] = [1, 60];
+
+/// What one contender did after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Whether it fired already at the end of the warm-up.
+    pub(crate) already: bool,
+    /// Times that it began to fire.
+    pub(crate) pages: u64,
+    /// Seconds in which it fired.
+    pub(crate) seconds: u64,
+    /// The second of the first page.
+    pub(crate) first: Option<u64>,
+    firing: bool,
+}
+
+impl Tally {
+    fn note(&mut self, second: u64, fires: bool) {
+        let begins = fires && !self.firing;
+        self.firing = fires;
+        if second <= WARM_UP {
+            self.already = fires;
+            return;
+        }
+        self.pages += u64::from(begins);
+        self.seconds += u64::from(fires);
+        if begins {
+            self.first = self.first.or(Some(second - WARM_UP));
+        }
+    }
+}
+
+/// All contenders.
+pub(crate) struct Contest {
+    fleet: Fleet,
+    judged: Vec<Judged>,
+    plain: [Plain; 2],
+    prometheus: [Prometheus; 2],
+    tallies: Vec<Tally>,
+    second: u64,
+    samples: Vec<u64>,
+}
+
+impl Contest {
+    /// The contenders' names, in the order of their tallies.
+    pub(crate) fn names(budgets: &[Budget]) -> Vec<String> {
+        let ours = budgets.iter().enumerate().map(|(number, budget)| match number {
+            0 => "Plimsoll".to_owned(),
+            _ => {
+                let Budget { confidence, fire_after, .. } = budget;
+                format!("Plimsoll, confidence {confidence}, fire_after {fire_after}")
+            }
+        });
+        let others = [
+            "`p99 > limit`",
+            "`p99 > limit` for 1m",
+            "Prometheus, limit a bucket's edge",
+            "Prometheus, default buckets",
+        ];
+        ours.chain(others.map(str::to_owned)).collect()
+    }
+
+    /// Nothing seen yet. The first budget is the aggregator's as shipped; others differ from it
+    /// in how they are judged alone.
+    pub(crate) fn new(budgets: &[Budget], dice: &mut Dice) -> Self {
+        let [budget, ..] = budgets else { unreachable!("there is always the built-in budget") };
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+        let limit = budget.limit_ns as f64 / 1e9;
+        let scrapes_at = dice.below(EVERY);
+        let phases = (scrapes_at, (scrapes_at + 1 + dice.below(EVERY - 1)) % EVERY);
+        let mut with_edge = [&DEFAULT_BUCKETS[..], &[limit]].concat();
+        with_edge.sort_by(f64::total_cmp);
+        Self {
+            fleet: Fleet::new(budget),
+            judged: budgets.iter().cloned().map(Judged::new).collect(),
+            plain: PLAIN_FOR.map(|evaluations| Plain::new(budget, evaluations)),
+            prometheus: [&with_edge[..], &DEFAULT_BUCKETS[..]]
+                .map(|buckets| Prometheus::new(limit, buckets, phases)),
+            tallies: vec![Tally::default(); Self::names(budgets).len()],
+            second: 0,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Lets so many seconds pass.
+    pub(crate) fn run(&mut self, load: Load, dice: &mut Dice, seconds: u64) {
+        (0..seconds).for_each(|_| self.pass(load, dice));
+    }
+
+    /// Lets seconds pass until every contender has paged, or so many have passed.
+    pub(crate) fn run_until_paged(&mut self, load: Load, dice: &mut Dice, seconds: u64) {
+        for _ in 0..seconds {
+            if self.tallies.iter().all(|tally| tally.already || tally.first.is_some()) {
+                return;
+            }
+            self.pass(load, dice);
+        }
+    }
+
+    fn pass(&mut self, load: Load, dice: &mut Dice) {
+        self.second += 1;
+        load.draw(dice, &mut self.samples);
+        let (second, now) = (self.second, Wall((BEGIN + self.second) * SECOND_NS));
+        let sums = self.fleet.take(now, &self.samples);
+        self.prometheus.iter_mut().for_each(|one| one.observe(&self.samples));
+        let judged = self.judged.iter_mut().map(|one| one.fires(now, &sums));
+        let plain = self.plain.iter_mut().map(|one| one.fires(&sums));
+        let prometheus = self.prometheus.iter_mut().map(|one| one.fires(second));
+        let fire = judged.chain(plain).chain(prometheus);
+        self.tallies.iter_mut().zip(fire).for_each(|(tally, fires)| tally.note(second, fires));
+    }
+
+    /// What became of each.
+    pub(crate) fn tallies(self) -> Vec<Tally> {
+        self.tallies
+    }
+}

@@ -1,0 +1,45 @@
+//! What notices say beside what happened.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+use crate::core::dashboard::{Dashboard, DashboardError};
+
+/// The `[notices]` section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Notices {
+    /// The page to which an alert that fires links, `http://` or `https://`, with places that are
+    /// filled for each: `{from_ms}` and `{to_ms}` (the time around it, in milliseconds since
+    /// 1970), `{mesh}`, `{rule}`, `{node}` (empty for the fleet) and `{operation}`. Without it
+    /// the aggregator's own page about the rule.
+    pub dashboard_url: Option<String>,
+}
+
+impl Notices {
+    /// The pages to which alerts link, of an aggregator that answers at this address.
+    ///
+    /// # Errors
+    /// Names the key and what is wrong with its value.
+    pub fn dashboard(&self, address: SocketAddr) -> Result<Dashboard, String> {
+        let own = || format!("http://{address}/api/v1/alerts?rule={{rule}}");
+        let template = self.dashboard_url.clone().unwrap_or_else(own);
+        let wrong = |error: DashboardError| format!("notices.dashboard_url: {error}");
+        template.parse().map_err(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_cannot_be_filled_names_its_key_and_none_is_the_aggregators_own_page() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9900));
+        assert!(Notices::default().dashboard(address).is_ok());
+        let dashboard_url = Some("http://g/{nodes}".to_owned());
+        let error = Notices { dashboard_url }.dashboard(address).unwrap_err();
+        assert!(error.starts_with("notices.dashboard_url: {nodes} is unknown"), "{error}");
+    }
+}

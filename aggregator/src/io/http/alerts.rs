@@ -1,0 +1,135 @@
+//! Alerts over HTTP: who may ask for what to be done about them, and how it is asked. A request
+//! that is not understood is refused with the key at fault; nothing is guessed.
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query as Parameters, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use plimsoll_process::http::ending;
+use plimsoll_schemas::clock::Clock;
+
+use super::orders::{self, BadRequest};
+use super::{Asker, Query};
+use crate::config::Token;
+use crate::core::silences::Refused;
+use crate::core::standing::{Done, Order};
+
+/// The pages about alerts.
+pub(super) fn routes() -> Router<Asker> {
+    Router::new()
+        .route("/api/v1/alerts", get(show_alerts))
+        .route("/api/v1/alerts/acknowledge", post(acknowledge).delete(unacknowledge))
+        .route("/api/v1/silences", get(show_silences).post(silence))
+        .route("/api/v1/silences/{id}", delete(end_silence))
+}
+
+type Pairs = Parameters<Vec<(String, String)>>;
+
+async fn show_alerts(State(asker): State<Asker>, Parameters(pairs): Pairs) -> Response {
+    let wanted = match orders::wanted(&pairs) {
+        Ok(wanted) => wanted,
+        Err(wrong) => return refuse(StatusCode::BAD_REQUEST, &wrong),
+    };
+    let page = asker.ask(|answer| Query::Alerts(wanted, answer)).await;
+    page.map_or_else(ending, |page| Json(page).into_response())
+}
+
+async fn show_silences(State(asker): State<Asker>) -> Response {
+    let page = asker.ask(Query::Silences).await;
+    page.map_or_else(ending, |page| Json(page).into_response())
+}
+
+async fn silence(State(asker): State<Asker>, headers: HeaderMap, body: Bytes) -> Response {
+    let order = || orders::silence(Clock::start().now().wall, &body).map(Order::Silence);
+    asker.order(&headers, order).await
+}
+
+async fn end_silence(
+    State(asker): State<Asker>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response {
+    asker.order(&headers, || orders::id(&id).map(Order::EndSilence)).await
+}
+
+async fn acknowledge(State(asker): State<Asker>, headers: HeaderMap, body: Bytes) -> Response {
+    let order = || {
+        let (key, of) = orders::acknowledgement(Clock::start().now().wall, &body)?;
+        Ok(Order::Acknowledge(key, of))
+    };
+    asker.order(&headers, order).await
+}
+
+async fn unacknowledge(
+    State(asker): State<Asker>,
+    headers: HeaderMap,
+    Parameters(pairs): Pairs,
+) -> Response {
+    asker.order(&headers, || orders::key(&pairs).map(Order::Unacknowledge)).await
+}
+
+impl Asker {
+    /// Has something done, if the asker may ask for it.
+    async fn order(
+        &self,
+        headers: &HeaderMap,
+        order: impl FnOnce() -> Result<Order, BadRequest>,
+    ) -> Response {
+        if let Err(response) = may_change(self.token.as_deref(), headers) {
+            return *response;
+        }
+        let order = match order() {
+            Ok(order) => order,
+            Err(wrong) => return refuse(StatusCode::BAD_REQUEST, &wrong),
+        };
+        match self.ask(|answer| Query::Order(order, answer)).await {
+            None => ending(),
+            Some(Ok(Done::Silence(row))) => (StatusCode::CREATED, Json(row)).into_response(),
+            Some(Ok(Done::Acknowledged(of))) => (StatusCode::CREATED, Json(of)).into_response(),
+            Some(Ok(Done::Ended)) => StatusCode::NO_CONTENT.into_response(),
+            Some(Err(refused)) => refuse(status(&refused), &refused),
+        }
+    }
+}
+
+fn status(refused: &Refused) -> StatusCode {
+    match refused {
+        Refused::NoSilence(_) | Refused::NotAcknowledged(_) => StatusCode::NOT_FOUND,
+        Refused::NotStanding { .. } | Refused::Full { .. } => StatusCode::CONFLICT,
+        Refused::Everything
+        | Refused::Over
+        | Refused::TooLong
+        | Refused::Nobody
+        | Refused::Text { .. } => StatusCode::BAD_REQUEST,
+    }
+}
+
+/// Whoever changes state shows the token.
+fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(), Box<Response>> {
+    let Some(token) = token else {
+        let why =
+            "no token is configured, so nothing can be changed over HTTP; set http.token_file";
+        return Err(Box::new(refuse(StatusCode::FORBIDDEN, why)));
+    };
+    let shown = headers.get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
+    let shown = shown.and_then(|value| {
+        let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then(|| shown.trim_ascii())
+    });
+    if shown.is_some_and(|shown| token.is(shown)) {
+        return Ok(());
+    }
+    let mut response = refuse(
+        StatusCode::UNAUTHORIZED,
+        "this needs the header `Authorization: Bearer <token>` with the token of http.token_file",
+    );
+    let scheme = header::HeaderValue::from_static("Bearer realm=\"plimsoll\"");
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    Err(Box::new(response))
+}
+
+fn refuse(status: StatusCode, why: &(impl ToString + ?Sized)) -> Response {
+    (status, why.to_string() + "\n").into_response()
+}

@@ -1,0 +1,189 @@
+//! What is asked for about alerts, read from parameters and JSON. What a request leaves open is
+//! filled in here; whether it can hold is the core's to say.
+
+use std::time::Duration;
+
+use plimsoll_schemas::alert::{
+    Acknowledgement, AlertKey, AlertState, Pattern, Scope, Silence, SilenceMatch,
+};
+use plimsoll_schemas::ids::{IdError, NodeName, Operation, RuleName};
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::time::Wall;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::core::standing::Wanted;
+
+/// Why a request was refused; names the key and what it may be.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(super) enum BadRequest {
+    #[error("the body cannot be read: {0}")]
+    Body(String),
+    #[error("unknown parameter {key:?}; there are {known}")]
+    Unknown { key: String, known: &'static str },
+    #[error("{0} is given twice")]
+    Twice(String),
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    #[error("{key} is {value:?}; it must be {allowed}")]
+    Value { key: &'static str, value: String, allowed: String },
+    #[error("give one of for and until_seconds")]
+    Until,
+}
+
+/// The body of a request for a silence.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SilenceBody {
+    #[serde(rename = "match")]
+    matches: MatchBody,
+    by: String,
+    #[serde(default)]
+    comment: String,
+    #[serde(rename = "for")]
+    lasts: Option<String>,
+    from_seconds: Option<f64>,
+    until_seconds: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MatchBody {
+    rule: Option<String>,
+    node: Option<String>,
+    operation: Option<String>,
+    severity: Option<Severity>,
+}
+
+/// The body of a request to acknowledge an alert.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcknowledgementBody {
+    rule: String,
+    node: Option<String>,
+    operation: String,
+    by: String,
+    #[serde(default)]
+    comment: String,
+    #[serde(rename = "for")]
+    lasts: Option<String>,
+    until_seconds: Option<f64>,
+}
+
+pub(super) fn silence(now: Wall, body: &[u8]) -> Result<Silence, BadRequest> {
+    let body: SilenceBody = read(body)?;
+    let from = body.from_seconds.map_or(Ok(now), |seconds| wall("from_seconds", seconds))?;
+    let until = until(from, body.lasts.as_deref(), body.until_seconds)?;
+    let pattern = |key, text: Option<String>| {
+        let checked = |text: String| Pattern::new(text.clone()).map_err(|e| bad(key, &text, &e));
+        text.map(checked).transpose()
+    };
+    let matches = SilenceMatch {
+        rule: pattern("match.rule", body.matches.rule)?,
+        node: pattern("match.node", body.matches.node)?,
+        operation: pattern("match.operation", body.matches.operation)?,
+        severity: body.matches.severity,
+    };
+    Ok(Silence { matches, by: body.by, comment: body.comment, from, until })
+}
+
+pub(super) fn acknowledgement(
+    now: Wall,
+    body: &[u8],
+) -> Result<(AlertKey, Acknowledgement), BadRequest> {
+    let body: AcknowledgementBody = read(body)?;
+    let until = until(now, body.lasts.as_deref(), body.until_seconds)?;
+    let key = alert_key(&body.rule, body.node.as_deref(), &body.operation)?;
+    Ok((key, Acknowledgement { by: body.by, comment: body.comment, until }))
+}
+
+/// The alert that the parameters of a request name.
+pub(super) fn key(parameters: &[(String, String)]) -> Result<AlertKey, BadRequest> {
+    const KNOWN: [&str; 3] = ["rule", "node", "operation"];
+    let [rule, node, operation] = pick(parameters, KNOWN, "rule, node and operation")?;
+    let rule = rule.ok_or(BadRequest::Missing("rule"))?;
+    alert_key(rule, node, operation.ok_or(BadRequest::Missing("operation"))?)
+}
+
+/// The alerts that the parameters of a request ask for.
+pub(super) fn wanted(parameters: &[(String, String)]) -> Result<Wanted, BadRequest> {
+    let [state, rule, node] = pick(parameters, ["state", "rule", "node"], "state, rule and node")?;
+    Ok(Wanted {
+        state: state.map(alert_state).transpose()?,
+        rule: rule
+            .map(|text| RuleName::new(text).map_err(|e| bad("rule", text, &e)))
+            .transpose()?,
+        node: node
+            .map(|text| NodeName::new(text).map_err(|e| bad("node", text, &e)))
+            .transpose()?,
+    })
+}
+
+pub(super) fn id(text: &str) -> Result<u64, BadRequest> {
+    text.parse().map_err(|_| value("id", text, "the number of a silence"))
+}
+
+fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, BadRequest> {
+    serde_json::from_slice(body).map_err(|error| BadRequest::Body(error.to_string()))
+}
+
+fn pick<'a, const N: usize>(
+    parameters: &'a [(String, String)],
+    keys: [&str; N],
+    known: &'static str,
+) -> Result<[Option<&'a str>; N], BadRequest> {
+    let mut picked = [None; N];
+    for (key, value) in parameters {
+        let place = keys.iter().position(|wanted| wanted == key);
+        let place = place.ok_or_else(|| BadRequest::Unknown { key: key.clone(), known })?;
+        if picked[place].replace(value.as_str()).is_some() {
+            return Err(BadRequest::Twice(key.clone()));
+        }
+    }
+    Ok(picked)
+}
+
+fn alert_state(text: &str) -> Result<AlertState, BadRequest> {
+    let standing = [AlertState::Firing, AlertState::Pending, AlertState::Resolved];
+    let found = standing.into_iter().find(|state| state.as_str() == text);
+    found.ok_or_else(|| value("state", text, "firing, pending or resolved"))
+}
+
+fn alert_key(rule: &str, node: Option<&str>, operation: &str) -> Result<AlertKey, BadRequest> {
+    let scope = match node {
+        None | Some("") => Scope::Fleet,
+        Some(name) => Scope::Node(NodeName::new(name).map_err(|e| bad("node", name, &e))?),
+    };
+    Ok(AlertKey {
+        rule: RuleName::new(rule).map_err(|error| bad("rule", rule, &error))?,
+        scope,
+        operation: Operation::new(operation).map_err(|e| bad("operation", operation, &e))?,
+    })
+}
+
+fn until(from: Wall, lasts: Option<&str>, until: Option<f64>) -> Result<Wall, BadRequest> {
+    match (lasts, until) {
+        (Some(text), None) => {
+            let span = humantime::parse_duration(text);
+            let span = span.map_err(|_| value("for", text, "a duration with a unit, as \"2h\""))?;
+            Ok(from.plus(span))
+        }
+        (None, Some(seconds)) => wall("until_seconds", seconds),
+        _ => Err(BadRequest::Until),
+    }
+}
+
+/// Seconds since 1970, as they are given with or without a fraction.
+fn wall(key: &'static str, seconds: f64) -> Result<Wall, BadRequest> {
+    let nanos = Duration::try_from_secs_f64(seconds).ok();
+    let nanos = nanos.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    nanos.map(Wall).ok_or_else(|| value(key, &seconds.to_string(), "seconds since 1970"))
+}
+
+fn bad(key: &'static str, given: &str, error: &IdError) -> BadRequest {
+    value(key, given, &format!("a name: {error}"))
+}
+
+fn value(key: &'static str, given: &str, allowed: &str) -> BadRequest {
+    BadRequest::Value { key, value: given.to_owned(), allowed: allowed.to_owned() }
+}

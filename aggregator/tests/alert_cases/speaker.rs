@@ -1,0 +1,102 @@
+//! A node as the aggregator hears it: real messages, numbered, with running totals.
+
+use std::time::Duration;
+
+use plimsoll_schemas::hardware::{Reading as Sensed, sensor};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::time::{Wall, nanos};
+use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency, Snapshot, Totals};
+
+use crate::case::{Reading, Say, nanoseconds};
+
+/// Subject and bytes.
+pub(crate) type Message = (String, Vec<u8>);
+
+/// One run of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Speaker {
+    seq: u64,
+    recorded: u64,
+    lost: u64,
+    labels: Labels,
+}
+
+impl Speaker {
+    /// What it says of an interval that ends now, by its own clock.
+    pub(crate) fn say(&mut self, say: &Say, now: Wall, length: Duration) -> Vec<Message> {
+        self.lost += say.gives_up;
+        self.recorded += say.gives_up;
+        if let Some(labels) = &say.node_labels {
+            self.labels = labels.clone();
+        }
+        let mut bodies = Vec::new();
+        let latency = latency(say);
+        if latency != Latency::default() || say.gives_up > 0 {
+            self.recorded += latency.histograms.iter().map(|(_, of)| of.count()).sum::<u64>();
+            bodies.push(Body::Latency(latency));
+        }
+        if !say.readings.is_empty() {
+            bodies.push(Body::Hardware(readings(say)));
+        }
+        if say.bus.is_some() || say.farewell || bodies.is_empty() {
+            bodies.push(Body::Bus(bus(say)));
+        }
+        let message = |body| self.message(say, now.minus(length), length, body);
+        bodies.into_iter().map(message).collect()
+    }
+
+    fn message(&mut self, say: &Say, start: Wall, length: Duration, body: Body) -> Message {
+        self.seq += 1;
+        let lost = (self.lost > 0).then(|| (LossReason::new("released").unwrap(), self.lost));
+        let header = Header {
+            node: NodeName::new(&say.node).unwrap(),
+            incarnation: Incarnation(say.run.max(1)),
+            seq: Seq(self.seq),
+            start,
+            length_ns: nanos(length),
+            totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
+            last: say.farewell,
+            heir: None,
+            labels: self.labels.clone(),
+        };
+        let subject = format!("plimsoll.v1.m.normal.{}.{}", say.node, body.kind().as_str());
+        (subject, wire::encode(&Snapshot { header, body }))
+    }
+}
+
+fn latency(say: &Say) -> Latency {
+    let series = |name: &str| Series::plain(Operation::new(name).unwrap());
+    let numbers = |of: &std::collections::BTreeMap<String, f64>| {
+        of.iter().map(|(name, value)| (series(name), *value)).collect()
+    };
+    let values = say.values();
+    let mut samples = Histogram::default();
+    let limits: Vec<u64> = say.limits.iter().map(|limit| nanoseconds(limit)).collect();
+    samples.watch(&limits);
+    values.iter().for_each(|(value, n)| samples.record_n(*value, *n));
+    let operation = || Operation::new(&say.operation).unwrap();
+    let histograms = (!values.is_empty())
+        .then(|| (Series { operation: operation(), labels: say.labels.clone() }, samples));
+    Latency {
+        histograms: histograms.into_iter().collect(),
+        counters: numbers(&say.counters),
+        gauges: numbers(&say.gauges),
+    }
+}
+
+fn readings(say: &Say) -> Hardware {
+    let reading = |(name, reading): (&String, &Reading)| {
+        let sensor = sensor(name).unwrap_or_else(|| panic!("no sensor {name}"));
+        match reading {
+            Reading::Value(value) => Sensed::ok(sensor, Labels::default(), *value),
+            Reading::State(state) => Sensed::absent(sensor, Labels::default(), *state),
+        }
+    };
+    Hardware { readings: say.readings.iter().map(reading).collect() }
+}
+
+fn bus(say: &Say) -> Bus {
+    let table = say.bus.clone().unwrap_or_default();
+    table.try_into().unwrap_or_else(|why| panic!("bus of {}: {why}", say.node))
+}

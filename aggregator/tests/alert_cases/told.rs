@@ -1,0 +1,92 @@
+//! Notices and states in the words of a case, and how those differ from what it expects.
+
+use std::fmt::Write;
+
+use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+use plimsoll_schemas::ids::RuleName;
+
+/// Something that was told or shown in a step.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Told {
+    pub(crate) step: u64,
+    /// `rule who state` and what else matters.
+    pub(crate) what: String,
+}
+
+impl Told {
+    /// A notice; `step` is when it says that it happened.
+    pub(crate) fn notice(step: u64, notice: &Notice) -> Self {
+        let mut what = words(&notice.key.rule, &notice.key.scope, notice.state);
+        if notice.late_seconds > 0.0 {
+            write!(what, " late {}", notice.late_seconds).unwrap();
+        }
+        if notice.silenced {
+            what += " silenced";
+        }
+        if let Some(by) = &notice.acknowledged_by {
+            write!(what, " by {by}").unwrap();
+        }
+        if let Some(ended) = &notice.ended {
+            write!(what, " ended {ended:?}").unwrap();
+        }
+        Self { step, what }
+    }
+
+    pub(crate) fn state(step: u64, rule: &RuleName, scope: &Scope, state: AlertState) -> Self {
+        Self { step, what: words(rule, scope, state) }
+    }
+}
+
+fn words(rule: &RuleName, scope: &Scope, state: AlertState) -> String {
+    let who = if *scope == Scope::Fleet { "fleet" } else { scope.node() };
+    format!("{rule} {who} {}", state.as_str())
+}
+
+/// What a case expects: first and last step, and what.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    first: u64,
+    last: u64,
+    what: String,
+}
+
+impl Expected {
+    /// `6 read fleet firing` or `6..8 read fleet firing`.
+    pub(crate) fn parse(line: &str) -> Self {
+        let (when, what) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}"));
+        let (first, last) = when.split_once("..").unwrap_or((when, when));
+        let step = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line:?}: no step"));
+        Self { first: step(first), last: step(last), what: what.to_owned() }
+    }
+
+    fn fits(&self, told: &Told) -> bool {
+        (self.first..=self.last).contains(&told.step) && self.what == told.what
+    }
+}
+
+/// Every line that is in one and not in the other, in the order of time; empty where none is.
+pub(crate) fn difference(expected: &[String], told: &[Told]) -> String {
+    let mut rest: Vec<Told> = told.to_vec();
+    rest.sort();
+    let mut lines = Vec::new();
+    for line in expected {
+        let wanted = Expected::parse(line);
+        match rest.iter().position(|told| wanted.fits(told)) {
+            Some(place) => {
+                lines.push((wanted.first, format!("    {line}"), drop(rest.remove(place))))
+            }
+            None => lines.push((wanted.first, format!("  - {line}"), ())),
+        }
+    }
+    let unexpected = rest.into_iter().map(|told| {
+        let Told { step, what } = told;
+        (step, format!("  + {step} {what}"), ())
+    });
+    lines.extend(unexpected);
+    lines.sort();
+    if lines.iter().all(|(_, line, ())| line.starts_with("    ")) {
+        return String::new();
+    }
+    let lines: Vec<String> = lines.into_iter().map(|(_, line, ())| line).collect();
+    format!("(- expected and not there, + there and not expected)\n{}\n", lines.join("\n"))
+}

@@ -1,0 +1,227 @@
+//! An aggregator's real core in simulated time: a stream that keeps all messages, a store, people.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_aggregator::core::checkpoint::StoredRecords;
+use plimsoll_aggregator::core::{Core, Delivered};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
+use plimsoll_schemas::rule::{Rule, Rules};
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::{Mono, Now, Wall};
+
+use crate::case::{Act, Case, Say};
+use crate::rules::parse;
+use crate::speaker::{Message, Speaker};
+use crate::told::Told;
+
+/// Somewhen in 2023: the begin of a slot of every window.
+const BEGIN_SECONDS: u64 = 1_699_920_000;
+
+/// One message as the stream holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) at: Wall,
+    pub(crate) sent: Wall,
+    pub(crate) message: Message,
+}
+
+/// Everything at one moment.
+pub(crate) struct World {
+    /// None while the aggregator is away.
+    core: Option<Core>,
+    rules: Rules,
+    stored: StoredRecords,
+    back_at: u64,
+    stream: Vec<Stored>,
+    step: u64,
+    span: Duration,
+    leapt: Duration,
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl World {
+    pub(crate) fn new(rules: Rules, span: Duration) -> Self {
+        let mut world = Self {
+            core: None,
+            rules,
+            stored: StoredRecords::default(),
+            back_at: 0,
+            stream: Vec::new(),
+            step: 0,
+            span,
+            leapt: Duration::ZERO,
+            notices: Vec::new(),
+        };
+        let mut core = Core::new(mesh(), world.rules.clone(), world.now());
+        Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+        world.core = Some(core);
+        world
+    }
+
+    /// The present; both clocks, the wall as people have set it.
+    pub(crate) fn now(&self) -> Now {
+        let passed = self.span * u32::try_from(self.step).unwrap();
+        let mono = Mono::default().plus(passed);
+        let wall = Wall(0).plus(Duration::from_secs(BEGIN_SECONDS) + passed + self.leapt);
+        Now { mono, wall }
+    }
+
+    /// The step of a moment that a notice tells.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds >= 0")]
+    pub(crate) fn step_of(&self, notice: &Notice) -> u64 {
+        let begin = Duration::from_secs(BEGIN_SECONDS).as_secs_f64();
+        ((notice.at_seconds - begin) / self.span.as_secs_f64()).round() as u64
+    }
+
+    /// Time passes, up to just before an evaluation.
+    pub(crate) fn pass(&mut self) {
+        self.step += 1;
+        if self.core.is_none() && self.step >= self.back_at {
+            self.come_back();
+        }
+    }
+
+    /// The stream takes a message, and the aggregator reads it if it is there.
+    pub(crate) fn deliver(&mut self, sent: Wall, message: Message) {
+        self.stream.push(Stored { at: self.now().wall, sent, message });
+        self.read_on();
+    }
+
+    fn read_on(&mut self) {
+        let now = self.now();
+        let Some(core) = &mut self.core else { return };
+        let read = usize::try_from(core.position(Lane::Normal).read).unwrap();
+        for (number, stored) in self.stream.iter().enumerate().skip(read) {
+            let (subject, payload) = &stored.message;
+            let message = Delivered {
+                lane: Lane::Normal,
+                stream_seq: number as u64 + 1,
+                pending: (self.stream.len() - number - 1) as u64,
+                at: Some(stored.at),
+                sent: Some(stored.sent),
+                subject,
+                payload,
+            };
+            core.on_message(now, message).expect("speakers say what can be read");
+        }
+    }
+
+    /// One evaluation.
+    pub(crate) fn evaluate(&mut self) {
+        let now = self.now();
+        let Some(core) = &mut self.core else { return };
+        core.on_deadline(now);
+        while let Some(due) = core.notices().next_due(now.mono) {
+            self.notices.push(due.notice);
+            core.notices().on_delivered(due.token);
+        }
+    }
+
+    /// What people do before an evaluation.
+    pub(crate) fn act(&mut self, act: &Act) {
+        self.leapt += Duration::from_secs(act.clock_leaps);
+        if let Some(back_at) = act.back_at {
+            self.end();
+            self.back_at = back_at;
+            if back_at <= self.step {
+                self.come_back();
+            }
+        }
+    }
+
+    /// The aggregator stores its state and ends.
+    pub(crate) fn end(&mut self) {
+        let Some(mut core) = self.core.take() else { return };
+        if let Some(changes) = core.take_changes(self.now().wall) {
+            self.stored.write(changes);
+        }
+        self.back_at = u64::MAX;
+    }
+
+    /// The one that comes after, from what was stored; it reads what it has missed.
+    pub(crate) fn come_back(&mut self) {
+        let checkpoint = self.stored.read().expect("what was stored can be read");
+        let mut core = Core::restore(mesh(), self.rules.clone(), self.now(), checkpoint);
+        core.on_positioned(Lane::Emergency, 0, 0, "s1");
+        core.on_positioned(Lane::Normal, 1, self.stream.len() as u64, "s1");
+        self.core = Some(core);
+        self.read_on();
+    }
+
+    /// Where an alert is shown to stand; `None` while nobody is there to show it.
+    pub(crate) fn state(&self, rule: &str, who: &str) -> Option<AlertState> {
+        let key = self.key(rule, who);
+        let summary = self.core.as_ref()?.view(self.now().wall, "test").summary;
+        let rows = summary.budgets.iter();
+        let mut rows =
+            rows.filter(|row| row.budget == *key.rule.as_str() && row.scope == key.scope);
+        Some(rows.next().map_or(AlertState::Inactive, |row| row.alert))
+    }
+
+    /// The alert of a rule about the fleet or a node.
+    fn key(&self, rule: &str, who: &str) -> AlertKey {
+        let rule = RuleName::new(rule).unwrap();
+        let operation = match self.rules.find(&rule).unwrap_or_else(|| panic!("no rule {rule}")) {
+            Rule::Budget(budget) | Rule::Burn(budget, _) => budget.operation.clone(),
+            Rule::Threshold(threshold) => threshold.metric.operation(),
+        };
+        let scope = match who {
+            "fleet" => Scope::Fleet,
+            node => Scope::Node(NodeName::new(node).unwrap()),
+        };
+        AlertKey { rule, scope, operation }
+    }
+}
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+/// What a case's history came to: its notices, and the states that it asks for.
+pub(crate) fn play(case: &Case) -> (Vec<Told>, Vec<Told>) {
+    let mut world = World::new(parse(&case.rules), case.step);
+    let mut speakers = BTreeMap::<(String, u64), Speaker>::new();
+    let mut under_way = BTreeMap::<(u64, u64, usize), Vec<(Wall, Message)>>::new();
+    let mut states = Vec::new();
+    for step in 1..=case.steps {
+        world.pass();
+        for (number, say) in case.say.iter().enumerate().filter(|(_, say)| say.is_said(step)) {
+            let speaker = speakers.entry((say.node.clone(), say.run.max(1))).or_default();
+            let now = own_clock(say, world.now().wall);
+            let messages = speaker.say(say, now, case.step);
+            let (arrives, behind) = say.arrives(step);
+            let copies = if say.vanishes { 0 } else { 1 + say.again };
+            let place = under_way.entry((arrives, behind, number)).or_default();
+            for _ in 0..copies {
+                place.extend(messages.iter().map(|message| (now, message.clone())));
+            }
+        }
+        while let Some(first) = under_way.first_entry().filter(|first| first.key().0 <= step) {
+            first.remove().into_iter().for_each(|(sent, message)| world.deliver(sent, message));
+        }
+        case.act.iter().filter(|act| act.at == step).for_each(|act| world.act(act));
+        world.evaluate();
+        states.extend(asked(case, step).filter_map(|(rule, who)| {
+            let state = world.state(rule, who)?;
+            Some(Told { step, what: format!("{rule} {who} {}", state.as_str()) })
+        }));
+    }
+    let told = |notice: &Notice| Told::notice(world.step_of(notice), notice);
+    (world.notices.iter().map(told).collect(), states)
+}
+
+fn own_clock(say: &Say, now: Wall) -> Wall {
+    let off = Duration::from_secs(say.clock_ahead.unsigned_abs());
+    if say.clock_ahead < 0 { now.minus(off) } else { now.plus(off) }
+}
+
+/// The alerts whose state a case knows in a step.
+fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
+    case.states.iter().filter_map(move |line| {
+        let mut words = line.split(' ');
+        let (when, rule, who) = (words.next()?, words.next()?, words.next()?);
+        (when.parse() == Ok(step)).then_some((rule, who))
+    })
+}

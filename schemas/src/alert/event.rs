@@ -1,0 +1,62 @@
+//! What is told on the bus beside the changes of alerts.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AlertKey, LatencyEvidence};
+use crate::ids::MeshName;
+
+/// One evaluation has found a budget exceeded, whatever became of its alert.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename = "latency_high")]
+pub struct LatencyHigh {
+    /// The mesh it happened in.
+    pub mesh: MeshName,
+    /// The budget, and where it was exceeded.
+    #[serde(flatten)]
+    pub key: AlertKey,
+    /// When that was found, in seconds since 1970.
+    pub at_seconds: f64,
+    /// The evidence.
+    pub evidence: LatencyEvidence,
+}
+
+impl LatencyHigh {
+    /// Its name: in its payload, and the last part of its subject.
+    pub const NAME: &str = "latency_high";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alert::{Notice, Scope};
+    use crate::budget::Window;
+    use crate::ids::{Operation, RuleName};
+
+    #[test]
+    fn an_event_names_itself_and_is_not_taken_for_a_notice() {
+        let event = LatencyHigh {
+            mesh: MeshName::new("m").unwrap(),
+            key: AlertKey {
+                rule: RuleName::new("epoch_hook").unwrap(),
+                scope: Scope::Fleet,
+                operation: Operation::new("epoch_hook").unwrap(),
+            },
+            at_seconds: 1.5,
+            evidence: LatencyEvidence {
+                quantile: 0.99,
+                value_seconds: 0.03,
+                lower_seconds: 0.029,
+                limit_seconds: 0.018,
+                window: Window::TenSeconds,
+                samples: 200,
+                upper_seconds: None,
+                over: 9,
+                unsure: 0,
+            },
+        };
+        let text = serde_json::to_string(&event).unwrap();
+        assert!(text.starts_with(r#"{"event":"latency_high","mesh":"m","rule":"#), "{text}");
+        assert_eq!(serde_json::from_str::<LatencyHigh>(&text).unwrap(), event);
+        assert!(serde_json::from_str::<Notice>(&text).is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! An alert in one line, for those who read it on a telephone.
+
+use std::fmt::{self, Write};
+
+use super::{AlertKey, AlertState, BurnEvidence, Evidence, LatencyEvidence, Scope, ValueEvidence};
+
+/// What has happened to an alert, in words: which figure, its limit, whom it is about.
+///
+/// `epoch_hook p99 24 ms over 18 ms on node n1, 1 234 samples in 1m`
+pub(super) fn in_words(key: &AlertKey, state: AlertState, evidence: &Evidence) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _written = match evidence {
+        Evidence::Latency(latency) => of_latency(&mut text, key, state, latency),
+        Evidence::Burn(burn) => of_burn(&mut text, key, burn),
+        Evidence::Value(value) => of_value(&mut text, key, value),
+        Evidence::Gap(gap) => {
+            let samples = grouped(gap.gap_samples);
+            write!(text, "{samples} samples missing from the account {}", place(&key.scope))
+        }
+    };
+    if state == AlertState::Resolved {
+        text.push_str("; resolved");
+    }
+    text
+}
+
+fn of_latency(
+    text: &mut String,
+    key: &AlertKey,
+    state: AlertState,
+    of: &LatencyEvidence,
+) -> fmt::Result {
+    let quantile = number(of.quantile * 100.0);
+    let compared = match state {
+        AlertState::Pending | AlertState::Firing => "over",
+        _ if of.value_seconds <= of.limit_seconds => "within",
+        _ => "over",
+    };
+    let (value, limit) = (span(of.value_seconds), span(of.limit_seconds));
+    let (samples, window, place) = (grouped(of.samples), of.window, place(&key.scope));
+    write!(
+        text,
+        "{} p{quantile} {value} {compared} {limit} {place}, {samples} samples in {window}",
+        key.operation
+    )
+}
+
+fn of_burn(text: &mut String, key: &AlertKey, of: &BurnEvidence) -> fmt::Result {
+    let (long, short) = (number(of.long_burn), number(of.short_burn));
+    write!(
+        text,
+        "{} spends its error budget {long} times too fast over {} and {short} times over {} {}, \
+         {} % of it left",
+        key.operation,
+        of.long,
+        of.short,
+        place(&key.scope),
+        number(of.remaining * 100.0)
+    )
+}
+
+fn of_value(text: &mut String, key: &AlertKey, of: &ValueEvidence) -> fmt::Result {
+    write!(text, "{} {}", of.metric, number(of.value))?;
+    for (name, value) in of.labels.iter() {
+        write!(text, " {name}={value}")?;
+    }
+    let fires = of.comparison.holds(of.value, of.threshold);
+    let fits = if fires { "is" } else { "is not" };
+    let threshold = number(of.threshold);
+    write!(text, " {fits} {} {threshold} {}", of.comparison, place(&key.scope))
+}
+
+fn place(scope: &Scope) -> String {
+    match scope {
+        Scope::Fleet => "in the fleet".to_owned(),
+        Scope::Node(node) => format!("on node {node}"),
+    }
+}
+
+/// Three digits that count, and no zeros after them.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.digits$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn span(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds >= 1.0 => format!("{} s", number(seconds)),
+        seconds if seconds >= 1e-3 => format!("{} ms", number(seconds * 1e3)),
+        seconds => format!("{} us", number(seconds * 1e6)),
+    }
+}
+
+/// `1 234 567`
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alert::GapEvidence;
+    use crate::budget::Window;
+    use crate::ids::{Labels, NodeName, Operation, RuleName};
+    use crate::rule::Comparison;
+
+    fn key(node: Option<&str>) -> AlertKey {
+        let scope = node.map_or(Scope::Fleet, |name| Scope::Node(NodeName::new(name).unwrap()));
+        let operation = Operation::new("epoch_hook").unwrap();
+        AlertKey { rule: RuleName::new("r").unwrap(), scope, operation }
+    }
+
+    fn latency(value_seconds: f64, samples: u64) -> Evidence {
+        Evidence::Latency(LatencyEvidence {
+            quantile: 0.99,
+            value_seconds,
+            lower_seconds: 0.0,
+            limit_seconds: 0.018,
+            window: Window::OneMinute,
+            samples,
+            upper_seconds: None,
+            over: 0,
+            unsure: 0,
+        })
+    }
+
+    #[test]
+    fn every_kind_of_evidence_is_told_in_one_line() {
+        let burn = Evidence::Burn(BurnEvidence {
+            objective: 0.99,
+            limit_seconds: 0.018,
+            factor: 14.4,
+            long_burn: 16.25,
+            long: Window::OneHour,
+            short_burn: 31.0,
+            short: Window::FiveMinutes,
+            remaining: 0.62,
+        });
+        let value = |value| {
+            Evidence::Value(ValueEvidence {
+                metric: "memory_used_ratio".parse().unwrap(),
+                labels: Labels::default(),
+                value,
+                comparison: Comparison::Greater,
+                threshold: 0.85,
+            })
+        };
+        let gap = Evidence::Gap(GapEvidence { gap_samples: 37 });
+        let (n1, fleet) = (key(Some("n1")), key(None));
+        let table = [
+            (
+                in_words(&n1, AlertState::Firing, &latency(0.024, 1_234)),
+                "epoch_hook p99 24 ms over 18 ms on node n1, 1 234 samples in 1m",
+            ),
+            (
+                in_words(&fleet, AlertState::Resolved, &latency(0.01234, 1_234_567)),
+                "epoch_hook p99 12.3 ms within 18 ms in the fleet, 1 234 567 samples in 1m; \
+                 resolved",
+            ),
+            (
+                in_words(&fleet, AlertState::Firing, &burn),
+                "epoch_hook spends its error budget 16.2 times too fast over 1h and 31 times \
+                 over 5m in the fleet, 62 % of it left",
+            ),
+            (
+                in_words(&n1, AlertState::Firing, &value(0.91)),
+                "memory_used_ratio 0.91 is > 0.85 on node n1",
+            ),
+            (
+                in_words(&n1, AlertState::Resolved, &value(0.5)),
+                "memory_used_ratio 0.5 is not > 0.85 on node n1; resolved",
+            ),
+            (
+                in_words(&n1, AlertState::Firing, &gap),
+                "37 samples missing from the account on node n1",
+            ),
+        ];
+        for (told, wanted) in table {
+            assert_eq!(told, wanted);
+        }
+    }
+
+    #[test]
+    fn spans_are_told_in_the_unit_that_fits() {
+        for (seconds, wanted) in
+            [(0.000_004_2, "4.2 us"), (0.018, "18 ms"), (1.5, "1.5 s"), (100.0, "100 s")]
+        {
+            assert_eq!(span(seconds), wanted);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What files of rules may hold.
+
+use std::time::Duration;
+
+/// Bytes of one file.
+pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+/// Files that are read, each as often as it is included.
+pub const FILES_MAX: usize = 64;
+/// Files that include each other, one within the other.
+pub const INCLUDE_DEPTH_MAX: usize = 8;
+/// Evaluations in a row that a rule may ask for: a day of them.
+pub const EVALUATIONS_MAX: u32 = 86_400;
+/// Receivers that one rule may name.
+pub const ROUTES_MAX: usize = 16;
+/// Bytes of a rule's link to what is to be done.
+pub const RUNBOOK_BYTES_MAX: usize = 1_024;
+/// Bytes of what a rule says in one line.
+pub const SUMMARY_BYTES_MAX: usize = 256;
+/// Bytes that the names of an error budget's rules add to the budget's own: `_burn_1h`.
+pub const BURN_SUFFIX_BYTES: usize = 8;
+/// By how much windows may be shortened: the longest to the shortest.
+pub const TIME_SCALE_MAX: u32 = 259_200;
+/// Time in which samples come without one that a budget matches before that is told.
+pub const UNMATCHED_AFTER: Duration = Duration::from_secs(300);
+/// Time between two looks at whether a file has changed.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);

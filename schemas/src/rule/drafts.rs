@@ -1,0 +1,300 @@
+//! Rules as files give them: key by key, until all layers are laid over each other.
+
+use super::fault::{Given, RuleError};
+use super::table::{AboutDraft, Table, keys_with_about, lay, titled, value};
+use super::{Comparison, Scopes, Threshold, values};
+use crate::budget::{Budget, Selector, Window};
+use crate::ids::{Labels, Operation, RuleName};
+use crate::limits::rules::BURN_SUFFIX_BYTES;
+use crate::limits::wire::TOKEN_BYTES_MAX;
+use crate::metric::Metric;
+
+/// Keys of a `[[budget]]`.
+pub const BUDGET_KEYS: &[&str] = keys_with_about![
+    "operation",
+    "labels",
+    "node_labels",
+    "quantile",
+    "limit",
+    "window",
+    "min_samples",
+    "confidence",
+    "fire_after",
+    "clear_after",
+    "objective",
+    "scopes"
+];
+
+/// Keys of a `[[rule]]`.
+pub const RULE_KEYS: &[&str] =
+    keys_with_about!["metric", "labels", "greater", "less", "equal", "for", "clear_for"];
+
+/// How errors call the file of the shipped budgets.
+pub(super) const SHIPPED_BUDGETS: &str = "built_in.toml";
+
+/// Evaluations in a row where nothing is said.
+const PATIENCE: u32 = 3;
+
+/// A rule on its way from files.
+pub(super) trait Draft: Sized {
+    /// What it becomes.
+    type Rule;
+    /// How an error calls it.
+    const KIND: &'static str;
+
+    fn read(table: &Table<'_>) -> Result<Self, RuleError>;
+    fn name(&self) -> &Given<RuleName>;
+    fn about(&self) -> &AboutDraft;
+    /// Lays another of the same name over it.
+    fn overlay(&mut self, above: Self);
+    fn build(&self) -> Result<Self::Rule, RuleError>;
+
+    /// What is wrong where it is named.
+    fn fault(&self, key: Option<&str>, problem: impl Into<String>) -> RuleError {
+        let name = self.name();
+        name.place.fault(titled(Self::KIND, name.value.as_str()), key, problem)
+    }
+
+    /// A value that there must be.
+    fn needed<T: Clone>(&self, given: &Option<Given<T>>, key: &str) -> Result<T, RuleError> {
+        let missing = || {
+            let problem = format!("{key} is missing, and no {} of this name is known", Self::KIND);
+            self.fault(None, problem)
+        };
+        value(given).ok_or_else(missing)
+    }
+}
+
+/// A budget.
+#[derive(Clone, Debug)]
+pub(super) struct BudgetDraft {
+    name: Given<RuleName>,
+    operation: Option<Given<Operation>>,
+    labels: Option<Given<Labels>>,
+    node_labels: Option<Given<Labels>>,
+    quantile: Option<Given<f64>>,
+    limit: Option<Given<u64>>,
+    window: Option<Given<Window>>,
+    min_samples: Option<Given<u64>>,
+    confidence: Option<Given<f64>>,
+    fire_after: Option<Given<u32>>,
+    clear_after: Option<Given<u32>>,
+    /// Outside, whether it is given; inside, whether there is to be one.
+    objective: Option<Given<Option<f64>>>,
+    scopes: Option<Given<Scopes>>,
+    about: AboutDraft,
+}
+
+impl Draft for BudgetDraft {
+    type Rule = Budget;
+    const KIND: &'static str = "budget";
+
+    fn read(table: &Table<'_>) -> Result<Self, RuleError> {
+        let mut draft = Self::named(table.name.clone());
+        for entry in table.entries() {
+            match entry.key {
+                "operation" => draft.operation = entry.read(values::operation)?,
+                "labels" => draft.labels = entry.read(values::labels)?,
+                "node_labels" => draft.node_labels = entry.read(values::labels)?,
+                "quantile" => draft.quantile = entry.read(values::quantile)?,
+                "limit" => draft.limit = entry.read(values::limit)?,
+                "window" => draft.window = entry.read(values::window)?,
+                "min_samples" => draft.min_samples = entry.read(values::samples)?,
+                "confidence" => draft.confidence = entry.read(values::confidence)?,
+                "fire_after" => draft.fire_after = entry.read(values::evaluations)?,
+                "clear_after" => draft.clear_after = entry.read(values::evaluations)?,
+                "objective" => draft.objective = entry.read(values::objective)?,
+                "scopes" => draft.scopes = entry.read(values::scopes)?,
+                _ if draft.about.take(&entry)? => {}
+                _ => return Err(entry.unknown(BUDGET_KEYS)),
+            }
+        }
+        Ok(draft)
+    }
+
+    fn name(&self) -> &Given<RuleName> {
+        &self.name
+    }
+
+    fn about(&self) -> &AboutDraft {
+        &self.about
+    }
+
+    fn overlay(&mut self, above: Self) {
+        self.name = above.name;
+        lay(&mut self.operation, above.operation);
+        lay(&mut self.labels, above.labels);
+        lay(&mut self.node_labels, above.node_labels);
+        lay(&mut self.quantile, above.quantile);
+        lay(&mut self.limit, above.limit);
+        lay(&mut self.window, above.window);
+        lay(&mut self.min_samples, above.min_samples);
+        lay(&mut self.confidence, above.confidence);
+        lay(&mut self.fire_after, above.fire_after);
+        lay(&mut self.clear_after, above.clear_after);
+        lay(&mut self.objective, above.objective);
+        lay(&mut self.scopes, above.scopes);
+        self.about.overlay(above.about);
+    }
+
+    fn build(&self) -> Result<Budget, RuleError> {
+        let labels = |given: &Option<Given<Labels>>| value(given).unwrap_or_default();
+        let budget = Budget {
+            name: self.name.value.clone(),
+            operation: self.needed(&self.operation, "operation")?,
+            selector: Selector { series: labels(&self.labels), nodes: labels(&self.node_labels) },
+            quantile: self.needed(&self.quantile, "quantile")?,
+            limit_ns: self.needed(&self.limit, "limit")?,
+            window: value(&self.window).unwrap_or(Window::OneMinute),
+            min_samples: value(&self.min_samples).unwrap_or(100),
+            confidence: value(&self.confidence).unwrap_or(0.95),
+            fire_after: value(&self.fire_after).unwrap_or(PATIENCE),
+            clear_after: value(&self.clear_after).unwrap_or(PATIENCE),
+            objective: value(&self.objective).flatten(),
+            scopes: value(&self.scopes).unwrap_or(Scopes::ALL),
+            about: self.about.build(),
+        };
+        self.check_objective(&budget)?;
+        Ok(budget)
+    }
+}
+
+impl BudgetDraft {
+    fn named(name: Given<RuleName>) -> Self {
+        Self {
+            name,
+            operation: None,
+            labels: None,
+            node_labels: None,
+            quantile: None,
+            limit: None,
+            window: None,
+            min_samples: None,
+            confidence: None,
+            fire_after: None,
+            clear_after: None,
+            objective: None,
+            scopes: None,
+            about: AboutDraft::default(),
+        }
+    }
+
+    fn check_objective(&self, budget: &Budget) -> Result<(), RuleError> {
+        let Some(objective) = budget.objective else { return Ok(()) };
+        let (title, quantile) = (titled(Self::KIND, budget.name.as_str()), budget.quantile);
+        if objective > quantile {
+            let problem = format!(
+                "objective {objective} asks for more than quantile {quantile}, which lets more \
+                 samples be over the limit; write `objective = {quantile}` or less, `objective = \
+                 false` for no error budget, or raise the quantile"
+            );
+            // What is shipped is not what is to be mended.
+            let own = self.objective.as_ref().map(|given| &given.place);
+            let own = own.filter(|place| place.text.name != SHIPPED_BUDGETS);
+            let (key, place) = match (own, &self.quantile) {
+                (None, Some(given)) => ("quantile", &given.place),
+                (place, _) => ("objective", place.unwrap_or(&self.name.place)),
+            };
+            return Err(place.fault(title, Some(key), problem));
+        }
+        let bytes_max = TOKEN_BYTES_MAX - BURN_SUFFIX_BYTES;
+        if budget.name.as_str().len() > bytes_max {
+            let problem = format!(
+                "more than {bytes_max} bytes leave no room for the names of its error budget's \
+                 rules; shorten it, or take the objective out"
+            );
+            return Err(self.fault(Some("name"), problem));
+        }
+        if budget.burns(1).is_empty() {
+            let problem = format!("no pace can spend what {objective} allows; raise it");
+            return Err(self.fault(Some("objective"), problem));
+        }
+        Ok(())
+    }
+}
+
+/// A threshold.
+#[derive(Clone, Debug)]
+pub(super) struct ThresholdDraft {
+    name: Given<RuleName>,
+    metric: Option<Given<Metric>>,
+    labels: Option<Given<Labels>>,
+    compared: Option<Given<(Comparison, f64)>>,
+    fire_after: Option<Given<u32>>,
+    clear_after: Option<Given<u32>>,
+    about: AboutDraft,
+}
+
+impl Draft for ThresholdDraft {
+    type Rule = Threshold;
+    const KIND: &'static str = "rule";
+
+    fn read(table: &Table<'_>) -> Result<Self, RuleError> {
+        let name = table.name.clone();
+        let (metric, labels, compared) = (None, None, None);
+        let (fire_after, clear_after, about) = (None, None, AboutDraft::default());
+        let mut draft = Self { name, metric, labels, compared, fire_after, clear_after, about };
+        for entry in table.entries() {
+            let comparison = match entry.key {
+                "greater" => Some(Comparison::Greater),
+                "less" => Some(Comparison::Less),
+                "equal" => Some(Comparison::Equal),
+                _ => None,
+            };
+            if let Some(comparison) = comparison {
+                if draft.compared.is_some() {
+                    return Err(
+                        entry.fault("a second comparison; write one of greater, less, equal")
+                    );
+                }
+                let given = entry.read(values::threshold)?;
+                draft.compared =
+                    given.map(|Given { value, place }| Given { value: (comparison, value), place });
+                continue;
+            }
+            match entry.key {
+                "metric" => draft.metric = entry.read(values::metric)?,
+                "labels" => draft.labels = entry.read(values::labels)?,
+                "for" => draft.fire_after = entry.read(values::evaluations)?,
+                "clear_for" => draft.clear_after = entry.read(values::evaluations)?,
+                _ if draft.about.take(&entry)? => {}
+                _ => return Err(entry.unknown(RULE_KEYS)),
+            }
+        }
+        Ok(draft)
+    }
+
+    fn name(&self) -> &Given<RuleName> {
+        &self.name
+    }
+
+    fn about(&self) -> &AboutDraft {
+        &self.about
+    }
+
+    fn overlay(&mut self, above: Self) {
+        self.name = above.name;
+        lay(&mut self.metric, above.metric);
+        lay(&mut self.labels, above.labels);
+        lay(&mut self.compared, above.compared);
+        lay(&mut self.fire_after, above.fire_after);
+        lay(&mut self.clear_after, above.clear_after);
+        self.about.overlay(above.about);
+    }
+
+    fn build(&self) -> Result<Threshold, RuleError> {
+        let metric = self.needed(&self.metric, "metric")?;
+        let (comparison, threshold) = self.needed(&self.compared, "greater, less or equal")?;
+        let fire_after = value(&self.fire_after).unwrap_or(PATIENCE);
+        Ok(Threshold {
+            name: self.name.value.clone(),
+            metric,
+            labels: value(&self.labels).unwrap_or_default(),
+            comparison,
+            value: threshold,
+            fire_after,
+            clear_after: value(&self.clear_after).unwrap_or(fire_after),
+            about: self.about.build(),
+        })
+    }
+}

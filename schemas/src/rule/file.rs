@@ -1,0 +1,277 @@
+//! Files of rules: budgets and thresholds, laid over each other by name and key by key.
+//!
+//! Pure: whoever calls it opens the files, and is asked for the included ones. Nothing is taken
+//! from a set of files in which anything is wrong.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::drafts::{BudgetDraft, Draft, SHIPPED_BUDGETS, ThresholdDraft};
+use super::fault::{Given, Place, RuleError, Tables, Text};
+use super::table::{Table, titled, unknown_key};
+use super::{Rules, values};
+use crate::budget::BUILT_IN;
+use crate::limits::aggregator::{BUDGETS_MAX, RULES_MAX};
+use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
+
+/// The thresholds that every mesh watches unless a file says otherwise.
+pub const DEFAULTS: &str = include_str!("defaults.toml");
+
+/// Opens a file by its path; an error says why it cannot.
+pub type Open<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
+
+/// Keys of a file of rules.
+const KEYS: &[&str] = &["include", "budget", "rule"];
+
+/// Rules out of layers: the shipped files, `files` and what they include, and `over` above all.
+///
+/// # Errors
+/// At the first thing that is wrong, in whichever layer.
+pub fn load(
+    files: &[String],
+    over: Vec<Text>,
+    time_scale: u32,
+    open: Open<'_>,
+) -> Result<Rules, RuleError> {
+    let mut layers = Layers::default();
+    for (name, text) in [(SHIPPED_BUDGETS, BUILT_IN), ("defaults.toml", DEFAULTS)] {
+        layers.take(Text::new(name, text.into())?)?;
+    }
+    let mut files_read = Vec::new();
+    for file in files {
+        let path = normal(Path::new(file));
+        Includer { open, layers: &mut layers, read: &mut files_read }.file(&path, &[], None)?;
+    }
+    over.into_iter().try_for_each(|text| layers.take(text))?;
+    layers.finish(time_scale)
+}
+
+/// The shipped rules.
+#[must_use]
+pub fn shipped() -> Rules {
+    let none = &mut |_: &str| Err(String::new());
+    load(&[], Vec::new(), 1, none).expect("the shipped files are valid, which a test shows")
+}
+
+/// A path without `.` and `..`, so that one file has one name.
+fn normal(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if plain.file_name().is_some() => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+struct Includer<'a, 'b> {
+    open: &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+    layers: &'b mut Layers,
+    read: &'b mut Vec<PathBuf>,
+}
+
+impl Includer<'_, '_> {
+    /// Reads a file, what it includes before itself. `within` are the files that include it.
+    fn file(
+        &mut self,
+        path: &Path,
+        within: &[PathBuf],
+        asked: Option<&Place>,
+    ) -> Result<(), RuleError> {
+        let name = path.display().to_string();
+        let wrong = |problem: String| match asked {
+            Some(place) => place.fault(None, Some("include"), problem),
+            None => RuleError::of_file(&name, problem),
+        };
+        if within.iter().any(|outer| outer == path) {
+            let cycle = within.iter().skip_while(|outer| *outer != path);
+            let names = cycle.map(|outer| outer.display().to_string()).collect::<Vec<_>>();
+            return Err(wrong(format!("a cycle: {} -> {name}", names.join(" -> "))));
+        }
+        if within.len() > INCLUDE_DEPTH_MAX {
+            return Err(wrong(format!("{name} lies more than {INCLUDE_DEPTH_MAX} includes deep")));
+        }
+        if self.read.len() >= FILES_MAX {
+            return Err(wrong(format!("{name} is one file too many; {FILES_MAX} may be read")));
+        }
+        self.read.push(path.to_owned());
+        let unreadable = |why| match asked {
+            Some(_) => wrong(format!("{name}: {why}")),
+            None => wrong(why),
+        };
+        let bytes = (self.open)(&name).map_err(unreadable)?;
+        let file = File::parse(Text::new(&name, bytes)?)?;
+        let within = [within, &[path.to_owned()]].concat();
+        for Given { value, place } in &file.includes {
+            let beside = path.parent().unwrap_or(Path::new("")).join(value);
+            self.file(&normal(&beside), &within, Some(place))?;
+        }
+        self.layers.lay(file);
+        Ok(())
+    }
+}
+
+/// One file as it stands.
+struct File {
+    includes: Vec<Given<String>>,
+    budgets: Vec<BudgetDraft>,
+    thresholds: Vec<ThresholdDraft>,
+}
+
+impl File {
+    fn parse(text: Text) -> Result<Self, RuleError> {
+        let text = &Arc::new(text);
+        let at = |offset| Place { text: Arc::clone(text), offset };
+        // What the parser shows of the text is left out: settings hold passwords.
+        let root = DeTable::parse(&text.text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            at(offset).fault(None, None, error.message().replace('\n', ", "))
+        })?;
+        let root = root.get_ref();
+        let wanted = match text.tables {
+            Tables::All => [true; 3],
+            Tables::Some { budget, rule } => [false, budget, rule],
+        };
+        let stranger = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
+        if let Some(key) = stranger.filter(|_| text.tables == Tables::All) {
+            let problem = unknown_key(key.get_ref(), KEYS);
+            return Err(at(key.span().start).fault(None, Some(key.get_ref()), problem));
+        }
+        let given = |nth: usize| root.get(KEYS[nth]).filter(|_| wanted[nth]);
+        let list = |value: &Spanned<DeValue<'_>>| {
+            let place = at(value.span().start);
+            let items = values::list(value.get_ref());
+            let items = items.map_err(|problem| place.fault(None, Some("include"), problem))?;
+            Ok(items.into_iter().map(move |value| Given { value, place: place.clone() }).collect())
+        };
+        let file = Self {
+            includes: given(0).map(list).transpose()?.unwrap_or_default(),
+            budgets: drafts(text, given(1), BUDGETS_MAX)?,
+            thresholds: drafts(text, given(2), RULES_MAX)?,
+        };
+        file.check_names()?;
+        Ok(file)
+    }
+
+    fn check_names(&self) -> Result<(), RuleError> {
+        let mut seen = BTreeMap::new();
+        for (kind, name) in names(&self.budgets).chain(names(&self.thresholds)) {
+            if let Some(first) = seen.insert(&name.value, &name.place) {
+                let problem = format!("is also in {first}; give one of them another name");
+                let title = titled(kind, name.value.as_str());
+                return Err(name.place.fault(title, Some("name"), problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn names<D: Draft>(
+    drafts: &[D],
+) -> impl Iterator<Item = (&'static str, &Given<crate::ids::RuleName>)> {
+    drafts.iter().map(|draft| (D::KIND, draft.name()))
+}
+
+fn drafts<D: Draft>(
+    text: &Arc<Text>,
+    tables: Option<&Spanned<DeValue<'_>>>,
+    max: usize,
+) -> Result<Vec<D>, RuleError> {
+    let Some(tables) = tables else { return Ok(Vec::new()) };
+    let place = Place { text: Arc::clone(text), offset: tables.span().start };
+    let wrong = |problem| place.fault(None, Some(D::KIND), problem);
+    let Some(tables) = tables.get_ref().as_array() else {
+        return Err(wrong(format!("must be a list of tables; write [[{}]]", D::KIND)));
+    };
+    if tables.len() > max {
+        return Err(wrong(format!("{} of them, more than {max}", tables.len())));
+    }
+    tables.iter().map(|table| D::read(&Table::open(text, D::KIND, table)?)).collect()
+}
+
+/// All files so far, laid over each other.
+#[derive(Default)]
+struct Layers {
+    budgets: Vec<BudgetDraft>,
+    thresholds: Vec<ThresholdDraft>,
+}
+
+impl Layers {
+    fn take(&mut self, text: Text) -> Result<(), RuleError> {
+        self.lay(File::parse(text)?);
+        Ok(())
+    }
+
+    fn lay(&mut self, file: File) {
+        lay_all(&mut self.budgets, file.budgets);
+        lay_all(&mut self.thresholds, file.thresholds);
+    }
+
+    fn finish(self, time_scale: u32) -> Result<Rules, RuleError> {
+        let budgets = build(&self.budgets, BUDGETS_MAX)?;
+        let thresholds = build(&self.thresholds, RULES_MAX)?;
+        let rules = Rules { budgets, thresholds, time_scale };
+        self.check_names(&rules)?;
+        Ok(rules)
+    }
+
+    /// Budgets, the rules of their error budgets and thresholds share one room of names.
+    fn check_names(&self, rules: &Rules) -> Result<(), RuleError> {
+        let mut taken = BTreeMap::new();
+        for budget in &rules.budgets {
+            taken.insert(budget.name.clone(), "a budget".to_owned());
+        }
+        for budget in &rules.budgets {
+            for burn in budget.burns(rules.time_scale) {
+                let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
+                taken.insert(burn.rule(budget), what);
+            }
+        }
+        let collides =
+            |is: &str, of: &str| format!("is the name of {is} as well as {of}; rename one");
+        for draft in self.budgets.iter().filter(|draft| draft.about().is_enabled()) {
+            let of = taken.get(&draft.name().value).filter(|what| *what != "a budget");
+            if let Some(what) = of {
+                return Err(draft.fault(Some("name"), collides(what, "of a budget")));
+            }
+        }
+        for draft in self.thresholds.iter().filter(|draft| draft.about().is_enabled()) {
+            if let Some(what) = taken.get(&draft.name().value) {
+                return Err(draft.fault(Some("name"), collides(what, "of a threshold")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
+    for draft in above {
+        let same = |known: &&mut D| known.name().value == draft.name().value;
+        match below.iter_mut().find(same) {
+            Some(known) => known.overlay(draft),
+            None => below.push(draft),
+        }
+    }
+}
+
+/// Those that are not taken out; what is taken out must be right as well.
+fn build<D: Draft>(drafts: &[D], max: usize) -> Result<Vec<D::Rule>, RuleError> {
+    let mut rules = Vec::new();
+    for draft in drafts {
+        let rule = draft.build()?;
+        if !draft.about().is_enabled() {
+            continue;
+        }
+        if rules.len() == max {
+            return Err(draft.fault(None, format!("one too many; {max} may be in all files")));
+        }
+        rules.push(rule);
+    }
+    Ok(rules)
+}

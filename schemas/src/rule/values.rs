@@ -1,0 +1,252 @@
+//! Single values of rules: read strictly, and refused with what to write instead.
+
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use crate::budget::Window;
+use crate::ids::{Labels, Operation, check_token};
+use crate::limits::rules::{EVALUATIONS_MAX, ROUTES_MAX, RUNBOOK_BYTES_MAX, SUMMARY_BYTES_MAX};
+use crate::limits::wire::COUNT_MAX;
+use crate::metric::Metric;
+use crate::rule::{Scopes, Severity};
+use crate::settings::likeness::meant;
+use crate::time::nanos;
+
+/// A value, or what is wrong with it.
+pub(super) type Read<T> = Result<T, String>;
+
+const LIMIT_MIN: Duration = Duration::from_micros(1);
+const LIMIT_MAX: Duration = Duration::from_secs(3_600);
+
+pub(super) fn text(value: &DeValue<'_>) -> Read<String> {
+    match value.as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(format!("must be text in quotes, not {}", kind(value))),
+    }
+}
+
+/// What a value is, for people.
+pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "limits and figures stay below 2^53")]
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Integer(_) => whole(value).map(|n| n as f64),
+        DeValue::Float(float) => float.as_str().parse().ok(),
+        _ => None,
+    }
+}
+
+fn whole(value: &DeValue<'_>) -> Option<i64> {
+    let integer = value.as_integer()?;
+    i64::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+pub(super) fn flag(value: &DeValue<'_>) -> Read<bool> {
+    value.as_bool().ok_or_else(|| format!("must be true or false, not {}", kind(value)))
+}
+
+pub(super) fn operation(value: &DeValue<'_>) -> Read<Operation> {
+    Operation::new(text(value)?).map_err(|error| error.to_string())
+}
+
+pub(super) fn metric(value: &DeValue<'_>) -> Read<Metric> {
+    text(value)?.parse().map_err(|error: crate::metric::UnknownMetric| error.to_string())
+}
+
+/// A share of something, between 0 and 1; percents are told how to be one.
+fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
+    let given = value.as_str().and_then(|text| {
+        let digits = text.trim_start_matches('p').trim_end_matches('%');
+        digits.parse::<f64>().ok().filter(|_| digits.len() <= 8)
+    });
+    let number = number(value).or(given);
+    let Some(number) = number else {
+        return Err(format!("must be a number such as 0.99, not {}", kind(value)));
+    };
+    if value.as_str().is_none() && number > from && number < 1.0 || number == from && from > 0.0 {
+        return Ok(number);
+    }
+    let percent = number / 100.0;
+    if number > 1.0 && percent > from && percent < 1.0 {
+        // Rounded, since 99.9 / 100 has a long tail.
+        return Err(format!("{number} is a percentage; write {}", (percent * 1e9).round() / 1e9));
+    }
+    if value.as_str().is_some() && number > from && number < 1.0 {
+        return Err(format!("must be a number, not text; write {number}"));
+    }
+    Err(match from > 0.0 {
+        true => format!("{number} must be at least {from} and below 1, such as 0.95"),
+        false => format!("{number} must lie between 0 and 1, both excluded, such as 0.99"),
+    })
+}
+
+pub(super) fn quantile(value: &DeValue<'_>) -> Read<f64> {
+    share(value, 0.0)
+}
+
+/// `false` takes away what a file below gives.
+pub(super) fn objective(value: &DeValue<'_>) -> Read<Option<f64>> {
+    match value.as_bool() {
+        Some(false) => Ok(None),
+        _ => quantile(value).map(Some),
+    }
+}
+
+pub(super) fn confidence(value: &DeValue<'_>) -> Read<f64> {
+    share(value, 0.5)
+}
+
+/// A limit in nanoseconds.
+pub(super) fn limit(value: &DeValue<'_>) -> Read<u64> {
+    if let Some(number) = number(value) {
+        return Err(without_unit(number));
+    }
+    let text = text(value)?;
+    if let Ok(number) = text.trim().parse::<f64>() {
+        return Err(without_unit(number));
+    }
+    if text.trim_start().starts_with('-') {
+        return Err(format!("{text:?} is negative; write it from \"1us\" to \"1h\""));
+    }
+    let read = humantime::parse_duration(&text);
+    let duration = read.map_err(|_| format!("{text:?} is no duration; write it as \"18ms\""))?;
+    if !(LIMIT_MIN..=LIMIT_MAX).contains(&duration) {
+        return Err(format!("{text:?} is out of range; it may be from \"1us\" to \"1h\""));
+    }
+    Ok(nanos(duration))
+}
+
+/// Milliseconds are what is meant most often.
+fn without_unit(number: f64) -> String {
+    if number.is_nan() || number <= 0.0 || number.is_infinite() {
+        return format!("{number} is no limit; write it with its unit, such as \"18ms\"");
+    }
+    if number.fract() == 0.0 {
+        return format!("{number} has no unit; write \"{number}ms\"");
+    }
+    format!("{number} has no unit; write \"{}us\" if it is milliseconds", (number * 1e3).round())
+}
+
+pub(super) fn window(value: &DeValue<'_>) -> Read<Window> {
+    let text = text(value)?;
+    let found = Window::ALL.into_iter().find(|window| window.as_str() == text);
+    found.ok_or_else(|| {
+        let all = Window::ALL.map(Window::as_str).join(", ");
+        format!("{text:?} is no window; there are {all}")
+    })
+}
+
+pub(super) fn samples(value: &DeValue<'_>) -> Read<u64> {
+    let n = whole(value).and_then(|n| u64::try_from(n).ok());
+    let n = n.filter(|n| (1..=COUNT_MAX).contains(n));
+    n.ok_or_else(|| format!("must be a whole number from 1 to {COUNT_MAX}"))
+}
+
+/// Evaluations in a row.
+pub(super) fn evaluations(value: &DeValue<'_>) -> Read<u32> {
+    let n = whole(value).and_then(|n| u32::try_from(n).ok());
+    let n = n.filter(|n| (1..=EVALUATIONS_MAX).contains(n));
+    let range = format!("from 1 to {EVALUATIONS_MAX}");
+    n.ok_or_else(|| format!("must be a whole number of evaluations, one a second, {range}"))
+}
+
+pub(super) fn threshold(value: &DeValue<'_>) -> Read<f64> {
+    match number(value) {
+        Some(number) if number.is_finite() => Ok(number),
+        Some(number) => Err(format!("{number} compares with nothing; write a finite number")),
+        None => Err(format!("must be a number in the metric's unit, not {}", kind(value))),
+    }
+}
+
+pub(super) fn labels(value: &DeValue<'_>) -> Read<Labels> {
+    let Some(table) = value.as_table() else {
+        return Err(format!(
+            "must be a table such as {{ outcome = \"miss\" }}, not {}",
+            kind(value)
+        ));
+    };
+    let pairs = table.iter().map(|(key, value)| {
+        let wrong = |problem| format!("label {:?} {problem}", key.get_ref());
+        Ok((key.get_ref().as_ref(), text(value.get_ref()).map_err(wrong)?))
+    });
+    let pairs: Vec<(&str, String)> = pairs.collect::<Read<_>>()?;
+    Labels::new(pairs).map_err(|error| error.to_string())
+}
+
+/// A list of text.
+pub(super) fn list(value: &DeValue<'_>) -> Read<Vec<String>> {
+    let Some(items) = value.as_array() else {
+        return Err(format!("must be a list such as [\"..\"], not {}", kind(value)));
+    };
+    items.iter().map(|item| text(item.get_ref())).collect()
+}
+
+pub(super) fn scopes(value: &DeValue<'_>) -> Read<Scopes> {
+    let mut scopes = Scopes { fleet: false, nodes: false };
+    for scope in list(value)? {
+        match scope.as_str() {
+            "fleet" => scopes.fleet = true,
+            "nodes" => scopes.nodes = true,
+            other => return Err(unknown("scope", other, &["fleet", "nodes"])),
+        }
+    }
+    match scopes.fleet || scopes.nodes {
+        true => Ok(scopes),
+        false => Err("names nobody; write [\"fleet\"], [\"nodes\"] or both".to_owned()),
+    }
+}
+
+pub(super) fn severity(value: &DeValue<'_>) -> Read<Severity> {
+    match text(value)?.as_str() {
+        "info" => Ok(Severity::Info),
+        "warning" => Ok(Severity::Warning),
+        "critical" => Ok(Severity::Critical),
+        other => Err(unknown("severity", other, &["info", "warning", "critical"])),
+    }
+}
+
+fn unknown(what: &str, given: &str, known: &[&str]) -> String {
+    let meant = meant(given, known.iter().map(|&name| name.to_owned()));
+    let hint = meant.map_or_else(String::new, |name| format!(", did you mean {name:?}?"));
+    format!("{given:?} is no {what}{hint}; there are {}", known.join(", "))
+}
+
+pub(super) fn routes(value: &DeValue<'_>) -> Read<Vec<String>> {
+    let mut routes = list(value)?;
+    if routes.len() > ROUTES_MAX {
+        return Err(format!("{} receivers, more than {ROUTES_MAX}", routes.len()));
+    }
+    for route in &routes {
+        check_token("receiver", route).map_err(|error| error.to_string())?;
+    }
+    routes.sort();
+    routes.dedup();
+    Ok(routes)
+}
+
+pub(super) fn runbook(value: &DeValue<'_>) -> Read<String> {
+    line(value, RUNBOOK_BYTES_MAX)
+}
+
+pub(super) fn summary(value: &DeValue<'_>) -> Read<String> {
+    line(value, SUMMARY_BYTES_MAX)
+}
+
+fn line(value: &DeValue<'_>, bytes_max: usize) -> Read<String> {
+    let text = text(value)?;
+    if text.is_empty() || text.len() > bytes_max || text.chars().any(char::is_control) {
+        return Err(format!("must be one line of 1 to {bytes_max} bytes"));
+    }
+    Ok(text)
+}
