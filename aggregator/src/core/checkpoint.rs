@@ -23,6 +23,7 @@ use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::alert::Alerts;
+use super::delivery::Deliveries;
 use super::keeping::Selected;
 use super::node::Node;
 use super::notices::{NoticeCounts, Notices};
@@ -114,6 +115,8 @@ struct Rest {
     silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
+    #[serde(default)]
+    deliveries: Deliveries,
     counts: Counts,
 }
 
@@ -205,13 +208,14 @@ impl Core {
         core.silences = rest.silences;
         core.changes = rest.changes;
         core.notices = rest.notices;
+        core.deliveries = rest.deliveries;
         core.counts = rest.counts;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
         core.unsaved.pools = Some(Arc::new(pools));
-        core.forget_other_selections(&rest.selected);
         core.end_unruled(now.wall);
+        core.forget_other_selections(&rest.selected);
         core
     }
 
@@ -232,12 +236,19 @@ impl Core {
         if unsaved.everything { self.nodes.keys().cloned().collect() } else { unsaved.nodes }
     }
 
+    /// Whether anything has changed since changes were last taken.
+    pub(super) fn has_unsaved(&self) -> bool {
+        let Unsaved { everything, rest, notices, .. } = self.unsaved;
+        everything || rest || notices != self.notices.counts()
+    }
+
     /// What has changed since this was last called; `None` when nothing has.
     pub fn take_changes(&mut self, now: Wall) -> Option<Changes> {
-        let Unsaved { everything, rest, notices, .. } = self.unsaved;
-        if !everything && !rest && notices == self.notices.counts() {
+        if !self.has_unsaved() {
             return None;
         }
+        let everything = self.unsaved.everything;
+        self.itself.on_taken(now);
         let pools_before = self.unsaved.pools.take();
         let nodes = self.take_changed_nodes();
         let (fleet, rollups) = (Arc::clone(&self.fleet), self.rollups.clone());
@@ -267,6 +278,7 @@ impl Core {
                 silences: self.silences.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
+                deliveries: self.deliveries.clone(),
                 counts: self.counts.clone(),
             },
         })

@@ -31,8 +31,8 @@ impl Core {
             self.hide_nodes(now.wall);
             self.forget_accounts(now.wall);
             self.expire_windows(now.wall);
+            self.watch_gaps(now);
             self.evaluate(now.wall, Duration::ZERO);
-            self.judge_gaps(now);
             self.end_silences(now.wall);
             self.alerts.forget_calm(now.wall);
         }
@@ -74,6 +74,8 @@ impl Core {
         // Of several budgets the greatest share comes last, and stays.
         shares.sort();
         self.shares = Arc::new(shares.into_iter().collect());
+        self.judge_thresholds((at, late));
+        self.judge_burns((at, late));
     }
 
     /// What is found about one budget that may move an alert. Most are within the limit and
@@ -135,6 +137,7 @@ impl Core {
             self.changes.remove(0);
         }
         self.changes.push(notice.clone());
+        self.deliveries.on_notice(&notice);
         self.notices.push(notice);
     }
 }

@@ -16,6 +16,7 @@ impl Core {
         let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
         let fleet = Arc::make_mut(&mut self.fleet);
         let numbers = node.take_numbers((header.incarnation, header.seq), latency);
+        node.watch_jobs(&self.rules, &latency.counters);
         node.take_labels((header.incarnation, header.seq), &header.labels);
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
         let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);

@@ -8,16 +8,19 @@
 pub mod alert;
 mod announce;
 pub mod buckets;
+pub mod burns;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
 pub mod dashboard;
+pub mod delivery;
 mod evaluate;
 pub mod events;
 mod evidence;
 mod gaps;
 mod hidden;
+mod itself;
 pub mod judge;
 mod keeping;
 mod latency;
@@ -26,6 +29,7 @@ mod matches;
 pub mod moment;
 pub mod node;
 pub mod notices;
+mod overruns;
 mod past;
 pub mod progress;
 pub mod reload;
@@ -36,6 +40,8 @@ pub mod silences;
 pub mod standing;
 pub mod statement;
 pub mod still;
+mod telling;
+pub mod thresholds;
 pub mod view;
 pub mod window;
 
@@ -60,8 +66,10 @@ use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use dashboard::Dashboard;
+use delivery::Deliveries;
 use events::Newest;
 use gaps::Gaps;
+use itself::Itself;
 use keeping::Keepings;
 use ledger::Decision;
 use matches::Matches;
@@ -144,6 +152,7 @@ pub struct Core {
     changes: Vec<Notice>,
     notices: Notices,
     dashboard: Dashboard,
+    deliveries: Deliveries,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -159,6 +168,8 @@ pub struct Core {
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
     gaps: Gaps,
+    /// How the aggregator itself is.
+    itself: Itself,
     conflicts: Conflicts,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: Newest,
@@ -184,6 +195,7 @@ impl Core {
             changes: Vec::new(),
             notices: Notices::default(),
             dashboard: Dashboard::default(),
+            deliveries: Deliveries::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
@@ -193,6 +205,7 @@ impl Core {
             shares: Arc::default(),
             judged_at: None,
             gaps: Gaps::default(),
+            itself: Itself::default(),
             conflicts: Conflicts::default(),
             events: Newest::default(),
             past: None,
@@ -299,7 +312,7 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
-        node.watch_counters(&header);
+        node.watch_counters();
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
@@ -307,13 +320,15 @@ impl Core {
             }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((header.incarnation, header.seq), hardware);
+                node.watch_readings();
                 self.count_over_cap("unknown_sensor", unknown);
             }
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
             Body::Bus(bus) => {
                 node.take_bus((header.incarnation, header.seq), bus);
-                node.watch_counters(&header);
+                node.watch_bus();
+                node.watch_counters();
             }
             Body::Event(Events { events }) => {
                 let without_room = node.take_events((header.incarnation, header.seq), &events);
