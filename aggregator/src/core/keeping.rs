@@ -61,11 +61,6 @@ impl Keepings {
         Self { nodes_up_to, judged, selections }
     }
 
-    /// The same where other budgets judge.
-    pub(super) fn rejudged(&self, budgets: &[Budget]) -> Self {
-        Self::new(budgets, self.nodes_up_to)
-    }
-
     pub(super) fn of_node(&self, operation: &Operation) -> Keeping {
         let judged = self.judged.get(operation);
         let up_to = judged.map_or(self.nodes_up_to, |judged| judged.up_to.max(self.nodes_up_to));
@@ -99,7 +94,7 @@ impl Keepings {
 
 impl Core {
     /// Judges by other rules from now on; what is kept for budgets that stay is kept.
-    pub fn judge_by(&mut self, rules: Arc<Rules>) {
+    pub(super) fn judge_by(&mut self, rules: Arc<Rules>) {
         let before = self.keepings.selected();
         self.keepings = Keepings::new(&rules.budgets, self.keepings.nodes_up_to);
         self.rules = rules;

@@ -36,9 +36,7 @@ impl Core {
     /// Judges by other rules from now on. Alerts of rules that are no longer there, or are about
     /// something else, end with a notice; all others stand as they did.
     pub fn reload(&mut self, now: Now, rules: Rules) {
-        self.rules = Arc::new(rules);
-        self.keepings = self.keepings.rejudged(&self.rules.budgets);
-        self.keep_windows();
+        self.judge_by(Arc::new(rules));
         self.matches = Matches::new(&self.rules.budgets);
         self.end_unruled(now.wall);
         self.unsaved.touch();
