@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_process::settings::SettingsArgs;
 use plimsoll_schemas::limits::rules::FILE_BYTES_MAX;
-use plimsoll_schemas::rule::file::load;
+use plimsoll_schemas::rule::file::{check, load};
 use plimsoll_schemas::rule::{RuleError, Rules, Tables, Text};
 use plimsoll_schemas::settings::Resolved;
 use toml::{Table, Value};
@@ -71,6 +71,12 @@ impl Sources {
         let config = self.settings.config.as_deref();
         let text = config.map(|path| note_and_read(stamps, path)).transpose();
         let text = text.map_err(|why| format!("--config {}: {why}", self.config_name()))?;
+        // First, since it knows lines.
+        if let Some(text) = text.clone() {
+            let text = Text::new(self.config_name(), text).map_err(|error| error.to_string())?;
+            let tables = Tables::Some { budget: true, rule: true };
+            check(Text { tables, ..text }).map_err(|error| error.to_string())?;
+        }
         let resolved = self.settings.load::<Config>(PREFIX, &self.flags);
         let resolved = resolved.map_err(|error| error.to_string())?;
         resolved.value.check()?;
