@@ -30,6 +30,9 @@ pub struct Args {
     /// File in which the state outlives a restart [default: none, memory only]
     #[arg(long, value_name = "PATH")]
     state: Option<String>,
+    /// Alertmanagers to tell of alerts, with commas between them [default: none]
+    #[arg(long, value_name = "URL")]
+    alertmanager: Option<String>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -65,7 +68,7 @@ A budget and a threshold, in a file of rules or in the settings:
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 5] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 6] {
         let files = self.rules.iter().cloned().map(Value::String).collect();
         let files = (!self.rules.is_empty()).then(|| Value::Array(files).to_string());
         [
@@ -74,6 +77,7 @@ impl Args {
             ("http.address", self.http.clone()),
             ("state.path", self.state.clone()),
             ("rules.files", files),
+            ("alertmanager", self.alertmanager.clone()),
         ]
     }
 }

@@ -1,6 +1,7 @@
 //! What an aggregator may be told, and what holds when it is told nothing.
 
 mod notices;
+mod notify;
 mod token;
 
 use std::net::SocketAddr;
@@ -15,6 +16,9 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::core::rollup::Definition;
+use crate::io::notify::Endpoint;
+
+pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
 pub use notices::Notices;
 pub use token::Token;
@@ -42,6 +46,10 @@ pub struct Config {
     pub budget: Vec<Table>,
     /// Thresholds over those of all files, unchecked.
     pub rule: Vec<Table>,
+    /// Alertmanagers that are told of alerts.
+    pub alertmanager: Alertmanagers,
+    /// Others that are.
+    pub webhook: Vec<Webhook>,
     /// What Prometheus is shown.
     pub metrics: Metrics,
     /// What notices say beside what happened.
@@ -127,6 +135,8 @@ impl Default for Config {
             rules: RuleFiles::default(),
             budget: Vec::new(),
             rule: Vec::new(),
+            alertmanager: Alertmanagers::default(),
+            webhook: Vec::new(),
             metrics: Metrics::default(),
             notices: Notices::default(),
             state: State::default(),
@@ -203,13 +213,15 @@ impl Config {
         self.windows.check()?;
         self.rules.check()?;
         self.notices.dashboard(self.http.address)?;
+        Endpoint::of_config(self)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
     /// Names of the receivers of notices that rules may route to.
     #[must_use]
     pub fn receivers(&self) -> Vec<String> {
-        Vec::new()
+        let alertmanagers = self.alertmanager.0.iter().map(|of| &of.name);
+        alertmanagers.chain(self.webhook.iter().map(|of| &of.name)).cloned().collect()
     }
 
     /// Sections in which another configuration differs beside rules: a start alone reads these.
@@ -225,6 +237,8 @@ impl Config {
             rules: _,
             budget: _,
             rule: _,
+            alertmanager,
+            webhook,
             metrics,
             notices,
             state,
@@ -236,6 +250,8 @@ impl Config {
             ("http", *http == other.http),
             ("windows", *windows == other.windows),
             ("rollup", *rollup == other.rollup),
+            ("alertmanager", *alertmanager == other.alertmanager),
+            ("webhook", *webhook == other.webhook),
             ("metrics", *metrics == other.metrics),
             ("notices", *notices == other.notices),
             ("state", *state == other.state),

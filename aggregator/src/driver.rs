@@ -6,6 +6,7 @@
 
 mod looks;
 mod orders;
+mod posting;
 mod rules;
 mod telling;
 
@@ -32,6 +33,7 @@ use crate::io::confirmations::Confirmations;
 use crate::io::http::{self, Query, Readiness};
 use crate::io::keeper::{Keeper, Written};
 use crate::io::lanes::Lanes;
+use crate::io::notify::{Endpoint, Notifier};
 use crate::io::rules::Watch;
 use looks::LookedAt;
 
@@ -59,6 +61,7 @@ struct Driver {
     confirmations: Confirmations,
     /// When the next of them may be said.
     confirms_at: Mono,
+    notifier: Notifier,
     bus: Bus,
     events: BusEvents,
     lanes: Lanes,
@@ -95,6 +98,7 @@ pub async fn run(config: &Config, rules: Rules, watch: Watch) -> Result<Exit, St
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
     driver.keep_the_last().await;
+    driver.notifier.end().await;
     // A broker that does not answer is owed nothing: what counts is in its streams.
     if tokio::time::timeout(CLOSE_WAIT, driver.bus.close()).await.is_err() {
         tracing::warn!("broker connection not closed in time");
@@ -122,9 +126,12 @@ impl Driver {
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
+        let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
         let (keeper, core) = restore(config, rules, clock.now())?;
         let dashboard = config.notices.dashboard(server.address());
         let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
+        let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
+        let core = core.telling(clock.now(), receivers, clock.now().wall.0);
         let (bus, events) = Bus::connect(bus_config)
             .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
         Ok(Self {
@@ -140,6 +147,7 @@ impl Driver {
             confirms_at: Mono(0),
             lanes: Lanes::open(|lane| cursor(&bus, &core, lane)),
             core,
+            notifier: Notifier::start(endpoints),
             bus,
             events,
             queries,
@@ -167,6 +175,7 @@ impl Driver {
             event = self.events.next() => self.on_bus(event),
             found = self.watch.next() => self.on_rules(found),
             written = self.keeper.written() => self.on_written(written),
+            Some((name, answer)) = self.notifier.next() => self.on_answer(&name, answer),
             Some(query) = self.queries.recv() => self.on_query(query),
             Some((lane, event)) = self.lanes.next(lags) => self.on_lanes(lane, event),
         }
@@ -175,6 +184,7 @@ impl Driver {
         self.keeper.keep(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
         self.send_notices(now);
+        self.post_notices(now);
         self.tell_readiness();
         self.looks.let_go(now.mono);
         self.tell_absence(now.mono);
@@ -200,12 +210,13 @@ impl Driver {
             deadline = deadline.min(self.confirms_at);
         }
         deadline = self.looks.deadline().map_or(deadline, |stale_at| deadline.min(stale_at));
+        deadline = self.core.next_post_at().map_or(deadline, |post_at| deadline.min(post_at));
         self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
     }
 
     fn is_done(&mut self, now: Now) -> bool {
         let Some(gives_up_at) = self.gives_up_at else { return false };
-        self.core.notices().is_empty() || now.mono >= gives_up_at
+        self.core.notices().is_empty() && self.core.is_all_told() || now.mono >= gives_up_at
     }
 
     fn on_asked(&mut self, asked: Asked) {
@@ -280,6 +291,7 @@ impl Driver {
             }
             Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
             Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
+            Query::Undelivered(answer) => drop(answer.send(self.core.undelivered())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker(),
                 past_is_read: self.core.is_ready(),

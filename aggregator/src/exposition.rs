@@ -7,6 +7,7 @@
 mod accounts;
 mod alerts;
 mod aliases;
+mod delivery;
 mod events;
 mod families;
 mod format;
@@ -20,6 +21,7 @@ mod own;
 mod process;
 mod protobuf;
 mod rule_files;
+mod rules;
 mod sets;
 pub mod writer;
 
@@ -50,6 +52,7 @@ pub fn page(view: &View, shown: Shown<'_>, own: &Own, format: Format) -> Vec<u8>
     let mut writer = Writer::new(format);
     Page::new(view, shown, &writer).write(&mut writer);
     own::write(&mut writer, view, own);
+    delivery::write(&mut writer, view);
     process::write(&mut writer);
     writer.finish()
 }
@@ -75,6 +78,7 @@ pub fn fleet(view: &View, budgets: &[Budget]) -> String {
 pub fn own(view: &View) -> String {
     let mut writer = Writer::new(Format::Text);
     own::write(&mut writer, view, &Own::default());
+    delivery::write(&mut writer, view);
     process::write(&mut writer);
     text(writer)
 }

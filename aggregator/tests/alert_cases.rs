@@ -3,6 +3,8 @@
 
 #[path = "alert_cases/case.rs"]
 mod case;
+#[path = "alert_cases/properties.rs"]
+mod properties;
 #[path = "alert_cases/rules.rs"]
 mod rules;
 #[path = "alert_cases/speaker.rs"]
@@ -15,11 +17,23 @@ mod world;
 use std::path::Path;
 
 use case::Case;
+use plimsoll_schemas::alert::AlertState;
+use told::Told;
 
 /// What is wrong with a case; nothing when all is as it expects.
 fn play(name: &str, text: &str) -> Option<String> {
     let case: Case = toml::from_str(text).unwrap_or_else(|why| panic!("{name}: {why}"));
-    let (notices, states) = world::play(&case);
+    let mut states = Vec::new();
+    let world = world::play(&case, |world, step| {
+        for (rule, who) in asked(&case, step) {
+            let key = world.key(rule, who).unwrap_or_else(|| panic!("{name}: no rule {rule}"));
+            let state = world.state(&key).map_or("away", AlertState::as_str);
+            states.push(Told { step, what: format!("{rule} {who} {state}") });
+        }
+    });
+    assert_eq!(world.refused, 0, "{name}: what people ask for can be done");
+    let told = |notice| Told::notice(world.step_of(notice), notice);
+    let notices: Vec<Told> = world.notices.iter().map(told).collect();
     let notices = told::difference(&case.notices, &notices);
     let states = told::difference(&case.states, &states);
     if notices.is_empty() && states.is_empty() {
@@ -37,18 +51,27 @@ fn play(name: &str, text: &str) -> Option<String> {
     ))
 }
 
+/// The alerts whose state a case knows in a step.
+fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
+    case.states.iter().filter_map(move |line| {
+        let mut words = line.split(' ');
+        let (when, rule, who) = (words.next()?, words.next()?, words.next()?);
+        (when.parse() == Ok(step)).then_some((rule, who))
+    })
+}
+
 #[test]
 fn every_case_comes_to_what_its_file_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.collect();
     files.sort();
-    assert!(files.len() >= 60, "only {} cases", files.len());
     let name = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
     let wrong = files.iter().filter_map(|path| {
         let text = std::fs::read_to_string(path).unwrap();
         play(&name(path), &text)
     });
     let wrong: Vec<String> = wrong.collect();
+    assert!(files.len() >= 60, "only {} cases", files.len());
     assert!(wrong.is_empty(), "{} cases:\n\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,17 +1,20 @@
 //! What it costs to take one line: reads the same datagram again and again, of 20 plain lines, 20
-//! tagged ones, 20 values packed into one line, or one line. Count instructions from outside, and
-//! take off those of the same with a second argument, which reads nothing:
+//! tagged ones, 20 values packed into one line, one line, or 20 plain ones of operations of which
+//! one limit is known (`watched`), or four (`watched4`). Count instructions from outside, and take
+//! off those of the same with a second argument, which reads nothing:
 //! `valgrind --tool=callgrind target/release/examples/intake_cost plain [setup]`.
 //! `--time` prints nanoseconds a line (a value, where they are packed) instead, as the median of
 //! eleven rounds of each.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+use plimsoll_schemas::wire::confirmation::{Confirmation, encode};
 
 const LINES: u64 = 20;
 const COUNTED: u64 = 1_000;
@@ -26,7 +29,7 @@ fn datagram(what: &str, round: u64) -> Vec<u8> {
     let line = |n: u64, tags: &str| format!("bench.op{}:{}|ms{tags}", n % 10, value(n));
     let lines = |tags| (0..LINES).map(|n| line(n, tags)).collect::<Vec<_>>().join("\n");
     match what {
-        "plain" => lines(""),
+        "plain" | "watched" | "watched4" => lines(""),
         "tagged" => lines("|#outcome:hit,zone:a"),
         "packed" => {
             let values: Vec<String> = (0..LINES).map(value).collect();
@@ -38,18 +41,29 @@ fn datagram(what: &str, round: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-fn core() -> Core {
+fn core(what: &str) -> Core {
     let identity = Identity {
         mesh: MeshName::new("m").expect("a constant name of plain letters"),
         node: NodeName::new("n").expect("a constant name of plain letters"),
         labels: Labels::default(),
     };
-    Core::new(identity, Bounds::default(), NOW)
+    let limits: &[u64] = match what {
+        "watched" => &[18_000_000],
+        "watched4" => &[10_000_000, 18_000_000, 20_000_000, 25_000_000],
+        _ => &[],
+    };
+    let operation = |n| Operation::new(format!("bench.op{n}")).expect("plain letters and a digit");
+    let each = |n| limits.iter().map(move |limit| (operation(n), *limit));
+    let (node, limits) = (identity.node.clone(), (0..10).flat_map(each).collect());
+    let told = Confirmation { node, behind: true, age: Duration::ZERO, runs: vec![], limits };
+    let mut core = Core::new(identity, Bounds::default(), NOW);
+    core.on_confirmation(NOW, &encode(&told)).expect("it was just written");
+    core
 }
 
 /// Nanoseconds for each line or value, at the median of the rounds.
 fn time(what: &str) -> f64 {
-    let (clock, mut core) = (Clock::start(), core());
+    let (clock, mut core) = (Clock::start(), core(what));
     let datagrams: Vec<Vec<u8>> = (0..100).map(|round| datagram(what, round)).collect();
     let mut rounds: Vec<u64> = (0..ROUNDS)
         .map(|_| {
@@ -69,7 +83,7 @@ fn main() {
     let what = std::env::args().nth(1).unwrap_or_default();
     if what == "--time" {
         let one = std::env::args().nth(2);
-        for what in ["plain", "tagged", "packed", "one"] {
+        for what in ["plain", "tagged", "packed", "one", "watched", "watched4"] {
             if one.as_ref().is_some_and(|one| one != what) {
                 continue;
             }
@@ -77,7 +91,7 @@ fn main() {
         }
         return;
     }
-    let mut core = core();
+    let mut core = core(&what);
     let datagrams: Vec<Vec<u8>> = (0..COUNTED).map(|round| datagram(&what, round)).collect();
     let reads = std::env::args().len() == 2;
     let datagrams = datagrams.iter().filter(|_| reads);

@@ -24,10 +24,8 @@ pub use standing::{
     Acknowledgement, AlertRow, AlertsPage, Pattern, Silence, SilenceMatch, SilenceRow, SilencesPage,
 };
 
-/// The rule that watches nodes' accounts; there is no budget behind it.
+/// The rule that watches for gaps in nodes' accounts.
 pub const LEDGER_GAP: &str = "ledger_gap";
-/// What that rule watches.
-pub const LEDGER: &str = "ledger";
 
 /// Whom an alert, a window or a quantile is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ pub mod alerts;
 pub mod client;
 pub mod fleet;
 pub mod node;
+pub mod notices;
 pub mod rules;
 
 /// What one message may hold. Readers check these before they allocate.
@@ -198,12 +199,8 @@ pub mod aggregator {
     pub const LOSS_REASONS_MAX: usize = 64;
     /// Holes remembered in one incarnation's run of sequence numbers.
     pub const SEQ_HOLES_MAX: usize = 1_024;
-    /// Alert changes kept for the summary.
-    pub const ALERT_HISTORY_MAX: usize = 256;
-    /// Alert changes that wait for the bus.
-    pub const NOTICES_MAX: usize = 1_024;
     /// Bytes of one notice as JSON; one that is larger goes without its context. The longest names
-    /// and labels make 44 KiB.
+    /// and labels make 30 KiB; the rest is for what rules say to people.
     pub const NOTICE_BYTES_MAX: usize = 64 * 1024;
     /// Nodes that a notice names as the worst.
     pub const WORST_NODES_MAX: usize = 5;
@@ -211,6 +208,10 @@ pub mod aggregator {
     pub const BARS_MAX: usize = 12;
     /// Bytes of a link in a notice, with the longest names in it.
     pub const LINK_BYTES_MAX: usize = 4 * 1024;
+    /// Alert changes kept for the summary.
+    pub const ALERT_HISTORY_MAX: usize = 256;
+    /// Alert changes that wait for the bus.
+    pub const NOTICES_MAX: usize = 1_024;
     /// Budgets in all files together.
     pub const BUDGETS_MAX: usize = 256;
     /// Thresholds in all files together.
@@ -232,6 +233,20 @@ pub mod aggregator {
     pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
     /// Growth of a counter of losses is trouble for so long, as the rules for Prometheus look back.
     pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
+    /// What rules take as lately, of what happens again at once where it goes on;
+    pub const COUNTED_WITHIN: Duration = Duration::from_secs(60);
+    /// and of samples that are lost, which nobody brings back.
+    pub const LOSSES_WITHIN: Duration = Duration::from_secs(300);
+    /// Age of a node's latest readings from which on they say nothing of the present. Those of
+    /// nodes that share a slow machine may come a few intervals late.
+    pub const READINGS_STALE_AFTER: Duration = Duration::from_secs(60);
+    /// An operation's samples are absent after so long at least, and
+    pub const ABSENT_AFTER: Duration = Duration::from_secs(300);
+    /// after so many times the longest pause between two of them within the last hour; after half
+    /// of that hour where no pause is known.
+    pub const ABSENT_AFTER_PAUSES: u32 = 3;
+    /// What came before that has ended, and is not absent.
+    pub const ABSENT_WITHIN: Duration = Duration::from_secs(3_600);
     /// Silence after which a node that said farewell is hidden.
     pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);
     /// Silence after which any node is hidden: the streams no longer hold a message of it.

@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alert::{AlertKey, LEDGER_GAP, Scope};
+use crate::alert::{AlertKey, Scope};
 use crate::budget::{Budget, Burn};
 use crate::ids::{Labels, RuleName};
 
@@ -124,6 +124,18 @@ impl Comparison {
     }
 }
 
+impl Comparison {
+    /// The comparison as a label, and its key in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Greater => "greater",
+            Self::Less => "less",
+            Self::Equal => "equal",
+        }
+    }
+}
+
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -216,7 +228,7 @@ impl Rules {
                 budget.operation == key.operation && key.scope == Scope::Fleet
             }
             Some(Rule::Threshold(threshold)) => threshold.metric.operation() == key.operation,
-            None => key.rule.as_str() == LEDGER_GAP,
+            None => false,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! plimsoll.v1.<mesh>.<lane>.<node>.<kind>     snapshots: node -> aggregator
 //! plimsoll.v1.<mesh>.alert.<rule>             notices: aggregator -> anyone
 //! plimsoll.v1.<mesh>.alert.latency_high       events beside them: aggregator -> anyone
+//! plimsoll.v1.<mesh>.alert.undelivered        notices given up: aggregator -> anyone
 //! plimsoll.v1.<mesh>.confirm.<node>           what is stored: aggregator -> node
 //! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
 //! ```
@@ -157,6 +158,12 @@ pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
 #[must_use]
 pub fn event_subject(mesh: &MeshName, event: &str) -> String {
     format!("{PREFIX}.{mesh}.alert.{event}")
+}
+
+/// Where it is said that a notice was given up, beside the notices.
+#[must_use]
+pub fn undelivered_subject(mesh: &MeshName) -> String {
+    format!("{PREFIX}.{mesh}.alert.undelivered")
 }
 
 /// Where a node hears which of its messages are stored; no stream keeps it.

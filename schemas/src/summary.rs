@@ -291,6 +291,13 @@ pub struct BudgetRow {
     /// Nodes whose samples are in the window, and nodes expected there.
     #[serde(default)]
     pub completeness: (u64, u64),
+    /// Expected nodes that were heard within the window's span and whose newest sample is older.
+    #[serde(default)]
+    pub nodes_late: u64,
+    /// Samples since the budget has this limit, and those of them that are over it; `None` where
+    /// nobody sums them, which is so beyond the first limits of one operation.
+    #[serde(default)]
+    pub since_limit: Option<(u64, u64)>,
     /// The share of samples that must stay within the limit over thirty days, where there is an
     /// error budget,
     #[serde(default)]

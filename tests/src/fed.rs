@@ -28,7 +28,15 @@ impl Fed {
     /// # Errors
     /// When one does not start.
     pub async fn start(dir: &Path) -> Result<Self> {
-        let options = StackOptions { nodes: 0, ..StackOptions::new(dir) };
+        Self::start_with(dir, String::new()).await
+    }
+
+    /// The same with settings of the aggregator, as TOML.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub async fn start_with(dir: &Path, aggregator_settings: String) -> Result<Self> {
+        let options = StackOptions { nodes: 0, aggregator_settings, ..StackOptions::new(dir) };
         let mut stack = Stack::start(options).await?;
         let broker = stack.broker().url();
         let node = Lone::node(NODE, dir, &broker).await?;

@@ -3,9 +3,11 @@
 //! The mesh itself comes from `plimsoll-cli`, so that tests run what operators run. Nothing
 //! here reaches into a process: what a test knows, an operator could have seen too.
 
+pub mod alertmanager;
 pub mod drill;
 pub mod fed;
 pub mod feed;
+pub mod hook;
 pub mod lone;
 pub mod noise;
 pub mod operator;

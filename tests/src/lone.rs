@@ -51,6 +51,17 @@ impl Lone {
         Self::started(Child::start("lone-aggregator", dir, command)?, PathBuf::new()).await
     }
 
+    /// The same with a file of settings.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn aggregator_with(dir: &Path, broker: &str, settings: &Path) -> Result<Self> {
+        let mut command = program("plimsoll-aggregator")?;
+        command.args(["--mesh", "local", "--nats", broker, "--http", "127.0.0.1:0", "--config"]);
+        command.arg(settings);
+        Self::started(Child::start("lone-aggregator", dir, command)?, PathBuf::new()).await
+    }
+
     async fn started(child: Child, socket: PathBuf) -> Result<Self> {
         let http = until("a process says where it listens", START_WAIT, async || {
             logged(&child.log(), "http")

@@ -127,6 +127,8 @@ fn configuration(aggregator: &Api, nodes: &[&Api]) -> Result<String> {
         ("scrape_interval: 5s", "scrape_interval: 1s".to_owned()),
         ("evaluation_interval: 5s", "evaluation_interval: 1s".to_owned()),
         ("rules/*.yml", rules),
+        // Nobody is to be told of what a test does.
+        ("[\"127.0.0.1:9093\"]", "[]".to_owned()),
     ] {
         ensure!(text.contains(from), "{} holds no {from}", shipped.display());
         text = text.replace(from, &to);

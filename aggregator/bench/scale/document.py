@@ -1,6 +1,6 @@
 """Writes what was measured as Markdown. Knows the figures' names and computes only ratios."""
 
-from scale import micro
+from scale import micro, pages
 from speed.table import table
 
 MIB = 1024 * 1024
@@ -125,13 +125,21 @@ SECTIONS = {
     "sweep": ("Fleets of several sizes", sweep),
     "mix": ("With the messages of real nodes", mix),
     "long": ("Ten thousand nodes for long", long),
+    "pages": ("False pages", pages.tables),
 }
 
 
-def document(report):
-    lines = machine(report["machine"])
+def document(report, names):
+    """The machine, and what was measured of these sections."""
+    return "\n".join([*machine(report["machine"]), *sections(report, names)])
+
+
+def sections(report, names):
+    """Those of these names that were measured, each under its heading."""
+    lines = []
     now = f"{report['machine']['date']}, commit {report['machine']['commit']}"
-    for name, (title, write) in SECTIONS.items():
+    for name in names:
+        title, write = SECTIONS[name]
         if name in report["sections"]:
             found = report["sections"][name]
             failed = isinstance(found, dict) and "failed" in found
@@ -139,4 +147,4 @@ def document(report):
             made = report["made"].get(name, now)
             earlier = [f"Measured earlier: {made}.", ""] if made != now else []
             lines += ["", f"### {title}", "", *earlier, *body]
-    return "\n".join(lines)
+    return lines

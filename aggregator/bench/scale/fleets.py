@@ -94,8 +94,10 @@ def picture(runs):
 
     names = ("broker", "aggregator", "generator")
     panels = [
-        ("CPU against the number of nodes", "cores", lines(lambda cost: cost["cores"], names)),
-        (
+        plot.Panel(
+            "CPU against the number of nodes", "cores", lines(lambda cost: cost["cores"], names)
+        ),
+        plot.Panel(
             "Resident memory against the number of nodes",
             "MiB",
             lines(lambda cost: cost["resident_bytes_max"] / MIB, names),

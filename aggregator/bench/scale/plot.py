@@ -1,4 +1,4 @@
-"""Draws lines over a logarithmic axis as SVG, with nothing but the standard library."""
+"""Draws lines and bars over a logarithmic axis as SVG, with nothing but the standard library."""
 
 import math
 from xml.sax.saxutils import escape
@@ -31,9 +31,9 @@ def short(number):
 class Panel:
     """One diagram: `lines` gives (x, y) points by name; all x are positive."""
 
-    def __init__(self, title, unit, lines, place):
-        self.title, self.unit, self.lines = title, unit, lines
-        self.top = TOP + place * (PANEL + GAP)
+    def __init__(self, title, unit, lines, across="nodes"):
+        self.title, self.unit, self.lines, self.across = title, unit, lines, across
+        self.top = TOP
         points = [point for line in lines.values() for point in line]
         self.low = math.floor(math.log10(min((x for x, _ in points), default=1)))
         high = math.ceil(math.log10(max((x for x, _ in points), default=10)))
@@ -60,7 +60,7 @@ class Panel:
             yield text(at, bottom + 18, short(10.0**power), "middle")
         yield line(LEFT, bottom, right, bottom, "axis")
         yield line(LEFT, self.top, LEFT, bottom, "axis")
-        yield text(right, bottom + 36, "nodes", "end")
+        yield text(right, bottom + 36, self.across, "end")
         yield text(LEFT - 8, self.top - 14, self.unit, "end")
         yield from self.curves()
 
@@ -79,6 +79,43 @@ class Panel:
             yield text(WIDTH - RIGHT + 10, at, name, fill=colour)
 
 
+class Bars:
+    """One diagram of `bars`, (name, value, words) from the top down; what is 0 has no bar."""
+
+    def __init__(self, title, bars, across):
+        self.title, self.bars, self.across = title, bars, across
+        self.top = TOP
+        told = [value for _, value, _ in bars if value > 0] or [1]
+        self.low, self.high = math.floor(math.log10(min(told))), math.ceil(math.log10(max(told)))
+        # A bar of the smallest power of ten would have no length.
+        self.low -= min(told) <= 10.0**self.low
+        self.high = max(self.high, self.low + 1)
+
+    def x(self, value):
+        share = (math.log10(value) - self.low) / (self.high - self.low)
+        return LEFT + share * (WIDTH - LEFT - RIGHT)
+
+    def draw(self):
+        yield text(LEFT, self.top - 14, self.title, css="title")
+        bottom = self.top + PANEL
+        for power in range(self.low, self.high + 1):
+            at = self.x(10.0**power)
+            yield line(at, self.top, at, bottom, "grid")
+            yield text(at, bottom + 18, short(10.0**power), "middle")
+        yield line(LEFT, bottom, WIDTH - RIGHT, bottom, "axis")
+        yield line(LEFT, self.top, LEFT, bottom, "axis")
+        yield text(WIDTH - RIGHT, bottom + 36, self.across, "end")
+        each = PANEL / max(len(self.bars), 1)
+        for place, (name, value, words) in enumerate(self.bars):
+            top, colour = self.top + place * each, COLOURS[place % len(COLOURS)]
+            long = self.x(value) - LEFT if value > 0 else 0
+            yield text(LEFT + 6, top + each * 0.3, f"{name}: {words}")
+            yield (
+                f'<rect x="{LEFT}" y="{top + each * 0.4:.1f}" width="{long:.1f}" '
+                f'height="{each * 0.35:.1f}" fill="{colour}"/>'
+            )
+
+
 def line(x1, y1, x2, y2, css):
     return f'<line class="{css}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
@@ -92,13 +129,14 @@ def text(x, y, words, anchor="start", css="", fill=""):
 
 
 def document(panels):
-    """The whole picture: `panels` holds (title, unit, lines), one below the other."""
+    """The whole picture: diagrams, one below the other."""
     height = TOP + len(panels) * (PANEL + GAP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">',
         f"<style>{STYLE}</style>",
         f'<rect class="back" width="{WIDTH}" height="{height}"/>',
     ]
-    for place, (title, unit, lines) in enumerate(panels):
-        parts += Panel(title, unit, lines, place).draw()
+    for place, panel in enumerate(panels):
+        panel.top = TOP + place * (PANEL + GAP)
+        parts += panel.draw()
     return "\n".join([*parts, "</svg>", ""])

@@ -222,6 +222,8 @@ mod tests {
             over: 0,
             unsure: 0,
             completeness: (0, 0),
+            nodes_late: 0,
+            since_limit: None,
             objective: None,
             budget_remaining: None,
             alert: AlertState::Firing,

@@ -26,6 +26,7 @@ impl Fleet {
     /// Takes a snapshot's samples, and says what the budget's window holds then.
     pub(crate) fn take(&mut self, now: Wall, samples: &[u64]) -> Sums {
         let mut histogram = Histogram::default();
+        histogram.watch(&[self.budget.limit_ns]);
         samples.iter().for_each(|sample| histogram.record(*sample));
         let packed = Packed::from(&histogram);
         let times = Times { shown: now, now, taken: now };

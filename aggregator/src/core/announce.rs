@@ -20,6 +20,9 @@ impl Core {
     pub(super) fn announce(&mut self, (at, late): (Wall, Duration), key: AlertKey, change: Change) {
         let Some(entry) = self.alerts.get(&key).cloned() else { return };
         let evidence = self.evidence(at, &key);
+        if let Some(evidence) = &evidence {
+            self.note_overrun(at, &key, change, evidence);
+        }
         let Some(mut notice) = self.notice(at, key, (change, &entry), evidence) else {
             return self.silences.count_suppressed("no_evidence");
         };

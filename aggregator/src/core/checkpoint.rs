@@ -23,6 +23,8 @@ use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::alert::Alerts;
+use super::delivery::Deliveries;
+use super::keeping::Selected;
 use super::node::Node;
 use super::notices::{NoticeCounts, Notices};
 use super::past::Past;
@@ -99,10 +101,13 @@ struct Rest {
     at: Wall,
     /// Up to when budgets had been judged; earlier than `at` while catching up.
     judged_at: Option<Wall>,
-    /// Number of nodes, of the fleet's operations, and of the groups of each roll-up: so many
-    /// records there must be.
+    /// What budgets select; kept apart for them is nothing else.
+    selected: Selected,
+    /// Number of nodes, of the fleet's operations, of what it keeps apart for budgets, and of the
+    /// groups of each roll-up: so many records there must be.
     nodes: usize,
     fleet: usize,
+    fleet_selected: usize,
     rollups: Vec<(Definition, usize)>,
     lanes: BTreeMap<Lane, Position>,
     alerts: Alerts,
@@ -110,6 +115,8 @@ struct Rest {
     silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
+    #[serde(default)]
+    deliveries: Deliveries,
     counts: Counts,
 }
 
@@ -201,12 +208,14 @@ impl Core {
         core.silences = rest.silences;
         core.changes = rest.changes;
         core.notices = rest.notices;
+        core.deliveries = rest.deliveries;
         core.counts = rest.counts;
         core.judged_at = rest.judged_at;
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
         core.unsaved.pools = Some(Arc::new(pools));
         core.end_unruled(now.wall);
+        core.forget_other_selections(&rest.selected);
         core
     }
 
@@ -227,12 +236,19 @@ impl Core {
         if unsaved.everything { self.nodes.keys().cloned().collect() } else { unsaved.nodes }
     }
 
+    /// Whether anything has changed since changes were last taken.
+    pub(super) fn has_unsaved(&self) -> bool {
+        let Unsaved { everything, rest, notices, .. } = self.unsaved;
+        everything || rest || notices != self.notices.counts()
+    }
+
     /// What has changed since this was last called; `None` when nothing has.
     pub fn take_changes(&mut self, now: Wall) -> Option<Changes> {
-        let Unsaved { everything, rest, notices, .. } = self.unsaved;
-        if !everything && !rest && notices == self.notices.counts() {
+        if !self.has_unsaved() {
             return None;
         }
+        let everything = self.unsaved.everything;
+        self.itself.on_taken(now);
         let pools_before = self.unsaved.pools.take();
         let nodes = self.take_changed_nodes();
         let (fleet, rollups) = (Arc::clone(&self.fleet), self.rollups.clone());
@@ -253,13 +269,16 @@ impl Core {
                 at: now,
                 judged_at: self.judged_at,
                 nodes: self.nodes.len(),
+                selected: self.keepings.selected(),
                 fleet: self.fleet.iter().count(),
+                fleet_selected: self.fleet.selected().count(),
                 rollups: self.rollups.sizes(),
                 lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
                 alerts: self.alerts.clone(),
                 silences: self.silences.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),
+                deliveries: self.deliveries.clone(),
                 counts: self.counts.clone(),
             },
         })

@@ -12,7 +12,8 @@ use super::window::Windows;
 
 const WINDOWS: usize = Window::ALL.len();
 
-/// Counts of nodes for one operation, by window where they differ, in their order.
+/// Counts of nodes for one operation, or for what a budget selects of it, by window where they
+/// differ, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completeness {
     /// Nodes that have not left and ever had a sample of it.

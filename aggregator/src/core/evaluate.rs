@@ -11,9 +11,9 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::Core;
 use super::alert::{Finding, Patience};
-use super::judge::finding;
-use super::node::Node;
-use super::window::{Sums, Windows};
+use super::judge::{finding, may_be_breach};
+use super::node::{Node, Operations};
+use super::window::Sums;
 
 impl Core {
     /// Lets time pass: once a second windows move on and every budget is judged.
@@ -31,8 +31,8 @@ impl Core {
             self.hide_nodes(now.wall);
             self.forget_accounts(now.wall);
             self.expire_windows(now.wall);
+            self.watch_gaps(now);
             self.evaluate(now.wall, Duration::ZERO);
-            self.judge_gaps(now);
             self.end_silences(now.wall);
             self.alerts.forget_calm(now.wall);
         }
@@ -74,6 +74,8 @@ impl Core {
         // Of several budgets the greatest share comes last, and stays.
         shares.sort();
         self.shares = Arc::new(shares.into_iter().collect());
+        self.judge_thresholds((at, late));
+        self.judge_burns((at, late));
     }
 
     /// What is found about one budget that may move an alert. Most are within the limit and
@@ -85,21 +87,25 @@ impl Core {
         shares: &mut Vec<(NodeName, u64)>,
     ) -> Vec<(Scope, Finding)> {
         let alive = self.alerts.alive(&budget.name);
-        let sums = |windows: &Windows| windows.sums(at, budget.window, budget.limit_ns);
-        let may_move = |name: Option<&NodeName>, finding| match finding {
-            Finding::Breach => true,
-            // Even of too few samples: whoever looks at an alert that stands is told.
-            _ => alive.contains(&name),
+        let sums = |operations: &Operations| {
+            Some(operations.judged(budget)?.sums(at, budget.window, budget.limit_ns))
         };
-        let fleet = self.fleet.get(&budget.operation).map(|of| finding(budget, &sums(of)));
-        let fleet = fleet.filter(|found| may_move(None, *found));
+        let found = |name: Option<&NodeName>, sums: &Sums| {
+            // Even of too few samples, where an alert stands.
+            let is_alive = alive.contains(&name);
+            let found = is_alive || may_be_breach(budget, sums);
+            let found = found.then(|| finding(budget, sums));
+            found.filter(|found| is_alive || *found == Finding::Breach)
+        };
+        let fleet = Some(&self.fleet).filter(|_| budget.scopes.fleet);
+        let fleet = fleet.and_then(|fleet| found(None, &sums(fleet)?));
         let nodes = self.nodes.iter().filter_map(|(name, node)| {
-            let sums = sums(node.operations.get(&budget.operation)?);
+            let sums = sums(&node.operations)?;
             if sums.over > 0 {
                 shares.push((name.clone(), share_over(budget, &sums)));
             }
-            let found = finding(budget, &sums);
-            may_move(Some(name), found).then(|| (Scope::Node(name.clone()), found))
+            let found = found(Some(name), &sums).filter(|_| budget.scopes.nodes)?;
+            Some((Scope::Node(name.clone()), found))
         });
         let fleet = fleet.map(|found| (Scope::Fleet, found));
         let standing =
@@ -131,6 +137,7 @@ impl Core {
             self.changes.remove(0);
         }
         self.changes.push(notice.clone());
+        self.deliveries.on_notice(&notice);
         self.notices.push(notice);
     }
 }

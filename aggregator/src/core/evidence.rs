@@ -6,7 +6,7 @@ mod machine;
 mod worst;
 
 use plimsoll_schemas::alert::{
-    AlertKey, Context, Evidence, GapEvidence, LEDGER_GAP, LatencyEvidence, Scope,
+    AlertKey, Context, Evidence, GapEvidence, LEDGER_GAP, LatencyEvidence, Scope, ValueEvidence,
 };
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
@@ -16,6 +16,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use super::Core;
 use super::judge::judge;
 use super::node::Node;
+use super::thresholds::Value;
 use super::window::Windows;
 
 impl Core {
@@ -31,7 +32,17 @@ impl Core {
             Rule::Budget(budget) => {
                 Some(of_budget(at, budget, self.windows_of(budget, &key.scope)?))
             }
-            Rule::Burn(..) | Rule::Threshold(_) => None,
+            Rule::Burn(budget, burn) => Some(Evidence::Burn(self.burn_of(budget, &burn)?)),
+            Rule::Threshold(threshold) => {
+                let Value { value, labels } = self.value_of(threshold, &key.scope)?;
+                Some(Evidence::Value(ValueEvidence {
+                    metric: threshold.metric.clone(),
+                    labels,
+                    value,
+                    comparison: threshold.comparison,
+                    threshold: threshold.value,
+                }))
+            }
         }
     }
 
@@ -53,14 +64,14 @@ impl Core {
     /// The samples that a budget judges in one scope.
     pub(super) fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
-            Scope::Fleet => self.fleet.get(&budget.operation),
+            Scope::Fleet => self.fleet.judged(budget),
             Scope::Node(name) => self.windows_of_node(budget, self.nodes.get(name)?),
         }
     }
 
     /// The samples of one node that a budget judges.
     fn windows_of_node<'n>(&self, budget: &Budget, node: &'n Node) -> Option<&'n Windows> {
-        node.operations.get(&budget.operation)
+        node.operations.judged(budget)
     }
 }
 

@@ -1,22 +1,20 @@
 //! Gaps that stay: samples that a node has recorded and that are missing below its newest
 //! message, although what was stored since has been read. A message on its way closes its gap
 //! within moments, and one that its node still keeps is sent again once the node hears that it
-//! is missing; what is missing for longer than that was lost on the way, and is an alert of its
-//! own. Time in which the streams were not read is nobody's loss and does not count.
+//! is missing; what is missing for longer than that was lost on the way, which a rule watches.
+//! Time in which the streams were not read is nobody's loss and does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER, LEDGER_GAP};
-use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::alert::LEDGER_GAP;
+use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::limits::aggregator::{
     GAP_PATIENCE, GAP_PATIENCE_CHECKPOINTS, NODE_SILENT_AFTER,
 };
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::Core;
-use super::alert::{Finding, Patience};
 use super::ledger::Gap;
 
 /// What is missing from nodes' accounts.
@@ -25,6 +23,8 @@ pub(super) struct Gaps {
     watched: BTreeMap<NodeName, Watched>,
     /// Up to when the streams had been read at the last look.
     read_up_to: Mono,
+    /// Whether the last look could tell anything.
+    is_told: bool,
     /// How long a checkpoint takes to follow another.
     checkpoints_every: Duration,
 }
@@ -67,12 +67,10 @@ impl Gaps {
     }
 }
 
-/// The patience is in how long a gap must last; then one look is enough.
-const AT_ONCE: Patience = Patience { fire_after: 1, clear_after: 1 };
-
 impl Core {
-    /// Looks at every node's account, once a second.
-    pub(super) fn judge_gaps(&mut self, now: Now) {
+    /// Looks at every node's account, once a second; a rule judges what is found.
+    pub(super) fn watch_gaps(&mut self, now: Now) {
+        self.gaps.is_told = false;
         let Some(read) = self.read_up_to().as_of(now.mono) else { return };
         let read = read.max(self.gaps.read_up_to);
         let before = std::mem::replace(&mut self.gaps.read_up_to, read);
@@ -81,40 +79,35 @@ impl Core {
         if now.wall.since(heard) >= NODE_SILENT_AFTER {
             return;
         }
+        self.gaps.is_told = true;
         for name in self.nodes_with_gaps() {
             let gap = self.nodes.get(&name).and_then(|node| node.account.gap());
             self.gaps.watch(now.mono, (before, read), &name, gap);
-            self.judge_gap(now.wall, name);
         }
     }
 
-    /// Hears that a checkpoint was stored, and how long after it began the next one does.
-    pub fn on_stored(&mut self, next_after: Duration) {
+    /// Hears that a checkpoint was stored, when it was taken, and how long after it began the next
+    /// one does.
+    pub fn on_stored(&mut self, taken_at: Wall, next_after: Duration) {
+        self.itself.on_stored(taken_at);
         self.gaps.checkpoints_every = next_after;
     }
 
-    /// The nodes that have a gap, had one, or have an alert about one: few.
+    /// The nodes that have a gap, or had one at the last look: few.
     fn nodes_with_gaps(&self) -> BTreeSet<NodeName> {
         let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
         let open = shown.filter(|(_, node)| node.account.gap().is_some()).map(|(name, _)| name);
-        let rule = RuleName::new(LEDGER_GAP).expect("a constant name of plain letters");
-        let told = self.alerts.alive(&rule).into_iter().flatten();
-        open.chain(told).chain(self.gaps.nodes()).cloned().collect()
+        open.chain(self.gaps.nodes()).cloned().collect()
     }
 
-    fn judge_gap(&mut self, now: Wall, node: NodeName) {
-        let watched = self.gaps.watched.get(&node).copied();
-        let key = key(node);
-        let state = self.alerts.state(&key);
-        let finding = match watched {
-            None if state == AlertState::Inactive => return,
-            None => Finding::Clear,
-            Some(watched) if watched.lasted >= self.gaps.patience() => Finding::Breach,
-            // Another gap than the one that fired, or one that may still close by itself.
-            Some(_) => Finding::Insufficient,
-        };
-        self.unsaved.touch();
-        self.on_found((now, Duration::ZERO), key, finding, AT_ONCE);
+    /// Samples in a node's gap that has stayed for too long; `None` while it may still close, and
+    /// where nobody could look.
+    pub(super) fn gap(&self, node: &NodeName) -> Option<u64> {
+        if !self.gaps.is_told {
+            return None;
+        }
+        let Some(watched) = self.gaps.watched.get(node) else { return Some(0) };
+        (watched.lasted >= self.gaps.patience()).then_some(watched.gap.samples)
     }
 
     /// Samples in a node's oldest gap, whether or not it has stayed.
@@ -122,23 +115,16 @@ impl Core {
         self.gaps.watched.get(node).map_or(0, |watched| watched.gap.samples)
     }
 
-    /// Samples in gaps of a node that have stayed for too long, and where its alert stands.
-    pub(super) fn gap(&self, node: &NodeName) -> (u64, AlertState) {
-        let state = self.alerts.state(&key(node.clone()));
+    /// Gaps that have stayed for too long, or that an alert still stands about.
+    pub(super) fn gaps_to_show(&self) -> BTreeMap<NodeName, u64> {
+        let rule = RuleName::new(LEDGER_GAP).expect("a constant name of plain letters");
+        let told = self.alerts.alive(&rule);
         let patience = self.gaps.patience();
-        let stayed = |watched: &&Watched| watched.lasted >= patience || state == AlertState::Firing;
-        let watched = self.gaps.watched.get(node).filter(stayed);
-        let samples = watched.map_or(0, |watched| watched.gap.samples);
-        (samples, state)
-    }
-}
-
-fn key(node: NodeName) -> AlertKey {
-    let constant = "a constant name of plain letters";
-    AlertKey {
-        rule: RuleName::new(LEDGER_GAP).expect(constant),
-        scope: Scope::Node(node),
-        operation: Operation::new(LEDGER).expect(constant),
+        let shown =
+            self.gaps.watched.iter().filter(|(name, watched)| {
+                watched.lasted >= patience || told.contains(&Some(*name))
+            });
+        shown.map(|(name, watched)| (name.clone(), watched.gap.samples)).collect()
     }
 }
 

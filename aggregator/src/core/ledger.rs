@@ -163,6 +163,14 @@ impl Account {
         ledger
     }
 
+    /// Samples given up, over all incarnations.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let past = self.past.lost.values().copied();
+        let runs = self.runs.values().map(Run::lost);
+        past.chain(runs).fold(0, u64::saturating_add)
+    }
+
     /// Samples missing from incarnations that have ended.
     #[must_use]
     pub fn unaccounted(&self) -> u64 {

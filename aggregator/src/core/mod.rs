@@ -8,23 +8,28 @@
 pub mod alert;
 mod announce;
 pub mod buckets;
+pub mod burns;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;
 mod conflicts;
 pub mod dashboard;
+pub mod delivery;
 mod evaluate;
 pub mod events;
 mod evidence;
 mod gaps;
 mod hidden;
+mod itself;
 pub mod judge;
 mod keeping;
+mod latency;
 pub mod ledger;
 mod matches;
 pub mod moment;
 pub mod node;
 pub mod notices;
+mod overruns;
 mod past;
 pub mod progress;
 pub mod reload;
@@ -35,6 +40,8 @@ pub mod silences;
 pub mod standing;
 pub mod statement;
 pub mod still;
+mod telling;
+pub mod thresholds;
 pub mod view;
 pub mod window;
 
@@ -47,20 +54,22 @@ use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODE_BYTES_MAX, NODES_MAX};
+use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODES_MAX};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{self, Body, Events, Header, Latency, Snapshot};
+use plimsoll_schemas::wire::{self, Body, Events, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use alert::Alerts;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use dashboard::Dashboard;
+use delivery::Deliveries;
 use events::Newest;
 use gaps::Gaps;
+use itself::Itself;
 use keeping::Keepings;
 use ledger::Decision;
 use matches::Matches;
@@ -71,7 +80,7 @@ use past::Past;
 use progress::{Progress, Recoveries};
 use rollup::{Definition, Rollups};
 use silences::Silences;
-use window::{Batch, Timeliness, Times};
+use window::{Timeliness, Times};
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
 pub type Word = Cow<'static, str>;
@@ -143,6 +152,7 @@ pub struct Core {
     changes: Vec<Notice>,
     notices: Notices,
     dashboard: Dashboard,
+    deliveries: Deliveries,
     counts: Counts,
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
@@ -158,6 +168,8 @@ pub struct Core {
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
     gaps: Gaps,
+    /// How the aggregator itself is.
+    itself: Itself,
     conflicts: Conflicts,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: Newest,
@@ -183,6 +195,7 @@ impl Core {
             changes: Vec::new(),
             notices: Notices::default(),
             dashboard: Dashboard::default(),
+            deliveries: Deliveries::default(),
             counts: Counts::default(),
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
             ready: false,
@@ -192,6 +205,7 @@ impl Core {
             shares: Arc::default(),
             judged_at: None,
             gaps: Gaps::default(),
+            itself: Itself::default(),
             conflicts: Conflicts::default(),
             events: Newest::default(),
             past: None,
@@ -298,7 +312,7 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
-        node.watch_counters(&header);
+        node.watch_counters();
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
@@ -306,13 +320,15 @@ impl Core {
             }
             Body::Hardware(hardware) => {
                 let unknown = node.take_readings((header.incarnation, header.seq), hardware);
+                node.watch_readings();
                 self.count_over_cap("unknown_sensor", unknown);
             }
             // What an heir says of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.heir.is_some() => {}
             Body::Bus(bus) => {
                 node.take_bus((header.incarnation, header.seq), bus);
-                node.watch_counters(&header);
+                node.watch_bus();
+                node.watch_counters();
             }
             Body::Event(Events { events }) => {
                 let without_room = node.take_events((header.incarnation, header.seq), &events);
@@ -320,36 +336,6 @@ impl Core {
                 self.count_over_cap("service_check", without_room);
             }
         }
-    }
-
-    fn on_latency(&mut self, times: Times, header: &Header, latency: &Latency<Packed>) {
-        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
-        let fleet = Arc::make_mut(&mut self.fleet);
-        let numbers = node.take_numbers((header.incarnation, header.seq), latency);
-        node.take_labels((header.incarnation, header.seq), &header.labels);
-        let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
-        let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);
-        for (series, samples) in &latency.histograms {
-            let operation = &series.operation;
-            self.matches.on_samples(self.passed.mono, series, &header.labels);
-            let keeping = self.keepings.of_node(operation);
-            let batch = Batch::new(samples, &keeping.limits);
-            if has_room {
-                in_node += node.operations.add(operation, &keeping, times, &batch);
-            } else {
-                node.operations.add_figures(operation, times, &batch);
-                without_room += samples.exact().count;
-            }
-            let keeping = keeping.of_fleet();
-            in_fleet += fleet.add(operation, &keeping, times, &batch);
-            let how = (&keeping, times);
-            in_rollups += self.rollups.add(series, &header.labels, how, &batch);
-        }
-        self.count_over_cap("number", numbers);
-        self.count_over_cap("node_sample", in_node);
-        self.count_over_cap("node_window", without_room);
-        self.count_over_cap("fleet_sample", in_fleet);
-        self.count_over_cap("rollup", in_rollups);
     }
 
     fn count_over_cap(&mut self, kind: &'static str, n: u64) {

@@ -1,9 +1,12 @@
 //! What the aggregator keeps about one node.
 
 mod events;
+mod grown;
 mod operations;
+mod sensed;
 mod shared;
 mod trouble;
+mod vitals;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +24,11 @@ use serde::{Deserialize, Serialize};
 
 pub use operations::{OVERFLOW, Operations};
 pub use shared::Shared;
-pub use trouble::{Growth, Trouble};
+pub use trouble::Trouble;
+pub use vitals::{NodeAt, Vitals};
+
+pub(super) use grown::Counted;
+pub(super) use sensed::{Sensed, Worst};
 
 use super::ledger::Account;
 use super::moment::Skew;
@@ -58,9 +65,9 @@ pub struct Node {
     /// The latest status of each service check.
     #[serde(default)]
     pub checks: Shared<BTreeMap<String, Latest<AlertType>>>,
-    /// When counters last grew of which any growth is trouble.
+    /// How it is now.
     #[serde(default)]
-    pub growth: Growth,
+    pub vitals: Vitals,
 }
 
 /// Where a snapshot stands among a node's: its incarnation's number in their order, its seq.
@@ -123,7 +130,7 @@ impl Node {
     #[must_use]
     pub fn hidden(&self) -> Self {
         let (account, last_heard) = (self.account.clone(), self.last_heard);
-        Self { account, last_heard, hidden: true, ..Self::default() }
+        Self { account, last_heard, vitals: self.vitals.hidden(), hidden: true, ..Self::default() }
     }
 
     /// Hears how far its clock is off.

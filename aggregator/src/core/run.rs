@@ -98,6 +98,11 @@ impl Run {
         self.totals.recorded.saturating_sub(known)
     }
 
+    /// Samples that it gave up.
+    pub(super) fn lost(&self) -> u64 {
+        self.totals.lost_sum()
+    }
+
     /// Its account; what is missing from one that has ended is held by nobody.
     pub(super) fn ledger(&self, ended: bool) -> Ledger {
         let missing = self.missing();

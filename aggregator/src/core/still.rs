@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Notice};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
@@ -15,6 +15,7 @@ use plimsoll_schemas::time::Wall;
 
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
+use super::delivery::ReceiverFigures;
 use super::node::{Node, Operations};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
@@ -60,6 +61,8 @@ pub struct Still {
     pub notices: NoticeCounts,
     /// What became of events beside them.
     pub notice_events: NoticeCounts,
+    /// What those who are told of alerts have heard, and what not yet.
+    pub receivers: Vec<ReceiverFigures>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -78,7 +81,6 @@ impl Core {
     /// What is known now. `broker` is what the connection says of itself.
     #[must_use]
     pub fn still(&self, now: Wall, broker: &str) -> Still {
-        let gaps = self.gaps.nodes().map(|name| (name.clone(), self.gap(name).0));
         let alerts = self.alerts.standing();
         Still {
             at: now,
@@ -98,11 +100,12 @@ impl Core {
                 ..AlertCounts::default()
             },
             alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
-            gaps: gaps.filter(|(_, samples)| *samples > 0).collect(),
+            gaps: self.gaps_to_show(),
             changes: self.changes.clone(),
             counts: self.counts.clone(),
             notices: self.notices.counts(),
             notice_events: self.notices.event_counts(),
+            receivers: self.deliveries.figures(),
             pending: self.pending(),
             recoveries: self.recoveries(),
             checkpoints: CheckpointFigures::default(),
@@ -118,13 +121,6 @@ impl Still {
     pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
         let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
         shown.map(|(name, node)| (name, node))
-    }
-
-    /// Where alerts about gaps in accounts stand, by node.
-    #[must_use]
-    pub fn gap_alerts(&self) -> BTreeMap<&str, AlertState> {
-        let about_gaps = self.alerts.iter().filter(|(key, _)| key.rule.as_str() == LEDGER_GAP);
-        about_gaps.map(|(key, state)| (key.scope.node(), *state)).collect()
     }
 
     /// Samples in gaps of a node's account that have stayed for too long.

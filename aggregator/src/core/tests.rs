@@ -6,11 +6,11 @@ mod speaker;
 mod strange;
 
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::budget::{Window, effective};
+use plimsoll_schemas::budget::{Budget, Selector, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Series};
 use plimsoll_schemas::summary::{Presence, Verdict};
-use plimsoll_schemas::wire::{Bus, Totals};
+use plimsoll_schemas::wire::{Bus, Header, Latency, Totals};
 use proptest::prelude::*;
 
 use super::notices::Due;
@@ -31,6 +31,24 @@ name = 'epoch_hook'
 window = '10s'";
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[text]).unwrap(), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    core
+}
+
+/// The same core with a budget of this name more, about samples of an operation that have these
+/// labels of the series and of the node.
+pub(crate) fn selecting(
+    mut core: Core,
+    (name, operation): (&str, &str),
+    series: &[(&str, &str)],
+    nodes: &[(&str, &str)],
+) -> Core {
+    let labels = |of: &[(&str, &str)]| Labels::new(of.iter().copied()).unwrap();
+    let selector = Selector { series: labels(series), nodes: labels(nodes) };
+    let (name, operation) = (RuleName::new(name).unwrap(), Operation::new(operation).unwrap());
+    let mut rules = Rules::clone(&core.rules);
+    rules.budgets.retain(|budget| budget.name != name);
+    rules.budgets.push(Budget { name, operation, selector, ..rules.budgets[0].clone() });
+    core.judge_by(Arc::new(rules));
     core
 }
 
@@ -135,8 +153,9 @@ fn a_firing_alert_survives_silence() {
         core.on_deadline(now);
     }
     let summary = core.view(now.wall, "test").summary;
-    assert!(summary.budgets.iter().all(|row| row.alert == AlertState::Firing));
-    assert!(summary.budgets.iter().all(|row| row.verdict == Verdict::NoData));
+    let rows = summary.budgets.iter().filter(|row| row.budget == "epoch_hook");
+    let rows: Vec<_> = rows.map(|row| (row.alert, row.verdict)).collect();
+    assert_eq!(rows, [(AlertState::Firing, Verdict::NoData); 2]);
     assert_eq!(summary.nodes[0].presence, Presence::Silent);
 }
 

@@ -3,22 +3,26 @@
 mod alerts;
 mod rollups;
 mod rows;
+mod rules;
 mod worst;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::alert::{AlertState, LEDGER_GAP};
 use plimsoll_schemas::histogram::ExactFigures;
 use plimsoll_schemas::ids::{NodeName, RuleName};
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
 use super::buckets::Buckets;
+use super::burns::ErrorBudget;
 use super::checkpoint::CheckpointFigures;
 use super::confirm::ConfirmationFigures;
+use super::delivery::ReceiverFigures;
 use super::node::{Node, Trouble};
 use super::notices::NoticeCounts;
 use super::progress::Recoveries;
@@ -67,12 +71,18 @@ pub struct View {
     pub alert_counts: AlertCounts,
     /// How many nodes there are by their worst trouble, shown or not.
     pub troubles: BTreeMap<Trouble, u64>,
+    /// What is left of error budgets.
+    pub error_budgets: Vec<ErrorBudget>,
+    /// What is judged.
+    pub rules: Arc<Rules>,
     /// Counts of what was read.
     pub counts: Counts,
     /// What became of notices.
     pub notices: NoticeCounts,
     /// What became of events beside them.
     pub notice_events: NoticeCounts,
+    /// What those who are told of alerts have heard, and what not yet.
+    pub receivers: Vec<ReceiverFigures>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
@@ -108,24 +118,17 @@ pub struct NodeView {
     /// True while it speaks: what it last measured is shown only then, since afterwards it is not
     /// so any more.
     pub speaks: bool,
-    /// Where the alert about gaps in its account stands.
-    pub gap_alert: AlertState,
 }
 
 /// What is shown of it and no more: two nodes that print the same look the same.
 impl fmt::Debug for NodeView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, node, speaks, gap_alert } = self;
+        let Self { name, node, speaks } = self;
         let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
         let gauges: Vec<_> =
             node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
         let measured = speaks.then_some((gauges, &node.readings.value, node.check_statuses()));
-        f.debug_tuple("NodeView")
-            .field(name)
-            .field(gap_alert)
-            .field(&shown)
-            .field(&measured)
-            .finish()
+        f.debug_tuple("NodeView").field(name).field(&shown).field(&measured).finish()
     }
 }
 
@@ -139,7 +142,10 @@ impl Core {
     /// Where the alert about gaps in a node's account stands.
     #[must_use]
     pub fn gap_alert(&self, name: &NodeName) -> AlertState {
-        self.gap(name).1
+        let alerts = self.alerts.standing();
+        let mut about_gaps = alerts.filter(|(key, _)| key.rule.as_str() == LEDGER_GAP);
+        let found = about_gaps.find(|(key, _)| key.scope.node() == name.as_str());
+        found.map_or(AlertState::Inactive, |(_, state)| state)
     }
 
     /// All rows at once. `broker` is what the connection says of itself.
@@ -154,7 +160,6 @@ impl Still {
     #[must_use]
     pub fn view(&self, wanted: Wanted) -> View {
         let nodes = self.wanted(wanted.nodes);
-        let gap_alerts = self.gap_alerts();
         let mut rows = Rows::new(self, wanted.native);
         if wanted.fleet {
             rows.add_fleet(&self.fleet);
@@ -169,7 +174,6 @@ impl Still {
             name: (*name).clone(),
             node: Arc::clone(node),
             speaks: node.presence(self.at) == Presence::Heard,
-            gap_alert: gap_alerts.get(name.as_str()).copied().unwrap_or_default(),
         };
         View {
             summary: Summary {
@@ -193,9 +197,12 @@ impl Still {
             alerts: self.alert_views(wanted.fleet, &nodes),
             alert_counts: if wanted.fleet { self.alert_counts() } else { AlertCounts::default() },
             troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
+            error_budgets: if wanted.fleet { self.error_budgets() } else { Vec::new() },
+            rules: Arc::clone(&self.rules),
             counts: self.counts.clone(),
             notices: self.notices,
             notice_events: self.notice_events,
+            receivers: self.receivers.clone(),
             pending: self.pending.clone(),
             recoveries: self.recoveries.clone(),
             checkpoints: self.checkpoints.clone(),

@@ -24,6 +24,8 @@ impl<'v> Page<'v> {
     pub(super) fn write(&self, writer: &mut Writer) {
         self.constants(writer);
         if self.view.summary.ready {
+            self.thresholds(writer);
+            self.error_budgets(writer);
             self.fleet_account(writer);
             self.alert_counts(writer);
             self.write_all(writer);

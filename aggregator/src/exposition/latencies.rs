@@ -85,7 +85,7 @@ impl Page<'_> {
         });
         let family = Family {
             name: "plimsoll_latency_seconds_total",
-            family_type: FamilyType::CounterBesideHistogram,
+            family_type: FamilyType::CounterBeside,
             help: "Sum of all latencies",
         };
         writer.family(family, |rows| {

@@ -79,7 +79,7 @@ fn openmetrics_names_units_and_families_by_its_own_rules() {
     writer.family(Family::counter("m_seconds_total", "Time"), |rows| {
         rows.add(&[&labels], Value::Nanos(5));
     });
-    let beside = FamilyType::CounterBesideHistogram;
+    let beside = FamilyType::CounterBeside;
     let family = Family { name: "h_seconds_total", family_type: beside, help: "Sum" };
     writer.family(family, |rows| rows.add(&[&labels], Value::Count(1)));
     assert_eq!(
@@ -163,6 +163,50 @@ fn protobuf_carries_native_histograms_of_the_fleet_and_of_nodes() {
         assert_eq!(used as usize, histogram.positive_delta.len());
         assert!((2..=5).contains(&histogram.schema) && histogram.zero_threshold > 0.0);
     }
+}
+
+#[test]
+fn a_budget_is_shown_with_all_that_its_verdict_follows_from() {
+    let core = busy();
+    let text = fleet(&core.view(start().wall, "t"), &effective(&[]).unwrap());
+    let of = |name: &str, scope: &str, more: &str| -> Option<f64> {
+        let labels = format!("{{budget=\"epoch_hook\",{scope},operation=\"epoch_hook\"{more}}} ");
+        let row = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(&labels));
+        row.map(|value| value.parse().unwrap())
+    };
+    // Three times 0.4 to 79.6 ms in steps of 0.4: those from 18.4 ms on are over the limit.
+    let (node, all) = ("scope=\"node\",node=\"b\"", "scope=\"fleet\",node=\"\"");
+    let limit = ",limit=\"0.018\"";
+    let (share, of_all) = (462.0 / 597.0, 462.0 / 1194.0);
+    for (name, more, of_node, of_fleet) in [
+        ("plimsoll_budget_verdict", ",verdict=\"breach\"", Some(1.0), Some(1.0)),
+        ("plimsoll_budget_samples", "", Some(597.0), Some(1194.0)),
+        ("plimsoll_budget_samples_over", "", Some(462.0), Some(462.0)),
+        ("plimsoll_budget_samples_unsure", "", Some(3.0), Some(3.0)),
+        ("plimsoll_budget_over_ratio", "", Some(share), Some(of_all)),
+        ("plimsoll_budget_nodes", "", None, Some(2.0)),
+        ("plimsoll_budget_nodes_expected", "", None, Some(2.0)),
+        ("plimsoll_budget_nodes_late", "", None, Some(0.0)),
+        ("plimsoll_budget_samples_total", limit, Some(597.0), Some(1194.0)),
+        ("plimsoll_budget_over_samples_total", limit, Some(462.0), Some(462.0)),
+    ] {
+        assert_eq!(of(name, node, more), of_node, "{name}");
+        assert_eq!(of(name, all, more), of_fleet, "{name}");
+    }
+    let [lower, value, upper] = ["lower_bound", "value", "upper_bound"]
+        .map(|name| of(&format!("plimsoll_budget_{name}_seconds"), node, "").unwrap());
+    assert!(0.018 < lower && lower < value && value < upper && upper < 0.08, "{lower} {upper}");
+}
+
+#[test]
+fn a_budget_that_nobody_has_samples_for_says_so() {
+    let text = fleet(&core().view(start().wall, "t"), &effective(&[]).unwrap());
+    let labels = "{budget=\"publish\",scope=\"fleet\",node=\"\",operation=\"publish\"";
+    for row in ["plimsoll_budget_samples", "plimsoll_budget_nodes_expected"] {
+        assert!(text.contains(&format!("\n{row}{labels}}} 0\n")), "{row}\n{text}");
+    }
+    assert!(text.contains(&format!("\nplimsoll_budget_verdict{labels},verdict=\"no_data\"}} 1\n")));
+    assert!(!text.contains("plimsoll_budget_over_ratio{") && !text.contains("_samples_total{"));
 }
 
 #[test]

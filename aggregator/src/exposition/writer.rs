@@ -18,9 +18,9 @@ pub enum FamilyType {
     Gauge,
     /// Only grows; its name ends in `_total`.
     Counter,
-    /// A counter beside a histogram of the same name: OpenMetrics, which names a counter's family
-    /// without `_total`, must be told of another type.
-    CounterBesideHistogram,
+    /// A counter beside another family of the same name: OpenMetrics, which names a counter's
+    /// family without `_total`, must be told of another type.
+    CounterBeside,
     /// Counts by bucket.
     Histogram,
     /// Nothing is promised; only for old names that break the rules.
@@ -166,7 +166,7 @@ impl Writer {
             Format::OpenMetrics => self.begin_text(family.base_name(), family),
             Format::Protobuf => {
                 let kind = match family.family_type {
-                    FamilyType::Counter | FamilyType::CounterBesideHistogram => 0,
+                    FamilyType::Counter | FamilyType::CounterBeside => 0,
                     FamilyType::Gauge => 1,
                     FamilyType::Unknown => 3,
                     FamilyType::Histogram => 4,
@@ -187,10 +187,8 @@ impl Writer {
             (FamilyType::Gauge, _) => "gauge",
             (FamilyType::Histogram, _) => "histogram",
             (FamilyType::Unknown, Format::Text) => "untyped",
-            (FamilyType::Unknown | FamilyType::CounterBesideHistogram, Format::OpenMetrics) => {
-                "unknown"
-            }
-            (FamilyType::Counter | FamilyType::CounterBesideHistogram, _) => "counter",
+            (FamilyType::Unknown | FamilyType::CounterBeside, Format::OpenMetrics) => "unknown",
+            (FamilyType::Counter | FamilyType::CounterBeside, _) => "counter",
             (FamilyType::Unknown, Format::Protobuf) => return,
         };
         let out = &mut self.out;

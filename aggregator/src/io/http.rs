@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::pages::{Kind, Pages};
 use crate::config::{Metrics, Token};
+use crate::core::delivery::Undelivered;
 use crate::core::events::Wanted;
 use crate::core::silences::Refused;
 use crate::core::standing::{self, Done, Order};
@@ -42,6 +43,8 @@ pub enum Query {
     Silences(oneshot::Sender<SilencesPage>),
     /// Something is to be done about alerts, by somebody who may ask for it.
     Order(Order, oneshot::Sender<Result<Done, Refused>>),
+    /// The newest notices that were given up.
+    Undelivered(oneshot::Sender<Vec<Undelivered>>),
     /// Whether that is the whole truth.
     Readiness(oneshot::Sender<Readiness>),
 }
@@ -87,6 +90,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .route("/metrics/summary", get(show_summary))
         .route("/api/v1/ledger", get(show_ledger))
         .route("/api/v1/events", get(show_events))
+        .route("/api/v1/alerts/undelivered", get(show_undelivered))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
         .merge(alerts::routes())
@@ -110,6 +114,8 @@ const INDEX: &str = "plimsoll-aggregator
                    POST {match: {rule, node, operation, severity}, by, comment, for}
                    DELETE /api/v1/silences/<id>
                    POST and DELETE need `Authorization: Bearer <token>`, the one of http.token_file
+/api/v1/alerts/undelivered
+                   JSON: the newest notices that a receiver will not hear of, oldest first
 /healthz           alive
 /readyz            connected, and the stream's past has been read
 ";
@@ -162,6 +168,11 @@ async fn show_events(
     };
     let page = asker.ask(|answer| Query::Events(wanted, answer)).await;
     page.map_or_else(ending, |page| Json(page).into_response())
+}
+
+async fn show_undelivered(State(asker): State<Asker>) -> Response {
+    let undelivered = asker.ask(Query::Undelivered).await;
+    undelivered.map_or_else(ending, |undelivered| Json(undelivered).into_response())
 }
 
 async fn show_readiness(State(asker): State<Asker>) -> Response {

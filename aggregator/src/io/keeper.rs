@@ -160,7 +160,7 @@ impl Keeper {
                 self.figures.bytes = bytes;
                 self.figures.written += 1;
                 let next_after = interval(took, bytes);
-                core.on_stored(next_after);
+                core.on_stored(began.1, next_after);
                 self.next_at = began.0.plus(next_after);
             }
             Err(error) => {

@@ -5,5 +5,6 @@ pub mod confirmations;
 pub mod http;
 pub mod keeper;
 pub mod lanes;
+pub mod notify;
 pub mod rules;
 pub mod store;

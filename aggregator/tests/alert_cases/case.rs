@@ -19,6 +19,9 @@ pub(crate) struct Case {
     /// Time between two evaluations: a second, or more where hours are to pass.
     #[serde(default = "second", deserialize_with = "duration")]
     pub(crate) step: Duration,
+    /// By how much windows of error budgets are shortened; 0 is 1.
+    #[serde(default)]
+    pub(crate) time_scale: u32,
     #[serde(default)]
     pub(crate) say: Vec<Say>,
     #[serde(default)]
@@ -59,7 +62,7 @@ pub(crate) struct Say {
     pub(crate) run: u64,
     /// By how many seconds its clock is ahead.
     pub(crate) clock_ahead: i64,
-    /// Steps that a message spends on its way.
+    /// Steps that a message waits at its node.
     pub(crate) late: u64,
     /// All arrive with the last of them, the newest first.
     pub(crate) reversed: bool,

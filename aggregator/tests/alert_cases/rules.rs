@@ -1,20 +1,19 @@
 //! A file of rules as users write it.
 
-use std::collections::BTreeSet;
-
 use plimsoll_schemas::rule::file::load;
 use plimsoll_schemas::rule::{Rules, Text};
-use toml::{Table, Value};
 
 /// The rules that the text names, and no others.
-pub(crate) fn parse(text: &str) -> Rules {
-    let file = Text::new("the case", text.into()).unwrap();
-    let mut rules = load(&[], vec![file], 1, &mut |_| Err("no file".to_owned())).unwrap();
-    let tables: Table = text.parse().unwrap();
-    let lists = ["budget", "rule"].into_iter().filter_map(|kind| tables.get(kind)?.as_array());
-    let names = lists.flatten().filter_map(|table: &Value| table.get("name")?.as_str());
-    let named: BTreeSet<&str> = names.collect();
-    rules.budgets.retain(|budget| named.contains(budget.name.as_str()));
-    rules.thresholds.retain(|threshold| named.contains(threshold.name.as_str()));
+pub(crate) fn parse(text: &str, time_scale: u32) -> Rules {
+    let file = Text::new("case.toml", text.into()).unwrap();
+    let mut rules = load(&[], vec![file], time_scale, &mut |_| Err("there are none".to_owned()))
+        .unwrap_or_else(|why| panic!("{why}"));
+    let named: toml::Table = text.parse().unwrap();
+    let names = |kind: &str, name: &str| {
+        let all = named.get(kind).and_then(toml::Value::as_array).into_iter().flatten();
+        all.filter_map(|one| one.get("name")?.as_str()).any(|one| one == name)
+    };
+    rules.budgets.retain(|budget| names("budget", budget.name.as_str()));
+    rules.thresholds.retain(|threshold| names("rule", threshold.name.as_str()));
     rules
 }

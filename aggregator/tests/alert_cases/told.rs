@@ -31,10 +31,6 @@ impl Told {
         }
         Self { step, what }
     }
-
-    pub(crate) fn state(step: u64, rule: &RuleName, scope: &Scope, state: AlertState) -> Self {
-        Self { step, what: words(rule, scope, state) }
-    }
 }
 
 fn words(rule: &RuleName, scope: &Scope, state: AlertState) -> String {
@@ -68,25 +64,21 @@ impl Expected {
 pub(crate) fn difference(expected: &[String], told: &[Told]) -> String {
     let mut rest: Vec<Told> = told.to_vec();
     rest.sort();
-    let mut lines = Vec::new();
+    let mut lines: Vec<(u64, String)> = Vec::new();
     for line in expected {
         let wanted = Expected::parse(line);
-        match rest.iter().position(|told| wanted.fits(told)) {
-            Some(place) => {
-                lines.push((wanted.first, format!("    {line}"), drop(rest.remove(place))))
-            }
-            None => lines.push((wanted.first, format!("  - {line}"), ())),
-        }
+        let place = rest.iter().position(|told| wanted.fits(told));
+        let mark = if place.is_some() { ' ' } else { '-' };
+        lines.push((wanted.first, format!("  {mark} {line}")));
+        place.map(|place| rest.remove(place));
     }
-    let unexpected = rest.into_iter().map(|told| {
-        let Told { step, what } = told;
-        (step, format!("  + {step} {what}"), ())
-    });
+    let unexpected =
+        rest.iter().map(|told| (told.step, format!("  + {} {}", told.step, told.what)));
     lines.extend(unexpected);
-    lines.sort();
-    if lines.iter().all(|(_, line, ())| line.starts_with("    ")) {
+    lines.sort_by_key(|(step, _)| *step);
+    if lines.iter().all(|(_, line)| line.starts_with("    ")) {
         return String::new();
     }
-    let lines: Vec<String> = lines.into_iter().map(|(_, line, ())| line).collect();
+    let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
     format!("(- expected and not there, + there and not expected)\n{}\n", lines.join("\n"))
 }

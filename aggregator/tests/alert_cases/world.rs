@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_aggregator::core::checkpoint::StoredRecords;
+use plimsoll_aggregator::core::standing::{Order, Wanted};
 use plimsoll_aggregator::core::{Core, Delivered};
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{
+    Acknowledgement, AlertKey, AlertState, Notice, Pattern, Scope, Silence, SilenceMatch,
+};
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::{Rule, Rules};
 use plimsoll_schemas::subject::Lane;
@@ -14,7 +17,6 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 use crate::case::{Act, Case, Say};
 use crate::rules::parse;
 use crate::speaker::{Message, Speaker};
-use crate::told::Told;
 
 /// Somewhen in 2023: the begin of a slot of every window.
 const BEGIN_SECONDS: u64 = 1_699_920_000;
@@ -38,6 +40,8 @@ pub(crate) struct World {
     step: u64,
     span: Duration,
     leapt: Duration,
+    /// What people asked for in vain.
+    pub(crate) refused: u64,
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -52,6 +56,7 @@ impl World {
             step: 0,
             span,
             leapt: Duration::ZERO,
+            refused: 0,
             notices: Vec::new(),
         };
         let mut core = Core::new(mesh(), world.rules.clone(), world.now());
@@ -62,10 +67,17 @@ impl World {
 
     /// The present; both clocks, the wall as people have set it.
     pub(crate) fn now(&self) -> Now {
-        let passed = self.span * u32::try_from(self.step).unwrap();
-        let mono = Mono::default().plus(passed);
-        let wall = Wall(0).plus(Duration::from_secs(BEGIN_SECONDS) + passed + self.leapt);
-        Now { mono, wall }
+        let mono = Mono::default().plus(self.passed(self.step));
+        Now { mono, wall: self.at(self.step) }
+    }
+
+    fn at(&self, step: u64) -> Wall {
+        let begin = Duration::from_secs(BEGIN_SECONDS);
+        Wall(0).plus(begin + self.passed(step) + self.leapt)
+    }
+
+    fn passed(&self, step: u64) -> Duration {
+        self.span * u32::try_from(step).unwrap()
     }
 
     /// The step of a moment that a notice tells.
@@ -121,6 +133,29 @@ impl World {
 
     /// What people do before an evaluation.
     pub(crate) fn act(&mut self, act: &Act) {
+        let until = self.at(act.until);
+        let by = "ann".to_owned();
+        if let Some(words) = &act.silence {
+            let (rule, node) = words.split_once(' ').unwrap_or_else(|| panic!("{words:?}"));
+            let pattern = |text: &str| (text != "*").then(|| Pattern::new(text).unwrap());
+            let (rule, node) = (pattern(rule), pattern(node));
+            let matches = SilenceMatch { rule, node, ..SilenceMatch::default() };
+            let (comment, from) = (String::new(), self.now().wall);
+            self.order(Order::Silence(Silence { matches, by: by.clone(), comment, from, until }));
+        }
+        if let Some(words) = &act.acknowledge {
+            let (rule, who) = words.split_once(' ').unwrap_or_else(|| panic!("{words:?}"));
+            let comment = String::new();
+            match self.key(rule, who) {
+                Some(key) => {
+                    self.order(Order::Acknowledge(key, Acknowledgement { by, comment, until }));
+                }
+                None => self.refused += 1,
+            }
+        }
+        if let Some(rules) = &act.rules {
+            self.reload(parse(rules, self.rules.time_scale));
+        }
         self.leapt += Duration::from_secs(act.clock_leaps);
         if let Some(back_at) = act.back_at {
             self.end();
@@ -128,6 +163,21 @@ impl World {
             if back_at <= self.step {
                 self.come_back();
             }
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        let now = self.now().wall;
+        let Some(core) = &mut self.core else { return };
+        self.refused += u64::from(core.on_order(now, order).is_err());
+    }
+
+    /// Other rules from now on.
+    pub(crate) fn reload(&mut self, rules: Rules) {
+        self.rules = rules.clone();
+        let now = self.now();
+        if let Some(core) = &mut self.core {
+            core.reload(now, rules);
         }
     }
 
@@ -151,19 +201,21 @@ impl World {
     }
 
     /// Where an alert is shown to stand; `None` while nobody is there to show it.
-    pub(crate) fn state(&self, rule: &str, who: &str) -> Option<AlertState> {
-        let key = self.key(rule, who);
-        let summary = self.core.as_ref()?.view(self.now().wall, "test").summary;
-        let rows = summary.budgets.iter();
-        let mut rows =
-            rows.filter(|row| row.budget == *key.rule.as_str() && row.scope == key.scope);
-        Some(rows.next().map_or(AlertState::Inactive, |row| row.alert))
+    pub(crate) fn state(&self, key: &AlertKey) -> Option<AlertState> {
+        let core = self.core.as_ref()?;
+        let standing = core.alerts_page(self.now().wall, &Wanted::default()).alerts;
+        if let Some(row) = standing.into_iter().find(|row| row.key == *key) {
+            return Some(row.state);
+        }
+        let mut judged = core.view(self.now().wall, "test").summary.budgets.into_iter();
+        let judged = judged.find(|row| row.budget == key.rule.as_str() && row.scope == key.scope);
+        Some(judged.map_or(AlertState::Inactive, |row| row.alert))
     }
 
-    /// The alert of a rule about the fleet or a node.
-    fn key(&self, rule: &str, who: &str) -> AlertKey {
+    /// The alert of a rule about the fleet or a node; `None` where there is no such rule.
+    pub(crate) fn key(&self, rule: &str, who: &str) -> Option<AlertKey> {
         let rule = RuleName::new(rule).unwrap();
-        let operation = match self.rules.find(&rule).unwrap_or_else(|| panic!("no rule {rule}")) {
+        let operation = match self.rules.find(&rule)? {
             Rule::Budget(budget) | Rule::Burn(budget, _) => budget.operation.clone(),
             Rule::Threshold(threshold) => threshold.metric.operation(),
         };
@@ -171,7 +223,7 @@ impl World {
             "fleet" => Scope::Fleet,
             node => Scope::Node(NodeName::new(node).unwrap()),
         };
-        AlertKey { rule, scope, operation }
+        Some(AlertKey { rule, scope, operation })
     }
 }
 
@@ -179,49 +231,35 @@ fn mesh() -> MeshName {
     MeshName::new("m").unwrap()
 }
 
-/// What a case's history came to: its notices, and the states that it asks for.
-pub(crate) fn play(case: &Case) -> (Vec<Told>, Vec<Told>) {
-    let mut world = World::new(parse(&case.rules), case.step);
+/// Plays a case's history, and lets somebody look after every evaluation.
+pub(crate) fn play(case: &Case, mut look: impl FnMut(&World, u64)) -> World {
+    let mut world = World::new(parse(&case.rules, case.time_scale.max(1)), case.step);
     let mut speakers = BTreeMap::<(String, u64), Speaker>::new();
-    let mut under_way = BTreeMap::<(u64, u64, usize), Vec<(Wall, Message)>>::new();
-    let mut states = Vec::new();
+    // By the step in which they arrive, and their order in it.
+    let mut waiting = BTreeMap::<(u64, u64, usize), Vec<Message>>::new();
     for step in 1..=case.steps {
         world.pass();
         for (number, say) in case.say.iter().enumerate().filter(|(_, say)| say.is_said(step)) {
             let speaker = speakers.entry((say.node.clone(), say.run.max(1))).or_default();
-            let now = own_clock(say, world.now().wall);
-            let messages = speaker.say(say, now, case.step);
+            let messages = speaker.say(say, own_clock(say, world.now().wall), case.step);
             let (arrives, behind) = say.arrives(step);
             let copies = if say.vanishes { 0 } else { 1 + say.again };
-            let place = under_way.entry((arrives, behind, number)).or_default();
-            for _ in 0..copies {
-                place.extend(messages.iter().map(|message| (now, message.clone())));
-            }
+            let place = waiting.entry((arrives, behind, number)).or_default();
+            (0..copies).for_each(|_| place.extend(messages.iter().cloned()));
         }
-        while let Some(first) = under_way.first_entry().filter(|first| first.key().0 <= step) {
-            first.remove().into_iter().for_each(|(sent, message)| world.deliver(sent, message));
+        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= step) {
+            let (_, _, number) = *first.key();
+            let sent = own_clock(&case.say[number], world.now().wall);
+            first.remove().into_iter().for_each(|message| world.deliver(sent, message));
         }
         case.act.iter().filter(|act| act.at == step).for_each(|act| world.act(act));
         world.evaluate();
-        states.extend(asked(case, step).filter_map(|(rule, who)| {
-            let state = world.state(rule, who)?;
-            Some(Told { step, what: format!("{rule} {who} {}", state.as_str()) })
-        }));
+        look(&world, step);
     }
-    let told = |notice: &Notice| Told::notice(world.step_of(notice), notice);
-    (world.notices.iter().map(told).collect(), states)
+    world
 }
 
 fn own_clock(say: &Say, now: Wall) -> Wall {
     let off = Duration::from_secs(say.clock_ahead.unsigned_abs());
     if say.clock_ahead < 0 { now.minus(off) } else { now.plus(off) }
-}
-
-/// The alerts whose state a case knows in a step.
-fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
-    case.states.iter().filter_map(move |line| {
-        let mut words = line.split(' ');
-        let (when, rule, who) = (words.next()?, words.next()?, words.next()?);
-        (when.parse() == Ok(step)).then_some((rule, who))
-    })
 }

@@ -1,8 +1,8 @@
 //! What must hold whatever bytes come from outside: each function takes any bytes and panics
 //! where one of these rules is broken.
 //!
-//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-confirmations` and `fuzz-wire` put a coverage-guided fuzzer in front of
-//! them; the tests run them over `seeds/` and the golden messages of the wire. With cargo-fuzz and
+//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-confirmations` and `fuzz-wire` put a coverage-guided
+//! fuzzer in front of them; the tests run them over `seeds/` and the golden messages of the wire. With cargo-fuzz and
 //! a nightly toolchain, ten minutes of one:
 //!
 //! ```text

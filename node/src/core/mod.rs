@@ -223,8 +223,8 @@ impl Core {
         self.dead_letters.push(DeadLetter { sealed, reason });
     }
 
-    /// Hears what an aggregator says is stored, and over which limits it judges. What cannot be true is counted, and nothing of
-    /// it believed.
+    /// Hears what an aggregator says is stored, and over which limits it judges. What cannot be
+    /// true is counted, and nothing of it believed.
     ///
     /// # Errors
     /// Says why, as a label.

@@ -298,3 +298,21 @@ fn by<'a>(
     let rows = rows.iter().map(|(values, n)| (&values[..], *n));
     page.counters(Family { name, help, labels }, rows);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_known_limit_has_its_row() {
+        let page = Page::default();
+        let limit = |name, ns| (Operation::new(name).unwrap(), ns);
+        add_limits(&page, &[limit("a", 18_000_000), limit("a", 25_000_001), limit("b", 1_000)]);
+        let text = page.render();
+        let rows: Vec<_> = text.lines().filter(|row| row.starts_with("plimsoll_agent_l")).collect();
+        let row = |name, limit| {
+            format!("plimsoll_agent_limit_info{{limit_seconds=\"{limit}\",operation=\"{name}\"}} 1")
+        };
+        assert_eq!(rows, [row("b", "0.000001"), row("a", "0.018"), row("a", "0.025000001")]);
+    }
+}

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::ids::{Operation, RuleName};
 
 use crate::core::node::Operations;
 use crate::core::rollup::{Group, Rollups};
@@ -16,6 +16,8 @@ use crate::core::window::Windows;
 pub enum Pool {
     /// All nodes', of one operation.
     Fleet(Operation),
+    /// All nodes', that a budget with this name selects.
+    Selected(RuleName),
     /// A group's of the roll-up with this name.
     Group(String, Group),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fleet(operation) => write!(f, "fleet {operation}"),
+            Self::Selected(budget) => write!(f, "selected {budget}"),
             Self::Group(rollup, Group { operation, values }) => {
                 let values = serde_json::to_string(values).map_err(|_| fmt::Error)?;
                 write!(f, "rollup {rollup} {operation} {values}")
@@ -43,11 +46,16 @@ impl Pool {
     /// The pool of that name, and what follows the name.
     pub(super) fn named(name: &str) -> Option<(Self, &str)> {
         let (kind, rest) = name.split_once(' ')?;
-        if kind == "fleet" {
-            let (operation, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Some((Self::Fleet(Operation::new(operation).ok()?), rest));
+        if kind != "rollup" {
+            let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+            let pool = match kind {
+                "fleet" => Self::Fleet(Operation::new(name).ok()?),
+                "selected" => Self::Selected(RuleName::new(name).ok()?),
+                _ => return None,
+            };
+            return Some((pool, rest));
         }
-        let (rollup, rest) = rest.split_once(' ').filter(|_| kind == "rollup")?;
+        let (rollup, rest) = rest.split_once(' ')?;
         let (operation, rest) = rest.split_once(' ')?;
         // Values may contain anything, but only a tier's number follows them.
         let (values, rest) = rest.split_at(rest.rfind(']')? + 1);
@@ -61,6 +69,7 @@ impl Pools {
     pub(super) fn get(&self, pool: &Pool) -> Option<&Windows> {
         match pool {
             Pool::Fleet(operation) => self.fleet.get(operation),
+            Pool::Selected(budget) => self.fleet.get_selected(budget),
             Pool::Group(rollup, group) => {
                 let named = |name: &str| self.rollups.iter().find(|r| r.definition().name == name);
                 named(rollup)?.group(group)
@@ -71,13 +80,15 @@ impl Pools {
     fn iter(&self) -> impl Iterator<Item = (Pool, &Windows)> {
         let fleet = self.fleet.iter();
         let fleet = fleet.map(|(operation, windows)| (Pool::Fleet(operation.clone()), windows));
+        let selected = self.fleet.selected();
+        let selected = selected.map(|(budget, windows)| (Pool::Selected(budget.clone()), windows));
         let groups = self.rollups.iter().flat_map(|rollup| {
             let name = &rollup.definition().name;
             rollup
                 .groups()
                 .map(|(group, windows)| (Pool::Group(name.clone(), group.clone()), windows))
         });
-        fleet.chain(groups)
+        fleet.chain(selected).chain(groups)
     }
 
     /// What is not as it was `before`, of which a copy is still held, or is gone: pools, and
@@ -112,7 +123,8 @@ mod tests {
             let operation = Operation::new("fetch").unwrap();
             let values = values.into_iter().map(String::into_boxed_str).collect();
             let group = Group { operation: operation.clone(), values };
-            for pool in [Pool::Group("by".to_owned(), group), Pool::Fleet(operation)] {
+            let selected = Pool::Selected(RuleName::new("p99_of-fetch").unwrap());
+            for pool in [Pool::Group("by".to_owned(), group), Pool::Fleet(operation), selected] {
                 let name = pool.to_string();
                 prop_assert_eq!(Pool::named(&name), Some((pool.clone(), "")));
                 let of_tier = format!("{name} {tier}");

@@ -10,7 +10,7 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::core::Delivered;
-use crate::core::tests::{MS, SECOND, Speaker, core, start};
+use crate::core::tests::{MS, SECOND, Speaker, core, selecting, start};
 use crate::core::view::View;
 use steps::{Step, in_rack, steps};
 
@@ -31,7 +31,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut core = measuring(core());
+        let mut core =
+            measuring(selecting(core(), ("of_r1", "epoch_hook"), &[], &[("rack", "r1")]));
         Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
         Self { core, now: start(), stored: None }
     }

@@ -92,6 +92,7 @@ fn united(read: BTreeMap<Pool, Windows>, rest: &Rest) -> Result<Pools, Unusable>
     for (pool, windows) in read {
         match pool {
             Pool::Fleet(operation) => fleet.restore(operation, windows),
+            Pool::Selected(budget) => fleet.restore_selected(budget, windows),
             Pool::Group(rollup, group) => {
                 if !rollups.restore(&rollup, group, windows) {
                     return Err(damaged(&rollup, "there is no such roll-up"));
@@ -99,7 +100,8 @@ fn united(read: BTreeMap<Pool, Windows>, rest: &Rest) -> Result<Pools, Unusable>
             }
         }
     }
-    if fleet.iter().count() != rest.fleet || rollups.sizes() != rest.rollups {
+    let pools_of_fleet = (fleet.iter().count(), fleet.selected().count());
+    if pools_of_fleet != (rest.fleet, rest.fleet_selected) || rollups.sizes() != rest.rollups {
         return Err(damaged(&"fleet", "some operations or groups are missing"));
     }
     Ok(Pools { fleet: Arc::new(fleet), rollups })

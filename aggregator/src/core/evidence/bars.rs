@@ -62,6 +62,9 @@ fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<Bar
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use plimsoll_schemas::time::nanos;
     use proptest::prelude::*;
 
     use super::*;
@@ -122,8 +125,7 @@ mod tests {
                 prop_assert_eq!(sum, values.len() as u64);
                 let mut up_to_here = 0;
                 for bar in bars {
-                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "ns")]
-                    let end = (bar.up_to * 1e9).round() as u64;
+                    let end = nanos(Duration::from_secs_f64(bar.up_to));
                     let own = layout::index_of(end);
                     let within = |value: &&u64| match end == limit_ns {
                         true => **value <= end,

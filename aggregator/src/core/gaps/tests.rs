@@ -1,6 +1,6 @@
 //! A gap that closes is no alert; one that stays is, until it closes.
 
-use plimsoll_schemas::alert::{Evidence, GapEvidence, Notice};
+use plimsoll_schemas::alert::{AlertState, Evidence, GapEvidence, Notice};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 
@@ -154,7 +154,7 @@ fn a_gap_is_found_in_a_stream_of_which_some_is_always_unread() {
 #[test]
 fn a_gap_is_no_alert_before_its_node_could_hear_of_it_twice() {
     let mut world = World::new();
-    world.core.on_stored(Duration::from_secs(26));
+    world.core.on_stored(world.now.wall, Duration::from_secs(26));
     world.live(78, 0);
     assert_eq!((world.told(), world.gap_samples()), (vec![], 0));
     world.live(1, 0);

@@ -73,7 +73,8 @@ fn a_hidden_node_is_not_shown_counted_or_judged_and_lets_go_of_all_but_its_accou
         deliver(&mut core, now, &speaker.message(now, Body::Bus(Bus::default()), false));
         core.on_deadline(now);
     }
-    assert!(view(&core, now).nodes[0].gap_alert == plimsoll_schemas::alert::AlertState::Firing);
+    let firing = plimsoll_schemas::alert::AlertState::Firing;
+    assert_eq!(core.gap_alert(&NodeName::new("a").unwrap()), firing);
     now = now.after(25 * 3_600 * SECOND);
     deliver(&mut core, now, &other.say(now, MS, 1));
     core.on_deadline(now);

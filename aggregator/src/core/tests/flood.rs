@@ -2,6 +2,7 @@
 //! bounded, what finds no room is counted, and nobody else is harmed.
 
 use plimsoll_schemas::histogram::layout;
+use plimsoll_schemas::limits::aggregator::NODE_BYTES_MAX;
 use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
 use plimsoll_schemas::wire::Hardware;
 

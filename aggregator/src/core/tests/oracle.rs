@@ -12,6 +12,8 @@ use crate::core::window::Windows;
 const NODES: [&str; 3] = ["a", "b", "c"];
 const OPERATIONS: [&str; 2] = ["epoch_hook", "fetch"];
 const OUTCOMES: [&str; 3] = ["hit", "miss", ""];
+/// What hits of the first rack are kept apart for, and of what.
+const SELECTED: (&str, &str) = ("hits", "fetch");
 const DAY: u64 = 86_400 * 1_000_000_000;
 
 /// One thing that happens.
@@ -89,7 +91,8 @@ impl World {
             let rack = ["r1", "r2", "r1"][n];
             Speaker::new(NODES[n]).called(Labels::new([("rack", rack)]).unwrap())
         });
-        let core = core().measuring(Window::OneDay, &definitions());
+        let core = selecting(core(), SELECTED, &[("outcome", "hit")], &[("rack", "r1")]);
+        let core = core.measuring(Window::OneDay, &definitions());
         Self {
             core,
             now: start(),
@@ -184,6 +187,21 @@ impl World {
                 self.check_windows(windows, &samples, node);
             }
             self.check_rollups(&operation);
+        }
+        self.check_selected();
+    }
+
+    fn check_selected(&self) {
+        let budget = RuleName::new(SELECTED.0).unwrap();
+        let is_selected =
+            |s: &&Sample| OPERATIONS[s.operation] == SELECTED.1 && s.outcome == 0 && s.node != 1;
+        let all: Vec<&Sample> = self.all.iter().filter(is_selected).collect();
+        self.check_windows(self.core.fleet.get_selected(&budget), &all, "selected");
+        for (n, node) in NODES.iter().enumerate() {
+            let of_node = self.of_nodes.iter().filter(|s| s.node == n).filter(is_selected);
+            let node_of_core = self.core.nodes.get(*node);
+            let windows = node_of_core.and_then(|node| node.operations.get_selected(&budget));
+            self.check_windows(windows, &of_node.collect::<Vec<_>>(), node);
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::histogram::{ExactFigures, rank};
-use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::histogram::{ExactFigures, Over, rank};
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
@@ -17,12 +17,16 @@ use crate::core::node::{Node, Operations};
 use crate::core::still::Still;
 use crate::core::window::{Merged, Ranks, Windows};
 
+/// Not inactive, by rule, node and operation.
+type AlertsBy<'s> = BTreeMap<(&'s str, &'s str, &'s str), AlertState>;
+/// How many nodes there are.
+type Counted<K> = BTreeMap<K, Completeness>;
+
 /// Rows under construction.
 pub(super) struct Rows<'s> {
     still: &'s Still,
     native: bool,
-    /// Not inactive, by rule, node and operation.
-    alerts: BTreeMap<(&'s str, &'s str, &'s str), AlertState>,
+    alerts: AlertsBy<'s>,
     /// Used again for each row, as is the next.
     merged: Merged,
     total: Merged,
@@ -50,32 +54,51 @@ impl<'s> Rows<'s> {
     }
 
     pub(super) fn add_fleet(&mut self, fleet: &Operations) {
-        let completeness = self.completeness();
+        let (completeness, of_budgets) = self.completeness();
         for (operation, windows) in fleet.iter() {
             let heard = completeness.get(operation).copied().unwrap_or_default();
             self.add(Scope::Fleet, operation, windows, &heard);
+        }
+        for (number, budget) in self.still.rules.budgets.iter().enumerate() {
+            let windows = fleet.judged(budget);
+            // Of a budget that nobody has samples for that much is said.
+            if !budget.selector.is_everything() || windows.is_none() {
+                let heard = of_budgets.get(&budget.name).copied().unwrap_or_default();
+                self.add_apart(&Scope::Fleet, (number, budget), windows, &heard);
+            }
         }
     }
 
     pub(super) fn add_node(&mut self, name: &NodeName, node: &Node) {
         let seen = Seen::new(self.still.at, node);
+        let scope = Scope::Node(name.clone());
         for (operation, windows) in node.operations.iter() {
             let mut heard = Completeness::default();
             heard.add(self.still.at, &seen, windows);
-            self.add(Scope::Node(name.clone()), operation, windows, &heard);
+            self.add(scope.clone(), operation, windows, &heard);
+        }
+        let budgets = self.still.rules.budgets.iter().enumerate();
+        for (number, budget) in budgets.filter(|(_, of)| !of.selector.is_everything()) {
+            let Some(windows) = node.operations.judged(budget) else { continue };
+            let mut heard = Completeness::default();
+            heard.add(self.still.at, &seen, windows);
+            self.add_apart(&scope, (number, budget), Some(windows), &heard);
         }
     }
 
-    /// How many nodes each operation's windows hold.
-    fn completeness(&self) -> BTreeMap<&'s Operation, Completeness> {
-        let mut completeness: BTreeMap<&Operation, Completeness> = BTreeMap::new();
+    /// How many nodes the windows of each operation hold, and what is kept apart for budgets.
+    fn completeness(&self) -> (Counted<&'s Operation>, Counted<&'s RuleName>) {
+        let (mut operations, mut budgets) = (Counted::new(), Counted::new());
         for (_, node) in self.still.shown() {
             let seen = Seen::new(self.still.at, node);
             for (operation, windows) in node.operations.iter() {
-                completeness.entry(operation).or_default().add(self.still.at, &seen, windows);
+                operations.entry(operation).or_default().add(self.still.at, &seen, windows);
+            }
+            for (budget, windows) in node.operations.selected() {
+                budgets.entry(budget).or_default().add(self.still.at, &seen, windows);
             }
         }
-        completeness
+        (operations, budgets)
     }
 
     fn add(
@@ -85,8 +108,13 @@ impl<'s> Rows<'s> {
         windows: &Windows,
         heard: &Completeness,
     ) {
-        let Self { still, native, alerts, merged, total, budgets, .. } = self;
+        let Self { still, native, merged, total, budgets, .. } = self;
+        let alerts = &self.alerts;
         let mut rows = BTreeMap::new();
+        let judging = still.rules.budgets.iter().enumerate().filter(|(_, budget)| {
+            budget.operation == *operation && budget.selector.is_everything()
+        });
+        let judging: Vec<_> = judging.filter(|(_, budget)| budget.scopes.holds(&scope)).collect();
         windows.each_window(still.at, merged, total, |window, samples| {
             let mut ranks = samples.ranks();
             let row = WindowRow {
@@ -96,14 +124,12 @@ impl<'s> Rows<'s> {
                 nodes_late: heard.late[window as usize],
             };
             rows.insert(window, row);
-            for (number, budget) in still.rules.budgets.iter().enumerate() {
-                if budget.operation == *operation && budget.window == window {
-                    let key = (budget.name.as_str(), scope.node(), operation.as_str());
-                    let alert = alerts.get(&key).copied().unwrap_or_default();
-                    let sums = windows.sums(still.at, window, budget.limit_ns);
-                    let judgement = judge(budget, &sums, |rank| ranks.find(rank));
-                    budgets.push((number, budget_row(budget, scope.clone(), alert, judgement)));
-                }
+            for (number, budget) in judging.iter().filter(|(_, of)| of.window == window) {
+                let sums = windows.sums(still.at, window, budget.limit_ns);
+                let judgement = judge(budget, &sums, |rank| ranks.find(rank));
+                let since = windows.since_known(budget.limit_ns);
+                let about = (*budget, &scope, alerts);
+                budgets.push((*number, budget_row(about, judgement, since, heard)));
             }
         });
         let exact = windows.total_exact();
@@ -119,13 +145,44 @@ impl<'s> Rows<'s> {
             windows: rows,
         });
     }
+
+    /// Adds a budget's row, where its samples are in no operation's rows.
+    fn add_apart(
+        &mut self,
+        scope: &Scope,
+        (number, budget): (usize, &Budget),
+        windows: Option<&Windows>,
+        heard: &Completeness,
+    ) {
+        if !budget.scopes.holds(scope) {
+            return;
+        }
+        let Self { still, merged, budgets, .. } = self;
+        let sums = windows.map(|of| of.sums(still.at, budget.window, budget.limit_ns));
+        match windows {
+            Some(windows) => windows.show(still.at, budget.window, merged),
+            None => merged.clear(),
+        }
+        let mut ranks = merged.ranks();
+        let judgement = judge(budget, &sums.unwrap_or_default(), |rank| ranks.find(rank));
+        let since = windows.and_then(|windows| windows.since_known(budget.limit_ns));
+        let about = (budget, scope, &self.alerts);
+        budgets.push((number, budget_row(about, judgement, since, heard)));
+    }
 }
 
-fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, judgement: Judgement) -> BudgetRow {
+fn budget_row(
+    (budget, scope, alerts): (&Budget, &Scope, &AlertsBy<'_>),
+    judgement: Judgement,
+    since_limit: Option<(u64, Over)>,
+    heard: &Completeness,
+) -> BudgetRow {
+    let key = (budget.name.as_str(), scope.node(), budget.operation.as_str());
+    let window = budget.window as usize;
     BudgetRow {
         budget: budget.name.to_string(),
         operation: budget.operation.to_string(),
-        scope,
+        scope: scope.clone(),
         quantile: budget.quantile,
         limit_ns: budget.limit_ns,
         window: budget.window,
@@ -135,11 +192,13 @@ fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, judgement: Judge
         upper_ns: judgement.upper_ns,
         over: judgement.sums.over,
         unsure: judgement.sums.unsure,
-        completeness: (0, 0),
+        completeness: (heard.nodes[window], heard.expected),
+        nodes_late: heard.late[window],
+        since_limit: since_limit.map(|(samples, over)| (samples, over.over)),
         objective: budget.objective,
         budget_remaining: None,
         verdict: judgement.verdict(),
-        alert,
+        alert: alerts.get(&key).copied().unwrap_or_default(),
     }
 }
 

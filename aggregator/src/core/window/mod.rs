@@ -234,6 +234,12 @@ impl Windows {
         merged
     }
 
+    /// The same in the place of whatever `merged` holds.
+    pub fn show(&self, now: Wall, window: Window, merged: &mut Merged) {
+        merged.clear();
+        self.shown(now, window).for_each(|slot| slot.add_to(merged));
+    }
+
     /// Shows every window that is kept, the shortest first; each costs only what it has more than
     /// the one before. Afterwards `total` holds what [`Self::total`] does, at the cost of what is
     /// in no window. What the two held before is forgotten.

@@ -1,0 +1,117 @@
+"""Counts false pages of the aggregator beside others', and how soon each tells of true ones."""
+
+import json
+
+from scale import plot
+from speed.process import output, say
+from speed.table import table, verdict
+
+# Other parameters than the shipped ones, as (confidence, fire_after): what each would come to.
+TRIED = ((0.99, 3), (0.95, 20), (0.95, 30))
+FEWER, LATER_S = 20, 60
+# The shift on which the target speaks of delay.
+SHIFT = 1.5
+OURS, FLOOD = "Plimsoll", "default buckets"
+
+
+def section(programs, _pinned, quick):
+    """The example's own figures, one entry for each load."""
+    say("false_pages")
+    command = [programs.example("false_pages"), "--json", "--seeds", "20" if quick else "200"]
+    for confidence, fire_after in TRIED:
+        command += ["--try", f"{confidence}:{fire_after}"]
+    return json.loads(output(command, timeout=3_600))
+
+
+def seconds(delay):
+    """Median and 95th percentile, and how many runs have none."""
+    if delay["median"] is None:
+        told = "-"
+    else:
+        told = f"{delay['median']} / " + ("-" if delay["p95"] is None else str(delay["p95"]))
+    notes = [f"{delay[key]} {words}" for key, words in NOTES.items() if delay[key]]
+    return told + (f" ({', '.join(notes)})" if notes else "")
+
+
+NOTES = {"never": "never", "already": "fired before"}
+
+
+def short(number):
+    """Two digits, and no power of ten."""
+    return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def days(figures):
+    return figures["seeds"] * figures["hours"] / 24
+
+
+def load(figures):
+    """One table, and whether the target is met at this load."""
+    rows = []
+    for one in figures["contenders"]:
+        row = [one["name"], str(one["pages"]), short(one["pages"] / days(figures))]
+        row += [f"{short(one['firing'] * 100)} %", *(seconds(delay) for delay in one["delays"])]
+        rows.append(row)
+    shifts = [f"{delay['times']:g} x" for delay in figures["contenders"][0]["delays"]]
+    head = ["rule", "false pages", "a day", "time it fires falsely"]
+    head += [f"{shift}: page after s, median / p95" for shift in shifts]
+    title = f"{figures['per_second']} samples a second, {figures['seeds']} runs of "
+    title += f"{figures['hours']} hours:"
+    return [title, "", *table(head, rows), "", *targets(figures)]
+
+
+def targets(figures):
+    """Of each of ours: fewer pages than each of the others, and no more than a window later."""
+    lines = []
+    others = [one for one in figures["contenders"] if not one["name"].startswith(OURS)]
+    paging = [one for one in others if FLOOD not in one["name"]]
+    for one in figures["contenders"]:
+        if not one["name"].startswith(OURS):
+            continue
+        fewer = min(other["pages"] for other in paging) / max(one["pages"], 1)
+        later = max(median(one) - median(other) for other in paging)
+        met = fewer >= FEWER and later <= LATER_S
+        lines.append(
+            f"- {one['name']}: {fewer:.1f} times fewer false pages than the best of the others, "
+            f"on {SHIFT:g} x at most {later} s later: {verdict(met)}"
+        )
+    return lines
+
+
+def median(one):
+    return next(delay["median"] for delay in one["delays"] if delay["times"] == SHIFT)
+
+
+def tables(found):
+    lines = []
+    for figures in found:
+        lines += ["", *load(figures)]
+    return lines[1:]
+
+
+def picture(found):
+    """False pages and delays of the first load, of the rules that page at all."""
+    figures = found[0]
+    shown = [
+        one
+        for one in figures["contenders"]
+        if FLOOD not in one["name"] and (one["name"] == OURS or not one["name"].startswith(OURS))
+    ]
+    name = {one["name"]: one["name"].replace("`", "") for one in shown}
+    daily = [(name[one["name"]], one["pages"] / days(figures)) for one in shown]
+    bars = [(told, a_day, short(a_day)) for told, a_day in daily]
+    delays = {
+        name[one["name"]].split(",")[0]: [
+            ((delay["times"] - 1) * 100, delay["median"])
+            for delay in one["delays"]
+            if delay["median"] is not None
+        ]
+        for one in shown
+    }
+    about = f"at {figures['per_second']} samples a second"
+    return plot.document(
+        [
+            plot.Bars(f"False pages a day {about}, true p99 5 % under the limit", bars, "a day"),
+            plot.Panel(f"Median time to a page {about}", "s", delays, "% longer samples"),
+        ]
+    )

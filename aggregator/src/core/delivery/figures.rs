@@ -1,0 +1,55 @@
+//! What became of notices, by receiver, for metrics.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use super::Waits;
+use crate::core::Word;
+
+/// What one receiver was told so far. Counts only grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Notices by outcome: `delivered`; `superseded` by a newer state before they were told;
+    /// `suppressed` by a silence or an acknowledgement; `undelivered`.
+    pub outcomes: BTreeMap<Word, u64>,
+    /// Posts by how they ended.
+    pub posts: BTreeMap<Word, u64>,
+    /// Notices given up, by reason.
+    pub undelivered: BTreeMap<Word, u64>,
+    /// When a post was last taken.
+    pub last_success: Option<Wall>,
+}
+
+/// One receiver's figures at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverFigures {
+    /// Its name.
+    pub name: String,
+    /// What it was told so far.
+    pub tally: Tally,
+    /// What it has still to be told.
+    pub waits: Waits,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, outcome: &'static str) {
+        self.count_n(outcome, 1);
+    }
+
+    pub(super) fn count_n(&mut self, outcome: &'static str, n: usize) {
+        if n > 0 {
+            *self.outcomes.entry(outcome.into()).or_default() += n as u64;
+        }
+    }
+
+    pub(super) fn count_post(&mut self, result: &'static str) {
+        *self.posts.entry(result.into()).or_default() += 1;
+    }
+
+    pub(super) fn count_undelivered(&mut self, reason: &'static str) {
+        self.count("undelivered");
+        *self.undelivered.entry(reason.into()).or_default() += 1;
+    }
+}

@@ -1,0 +1,68 @@
+//! Notices that were given up: the newest are kept to be shown, and each is said once on the bus.
+
+use std::collections::VecDeque;
+
+use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_schemas::limits::notices::UNDELIVERED_KEPT_MAX;
+use plimsoll_schemas::time::{Wall, seconds};
+use serde::{Deserialize, Serialize};
+
+use crate::core::Word;
+
+/// A notice that a receiver will not hear of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Undelivered {
+    /// The receiver's name.
+    pub receiver: String,
+    /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
+    pub reason: Word,
+    /// When it was given up, in seconds since 1970.
+    pub at_seconds: f64,
+    /// The alert.
+    #[serde(flatten)]
+    pub key: AlertKey,
+    /// The state that was not told.
+    pub state: AlertState,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Letters {
+    kept: VecDeque<Undelivered>,
+    #[serde(skip)]
+    unsaid: VecDeque<Undelivered>,
+}
+
+impl Letters {
+    pub(super) fn push(
+        &mut self,
+        now: Wall,
+        receiver: &str,
+        reason: &'static str,
+        (key, state): (&AlertKey, AlertState),
+    ) {
+        let letter = Undelivered {
+            receiver: receiver.to_owned(),
+            reason: reason.into(),
+            at_seconds: seconds(now.0),
+            key: key.clone(),
+            state,
+        };
+        for letters in [&mut self.kept, &mut self.unsaid] {
+            if letters.len() >= UNDELIVERED_KEPT_MAX {
+                letters.pop_front();
+            }
+            letters.push_back(letter.clone());
+        }
+    }
+
+    /// The newest, oldest first.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Undelivered> {
+        self.kept.iter()
+    }
+
+    /// The next one to say on the bus.
+    pub(super) fn next_unsaid(&mut self) -> Option<Undelivered> {
+        self.unsaid.pop_front()
+    }
+}

@@ -1,0 +1,109 @@
+//! Who is told of alerts and how; what goes to them, and what comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::time::Wall;
+
+/// Someone who is told of alerts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receiver {
+    /// Its name; no two have the same. Rules name receivers in their routes.
+    pub name: Arc<str>,
+    /// How it is told.
+    pub kind: Kind,
+    /// It is not told of alerts of less.
+    pub severity_min: Severity,
+}
+
+/// How a receiver is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of all alerts that stand, again and again.
+    Alertmanager {
+        /// Time from the begin of one round to the next.
+        resend_every: Duration,
+    },
+    /// Of each change once.
+    Webhook {
+        /// Also of ends.
+        resolved: bool,
+        /// Also that someone looks after a firing one.
+        acknowledged: bool,
+    },
+}
+
+/// Something to be posted now.
+#[derive(Clone, Debug)]
+pub struct Post {
+    /// To whom.
+    pub receiver: Arc<str>,
+    /// What.
+    pub body: Body,
+}
+
+/// What is posted.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// The JSON of `/api/v2/alerts`.
+    Alerts(Vec<u8>),
+    /// A notice, which the receiver's template makes a body of.
+    Notice(Box<Notice>),
+}
+
+/// How a post ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Taken.
+    Taken,
+    /// Refused for good.
+    Refused(&'static str),
+    /// It came to nothing; why, and how long the receiver asks to be left alone.
+    Failed(&'static str, Option<Duration>),
+}
+
+impl Answer {
+    /// What a status of HTTP means. Nobody follows a redirect: who it leads to was never named.
+    #[must_use]
+    pub fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
+        match status {
+            200..=299 => Self::Taken,
+            408 | 425 | 429 => Self::Failed("status_4xx", retry_after),
+            300..=399 => Self::Refused("status_3xx"),
+            400..=499 => Self::Refused("status_4xx"),
+            _ => Self::Failed("status_5xx", retry_after),
+        }
+    }
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Refused(why) | Self::Failed(why, _) => why,
+        }
+    }
+}
+
+/// How many notices wait, and since when the oldest is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How many.
+    pub notices: u64,
+    /// `None` when none does.
+    pub oldest: Option<Wall>,
+}
+
+impl Waits {
+    pub(super) fn and(self, known_at: Wall) -> Self {
+        let oldest = self.oldest.map_or(known_at, |oldest| oldest.min(known_at));
+        Self { notices: self.notices + 1, oldest: Some(oldest) }
+    }
+}
+
+impl Receiver {
+    pub(super) fn is_meant(&self, severity: Severity, routes: &[String]) -> bool {
+        severity >= self.severity_min
+            && (routes.is_empty() || routes.iter().any(|route| **route == *self.name))
+    }
+}

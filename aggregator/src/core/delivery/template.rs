@@ -1,0 +1,177 @@
+//! A body for a webhook: JSON with `{{ field }}` where a notice's fields go. No condition, no loop,
+//! and no field that is not known: what is wrong with a template is told at the start.
+//!
+//! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use thiserror::Error;
+
+/// The fields of one notice, by name.
+pub type Fields = BTreeMap<&'static str, Value>;
+
+/// A template that is known to give JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    /// As it stands there.
+    Text(String),
+    /// A field, and whether it stands within a string.
+    Field(String, bool),
+}
+
+/// Why a template was refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TemplateError {
+    /// A `{{` without an end.
+    #[error("line {0}: {{{{ without }}}} in the same line")]
+    Open(usize),
+    /// A field that there is not.
+    #[error("line {line}: unknown field {name:?}; there are {known}")]
+    Unknown {
+        /// Where, counted from 1.
+        line: usize,
+        /// The field.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// No JSON comes of it.
+    #[error("line {line}: it is no JSON once filled in: {what}")]
+    NotJson {
+        /// Where, counted from 1, once it is filled in.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl Template {
+    /// Reads a template and tries it with the fields of a sample.
+    ///
+    /// # Errors
+    /// Names the line and what is wrong with it.
+    pub fn read(text: &str, sample: &Fields) -> Result<Self, TemplateError> {
+        let (mut pieces, mut rest, mut quoted) = (Vec::new(), text, false);
+        let line_of = |rest: &str| text[..text.len() - rest.len()].matches('\n').count() + 1;
+        while let Some((before, after)) = rest.split_once("{{") {
+            quoted = ends_in_string(before, quoted);
+            let line = line_of(after);
+            let inner = after.split_once("}}").filter(|(name, _)| !name.contains('\n'));
+            let (name, behind) = inner.ok_or(TemplateError::Open(line))?;
+            let name = name.trim().to_owned();
+            if !sample.contains_key(name.as_str()) {
+                let known = sample.keys().copied().collect::<Vec<_>>().join(", ");
+                return Err(TemplateError::Unknown { line, name, known });
+            }
+            pieces.extend([Piece::Text(before.to_owned()), Piece::Field(name, quoted)]);
+            rest = behind;
+        }
+        pieces.push(Piece::Text(rest.to_owned()));
+        let template = Self(pieces);
+        let body = template.fill(sample);
+        match serde_json::from_str::<serde::de::IgnoredAny>(&body) {
+            Ok(_) => Ok(template),
+            // Its own text may quote a value, and that may be a secret.
+            Err(error) => {
+                let (line, what) = (error.line(), format!("column {}", error.column()));
+                Err(TemplateError::NotJson { line, what })
+            }
+        }
+    }
+
+    /// The body for a notice.
+    #[must_use]
+    pub fn fill(&self, fields: &Fields) -> String {
+        let mut body = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => body.push_str(text),
+                Piece::Field(name, quoted) => {
+                    let value = fields.get(name.as_str()).unwrap_or(&Value::Null);
+                    body.push_str(&if *quoted { in_string(value) } else { value.to_string() });
+                }
+            }
+        }
+        body
+    }
+}
+
+/// Whether a string of JSON is open at the end of a text, given whether one was at its begin.
+fn ends_in_string(text: &str, mut quoted: bool) -> bool {
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => quoted = !quoted,
+            '\\' if quoted => drop(characters.next()),
+            _ => {}
+        }
+    }
+    quoted
+}
+
+fn in_string(value: &Value) -> String {
+    let text = match value {
+        Value::Null => return String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let quoted = Value::String(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(value: Value) -> Fields {
+        Fields::from([("a", value), ("b", json!(7))])
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let read = |text: &str| Template::read(text, &fields(json!("x"))).unwrap_err().to_string();
+        for (text, error) in [
+            ("{\n\"k\": \"{{ c }}\"}", "line 2: unknown field \"c\"; there are a, b"),
+            ("{\n\n\"k\": {{ a }", "line 3: {{ without }} in the same line"),
+            ("{\"k\": {{ a \n}}", "line 1: {{ without }} in the same line"),
+            ("{\n\"k\": {{ a }},\n}", "line 3: it is no JSON once filled in: column 1"),
+            ("{{ }}", "line 1: unknown field \"\"; there are a, b"),
+        ] {
+            assert_eq!(read(text), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_text_within_a_string_and_a_value_elsewhere() {
+        let text = r#"{"s": "\" {{ a }} {{b}}", "v": {{ a }}, "n": {{ b }}}"#;
+        let fields = fields(json!({"k": "v\"\n"}));
+        let body = Template::read(text, &fields).unwrap().fill(&fields);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["s"], json!("\" {\"k\":\"v\\\"\\n\"} 7"));
+        assert_eq!((&body["v"], &body["n"]), (&json!({"k": "v\"\n"}), &json!(7)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_breaks_out_of_its_place(
+            value in any::<String>(),
+            text in "[a-z\"\\\\{} ]{0,30}",
+        ) {
+            let sample = fields(json!("x"));
+            let own = r#"{"k": "<{{ a }}>", "v": [{{ a }}]}"#;
+            let template = Template::read(own, &sample).unwrap();
+            let body = template.fill(&fields(json!(value)));
+            let body: Value = serde_json::from_str(&body).unwrap();
+            prop_assert_eq!(&body, &json!({"k": format!("<{value}>"), "v": [value]}));
+            // No template panics.
+            drop(Template::read(&text, &sample));
+        }
+    }
+}

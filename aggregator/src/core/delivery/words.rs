@@ -1,0 +1,119 @@
+//! What is said of an alert in words: short, since it is read on a telephone at night.
+
+use plimsoll_schemas::alert::{AlertKey, Evidence, Notice, WorstNode};
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::limits::notices::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::time::Wall;
+
+/// Seconds since 1970 as a point in time.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "casts saturate, and what is before 1970 is 1970"
+)]
+pub(super) fn wall(at_seconds: f64) -> Wall {
+    Wall((at_seconds * 1e9) as u64)
+}
+
+pub(super) const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    }
+}
+
+/// The same for one alert as long as there is one, on every aggregator of the mesh.
+pub(super) fn alert_id(mesh: &MeshName, key: &AlertKey) -> String {
+    let AlertKey { rule, scope, operation } = key;
+    let id = format!("plimsoll/{mesh}/{rule}/{}/{}/{operation}", scope.as_str(), scope.node());
+    if id.len() <= ALERT_ID_BYTES_MAX {
+        return id;
+    }
+    // Names are ASCII, so any cut is between two characters.
+    format!("{}/{:08x}", &id[..ALERT_ID_BYTES_MAX - 9], crc32fast::hash(id.as_bytes()))
+}
+
+/// What the rule says the alert means, or what it is about.
+pub(super) fn summary(notice: &Notice) -> String {
+    if !notice.summary.is_empty() {
+        return notice.summary.clone();
+    }
+    let key = &notice.key;
+    let (value, limit) = figures(&notice.evidence);
+    format!("{} of {}, {}: {value}, limit {limit}", key.rule, key.operation, key.scope)
+}
+
+/// The value that moved the alert, and its limit.
+pub(super) fn figures(evidence: &Evidence) -> (String, String) {
+    match evidence {
+        Evidence::Latency(latency) => (span(latency.value_seconds), span(latency.limit_seconds)),
+        Evidence::Burn(burn) => (format!("{:.1}x", burn.long_burn), format!("{}x", burn.factor)),
+        Evidence::Gap(gap) => (format!("{} samples missing", gap.gap_samples), "0".to_owned()),
+        Evidence::Value(value) => {
+            (number(value.value), format!("{} {}", value.comparison, number(value.threshold)))
+        }
+    }
+}
+
+/// What speaks for the alert, and who is to blame.
+pub(super) fn evidence(notice: &Notice) -> String {
+    let figures = match &notice.evidence {
+        Evidence::Latency(latency) => format!(
+            "p{} at least {} in {}, {} of {} samples over",
+            number(latency.quantile * 100.0),
+            span(latency.lower_seconds),
+            latency.window,
+            latency.over,
+            latency.samples
+        ),
+        Evidence::Burn(burn) => format!(
+            "{:.1}x in {} and {:.1}x in {}, {} % of the error budget left",
+            burn.long_burn,
+            burn.long,
+            burn.short_burn,
+            burn.short,
+            number(burn.remaining * 100.0)
+        ),
+        Evidence::Gap(gap) => format!("{} samples missing", gap.gap_samples),
+        Evidence::Value(value) => format!("{} {}", value.metric, number(value.value)),
+    };
+    let context = notice.context.as_ref();
+    let worst = context.into_iter().flat_map(|context| context.worst.iter().take(WORST_NAMED_MAX));
+    std::iter::once(figures).chain(worst.map(of_node)).collect::<Vec<_>>().join("; ")
+}
+
+/// A node's share, and what of its machine may explain it.
+fn of_node(worst: &WorstNode) -> String {
+    let hardware = &worst.hardware;
+    let share = |what, ratio: Option<f64>| Some(format!("{what} {:.0} %", ratio? * 100.0));
+    let heat = |what, celsius: Option<f64>| Some(format!("{what} {:.0} °C", celsius?));
+    let throttled = hardware.gpu_throttled.unwrap_or_default();
+    let told = [
+        share("cpu", hardware.cpu_usage_ratio),
+        share("memory", hardware.memory_used_ratio),
+        heat("cpu", hardware.cpu_temperature_celsius),
+        heat("gpu", hardware.gpu_temperature_celsius),
+        share("gpu memory", hardware.gpu_memory_used_ratio),
+        throttled.then(|| "gpu throttled".to_owned()),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    let told = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
+    format!("{} {:.0} % of them{told}", worst.node, worst.share * 100.0)
+}
+
+/// Seconds in the unit that people say them in.
+fn span(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds >= 1.0 => format!("{} s", number(seconds)),
+        seconds if seconds >= 1e-3 => format!("{} ms", number(seconds * 1e3)),
+        seconds => format!("{} us", number(seconds * 1e6)),
+    }
+}
+
+/// At most three digits behind the point, and none that say nothing.
+fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,101 @@
+//! Telling people: the core's side of deliveries. How long it takes from an alert's move until a
+//! receiver has heard of it is an operation of the fleet like any other, so that it has windows,
+//! quantiles and, where somebody wants one, a budget. It is no node's sample, and in no ledger.
+
+use std::sync::Arc;
+
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
+
+use super::Core;
+use super::delivery::{Answer, Post, Receiver, Undelivered};
+use super::window::{Batch, Times};
+
+/// The operation under which it is recorded how long it took to tell a receiver.
+pub(super) const NOTICE_DELIVERY: &str = "notice_delivery";
+
+impl Core {
+    /// The same core, telling these receivers. They hear at once of what fires already. The seed
+    /// is for the pauses after failures.
+    #[must_use]
+    pub fn telling(mut self, now: Now, receivers: Vec<Receiver>, seed: u64) -> Self {
+        self.deliveries = std::mem::take(&mut self.deliveries).told_to(now.wall, receivers, seed);
+        let unknown = self
+            .alerts
+            .standing()
+            .filter(|(key, state)| *state == AlertState::Firing && !self.deliveries.knows(key));
+        let unknown: Vec<_> = unknown.map(|(key, _)| key.clone()).collect();
+        for key in unknown {
+            let Some(notice) = self.still_firing(now.wall, key) else { continue };
+            self.deliveries.stand(&notice, now.wall);
+        }
+        self
+    }
+
+    /// What is said of an alert that has been firing for a while.
+    fn still_firing(&self, now: Wall, key: AlertKey) -> Option<Notice> {
+        let evidence = self.evidence(now, &key)?;
+        let rule = self.rules.find(&key.rule);
+        let moved = (AlertState::Pending, AlertState::Firing);
+        let mut notice = Notice::new(self.mesh.clone(), key, moved, seconds(now.0), evidence);
+        if let Some(rule) = rule {
+            let about = rule.about();
+            notice.severity = rule.severity();
+            notice.routes.clone_from(&about.routes);
+            notice.runbook.clone_from(&about.runbook);
+            notice.summary = about.summary.clone().unwrap_or_default();
+        }
+        Some(notice)
+    }
+
+    /// The next post to a receiver, if one is to be made now.
+    pub fn next_post(&mut self, now: Now) -> Option<Post> {
+        self.deliveries.next_post(now)
+    }
+
+    /// When [`Self::next_post`] next has something to give; `None` while there is nothing.
+    #[must_use]
+    pub fn next_post_at(&self) -> Option<Mono> {
+        self.deliveries.next_deadline()
+    }
+
+    /// Hears how a post ended.
+    pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) {
+        self.unsaved.touch();
+        for took in self.deliveries.on_answer(now, receiver, answer) {
+            self.record(now.wall, NOTICE_DELIVERY, nanos(took));
+        }
+    }
+
+    /// Whether every receiver that answers has been told all there is.
+    #[must_use]
+    pub fn is_all_told(&self) -> bool {
+        self.deliveries.is_settled()
+    }
+
+    /// The newest notices that were given up, oldest first.
+    #[must_use]
+    pub fn undelivered(&self) -> Vec<Undelivered> {
+        self.deliveries.undelivered().cloned().collect()
+    }
+
+    /// The next of them that is to be said on the bus.
+    pub fn next_unsaid(&mut self) -> Option<Undelivered> {
+        self.deliveries.next_unsaid()
+    }
+
+    /// Adds a sample of the aggregator's own to the fleet's windows.
+    fn record(&mut self, now: Wall, operation: &str, value_ns: u64) {
+        let operation = Operation::new(operation).expect("a constant name of plain letters");
+        let mut sample = Histogram::default();
+        sample.record(value_ns);
+        let sample = Packed::from(&sample);
+        let keeping = self.keepings.of_node(&operation).of_fleet();
+        let batch = Batch::new(&sample, &keeping.limits);
+        let times = Times { shown: now, now, taken: now };
+        let folded = Arc::make_mut(&mut self.fleet).add(&operation, &keeping, times, &batch);
+        self.count_over_cap("fleet_sample", folded);
+    }
+}

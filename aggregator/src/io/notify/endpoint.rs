@@ -1,0 +1,189 @@
+//! Where a receiver is and what it is sent, as its settings say. Everything that can be wrong is
+//! found at the start; a secret is in no text that this makes.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::limits::notices::{
+    RECEIVERS_MAX, RESEND_EVERY_MAX, RESEND_EVERY_MIN, SECRET_BYTES_MAX, TEMPLATE_BYTES_MAX,
+};
+use url::{Host, Url};
+
+use super::trust::{Trust, trust};
+use crate::config::{Alertmanager, Config, Webhook};
+use crate::core::delivery::template::Template;
+use crate::core::delivery::{Body, Kind, Receiver, fields};
+
+/// Where PagerDuty takes events.
+const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
+
+/// A receiver and the way to it.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// Who.
+    pub(crate) receiver: Receiver,
+    pub(super) host: Host<String>,
+    pub(super) port: u16,
+    /// What stands behind `POST`.
+    pub(super) target: String,
+    pub(super) headers: HeaderMap,
+    /// `None` for plain HTTP.
+    pub(super) trust: Option<Trust>,
+    /// `None` for an Alertmanager.
+    template: Option<Arc<(Template, Option<String>)>>,
+}
+
+impl Endpoint {
+    /// All receivers of a configuration, with the files that it names.
+    ///
+    /// # Errors
+    /// Names the receiver, the key and what it may be.
+    pub fn of_config(config: &Config) -> Result<Vec<Self>, String> {
+        let alertmanagers = config.alertmanager.0.iter().map(|one| {
+            let wrong = |error| format!("alertmanager {:?}: {error}", one.name);
+            Self::of_alertmanager(one).map_err(wrong)
+        });
+        let webhooks = config.webhook.iter().map(|one| {
+            Self::of_webhook(one).map_err(|error| format!("webhook {:?}: {error}", one.name))
+        });
+        let all = alertmanagers.chain(webhooks).collect::<Result<Vec<Self>, String>>()?;
+        if all.len() > RECEIVERS_MAX {
+            return Err(format!("{} receivers, more than {RECEIVERS_MAX}", all.len()));
+        }
+        for (place, endpoint) in all.iter().enumerate() {
+            let name = &endpoint.receiver.name;
+            if all[..place].iter().any(|other| other.receiver.name == *name) {
+                return Err(format!("receiver {name:?}: name is given twice; name each once"));
+            }
+        }
+        Ok(all)
+    }
+
+    fn of_alertmanager(one: &Alertmanager) -> Result<Self, String> {
+        let resend_every = one.resend_every;
+        if !(RESEND_EVERY_MIN..=RESEND_EVERY_MAX).contains(&resend_every) {
+            return Err("resend_every: it must be 1s to 10m".to_owned());
+        }
+        let base = one.url.trim_end_matches('/');
+        let url = parse("url", &format!("{base}/api/v2/alerts"))?;
+        let kind = Kind::Alertmanager { resend_every };
+        let receiver = Receiver { name: name(&one.name)?, kind, severity_min: one.severity_min };
+        Self::new(receiver, &url, one.token_file.as_deref(), one.ca_file.as_deref())
+    }
+
+    fn of_webhook(one: &Webhook) -> Result<Self, String> {
+        let is_pagerduty = one.template == "pagerduty";
+        let url = match (&one.url, &one.url_file) {
+            (Some(_), Some(_)) => return Err("url and url_file: give one of them".to_owned()),
+            (Some(url), None) => parse("url", url.reveal())?,
+            (None, Some(path)) => parse("url_file", &secret("url_file", path)?)?,
+            (None, None) if is_pagerduty => parse("url", PAGERDUTY)?,
+            (None, None) => return Err("url is missing; give it or url_file".to_owned()),
+        };
+        let kind = Kind::Webhook { resolved: one.resolved, acknowledged: is_pagerduty };
+        let receiver = Receiver { name: name(&one.name)?, kind, severity_min: one.severity_min };
+        let mut endpoint =
+            Self::new(receiver, &url, one.token_file.as_deref(), one.ca_file.as_deref())?;
+        for (name, value) in &one.headers {
+            let wrong = || format!("headers.{name}: it is no header");
+            let header: HeaderName = name.parse().map_err(|_| wrong())?;
+            let mut value: HeaderValue = value.reveal().parse().map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            endpoint.headers.insert(header, value);
+        }
+        let routing_key = one.routing_key_file.as_deref();
+        let routing_key = routing_key.map(|path| secret("routing_key_file", path)).transpose()?;
+        if is_pagerduty && routing_key.is_none() {
+            return Err("routing_key_file is missing; PagerDuty needs one".to_owned());
+        }
+        let sample = fields::fields(&fields::sample(), routing_key.as_deref());
+        let template = Template::read(&template(&one.template)?, &sample)
+            .map_err(|error| format!("template {}: {error}", one.template))?;
+        endpoint.template = Some(Arc::new((template, routing_key)));
+        Ok(endpoint)
+    }
+
+    fn new(
+        receiver: Receiver,
+        url: &Url,
+        token_file: Option<&Path>,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        if let Some(path) = token_file {
+            let token = format!("Bearer {}", secret("token_file", path)?);
+            let wrong = |_| "token_file: it holds no token of one line of ASCII".to_owned();
+            let mut token: HeaderValue = token.parse().map_err(wrong)?;
+            token.set_sensitive(true);
+            headers.insert(AUTHORIZATION, token);
+        }
+        let host = url.host().ok_or("url: it names no host")?.to_owned();
+        let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
+        Ok(Self {
+            receiver,
+            host,
+            port: url.port_or_known_default().unwrap_or(443),
+            target: format!("{}{query}", url.path()),
+            headers,
+            trust: (url.scheme() == "https").then(|| trust(ca_file)).transpose()?,
+            template: None,
+        })
+    }
+
+    /// The bytes to send.
+    pub(super) fn body(&self, body: Body) -> Vec<u8> {
+        match (body, &self.template) {
+            (Body::Alerts(json), _) => json,
+            (Body::Notice(notice), Some(template)) => {
+                let (template, routing_key) = &**template;
+                template.fill(&fields::fields(&notice, routing_key.as_deref())).into_bytes()
+            }
+            (Body::Notice(notice), None) => serde_json::to_vec(&notice).unwrap_or_default(),
+        }
+    }
+}
+
+/// A name as a rule's has it, since it stands in routes and labels.
+fn name(name: &str) -> Result<Arc<str>, String> {
+    RuleName::new(name).map(|name| name.as_str().into()).map_err(|error| format!("name: {error}"))
+}
+
+/// A URL may be a secret as a whole: what is wrong with it is told without it.
+fn parse(key: &str, text: &str) -> Result<Url, String> {
+    let url = Url::parse(text.trim()).map_err(|error| format!("{key}: it is no URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{key}: it must begin with http:// or https://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(format!("{key}: it holds a user; put a token into token_file instead"));
+    }
+    Ok(url)
+}
+
+fn template(named: &str) -> Result<String, String> {
+    match named {
+        "plimsoll" => Ok(include_str!("../../../templates/plimsoll.json").to_owned()),
+        "slack" => Ok(include_str!("../../../templates/slack.json").to_owned()),
+        "pagerduty" => Ok(include_str!("../../../templates/pagerduty.json").to_owned()),
+        path => read("template", Path::new(path), TEMPLATE_BYTES_MAX),
+    }
+}
+
+fn secret(key: &str, path: &Path) -> Result<String, String> {
+    let text = read(key, path, SECRET_BYTES_MAX)?.trim().to_owned();
+    if text.is_empty() { Err(format!("{key}: {} is empty", path.display())) } else { Ok(text) }
+}
+
+fn read(key: &str, path: &Path, bytes_max: u64) -> Result<String, String> {
+    let wrong = |error: std::io::Error| format!("{key}: cannot read {}: {error}", path.display());
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(wrong)?;
+    let length = file.take(bytes_max + 1).read_to_string(&mut text).map_err(wrong)?;
+    if length as u64 > bytes_max {
+        return Err(format!("{key}: {} has more than {bytes_max} bytes", path.display()));
+    }
+    Ok(text)
+}

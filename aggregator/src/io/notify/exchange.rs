@@ -1,0 +1,88 @@
+//! One post over one connection of its own: a body there, a status back. Nothing of the answer but
+//! its head is read, no redirect is followed, and it all has one deadline.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use plimsoll_schemas::limits::notices::{ANSWER_HEAD_BYTES_MAX, POST_WAIT};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::Host;
+
+use super::endpoint::Endpoint;
+use crate::core::delivery::Answer;
+
+/// Why there was no status.
+const CONNECT: Answer = Answer::Failed("connect", None);
+const TLS: Answer = Answer::Failed("tls", None);
+const GARBAGE: Answer = Answer::Failed("garbage", None);
+const TIMEOUT: Answer = Answer::Failed("timeout", None);
+
+impl Endpoint {
+    /// Posts one body.
+    pub(super) async fn post(&self, body: Vec<u8>) -> Answer {
+        let answer = timeout(POST_WAIT, self.exchange(body)).await;
+        answer.unwrap_or(Err(TIMEOUT)).unwrap_or_else(|failed| failed)
+    }
+
+    async fn exchange(&self, body: Vec<u8>) -> Result<Answer, Answer> {
+        let request = self.request(body).map_err(|_| GARBAGE)?;
+        let host = match &self.host {
+            Host::Domain(name) => name.clone(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
+        };
+        let connected = TcpStream::connect((host.as_str(), self.port)).await;
+        let stream = connected.map_err(|_| CONNECT)?;
+        let Some(trust) = &self.trust else { return send(stream, request).await };
+        let name = ServerName::try_from(host).map_err(|_| TLS)?;
+        let stream = TlsConnector::from(trust.clone()).connect(name, stream).await;
+        send(stream.map_err(|_| TLS)?, request).await
+    }
+
+    fn request(&self, body: Vec<u8>) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+        let mut request = Request::post(&self.target)
+            .header(HOST, format!("{}:{}", self.host, self.port))
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONNECTION, "close")
+            .body(Full::new(Bytes::from(body)))?;
+        for (name, value) in &self.headers {
+            request.headers_mut().insert(name, value.clone());
+        }
+        Ok(request)
+    }
+}
+
+async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, Answer>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(ANSWER_HEAD_BYTES_MAX);
+    let handshake = builder.handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|_| GARBAGE)?;
+    let answered = pin!(sender.send_request(request));
+    let answer = match select(answered, pin!(connection)).await {
+        Either::Left((answer, _)) => answer,
+        // A connection that is over may have brought an answer.
+        Either::Right((_, answered)) => answered.await,
+    };
+    let answer = answer.map_err(|_| GARBAGE)?;
+    Ok(Answer::of_status(answer.status().as_u16(), retry_after(&answer)))
+}
+
+/// How long the receiver asks to be left alone, where it says so in seconds.
+fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
+    let value: &HeaderValue = answer.headers().get(RETRY_AFTER)?;
+    value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}

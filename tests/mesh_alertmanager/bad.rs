@@ -1,0 +1,115 @@
+//! Receivers that are down, refuse, break, talk garbage or never answer cost themselves alone.
+
+use std::collections::BTreeSet;
+
+use plimsoll_bus::{Bus, BusConfig, Credentials};
+use plimsoll_cli::api::Api;
+use plimsoll_cli::child::free_port;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::subject::undelivered_subject;
+use plimsoll_tests::fed::Fed;
+use plimsoll_tests::feed::Feed;
+use plimsoll_tests::hook::Hook;
+use plimsoll_tests::lone::{fleet_count, summary_when};
+use plimsoll_tests::page::{Page, promtool_complaints};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::{BUDGETS, RULE, WAIT, fed_until};
+
+/// Stands in the path of every URL, and nowhere else.
+const SECRET: &str = "s3cret-path";
+
+fn webhook(name: &str, url: &str, template: &str) -> String {
+    format!("[[webhook]]\nname = '{name}'\nurl = '{url}/{SECRET}'\ntemplate = '{template}'\n")
+}
+
+fn result(receiver: &str, result: &str) -> String {
+    format!("plimsoll_notice_posts_total{{receiver=\"{receiver}\",result=\"{result}\"}}")
+}
+
+#[tokio::test]
+async fn receivers_that_do_not_work_are_told_apart_and_hold_up_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = Hook::taking().await.unwrap();
+    let chat = Hook::taking().await.unwrap();
+    let missing = Hook::start("HTTP/1.1 404 Not Found\r\n\r\n").await.unwrap();
+    let busy = Hook::start("HTTP/1.1 503 Busy\r\nRetry-After: 2\r\n\r\n").await.unwrap();
+    let garbage = Hook::start("hello\r\n").await.unwrap();
+    let silent = Hook::start("").await.unwrap();
+    let nobody = format!("http://127.0.0.1:{}", free_port().unwrap());
+    let all = [
+        ("good", good.url(), "plimsoll"),
+        ("chat", chat.url(), "slack"),
+        ("missing", missing.url(), "plimsoll"),
+        ("busy", busy.url(), "plimsoll"),
+        ("garbage", garbage.url(), "plimsoll"),
+        ("silent", silent.url(), "plimsoll"),
+        ("nobody", nobody, "plimsoll"),
+    ];
+    let webhooks: String =
+        all.iter().map(|(name, url, template)| webhook(name, url, template)).collect();
+    let mut mesh = Fed::start_with(dir.path(), format!("{BUDGETS}{webhooks}")).await.unwrap();
+    let name = MeshName::new("local").unwrap();
+    let subject = undelivered_subject(&name);
+    let (url, credentials) = (mesh.stack.broker().url(), Credentials::None);
+    let connection_name = "listener".to_owned();
+    let config = BusConfig { url, connection_name, mesh: name, credentials };
+    let (bus, _events) = Bus::connect(config).unwrap();
+    let mut given_up = bus.listen(subject);
+
+    let feed = Feed::unix(mesh.node.socket()).unwrap();
+    let api = mesh.stack.api().clone();
+    let page = fed_until(&feed, 30, "each is tried", async || {
+        let page = Page::of(&api).await.ok()?;
+        let tried = [("missing", "status_4xx", 2.0), ("busy", "status_5xx", 2.0)]
+            .into_iter()
+            .chain([("garbage", "garbage", 2.0), ("nobody", "connect", 2.0)])
+            .chain([("good", "taken", 2.0), ("chat", "taken", 2.0), ("silent", "timeout", 1.0)]);
+        let done = |(name, why, n): (&str, &str, f64)| {
+            page.value(&result(name, why)).is_some_and(|posts| posts >= n)
+        };
+        tried.into_iter().all(done).then_some(page)
+    });
+    let page = page.await.unwrap();
+
+    given_up_is_shown(&page, &api).await;
+    let heard = timeout(WAIT, given_up.next()).await.unwrap().unwrap();
+    let heard: Value = serde_json::from_slice(&heard.payload).unwrap();
+    assert_eq!((&heard["rule"], &heard["reason"]), (&RULE.into(), &"refused".into()));
+
+    let scopes = |bodies: Vec<Value>| -> BTreeSet<String> {
+        bodies.iter().map(|body| body["notice"]["scope"].to_string()).collect()
+    };
+    let both = BTreeSet::from(["\"fleet\"".to_owned(), "{\"node\":\"fed\"}".to_owned()]);
+    assert_eq!(scopes(good.bodies()), both);
+    let text = chat.bodies()[0]["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("FIRING: epoch_hook"), "{text}");
+
+    // How long it took to tell them is an operation, and in no account.
+    let told = |summary: &_| fleet_count(summary, "notice_delivery") == 4;
+    let summary = summary_when(&api, "four were told", told).await.unwrap();
+    assert_eq!(summary.ledger.merged, summary.nodes[0].ledger.merged);
+    let metrics = api.get("/metrics").await.unwrap();
+    assert_eq!(promtool_complaints(&metrics).unwrap(), "");
+    for text in [mesh.stack.aggregator_log(), metrics] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+    mesh.stack.end().await.unwrap();
+}
+
+async fn given_up_is_shown(page: &Page, api: &Api) {
+    let waiting = page.by_label("plimsoll_notices_waiting", "receiver");
+    for (name, expected) in
+        [("good", 0.0), ("chat", 0.0), ("missing", 0.0), ("busy", 2.0), ("silent", 2.0)]
+    {
+        assert_eq!(waiting[name], expected, "{name}");
+    }
+    let refused = "plimsoll_notices_given_up_total{receiver=\"missing\",reason=\"refused\"}";
+    assert_eq!(page.value(refused), Some(2.0));
+    let undelivered: Vec<Value> =
+        serde_json::from_str(&api.get("/api/v1/alerts/undelivered").await.unwrap()).unwrap();
+    let by: BTreeSet<_> = undelivered.iter().map(|of| of["receiver"].as_str().unwrap()).collect();
+    assert_eq!((undelivered.len(), by), (2, BTreeSet::from(["missing"])));
+    assert!(!format!("{undelivered:?}").contains(SECRET));
+}

@@ -1,0 +1,109 @@
+//! A real Alertmanager that tells a [`Hook`] of what it hears.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plimsoll_cli::api::Api;
+use plimsoll_cli::child::{Child, free_port, until};
+use serde_json::Value;
+
+use crate::hook::Hook;
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A running Alertmanager; killed when dropped.
+pub struct Alertmanager {
+    api: Api,
+    dir: PathBuf,
+    child: Child,
+}
+
+impl Alertmanager {
+    /// Starts one below `dir` that tells `hook` of each alert by itself, at once.
+    ///
+    /// # Errors
+    /// When there is none installed, or it does not become ready.
+    pub async fn start(dir: &Path, hook: &Hook) -> Result<Self> {
+        std::fs::write(dir.join("alertmanager.yml"), configuration(&hook.url()))?;
+        let api = Api::at(&format!("127.0.0.1:{}", free_port()?))?;
+        let child = spawn(dir, &api)?;
+        let alertmanager = Self { api, dir: dir.to_owned(), child };
+        alertmanager.await_readiness().await?;
+        Ok(alertmanager)
+    }
+
+    async fn await_readiness(&self) -> Result<()> {
+        let ready = async || self.api.get("/-/ready").await.ok();
+        let ready = until("Alertmanager is ready", WAIT, ready).await;
+        ready.map(drop).with_context(|| self.child.log_tail())
+    }
+
+    /// Kills it without asking.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// Starts it again after it was killed.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.child = spawn(&self.dir, &self.api)?;
+        self.await_readiness().await
+    }
+
+    /// Its pages.
+    #[must_use]
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// Alerts of a rule that it takes for active.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn alerts(&self, rule: &str) -> Result<Vec<Value>> {
+        let text = self.api.get("/api/v2/alerts?active=true").await?;
+        let alerts: Vec<Value> = serde_json::from_str(&text)?;
+        Ok(alerts.into_iter().filter(|alert| alert["labels"]["alertname"] == rule).collect())
+    }
+
+    /// Waits until those alerts fit, and gives them.
+    ///
+    /// # Errors
+    /// When they do not in time; tells what there was.
+    pub async fn alerts_when(
+        &self,
+        rule: &str,
+        what: &str,
+        fits: impl Fn(&[Value]) -> bool,
+    ) -> Result<Vec<Value>> {
+        let found =
+            until(what, WAIT, async || self.alerts(rule).await.ok().filter(|alerts| fits(alerts)));
+        match found.await {
+            Ok(alerts) => Ok(alerts),
+            Err(error) => Err(error.context(format!("there is {:?}", self.alerts(rule).await))),
+        }
+    }
+}
+
+fn spawn(dir: &Path, api: &Api) -> Result<Child> {
+    let mut command = Command::new("prometheus-alertmanager");
+    command
+        .arg(format!("--config.file={}", dir.join("alertmanager.yml").display()))
+        .arg(format!("--storage.path={}", dir.join("alertmanager").display()))
+        .arg(format!("--web.listen-address={}", api.url().trim_start_matches("http://")))
+        .arg("--cluster.listen-address=");
+    let started = Child::start("alertmanager", dir, command);
+    started.context("on Debian or Ubuntu: apt-get install prometheus-alertmanager")
+}
+
+fn configuration(hook: &str) -> String {
+    format!(
+        "route:\n  receiver: hook\n  group_by: [alertname, mesh, scope, node, operation]\n  \
+         group_wait: 0s\n  group_interval: 1s\n  repeat_interval: 1h\n\
+         receivers:\n- name: hook\n  webhook_configs:\n  - url: {hook}\n"
+    )
+}
