@@ -67,6 +67,11 @@ impl Keepings {
         Keeping { up_to, limits: judged.map(|judged| judged.limits).unwrap_or_default() }
     }
 
+    /// How nodes keep what a budget judges.
+    pub(super) fn of_budget(&self, budget: &Budget) -> Keeping {
+        self.of_selection(&budget.name).unwrap_or_else(|| self.of_node(&budget.operation))
+    }
+
     /// What is kept apart of an operation.
     pub(super) fn selections(&self, operation: &Operation) -> &[Selection] {
         self.selections.get(operation).map_or(&[], Vec::as_slice)

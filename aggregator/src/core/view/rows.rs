@@ -12,6 +12,7 @@ use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 use super::Total;
 use crate::core::buckets::{Buckets, ends};
 use crate::core::completeness::{Completeness, Seen};
+use crate::core::alert::displayed;
 use crate::core::judge::{Judgement, judge};
 use crate::core::node::{Node, Operations};
 use crate::core::still::Still;
@@ -198,7 +199,7 @@ fn budget_row(
         objective: budget.objective,
         budget_remaining: None,
         verdict: judgement.verdict(),
-        alert: alerts.get(&key).copied().unwrap_or_default(),
+        alert: displayed(alerts.get(&key).copied().unwrap_or_default(), judgement.finding),
     }
 }
 

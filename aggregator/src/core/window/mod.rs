@@ -318,6 +318,12 @@ impl Windows {
         self.shown(now, window).next().is_some()
     }
 
+    /// When the slot begins that holds the oldest samples of all windows; `None` without any.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Wall> {
+        slots(&self.tiers).map(|(begin, _)| Wall(begin)).min()
+    }
+
     /// When the latest sample was taken.
     #[must_use]
     pub fn newest(&self) -> Wall {
