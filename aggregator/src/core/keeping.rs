@@ -206,7 +206,9 @@ mod tests {
             core.judge_by(Arc::new(rules));
             core.on_deadline(start().after(SECOND));
             let is_fleet = rows(core, "epoch_hook").into_iter().map(|r| r.scope == Scope::Fleet);
-            let alerts = core.alerts.standing().map(|(key, _)| key.scope == Scope::Fleet);
+            let alerts =
+                core.alerts.standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+            let alerts = alerts.map(|(key, _)| key.scope == Scope::Fleet);
             (is_fleet.collect::<Vec<_>>(), alerts.collect::<Vec<_>>())
         };
         let fleet = watch(&mut core, Scopes { fleet: true, nodes: false });
