@@ -108,3 +108,6 @@ impl Core {
         (about, told.severity)
     }
 }
+
+#[cfg(test)]
+mod tests;

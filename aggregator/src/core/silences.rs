@@ -165,7 +165,11 @@ impl Silences {
                 self.withheld.insert(key.clone());
                 true
             }
-            AlertState::Firing => false,
+            AlertState::Firing => {
+                // An acknowledgement that has just ended is no reason to tell of it again.
+                self.forget(key);
+                false
+            }
             AlertState::Resolved => self.withheld.contains(key),
             _ => why.is_some(),
         };

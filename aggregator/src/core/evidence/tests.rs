@@ -1,7 +1,7 @@
 //! Notices of whole cores: who is named, and what stands beside them.
 
 use plimsoll_schemas::alert::{AlertState, Notice};
-use plimsoll_schemas::budget::{BudgetEntry, effective};
+use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::hardware::{
     GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, Reading,
 };
@@ -173,11 +173,7 @@ fn histograms_before_and_during_equal_a_naive_count() {
 
 #[test]
 fn what_came_before_the_longest_window_that_is_kept_is_not_told() {
-    let entry = BudgetEntry {
-        name: "epoch_hook".to_owned(),
-        window: Some(plimsoll_schemas::budget::Window::FiveMinutes),
-        ..BudgetEntry::default()
-    };
+    let entry = "[[budget]]\nname = 'epoch_hook'\nwindow = '5m'";
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[entry]).unwrap(), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let mut node = Speaker::new("a");
