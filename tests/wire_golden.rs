@@ -18,7 +18,7 @@ use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
 /// Every message of the version; names are only ever added.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "bus_coalesced",
     "bus_disconnected",
     "bus_kernel_dropped",
@@ -33,6 +33,7 @@ const NAMES: [&str; 17] = [
     "latency_labelled_node",
     "latency_last",
     "latency_later",
+    "latency_over",
     "latency_sum_carry",
     "latency_typical",
     "latency_wide",

@@ -201,8 +201,8 @@ impl Config {
         self.http.token()?;
         self.log.check()?;
         self.windows.check()?;
-        self.notices.dashboard(self.http.address)?;
         self.rules.check()?;
+        self.notices.dashboard(self.http.address)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
@@ -293,11 +293,11 @@ mod tests {
         let resolved = resolve::<Config>(&[layer(&all)]).unwrap();
         let stated: Vec<String> = resolved.origins.into_keys().collect();
         assert_eq!(stated, keys_of::<Config>());
-        let (before, rules) = all.split_once("[[budget]]").unwrap();
-        let (_, rollup) = before.split_once("[[rollup]]").unwrap();
+        let (before, rules) = all.split_once("\n[[budget]]\n").unwrap();
+        let (_, rollup) = before.split_once("\n[[rollup]]\n").unwrap();
         let stated = resolve::<Definition>(&[layer(rollup)]).unwrap().origins.into_keys();
         assert_eq!(stated.collect::<Vec<_>>(), keys_of::<Definition>());
-        let (budget, rule) = rules.split_once("[[rule]]").unwrap();
+        let (budget, rule) = rules.split_once("\n[[rule]]\n").unwrap();
         for (text, known) in [(budget, BUDGET_KEYS), (rule, RULE_KEYS)] {
             let stated = text.parse::<Table>().unwrap();
             let missing: Vec<&str> =

@@ -42,7 +42,9 @@ fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
         ("bus.url=http://h", "bus.url"),
         ("bus.credentials_file=absent.creds", "bus.credentials_file"),
         ("log.filter=x=loud", "log.filter"),
-        ("budget=[{name='new'}]", "budget \"new\": operation"),
+        ("rules.time_scale=0", "rules.time_scale"),
+        ("rules.files=['absent.toml']", "absent.toml: No such file"),
+        ("budget=[{name='new'}]", "--set: budget \"new\": operation is missing"),
     ] {
         let checked = run(&["--set", set, "--check-config"], &[]);
         assert_eq!(checked.0, Some(3), "{set}: {checked:?}");
@@ -60,4 +62,41 @@ fn the_printed_file_is_a_valid_configuration() {
     let (code, _, stderr) =
         run(&["--check-config", "--config", file.path().to_str().unwrap()], &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_printed_rules_are_a_valid_file_of_rules() {
+    let (code, stdout, stderr) = run(&["--print-rules"], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), stdout).unwrap();
+    let path = file.path().to_str().unwrap();
+    let (code, stdout, stderr) = run(&["--check-config", "--rules", path], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(
+        stdout.contains("rules.files: set by flags") && !stdout.contains("warning"),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn a_check_refuses_wrong_rules_and_warns_of_those_that_are_probably_not_meant() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    std::fs::write(path, "[[budget]]\nname = 'publish'\nlimit = 25").unwrap();
+    let (code, _, stderr) = run(&["--check-config", "--rules", path], &[]);
+    let told = "line 3, column 1: budget \"publish\": limit: 25 has no unit; write \"25ms\"";
+    assert_eq!(code, Some(3));
+    assert!(stderr.contains(&format!("{path}: {told}")), "{stderr}");
+    let text = "[[budget]]\nname = 'publish'\nobjective = 0.9\nwindow = '1h'\nroutes = ['nobody']";
+    std::fs::write(path, text).unwrap();
+    let (code, stdout, stderr) = run(&["--check-config", "--rules", path], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for told in [
+        "warning: budget \"publish\": objective 0.9 is spent at no more than 10 times its pace",
+        "warning: budget \"publish\": window 1h is longer than windows.nodes_up_to (5m)",
+        "warning: budget \"publish\": routes name no receiver \"nobody\"",
+    ] {
+        assert!(stdout.contains(told), "{stdout}");
+    }
 }

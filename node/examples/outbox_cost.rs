@@ -91,8 +91,13 @@ fn main() {
         black_box(outbox.on_acknowledged(now, Ticket(seq)));
         if far >= 3 {
             let runs = vec![Confirmed { incarnation: RUN, spans: vec![(Seq(1), Seq(seq))] }];
-            let confirmation =
-                Confirmation { node: node(), behind: false, age: Duration::ZERO, runs };
+            let confirmation = Confirmation {
+                node: node(),
+                behind: false,
+                age: Duration::ZERO,
+                runs,
+                limits: Vec::new(),
+            };
             black_box(outbox.on_confirmation(now, &confirmation).is_ok());
         }
     }

@@ -42,8 +42,10 @@ pub mod wire {
     pub const CONFIRMED_RUNS_MAX: usize = 16;
     /// Unbroken runs of numbers told of one incarnation in one confirmation.
     pub const CONFIRMED_SPANS_MAX: usize = 64;
-    /// Bytes of one confirmation; the fullest takes less than 20 KiB.
-    pub const CONFIRMATION_BYTES_MAX: usize = 32 * 1024;
+    /// Limits told in one confirmation: one for each budget that there may be.
+    pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
+    pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.
     pub const EVENTS_MAX: usize = 256;
     /// Bytes of an event's title, and of a service check's name.

@@ -181,7 +181,7 @@ fn over(entries: &[(u64, u64, u64)]) -> Value {
 #[test]
 fn samples_over_limits_come_back_as_they_were_counted() {
     let mut histogram = Histogram::default();
-    [1, 18_000_001].map(|ns| histogram.record(ns));
+    [1, 18_000_001].into_iter().for_each(|ns| histogram.record(ns));
     histogram.watch(&[18_000_000]);
     (0..9).for_each(|more| histogram.record(17_999_998 + more));
     let said = Over { over: 6, unsure: 1 };

@@ -102,6 +102,32 @@ class GoldenMessages(unittest.TestCase):
         self.each(check)
         self.assertGreaterEqual(len(checked), 10)
 
+    def test_samples_over_limits_are_those_stated_and_the_truth_lies_between(self):
+        checked = []
+
+        def check(sidecar, message):
+            rows = sidecar["body"].get("latency", {}).get("histograms", [])
+            for stated, told in zip(rows, message["body"].get("histograms", []), strict=True):
+                self.assertEqual(told.get("over", []), stated.get("over", []))
+                self.check_over(stated, told)
+                checked.extend(stated.get("over", []))
+
+        self.each(check)
+        self.assertGreaterEqual(len(checked), 5)
+
+    def check_over(self, stated, told):
+        """What is over limits: those that are told, and some that are not."""
+        known = {limit_ns: (above, unsure) for limit_ns, above, unsure in stated.get("over", [])}
+        samples = stated.get("before", []) + stated["samples"]
+        for limit_ns in [*known, 18_000_000, 25_000_001]:
+            truth = sum(n for value_ns, n in samples if value_ns > limit_ns)
+            above, unsure = wire.over(told, limit_ns)
+            self.assertEqual((above, unsure), known.get(limit_ns, (above, unsure)))
+            self.assertTrue(above <= truth <= above + unsure, (above, unsure, truth))
+            if limit_ns in known and not stated.get("before"):
+                count = told["count"] or 1
+                self.assertEqual(wire.share_over(told, limit_ns), (truth / count, truth / count))
+
     def check_histogram(self, stated, told):
         """One histogram: its name, exact figures, quantiles, and every bucket."""
         hdr, figures = told["hdr"], stated["figures"]
@@ -112,7 +138,8 @@ class GoldenMessages(unittest.TestCase):
         self.assertEqual({**exact, **quantiles}, figures)
         self.assertEqual(wire.quantile(told, 1000), figures["max_ns"])
         self.assertEqual(hdr.get_total_count(), figures["count"])
-        self.assertEqual(buckets(hdr), expected_buckets(hdr, stated["samples"]))
+        samples = stated.get("before", []) + stated["samples"]
+        self.assertEqual(buckets(hdr), expected_buckets(hdr, samples))
 
 
 class Refusals(unittest.TestCase):

@@ -26,7 +26,9 @@ and critical. What is empty or false in it is absent.
 
 A histogram is {operation, labels, unit: "ns", count, sum_ns, sum_carry, min_ns, max_ns, hdr}.
 The figures are exact; the sum is sum_carry * 2**64 + sum_ns, and sum_carry may be absent. hdr
-holds the standard HdrHistogram V2 bytes, uncompressed: 1 us to 1 h in ns, 3 digits.
+holds the standard HdrHistogram V2 bytes, uncompressed: 1 us to 1 h in ns, 3 digits. Of limits
+that the node knew it has over: [[limit_ns, over, unsure], ..], at most 4, ascending: so many
+samples are above the limit, and of so many more in the limit's own bucket that is not known.
 """
 
 import zlib
@@ -63,3 +65,27 @@ def quantile(histogram, permille):
         return 0
     rank = max(1, -(-permille * count // 1000))
     return min(histogram["hdr"].get_value_at_percentile(100.0 * rank / count), histogram["max_ns"])
+
+
+def over(histogram, limit_ns):
+    """Samples above a limit, and how many more may be: as told, else counted from the buckets."""
+    for told_ns, above, unsure in histogram.get("over", []):
+        if told_ns == limit_ns:
+            return above, unsure
+    if histogram["max_ns"] <= limit_ns:
+        return 0, 0
+    if histogram["min_ns"] > limit_ns:
+        return histogram["count"], 0
+    hdr = histogram["hdr"]
+    last_ns = hdr.get_highest_equivalent_value(limit_ns)
+    rows = [(row.value_iterated_to, row.count_at_value_iterated_to)
+            for row in hdr.get_recorded_iterator()]
+    above = sum(n for value_ns, n in rows if value_ns > last_ns)
+    return above, 0 if last_ns == limit_ns else hdr.get_count_at_value(limit_ns)
+
+
+def share_over(histogram, limit_ns):
+    """The least and the greatest that the share of samples above a limit may be."""
+    above, unsure = over(histogram, limit_ns)
+    count = histogram["count"]
+    return (above / count, (above + unsure) / count) if count else (0.0, 0.0)

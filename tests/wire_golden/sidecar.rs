@@ -56,6 +56,12 @@ struct Distribution {
     figures: Figures,
     /// What was recorded: nanoseconds and how often.
     samples: Vec<(u64, u64)>,
+    /// What was recorded before that, when no limit was known.
+    #[serde(default)]
+    before: Vec<(u64, u64)>,
+    /// Limits, samples over each, and samples of which that is not known.
+    #[serde(default)]
+    over: Vec<(u64, u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -114,6 +120,9 @@ impl Sidecar {
                 let told = latency.histograms.iter().map(|(_, histogram)| Figures::of(histogram));
                 let stated = histograms.iter().map(|one| one.figures);
                 assert_eq!(told.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
+                let told = latency.histograms.iter().map(|(_, histogram)| json!(histogram.overs()));
+                let stated = histograms.iter().map(|one| json!(one.over));
+                assert_eq!(told.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
             }
             (Stated::Hardware(fields), Body::Hardware(told)) => {
                 assert_eq!(&json!(told), fields, "{about}");
@@ -150,6 +159,8 @@ impl Stated {
 impl Distribution {
     fn input(&self) -> (Series, Histogram) {
         let mut histogram = Histogram::default();
+        self.before.iter().for_each(|(value_ns, n)| histogram.record_n(*value_ns, *n));
+        histogram.watch(&self.over.iter().map(|(limit_ns, ..)| *limit_ns).collect::<Vec<_>>());
         self.samples.iter().for_each(|(value_ns, n)| histogram.record_n(*value_ns, *n));
         (Series { operation: self.operation.clone(), labels: self.labels.clone() }, histogram)
     }

@@ -1,9 +1,12 @@
 //! What nodes are told of their messages: those that a checkpoint just written holds, so that
-//! they need not keep them any longer. Says nothing that a restored core would not know, and
+//! they need not keep them any longer, and with it the limits of the operations that are judged,
+//! so that they count samples over them. Says nothing that a restored core would not know, and
 //! does not send; the driver does, as often as it likes, for any one may be lost.
 
-use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::limits::aggregator::READ_LATE_MAX;
+use plimsoll_schemas::limits::wire::{CONFIRMED_LIMITS_MAX, LIMITS_MAX};
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
 
@@ -39,13 +42,13 @@ impl Told {
         Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, runs }
     }
 
-    /// The bytes that say it now. A node compares what it holds with what was so some time ago,
-    /// so it is told for how long this has been on its way.
+    /// The bytes that say it now, with the limits that hold now. A node compares what it holds
+    /// with what was so some time ago, so it is told for how long this has been on its way.
     #[must_use]
-    pub fn encode(&self, now: Mono) -> Vec<u8> {
-        let (node, runs) = (self.node.clone(), self.runs.clone());
+    pub fn encode(&self, now: Mono, limits: &[(Operation, u64)]) -> Vec<u8> {
+        let (node, runs, limits) = (self.node.clone(), self.runs.clone(), limits.to_vec());
         let age = now.since(self.as_of);
-        encode(&Confirmation { node, behind: self.behind, age, runs })
+        encode(&Confirmation { node, behind: self.behind, age, runs, limits })
     }
 }
 
@@ -80,6 +83,29 @@ impl Core {
     #[must_use]
     pub fn is_behind(&self) -> bool {
         !self.lanes.values().all(Progress::has_read_all)
+    }
+
+    /// What every node is told of limits, in nanoseconds: those of all budgets, by operation,
+    /// whatever the budgets select. Of too many the first, in the order of the rules.
+    #[must_use]
+    pub fn limits(&self) -> Vec<(Operation, u64)> {
+        let mut limits: Vec<(Operation, u64)> = Vec::new();
+        for Budget { operation, limit_ns, .. } in &self.rules.budgets {
+            let of_same = || limits.iter().filter(|(known, _)| known == operation);
+            let is_new = of_same().all(|(_, known_ns)| known_ns != limit_ns);
+            let has_room = of_same().count() < LIMITS_MAX && limits.len() < CONFIRMED_LIMITS_MAX;
+            if is_new && has_room {
+                limits.push((operation.clone(), *limit_ns));
+            }
+        }
+        limits
+    }
+
+    /// Every node that is not hidden is told with the next checkpoint, even if nothing else about
+    /// it has changed: to be called when the rules are others than before.
+    pub fn tell_limits_anew(&mut self) {
+        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
+        shown.for_each(|(name, _)| self.unsaved.touch_node(name));
     }
 
     /// What to tell a node where what is in memory counts as stored.

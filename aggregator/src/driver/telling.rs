@@ -20,13 +20,14 @@ impl Driver {
         if self.delivery.is_none() {
             return self.confirmations.discard();
         }
-        if now < self.confirms_at {
+        if now < self.confirms_at || self.confirmations.is_empty() {
             return;
         }
         self.confirms_at = now.plus(CONFIRM_PAUSE);
         let (bus, mesh) = (&self.bus, &self.mesh);
         let mut room = CONFIRMATIONS_AT_ONCE_MAX;
-        self.confirmations.say_all(now, |node, payload| {
+        let limits = self.core.limits();
+        self.confirmations.say_all(now, &limits, |node, payload| {
             let subject = confirm_subject(mesh, node);
             let aside = Aside { subject, headers: Vec::new(), payload };
             let said = room > 0 && bus.tell(aside).is_ok();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use bytes::Bytes;
-use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::time::Mono;
 
 use crate::core::confirm::{ConfirmationFigures, Told};
@@ -30,10 +30,15 @@ impl Confirmations {
         }
     }
 
-    /// Says one after the other until `say` takes no more.
-    pub fn say_all(&mut self, now: Mono, mut say: impl FnMut(&NodeName, Bytes) -> bool) {
+    /// Says one after the other, each with these limits, until `say` takes no more.
+    pub fn say_all(
+        &mut self,
+        now: Mono,
+        limits: &[(Operation, u64)],
+        mut say: impl FnMut(&NodeName, Bytes) -> bool,
+    ) {
         while let Some(told) = self.next() {
-            if !say(&told.node, Bytes::from(told.encode(now))) {
+            if !say(&told.node, Bytes::from(told.encode(now, limits))) {
                 return;
             }
             let node = told.node.clone();
@@ -92,7 +97,7 @@ mod tests {
     /// Says as many as there is room for at second 10: to whom, and how old each is.
     fn say(confirmations: &mut Confirmations, mut room: usize) -> Vec<(String, u64)> {
         let mut said = Vec::new();
-        confirmations.say_all(at(10), |node, payload| {
+        confirmations.say_all(at(10), &[], |node, payload| {
             let takes = room > 0;
             room -= usize::from(takes);
             if takes {

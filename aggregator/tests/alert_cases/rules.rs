@@ -1,19 +1,20 @@
 //! A file of rules as users write it.
 
-use plimsoll_schemas::budget::{BudgetEntry, effective};
-use plimsoll_schemas::rule::Rules;
-use serde::Deserialize;
+use std::collections::BTreeSet;
 
-#[derive(Deserialize)]
-struct File {
-    #[serde(default)]
-    budget: Vec<BudgetEntry>,
-}
+use plimsoll_schemas::rule::file::load;
+use plimsoll_schemas::rule::{Rules, Text};
+use toml::{Table, Value};
 
 /// The rules that the text names, and no others.
 pub(crate) fn parse(text: &str) -> Rules {
-    let file: File = toml::from_str(text).unwrap();
-    let mut budgets = effective(&file.budget).unwrap();
-    budgets.retain(|budget| file.budget.iter().any(|named| budget.name == named.name));
-    budgets.into()
+    let file = Text::new("the case", text.into()).unwrap();
+    let mut rules = load(&[], vec![file], 1, &mut |_| Err("no file".to_owned())).unwrap();
+    let tables: Table = text.parse().unwrap();
+    let lists = ["budget", "rule"].into_iter().filter_map(|kind| tables.get(kind)?.as_array());
+    let names = lists.flatten().filter_map(|table: &Value| table.get("name")?.as_str());
+    let named: BTreeSet<&str> = names.collect();
+    rules.budgets.retain(|budget| named.contains(budget.name.as_str()));
+    rules.thresholds.retain(|threshold| named.contains(threshold.name.as_str()));
+    rules
 }

@@ -176,6 +176,12 @@ impl ReaderCore {
         (position.read, position.stream_id.and_then(|id| id.parse().ok()))
     }
 
+    /// The limits that it tells nodes.
+    #[must_use]
+    pub fn limits(&self) -> Vec<(Operation, u64)> {
+        self.0.limits()
+    }
+
     /// It hears how far a stream reaches.
     pub fn on_positioned(&mut self, lane: Lane, first: u64, last: u64, stream: u64) {
         self.0.on_positioned(lane, first, last, &stream.to_string());

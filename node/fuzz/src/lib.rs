@@ -1,7 +1,7 @@
 //! What must hold whatever bytes come from outside: each function takes any bytes and panics
 //! where one of these rules is broken.
 //!
-//! `fuzz-dogstatsd`, `fuzz-frames` and `fuzz-wire` put a coverage-guided fuzzer in front of
+//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-confirmations` and `fuzz-wire` put a coverage-guided fuzzer in front of
 //! them; the tests run them over `seeds/` and the golden messages of the wire. With cargo-fuzz and
 //! a nightly toolchain, ten minutes of one:
 //!
@@ -15,9 +15,11 @@ use std::time::Duration;
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::sealed::Publish;
 use plimsoll_node::core::{Core, Identity, Signal};
-use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
+use plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::wire::confirmation::{self, Confirmation};
 use plimsoll_schemas::wire::{self, frame};
 
 const NODE: &str = "n";
@@ -33,6 +35,11 @@ fn node() -> (Core, Now) {
     let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
     let mut core = Core::new(identity(), Bounds::default(), now);
     core.on_signal(now, Signal::Connected);
+    let limit = |name, ns| (Operation::new(name).expect("a constant name of plain letters"), ns);
+    let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
+    let node = identity().node;
+    let told = Confirmation { node, behind: true, age: Duration::ZERO, runs: vec![], limits };
+    assert_eq!(core.on_confirmation(now, &confirmation::encode(&told)), Ok(()));
     (core, now)
 }
 
@@ -68,6 +75,26 @@ pub fn frames(bytes: &[u8]) {
     let taken = core.status().intake.samples;
     assert_eq!(core.on_frame(now, frame), seq);
     assert_eq!(core.status().intake.samples, taken, "a frame counts once");
+    check_sealed(core, now);
+}
+
+/// A node reads the bytes as a confirmation: what can be read comes back as it was written, what
+/// the node knows afterwards is bounded, and no sample is lost by it.
+///
+/// # Panics
+/// When that is not so.
+pub fn confirmations(bytes: &[u8]) {
+    let node_name = identity().node;
+    if let Ok(read) = confirmation::decode(&node_name, bytes) {
+        assert_eq!(confirmation::decode(&node_name, &confirmation::encode(&read)), Ok(read));
+    }
+    let (mut core, now) = node();
+    let known = core.status().limits;
+    core.on_datagram(now, b"epoch_hook:18:18.000001|ms\na:1|ms");
+    let believed = core.on_confirmation(now, bytes);
+    let limits = core.status().limits;
+    assert!(believed.is_ok() || limits == known, "what is refused tells no limit");
+    assert!(limits.len() <= known.len() + CONFIRMED_LIMITS_MAX);
     check_sealed(core, now);
 }
 
@@ -131,6 +158,11 @@ mod tests {
     #[test]
     fn no_frame_near_a_seed_breaks_a_rule() {
         run("seeds/frames", frames);
+    }
+
+    #[test]
+    fn no_confirmation_near_a_seed_breaks_a_rule() {
+        run("seeds/confirmations", confirmations);
     }
 
     #[test]

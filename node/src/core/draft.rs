@@ -15,6 +15,8 @@ use plimsoll_schemas::wire::{Body, Latency};
 
 /// An upper bound of the bytes one bucket takes: six for its count, three for the gap before.
 const BUCKET_BYTES: usize = 9;
+/// An upper bound of the bytes that one limit takes: three numbers, and its part of the name.
+const OVER_BYTES: usize = 36;
 /// An upper bound of the bytes around a series: field names, numbers, HDR header.
 const SERIES_BYTES: usize = 256;
 /// An upper bound of the bytes of a header without labels and a bus body, whose reasons are all
@@ -256,9 +258,10 @@ fn label_bytes((key, value): (&str, &str)) -> usize {
     key.len() + value.len() + 6
 }
 
-/// An upper bound of the bytes of a histogram's buckets.
+/// An upper bound of the bytes of a histogram's buckets, and of what is over its limits.
 pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
-    histogram.counts().iter().count() * BUCKET_BYTES
+    let buckets = histogram.counts().iter().count();
+    buckets * BUCKET_BYTES + histogram.overs().limits().len() * OVER_BYTES
 }
 
 #[cfg(test)]
@@ -273,10 +276,16 @@ mod tests {
         Series::plain(Operation::new(name).unwrap())
     }
 
+    fn watching() -> Histogram {
+        let mut histogram = Histogram::default();
+        histogram.watch(&[1, 2, 3, 4].map(|n| 20_000_000 * n));
+        histogram
+    }
+
     fn draft(start: u64, length_ns: u64, values: &[(u8, u64)], number: f64) -> Draft {
         let mut histograms: BTreeMap<Series, Histogram> = BTreeMap::new();
         for (name, value) in values {
-            histograms.entry(series(&format!("h{name}"))).or_default().record(*value);
+            histograms.entry(series(&format!("h{name}"))).or_insert_with(watching).record(*value);
         }
         let latency = Latency {
             histograms: histograms.into_iter().collect(),

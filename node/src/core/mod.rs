@@ -223,7 +223,7 @@ impl Core {
         self.dead_letters.push(DeadLetter { sealed, reason });
     }
 
-    /// Hears what an aggregator says is stored. What cannot be true is counted, and nothing of
+    /// Hears what an aggregator says is stored, and over which limits it judges. What cannot be true is counted, and nothing of
     /// it believed.
     ///
     /// # Errors
@@ -231,7 +231,9 @@ impl Core {
     pub fn on_confirmation(&mut self, now: Now, payload: &[u8]) -> Result<(), &'static str> {
         let read = confirmation::decode(self.sealer.node(), payload);
         let heard = read.map_err(|error| error.reason()).and_then(|confirmation| {
-            self.outbox.on_confirmation(now.mono, &confirmation).map_err(|Forged| FORGED)
+            self.outbox.on_confirmation(now.mono, &confirmation).map_err(|Forged| FORGED)?;
+            self.intake.on_limits(now.mono, &confirmation.limits);
+            Ok(())
         });
         match heard {
             Ok(()) => self.confirmations.heard += 1,
@@ -344,6 +346,7 @@ impl Core {
             spool: self.custody.figures.clone(),
             in_flight: self.outbox.in_flight(),
             series: self.intake.series(),
+            limits: self.intake.limits(),
             connected: self.outbox.is_connected(),
             breaker: self.outbox.breaker(),
             rerouting: self.outbox.pressure().is_rerouting(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::wire::{Bus, Totals};
 
 use super::breaker::BreakerState;
@@ -42,6 +43,8 @@ pub struct Status {
     pub in_flight: usize,
     /// Series in the open interval.
     pub series: usize,
+    /// Limits over which samples are counted exactly, in nanoseconds.
+    pub limits: Vec<(Operation, u64)>,
     /// Whether messages can be sent.
     pub connected: bool,
     /// Where the breaker stands.

@@ -344,3 +344,4 @@ proptest! {
 
 mod intake;
 mod ledger;
+mod over;

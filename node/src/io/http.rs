@@ -12,6 +12,7 @@ use axum::response::Response;
 use axum::routing::get;
 use plimsoll_process::http::{self as server, ending, metrics, probe};
 use plimsoll_process::page::{Family, Page};
+use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::http::QUERIES_MAX;
 use plimsoll_schemas::time::seconds;
 use tokio::sync::{mpsc, oneshot};
@@ -84,6 +85,7 @@ async fn show_metrics(State(ask): State<mpsc::Sender<Query>>) -> Response {
 fn page(figures: &Figures) -> String {
     let (page, status) = (Page::default(), &figures.status);
     add_intake(&page, status);
+    add_limits(&page, &status.limits);
     intake::add(&page, &status.intake);
     let help = "Datagrams that the kernel dropped because a socket was full";
     let name = "plimsoll_agent_kernel_dropped_datagrams_total";
@@ -117,6 +119,18 @@ fn add_intake(page: &Page, status: &Status) {
     for (name, help, value) in counters {
         page.counter(name, help, value as f64);
     }
+}
+
+fn add_limits(page: &Page, limits: &[(Operation, u64)]) {
+    let help = "1 for each limit over which samples are counted exactly";
+    let labels = &["operation", "limit_seconds"];
+    let rows: Vec<_> = limits
+        .iter()
+        .map(|(operation, limit_ns)| [operation.to_string(), seconds(*limit_ns).to_string()])
+        .collect();
+    let rows: Vec<_> = rows.iter().map(|row| row.each_ref().map(String::as_str)).collect();
+    let rows = rows.iter().map(|row| (&row[..], 1.0));
+    page.gauges(Family { name: "plimsoll_agent_limit_info", help, labels }, rows);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]

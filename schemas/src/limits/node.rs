@@ -45,6 +45,11 @@ pub const SERIES_MAX: usize = 2_000;
 pub const SPELLINGS_PER_SERIES_MAX: usize = 4;
 /// Bytes of name and tags above which a way is not remembered, only read anew each time.
 pub const SPELLING_BYTES_MAX: usize = 512;
+/// Operations of which limits are known: twice what one aggregator tells, since those of a pair
+/// may differ for a while.
+pub const LIMITS_OPERATIONS_MAX: usize = 2 * super::wire::CONFIRMED_LIMITS_MAX;
+/// A limit that nobody repeats for so long, while others are told, is none any more.
+pub const LIMIT_FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Clients known that number what they send; for one more the longest silent is forgotten.
 pub const CLIENTS_MAX: usize = 1_024;
 /// Samples that a client's numbers may say were lost at once. What one datagram of values

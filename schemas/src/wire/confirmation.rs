@@ -1,17 +1,20 @@
-//! What an aggregator tells a node: which of its messages need not be kept any longer.
+//! What an aggregator tells a node: which of its messages need not be kept any longer, and over
+//! which limits samples are to be counted.
 //!
 //! One MessagePack map with named fields, like a snapshot, on the node's own subject. It is
 //! said again and again, so that any one may be lost; it is never more than what is stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{SCHEMA, WireError};
-use crate::ids::{Incarnation, NodeName, Seq};
+use crate::histogram::layout::MAX_NS;
+use crate::ids::{Incarnation, NodeName, Operation, Seq};
 use crate::limits::wire::{
-    CONFIRMATION_BYTES_MAX, CONFIRMED_RUNS_MAX, CONFIRMED_SPANS_MAX, COUNT_MAX,
+    CONFIRMATION_BYTES_MAX, CONFIRMED_LIMITS_MAX, CONFIRMED_RUNS_MAX, CONFIRMED_SPANS_MAX,
+    COUNT_MAX, LIMITS_MAX,
 };
 
 /// What is stored of one node.
@@ -27,6 +30,9 @@ pub struct Confirmation {
     pub age: Duration,
     /// Its latest incarnations, each once.
     pub runs: Vec<Confirmed>,
+    /// The limits in nanoseconds of the operations that the aggregator judges, each once; at most
+    /// `limits::wire::LIMITS_MAX` of one operation.
+    pub limits: Vec<(Operation, u64)>,
 }
 
 /// What is stored of one incarnation.
@@ -70,6 +76,8 @@ struct Envelope {
     #[serde(default)]
     age_ms: u64,
     runs: Vec<Run>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    limits: Vec<(String, u64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,6 +93,7 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         incarnation: confirmed.incarnation.0,
         spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
     };
+    let limit = |(operation, limit_ns): &(Operation, u64)| (operation.to_string(), *limit_ns);
     rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
         node: confirmation.node.to_string(),
@@ -92,6 +101,7 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         // Rounded up: too old costs a node patience, too young a message.
         age_ms: u64::try_from(confirmation.age.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX),
         runs: confirmation.runs.iter().map(run).collect(),
+        limits: confirmation.limits.iter().map(limit).collect(),
     })
     .expect("a confirmation holds only numbers and text, which MessagePack can express")
 }
@@ -121,7 +131,25 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     let runs = runs.filter(|runs| runs.len() <= CONFIRMED_RUNS_MAX && are_distinct(runs));
     let runs = runs.ok_or(WireError::Bounds { field: "runs" })?;
     let age = Duration::from_millis(envelope.age_ms);
-    Ok(Confirmation { node: node.clone(), behind: envelope.behind, age, runs })
+    let limits = check_limits(envelope.limits)?;
+    Ok(Confirmation { node: node.clone(), behind: envelope.behind, age, runs, limits })
+}
+
+fn check_limits(limits: Vec<(String, u64)>) -> Result<Vec<(Operation, u64)>, WireError> {
+    let refused = WireError::Bounds { field: "limits" };
+    if limits.len() > CONFIRMED_LIMITS_MAX {
+        return Err(refused);
+    }
+    let mut by_operation: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for (operation, limit_ns) in &limits {
+        let known = by_operation.entry(operation).or_default();
+        let is_new = (1..=MAX_NS).contains(limit_ns) && known.insert(*limit_ns);
+        if !is_new || known.len() > LIMITS_MAX {
+            return Err(refused);
+        }
+    }
+    let named = |(operation, limit_ns)| Ok((Operation::new(operation)?, limit_ns));
+    limits.into_iter().map(named).collect()
 }
 
 fn are_distinct(runs: &[Confirmed]) -> bool {
@@ -155,7 +183,8 @@ mod tests {
     fn confirmation(spans: Vec<(u64, u64)>) -> Confirmation {
         let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
         let runs = vec![Confirmed { incarnation: Incarnation(7), spans }];
-        Confirmation { node: node(), behind: true, age: Duration::from_millis(4_321), runs }
+        let limits = limits(&[("epoch_hook", 18_000_000), ("epoch_hook", 1)]);
+        Confirmation { node: node(), behind: true, age: Duration::from_millis(4_321), runs, limits }
     }
 
     #[test]
@@ -177,6 +206,37 @@ mod tests {
         many.runs = vec![many.runs[0].clone(); CONFIRMED_RUNS_MAX + 1];
         let refused = Err(WireError::Bounds { field: "runs" });
         assert_eq!(decode(&node(), &encode(&many)), refused);
+    }
+
+    fn limits(limits: &[(&str, u64)]) -> Vec<(Operation, u64)> {
+        limits.iter().map(|(name, ns)| (Operation::new(*name).unwrap(), *ns)).collect()
+    }
+
+    #[test]
+    fn limits_that_there_cannot_be_are_refused_and_the_most_there_can_be_fit() {
+        let mut said = confirmation(vec![(1, 2)]);
+        let names: Vec<String> = (0..=CONFIRMED_LIMITS_MAX).map(|n| format!("{n:0>128}")).collect();
+        let mut many = names.iter().map(|name| (name.as_str(), MAX_NS)).collect::<Vec<_>>();
+        let forged = [
+            limits(&[("a", 0)]),
+            limits(&[("a", MAX_NS + 1)]),
+            limits(&[("a", 1), ("b", 1), ("a", 1)]),
+            limits(&[1, 2, 3, 4, 5].map(|ns| ("a", ns))),
+            limits(&many),
+        ];
+        for forged in forged {
+            said.limits = forged;
+            let refused = Err(WireError::Bounds { field: "limits" });
+            assert_eq!(decode(&node(), &encode(&said)), refused);
+        }
+        many.pop();
+        said.limits = limits(&many);
+        let spans: Vec<_> =
+            (1..=CONFIRMED_SPANS_MAX as u64).map(|n| COUNT_MAX - 2 * n).map(Seq).collect();
+        let spans: Vec<_> = spans.into_iter().rev().map(|seq| (seq, seq)).collect();
+        let run = |n| Confirmed { incarnation: Incarnation(u64::MAX - n), spans: spans.clone() };
+        said.runs = (0..CONFIRMED_RUNS_MAX as u64).map(run).collect();
+        assert_eq!(decode(&node(), &encode(&said)), Ok(said));
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Nothing is confirmed that would not be known after the worst crash.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
+use plimsoll_schemas::budget::{Budget, Selector};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::confirmation::decode;
 use proptest::prelude::*;
@@ -34,7 +37,7 @@ fn node() -> NodeName {
 fn said(changes: &Changes) -> Option<Confirmation> {
     let told = changes.confirmations(start().mono).into_iter().next()?;
     assert_eq!(told.node, node());
-    Some(decode(&node(), &told.encode(start().mono)).unwrap())
+    Some(decode(&node(), &told.encode(start().mono, &[])).unwrap())
 }
 
 fn after_a_crash(core: &Core, stored: &StoredRecords) -> Core {
@@ -82,7 +85,7 @@ fn a_confirmation_says_how_old_it_is() {
     deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 3));
     let told = core.take_changes(start().wall).unwrap().confirmations(start().mono);
     let later = start().mono.plus(Duration::from_micros(7_400_100));
-    let age = decode(&node(), &told[0].encode(later)).unwrap().age;
+    let age = decode(&node(), &told[0].encode(later, &[])).unwrap().age;
     assert_eq!(age, Duration::from_millis(7_401), "never said to be younger than it is");
 }
 
@@ -123,7 +126,7 @@ fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_l
         let message = Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
         core.on_message(now, message).unwrap();
         let told = core.take_changes(now.wall).unwrap().confirmations(now.mono);
-        let said = decode(&node(), &told[0].encode(now.mono)).unwrap();
+        let said = decode(&node(), &told[0].encode(now.mono, &[])).unwrap();
         let known = (!said.behind).then_some(said.age.as_secs());
         assert_eq!(known, age, "second {second}");
     }
@@ -142,4 +145,35 @@ fn a_lane_that_was_purged_while_nobody_was_connected_leaves_nobody_behind() {
     assert!(core.is_behind());
     core.on_positioned(Lane::Emergency, 7, 6, "s1");
     assert!(!core.is_behind());
+}
+
+#[test]
+fn nodes_are_told_the_limits_of_all_budgets_and_of_new_rules_though_nothing_else_changed() {
+    let mut core = core();
+    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 3));
+    deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 3));
+    drop(core.take_changes(start().wall).unwrap());
+    assert!(core.take_changes(start().wall).is_none());
+    let budgets = plimsoll_schemas::budget::effective(&[]).unwrap();
+    let more = (0..6).map(|n| {
+        let selector =
+            Selector { series: Labels::new([("a", "b")]).unwrap(), ..budgets[0].selector.clone() };
+        Budget { limit_ns: 18_000_000 + n / 2, selector, ..budgets[0].clone() }
+    });
+    core.rules = Arc::new(Rules::from(budgets.iter().cloned().chain(more).collect::<Vec<_>>()));
+    core.tell_limits_anew();
+    let told = core.take_changes(start().wall).unwrap().confirmations(start().mono);
+    assert_eq!(told.iter().map(|told| told.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let said = decode(&node(), &told[0].encode(start().mono, &core.limits())).unwrap();
+    let limits: Vec<_> = said.limits.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
+    let hook = |ns| ("epoch_hook", ns);
+    let expected = [
+        hook(18_000_000),
+        ("kernel_fetch", 10_000_000),
+        ("publish", 25_000_000),
+        hook(18_000_001),
+        hook(18_000_002),
+    ];
+    assert_eq!(limits, expected);
+    assert!(core.take_changes(start().wall).is_none(), "once");
 }

@@ -173,8 +173,10 @@ fn histograms_before_and_during_equal_a_naive_count() {
 
 #[test]
 fn what_came_before_the_longest_window_that_is_kept_is_not_told() {
-    let entry = "[[budget]]\nname = 'epoch_hook'\nwindow = '5m'";
-    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[entry]).unwrap(), start());
+    let text = "[[budget]]
+name = 'epoch_hook'
+window = '5m'";
+    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[text]).unwrap(), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let mut node = Speaker::new("a");
     let told = live(&mut core, 1..400, |core, now, second| {

@@ -1,1 +1,175 @@
 //! Files of every kind, and what a look at them finds.
+
+use std::os::unix::fs::symlink;
+
+use plimsoll_schemas::clock::Deadline;
+use tempfile::TempDir;
+
+use super::*;
+
+const WAIT: std::time::Duration = std::time::Duration::from_secs(30);
+
+struct Dir {
+    dir: TempDir,
+}
+
+impl Dir {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), text).unwrap();
+        self.path(name).display().to_string()
+    }
+
+    /// Sources of a settings file with this text.
+    fn settings(&self, text: &str, set: &[&str]) -> Sources {
+        let config = Some(PathBuf::from(self.write("aggregator.toml", text)));
+        let set = set.iter().map(|&key| key.to_owned()).collect();
+        Sources::new(SettingsArgs { config, set, ..SettingsArgs::default() }, [])
+    }
+
+    /// Sources of one file of rules.
+    fn rules(&self, path: &str) -> Sources {
+        self.settings(&format!("[rules]\nfiles = [{path:?}]"), &[])
+    }
+}
+
+fn limit_ms(rules: &Rules) -> u64 {
+    let of = |budget: &&plimsoll_schemas::budget::Budget| budget.name.as_str() == "publish";
+    rules.budgets.iter().find(of).unwrap().limit_ns / 1_000_000
+}
+
+fn publish(limit: &str) -> String {
+    format!("[[budget]]\nname = 'publish'\nlimit = {limit}\n")
+}
+
+#[test]
+fn the_settings_own_rules_win_over_files_and_later_files_over_earlier_ones() {
+    let dir = Dir::new();
+    let (a, b) = (dir.write("a.toml", publish("'1ms'")), dir.write("b.toml", publish("'2ms'")));
+    let files = format!("[rules]\nfiles = [{a:?}, {b:?}]\n");
+    let of = |text: &str, set: &[&str]| dir.settings(text, set).load().0.unwrap();
+    assert_eq!(limit_ms(&of(&files, &[]).rules), 2);
+    let own = format!("{files}{}", publish("'3ms'"));
+    assert_eq!(limit_ms(&of(&own, &[]).rules), 3);
+    let set = "budget=[{name='publish', limit='4ms'}]";
+    assert_eq!(limit_ms(&of(&own, &[set]).rules), 4);
+    let loaded = of(&own, &["rules.time_scale=60"]);
+    assert_eq!(loaded.rules.time_scale, 60);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_the_file_and_the_line_where_there_is_one() {
+    let dir = Dir::new();
+    let of = |text: &str, set: &[&str]| dir.settings(text, set).load().0.unwrap_err();
+    let config = dir.path("aggregator.toml").display().to_string();
+    let error = of(&format!("mesh = 'm'\n{}", publish("18")), &[]);
+    let told = "line 4, column 1: budget \"publish\": limit: 18 has no unit; write \"18ms\"";
+    assert_eq!(error, format!("{config}: {told}"));
+    let error = of("", &["rule=[{name='x', metric='dropped', greater=nan}]"]);
+    let told = "rule \"x\": greater: NaN compares with nothing; write a finite number";
+    assert_eq!(error, format!("--set: {told}"));
+    let error = of("rules = { files = ['/gone/r.toml'] }", &[]);
+    assert_eq!(error, "/gone/r.toml: No such file or directory (os error 2)");
+    assert!(of("budget = 3", &[]).contains("budget"), "of the wrong shape");
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_waits_for_nobody() {
+    let dir = Dir::new();
+    let pipe = dir.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let large = dir.write("large.toml", vec![b' '; FILE_BYTES_MAX + 1]);
+    let here = dir.dir.path().display().to_string();
+    for (path, told) in [
+        (pipe.display().to_string(), "is no regular file"),
+        ("/dev/zero".to_owned(), "is no regular file"),
+        (here, "is a directory; name the files in it"),
+        (large, "more than 1048576 bytes; split it with `include`"),
+        (dir.write("latin.toml", b"# \xfc"), "line 1, column 3: not UTF-8; save it as UTF-8"),
+    ] {
+        let error = dir.rules(&path).load().0.unwrap_err();
+        assert_eq!(error, format!("{path}: {told}"));
+    }
+}
+
+/// The next news that fits, without a word by anybody.
+fn until(watch: &mut Watch, fits: impl Fn(&Found) -> bool) -> Found {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let deadline = Deadline::within(WAIT);
+    while !deadline.has_passed() {
+        let next = async { tokio::time::timeout(WAIT, watch.next()).await };
+        let found = runtime.block_on(next).expect("news in time");
+        if fits(&found) {
+            return found;
+        }
+    }
+    panic!("nothing such was found in time")
+}
+
+fn has(ms: u64) -> impl Fn(&Found) -> bool {
+    move |found| found.rules.as_ref().is_ok_and(|rules| limit_ms(rules) == ms)
+}
+
+fn watch(sources: &Sources) -> Watch {
+    let (loaded, stamps) = sources.load();
+    Watch::start(sources.clone(), loaded.unwrap().resolved.value, stamps).unwrap()
+}
+
+#[test]
+fn a_file_that_is_written_anew_swapped_or_exchanged_by_a_link_is_read_again() {
+    let dir = Dir::new();
+    for version in ["v1", "v2"] {
+        std::fs::create_dir(dir.path(version)).unwrap();
+        let limit = if version == "v1" { "'1ms'" } else { "'2ms'" };
+        dir.write(&format!("{version}/site.toml"), publish(limit));
+    }
+    symlink("v1", dir.path("data")).unwrap();
+    let main = dir.write("main.toml", "include = ['data/site.toml']");
+    let mut watch = watch(&dir.rules(&main));
+    // As a ConfigMap is updated: another link takes the place of the old one.
+    symlink("v2", dir.path("data.new")).unwrap();
+    std::fs::rename(dir.path("data.new"), dir.path("data")).unwrap();
+    until(&mut watch, has(2));
+    // As an editor saves.
+    dir.write("v2/site.toml.swp", publish("'3ms'"));
+    std::fs::rename(dir.path("v2/site.toml.swp"), dir.path("v2/site.toml")).unwrap();
+    until(&mut watch, has(3));
+    dir.write("v2/site.toml", publish("'4ms'"));
+    let found = until(&mut watch, has(4));
+    assert!(!found.asked && found.restart.is_empty());
+}
+
+#[test]
+fn a_file_that_is_wrong_or_away_for_a_while_is_told_and_read_once_it_is_right() {
+    let dir = Dir::new();
+    let path = dir.write("rules.toml", publish("'1ms'"));
+    let mut watch = watch(&dir.rules(&path));
+    dir.write("rules.toml", "[[budget]]\nname = 'publ");
+    let wrong = until(&mut watch, |found| found.rules.is_err()).rules.unwrap_err();
+    assert!(wrong.starts_with(&format!("{path}: line 2, column ")), "{wrong}");
+    std::fs::remove_file(&path).unwrap();
+    let gone = "No such file or directory";
+    until(&mut watch, |found| found.rules.as_ref().is_err_and(|error| error.contains(gone)));
+    dir.write("rules.toml", publish("'7ms'"));
+    until(&mut watch, has(7));
+}
+
+#[test]
+fn settings_that_only_a_restart_takes_are_named() {
+    let dir = Dir::new();
+    let mut watch = watch(&dir.settings("mesh = 'm'", &[]));
+    dir.settings("mesh = 'n'\n[metrics]\nnodes_max = 7\n[rules]\ntime_scale = 9", &[]);
+    let found = until(&mut watch, |found| !found.restart.is_empty());
+    assert_eq!(found.restart, ["mesh", "metrics"]);
+    assert_eq!(found.rules.unwrap().time_scale, 9);
+    watch.ask();
+    assert!(until(&mut watch, |found| found.asked).rules.is_ok());
+}

@@ -124,7 +124,7 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
         file.set_len(file.metadata().unwrap().len() * part / 8).unwrap();
     };
     let damages: [(&str, Damage<'_>); 7] = [
-        ("newer_version", &|path| of_version(path, 4)),
+        ("newer_version", &|path| of_version(path, 5)),
         ("older_version", &|path| of_version(path, 1)),
         ("damaged", &foreign),
         ("damaged", &text),

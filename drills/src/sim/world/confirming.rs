@@ -79,7 +79,13 @@ impl World {
         let runs = vec![Confirmed { incarnation: Incarnation(incarnation), spans }];
         let stranger = NodeName::new("stranger").expect("a word of plain letters");
         let node = if lie == Lie::Stranger { stranger } else { node.clone() };
-        let mut bytes = encode(&Confirmation { node, behind: false, age: Duration::ZERO, runs });
+        let mut bytes = encode(&Confirmation {
+            node,
+            behind: false,
+            age: Duration::ZERO,
+            runs,
+            limits: Vec::new(),
+        });
         if lie == Lie::Garbage {
             // Half of one, or one with something else behind it.
             let cut = self.dice.place(bytes.len());

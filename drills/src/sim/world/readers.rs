@@ -297,8 +297,9 @@ impl World {
 
     fn confirm(&mut self, which: usize, told: Vec<Told>) {
         let now = self.clock(Who::Aggregator(which)).mono;
+        let limits = self.readers[which].core.as_ref().map(ReaderCore::limits).unwrap_or_default();
         for told in told {
-            let payload = Bytes::from(told.encode(now));
+            let payload = Bytes::from(told.encode(now, &limits));
             let number = told.node.as_str().strip_prefix('n').and_then(|n| n.parse().ok());
             let Some(node) = number else { continue };
             self.note_confirmed(which, node, &payload);

@@ -35,7 +35,13 @@ fn keeping(seqs: std::ops::RangeInclusive<u64>) -> Entrusted {
 fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
     let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
     let runs = vec![Confirmed { incarnation: Incarnation(1), spans }];
-    Confirmation { node: NodeName::new("n").unwrap(), behind, age: Duration::ZERO, runs }
+    Confirmation {
+        node: NodeName::new("n").unwrap(),
+        behind,
+        age: Duration::ZERO,
+        runs,
+        limits: Vec::new(),
+    }
 }
 
 fn resent(entrusted: &mut Entrusted, now: Mono) -> Vec<(u64, String)> {

@@ -12,11 +12,12 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
-use plimsoll_schemas::time::{Now, Wall};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::Latency;
 
 use super::dogstatsd::{Letter, Line};
 use super::labels::LineFigures;
+use super::limits::Limits;
 use super::number;
 use super::reject::Reject;
 use super::rules::Rules;
@@ -33,6 +34,7 @@ pub(super) struct Interval {
     started: Now,
     series_max: usize,
     rules: Rules,
+    limits: Limits,
     /// Samples that the incarnation may still record.
     samples_left: u64,
     spellings: Spellings,
@@ -74,6 +76,7 @@ impl Interval {
             started,
             series_max,
             rules,
+            limits: Limits::default(),
             samples_left: COUNT_MAX,
             spellings: Spellings::new(series_max, seed),
             by_series: BTreeMap::new(),
@@ -96,6 +99,22 @@ impl Interval {
     /// Number of series that spoke in it.
     pub(super) fn len(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_spoken).count()
+    }
+
+    /// Hears limits: what is over them is counted exactly from now on, and what is there already
+    /// is counted from the buckets.
+    pub(super) fn hear_limits(&mut self, now: Mono, told: &[(Operation, u64)]) {
+        for operation in self.limits.hear(now, told) {
+            let limits = self.limits.of(&operation);
+            let of_same =
+                self.by_series.iter().filter(|((_, series), _)| series.operation == operation);
+            of_same.for_each(|(_, slot)| self.slots[*slot].watch(&limits));
+        }
+    }
+
+    /// The limits known, in nanoseconds.
+    pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
+        self.limits.all()
     }
 
     /// Takes up to `samples` of those that the incarnation may still count.
@@ -278,7 +297,9 @@ impl Interval {
             return *slot;
         }
         self.placed += usize::from(has_place);
-        self.slots.push(Slot::new(key.0, has_place));
+        let mut slot = Slot::new(key.0, has_place);
+        slot.watch(&self.limits.of(&key.1.operation));
+        self.slots.push(slot);
         self.by_series.insert(key, self.slots.len() - 1);
         self.slots.len() - 1
     }

@@ -3,7 +3,7 @@
 //!
 //! A line's way: [`dogstatsd`] cuts it into parts, [`spellings`] finds its series by their bytes,
 //! or [`rules`] do ([`units`], [`labels`]) when it is new; [`number`] reads its values, and
-//! [`interval`] counts them. [`clients`] number their datagrams and frames, [`events`] have words.
+//! [`interval`] counts them, beside those over `limits`. [`clients`] number their datagrams and frames, [`events`] have words.
 
 mod clients;
 mod dogstatsd;
@@ -12,6 +12,7 @@ pub mod figures;
 mod find;
 mod interval;
 pub mod labels;
+mod limits;
 mod number;
 pub mod reject;
 pub mod rules;
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::{Operation, Seq};
 use plimsoll_schemas::limits::node::DATAGRAM_BYTES_MAX;
-use plimsoll_schemas::time::{Now, Wall};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{Events, Latency};
 
@@ -215,6 +216,16 @@ impl Intake {
         }
         self.figures.samples += 1;
         self.counted += 1;
+    }
+
+    /// Hears over which limits samples are to be counted.
+    pub(super) fn on_limits(&mut self, now: Mono, told: &[(Operation, u64)]) {
+        self.interval.hear_limits(now, told);
+    }
+
+    /// The limits known, in nanoseconds.
+    pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
+        self.interval.limits()
     }
 
     /// A socket could not be read, which may have cost a datagram.

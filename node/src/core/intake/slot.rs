@@ -77,6 +77,13 @@ impl Slot {
         Self { value, has_place, is_spoken: false }
     }
 
+    /// Counts exactly, from now on, what is over these limits.
+    pub(super) fn watch(&mut self, limits_ns: &[u64]) {
+        if let SlotValue::Latency(slot) = &mut self.value {
+            slot.histogram.watch(limits_ns);
+        }
+    }
+
     /// Moves what was collected into `latency` and begins anew.
     pub(super) fn take(&mut self, series: &Series, latency: &mut Latency) {
         if !self.is_spoken {
@@ -85,7 +92,7 @@ impl Slot {
         match &mut self.value {
             SlotValue::Latency(slot) if slot.histogram.is_empty() => {}
             SlotValue::Latency(slot) => {
-                let histogram = std::mem::take(&mut slot.histogram);
+                let histogram = slot.histogram.take();
                 latency.histograms.push((series.clone(), histogram));
             }
             SlotValue::Counter(slot) => {
@@ -125,10 +132,13 @@ impl LatencySlot {
     ///
     /// # Errors
     /// When there is no room for its samples.
-    pub(super) fn merge(&mut self, other: Histogram, samples_left: u64) -> Result<(), Reject> {
+    pub(super) fn merge(&mut self, mut other: Histogram, samples_left: u64) -> Result<(), Reject> {
         if !self.has_room_for(other.count(), samples_left) {
             return Err(Reject::SamplesCap);
         }
+        // What else a client may have watched is of no use here.
+        let limits: Vec<u64> = self.histogram.overs().limits().collect();
+        other.watch(&limits);
         match self.histogram.is_empty() {
             true => self.histogram = other,
             false => self.histogram.merge(&other),

@@ -9,8 +9,7 @@ mod frames;
 mod model;
 mod sequences;
 
-const NOW: Now =
-    Now { mono: plimsoll_schemas::time::Mono(0), wall: Wall(1_700_000_000_000_000_000) };
+const NOW: Now = Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) };
 
 fn intake() -> Intake {
     Intake::new(NOW, 2_000, Rules::default(), 7)

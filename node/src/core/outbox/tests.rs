@@ -76,7 +76,13 @@ fn subjects(messages: &[Publish]) -> Vec<&str> {
 fn confirm(first: u64, last: u64) -> Confirmation {
     let runs =
         vec![Confirmed { incarnation: Incarnation(1), spans: vec![(Seq(first), Seq(last))] }];
-    Confirmation { node: NodeName::new("n").unwrap(), behind: false, age: Duration::ZERO, runs }
+    Confirmation {
+        node: NodeName::new("n").unwrap(),
+        behind: false,
+        age: Duration::ZERO,
+        runs,
+        limits: Vec::new(),
+    }
 }
 
 fn at(seconds: u64) -> Mono {

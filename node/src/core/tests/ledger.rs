@@ -140,7 +140,13 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     let confirm = |last| {
         let runs = vec![Confirmed { incarnation, spans: vec![(Seq(1), Seq(last))] }];
         let node = NodeName::new("n").unwrap();
-        confirmation::encode(&Confirmation { node, behind: false, age: Duration::ZERO, runs })
+        confirmation::encode(&Confirmation {
+            node,
+            behind: false,
+            age: Duration::ZERO,
+            runs,
+            limits: Vec::new(),
+        })
     };
     assert_eq!(core.on_confirmation(now, &confirm(2)), Err("forged"));
     assert_eq!(core.on_confirmation(now, b"nonsense"), Err("shape"));
@@ -162,8 +168,13 @@ fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long()
         deliver(&mut core, now);
         if confirmed_before {
             let node = NodeName::new("n").unwrap();
-            let nothing =
-                Confirmation { node, behind: true, age: Duration::ZERO, runs: Vec::new() };
+            let nothing = Confirmation {
+                node,
+                behind: true,
+                age: Duration::ZERO,
+                runs: Vec::new(),
+                limits: Vec::new(),
+            };
             core.on_confirmation(now, &confirmation::encode(&nothing)).unwrap();
         }
         core.on_leave(now);
