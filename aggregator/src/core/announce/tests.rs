@@ -158,9 +158,18 @@ fn an_alert_that_fires_and_hears_nothing_more_says_so() {
         core.on_deadline(now);
     }
     assert_eq!(data(&core), [(AlertState::Firing, Data::NoData); 2]);
-    let page = crate::exposition::own(&core.view(now.wall, "t"));
-    let fleet = crate::exposition::fleet(&core.view(now.wall, "t"), &[]);
-    assert!(fleet.contains("plimsoll_alerts_without_data 2\n"), "{fleet}{page}");
+    let page = crate::exposition::fleet(&core.view(now.wall, "t"), &[]);
+    let severity = core.rules.find(&key(None).rule).unwrap().severity().as_str();
+    let of_node = r#"rule="epoch_hook",scope="node",node="a",operation="epoch_hook""#;
+    for row in [
+        "plimsoll_alerts_without_data 2\n",
+        "plimsoll_alerts{state=\"firing\"} 2\n",
+        "plimsoll_alerts{state=\"resolved\"} 0\n",
+        &format!("plimsoll_alert_firing{{{of_node}}} 1\n"),
+        &format!("plimsoll_alert_state{{{of_node},severity=\"{severity}\"}} 2\n"),
+    ] {
+        assert!(page.contains(row), "{row}{page}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
+use crate::core::alert::displayed;
 use crate::core::buckets::{Buckets, ends};
 use crate::core::completeness::{Completeness, Seen};
 use crate::core::judge::{Judgement, judge};
@@ -139,7 +140,7 @@ fn budget_row(budget: &Budget, scope: Scope, alert: AlertState, judgement: Judge
         objective: budget.objective,
         budget_remaining: None,
         verdict: judgement.verdict(),
-        alert,
+        alert: displayed(alert, judgement.finding),
     }
 }
 
