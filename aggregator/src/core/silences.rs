@@ -77,7 +77,7 @@ pub enum Refused {
     #[error("{0} is not acknowledged")]
     NotAcknowledged(Box<AlertKey>),
     /// The alert neither fires nor pends.
-    #[error("{key} is {state}; only an alert that fires or pends can be acknowledged", state = .state.as_str())]
+    #[error("{key} is {}; only an alert that fires or pends can be acknowledged", .state.as_str())]
     NotStanding {
         /// The alert.
         key: Box<AlertKey>,
