@@ -109,3 +109,6 @@ impl Core {
         (about, told.severity)
     }
 }
+
+#[cfg(test)]
+mod tests;
