@@ -53,8 +53,8 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/healthz` and `/readyz`. Loopback by default: there is no
-    /// authentication yet.
+    /// `/api/v1/events`, `/api/v1/alerts/undelivered`, `/healthz` and `/readyz`. Loopback by
+    /// default: there is no authentication yet.
     pub address: SocketAddr,
 }
 

@@ -73,7 +73,7 @@ proptest! {
     ) {
         let mut deliveries = deliveries(vec![alertmanager()]);
         let (mut model, mut now, mut firing) = (Model::default(), start(), [false; 4]);
-        let mut raised = 0;
+        let (mut raised, mut on_its_way) = (0, None::<Vec<u8>>);
         for step in steps {
             match step {
                 Step::Move(place) => {
@@ -83,7 +83,7 @@ proptest! {
                     deliveries.on_notice(&notice(now, &format!("n{place}"), state));
                 }
                 Step::Answer(answer) => {
-                    if let Some(Post { body: Body::Alerts(json), .. }) = deliveries.next_post(now) {
+                    if let Some(json) = on_its_way.take() {
                         if answer == Answer::Taken {
                             model.take(&json);
                         }
@@ -91,13 +91,25 @@ proptest! {
                     }
                 }
                 Step::Die => model = Model::default(),
-                Step::Restart => deliveries = restarted(&deliveries, now),
+                Step::Restart => {
+                    deliveries = restarted(&deliveries, now);
+                    on_its_way = None;
+                }
                 Step::Wait(seconds) => now = now.after(SECOND * u32::try_from(seconds).unwrap()),
             }
             now = now.after(SECOND);
+            if on_its_way.is_none() {
+                on_its_way = deliveries.next_post(now).map(|post| match post.body {
+                    Body::Alerts(json) => json,
+                    Body::Notice(_) => panic!("an Alertmanager"),
+                });
+            }
             let figures = deliveries.figures().remove(0);
             let ended: u64 = figures.tally.outcomes.values().sum();
             prop_assert_eq!(raised, ended + figures.waits.notices);
+        }
+        if on_its_way.is_some() {
+            deliveries.on_answer(now, "am", Answer::Failed("timeout", None));
         }
         // Until every pause is over, and what was told long ago has ended by itself.
         now = now.after(RESEND * 4);
