@@ -140,3 +140,35 @@ fn an_end_that_nobody_takes_is_given_up_once_it_is_of_no_use() {
     assert_eq!(given_up, [("too_old", Resolved)]);
     assert_eq!(deliveries.next_deadline(), None);
 }
+
+#[test]
+fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
+    let mut deliveries = deliveries(vec![alertmanager()]);
+    deliveries.on_notice(&notice(start(), "a", Firing));
+    assert_eq!(round(&mut deliveries, start()), [("a".to_owned(), false)]);
+    let later = start().after(SECOND);
+    deliveries.on_notice(&notice(later, "a", Resolved));
+    assert!(deliveries.on_answer(later, "am", Answer::Taken).is_empty());
+    assert_eq!((count(&deliveries, "delivered"), deliveries.figures()[0].waits.notices), (0, 1));
+    assert!(!deliveries.is_settled());
+    assert_eq!(round(&mut deliveries, later), [("a".to_owned(), true)]);
+    deliveries.on_answer(later, "am", Answer::Taken);
+    assert_eq!((count(&deliveries, "delivered"), count(&deliveries, "superseded")), (1, 1));
+    assert!(deliveries.is_settled());
+}
+
+#[test]
+fn a_silence_leaves_a_firing_alert_out_until_it_is_over() {
+    let mut deliveries = deliveries(vec![alertmanager()]);
+    deliveries.on_notice(&notice(start(), "a", Firing));
+    let mut model = Model::default();
+    settle(&mut deliveries, &mut model, start());
+    deliveries.silence(&key("a"), true);
+    let now = start().after(RESEND * 4);
+    settle(&mut deliveries, &mut model, now);
+    assert_eq!(model.active(now), BTreeSet::new());
+    deliveries.silence(&key("a"), false);
+    let now = now.after(RESEND);
+    settle(&mut deliveries, &mut model, now);
+    assert_eq!(model.active(now), BTreeSet::from(["a"]));
+}
