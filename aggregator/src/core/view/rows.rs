@@ -10,9 +10,9 @@ use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
+use crate::core::alert::displayed;
 use crate::core::buckets::{Buckets, ends};
 use crate::core::completeness::{Completeness, Seen};
-use crate::core::alert::displayed;
 use crate::core::judge::{Judgement, judge};
 use crate::core::node::{Node, Operations};
 use crate::core::still::Still;
