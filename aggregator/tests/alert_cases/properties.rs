@@ -19,11 +19,43 @@ const STEPS: u64 = 90;
 const RULES: [&str; 5] = [
     SLOW,
     "",
-    "[[budget]]\nname = 'slow'\noperation = 'read'\nquantile = 0.99\nlimit = '40ms'\nwindow = '10s'\n",
-    "[[budget]]\nname = 'slow'\noperation = 'read'\nquantile = 0.99\nlimit = '18ms'\nscopes = ['fleet']\n",
-    "[[budget]]\nname = 'slow'\noperation = 'write'\nquantile = 0.99\nlimit = '18ms'\n",
+    r#"
+[[budget]]
+name = "slow"
+operation = "read"
+quantile = 0.99
+limit = "40ms"
+window = "10s"
+"#,
+    r#"
+[[budget]]
+name = "slow"
+operation = "read"
+quantile = 0.99
+limit = "18ms"
+scopes = ["fleet"]
+"#,
+    r#"
+[[budget]]
+name = "slow"
+operation = "write"
+quantile = 0.99
+limit = "18ms"
+"#,
 ];
-const SLOW: &str = "[[budget]]\nname = 'slow'\noperation = 'read'\nquantile = 0.99\nlimit = '18ms'\nwindow = '10s'\n";
+const SLOW: &str = r#"
+[[budget]]
+name = "slow"
+operation = "read"
+quantile = 0.99
+limit = "18ms"
+window = "10s"
+"#;
+
+/// Two hundred histories; one that fails is told by its values, and not kept in a file.
+fn histories() -> ProptestConfig {
+    ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() }
+}
 
 fn say() -> impl Strategy<Value = Say> {
     let samples = prop::sample::select(&[
@@ -86,7 +118,7 @@ fn follow(told: &mut BTreeMap<AlertKey, AlertState>, notice: &Notice) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(histories())]
 
     /// Whatever nodes say and people do, who hears the notices alone knows what stands.
     #[test]
