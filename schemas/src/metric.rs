@@ -66,7 +66,8 @@ figures! {
         /// Samples missing before ones that arrived, for too long to come by themselves.
         LedgerGap "ledger_gap_samples",
         /// The worst that its breaker has been within the last minute or two: 0 closed, 1
-        /// half-open, 2 open. While it is open its node cannot tell, so that is heard later and all at once.
+        /// half-open, 2 open. While it is open its node cannot tell, so that is heard later and
+        /// all at once.
         BreakerState "breaker_state",
         /// 1 while it sends by the emergency lane alone, and for a minute or two after.
         ConservativeMode "conservative_mode",
