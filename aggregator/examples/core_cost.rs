@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use plimsoll_aggregator::core::{Core, Delivered};
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{self, Body, Header, Latency, Snapshot, Totals};
@@ -61,8 +61,7 @@ fn main() {
 }
 
 fn core() -> Core {
-    let budgets = effective(&[]).expect("the built-in budgets are valid");
-    let mut core = Core::new(MeshName::new("m").expect("a name"), budgets, START);
+    let mut core = Core::new(MeshName::new("m").expect("a name"), shipped(), START);
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s"));
     core
 }

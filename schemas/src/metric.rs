@@ -61,12 +61,13 @@ figures! {
         SamplesLost "samples_lost",
         /// Datagrams that its kernel dropped within the last minute.
         KernelDropped "kernel_dropped",
-        /// Samples of runs that have ended and are nowhere, found so within the last five minutes.
+        /// Samples of runs that have ended that are nowhere, found so in the last five minutes.
         Unaccounted "unaccounted_samples",
         /// Samples missing before ones that arrived, for too long to come by themselves.
         LedgerGap "ledger_gap_samples",
-        /// The worst that its breaker has been within the last minute or two: 0 closed, 1 half-open,
-        /// 2 open. While it is open its node cannot tell, so that is heard later and all at once.
+        /// The worst that its breaker has been within the last minute or two: 0 closed, 1
+        /// half-open, 2 open. While it is open its node cannot tell, so that is heard later and
+        /// all at once.
         BreakerState "breaker_state",
         /// 1 while it sends by the emergency lane alone, and for a minute or two after.
         ConservativeMode "conservative_mode",

@@ -77,7 +77,7 @@ use moment::Moment;
 use node::{Node, Operations, bounded_entry};
 use notices::Notices;
 use past::Past;
-use progress::{Progress, Recoveries};
+use progress::Progress;
 use rollup::{Definition, Rollups};
 use silences::Silences;
 use window::{Timeliness, Times};
@@ -348,18 +348,6 @@ impl Core {
     /// Notices on their way to the bus.
     pub fn notices(&mut self) -> &mut Notices {
         &mut self.notices
-    }
-
-    /// Messages still to be read, by lane.
-    #[must_use]
-    pub fn pending(&self) -> Vec<(Lane, u64)> {
-        self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect()
-    }
-
-    /// How long backlogs lasted, by lane.
-    #[must_use]
-    pub fn recoveries(&self) -> Vec<(Lane, Recoveries)> {
-        self.lanes.iter().map(|(lane, progress)| (*lane, progress.recoveries())).collect()
     }
 
     /// True once everything that the stream held at the start has been read.

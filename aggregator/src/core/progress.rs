@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use plimsoll_schemas::limits::aggregator::BACKLOG_MESSAGES;
+use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
+
+use super::Core;
 
 /// How far one lane has been read.
 #[derive(Clone, Debug, Default)]
@@ -138,6 +141,20 @@ impl Recoveries {
         self.sum = self.sum.saturating_add(took);
         self.max = self.max.max(took);
         self.last = took;
+    }
+}
+
+impl Core {
+    /// Messages still to be read, by lane.
+    #[must_use]
+    pub fn pending(&self) -> Vec<(Lane, u64)> {
+        self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect()
+    }
+
+    /// How long backlogs lasted, by lane.
+    #[must_use]
+    pub fn recoveries(&self) -> Vec<(Lane, Recoveries)> {
+        self.lanes.iter().map(|(lane, progress)| (*lane, progress.recoveries())).collect()
     }
 }
 

@@ -61,7 +61,7 @@ fn a_checkpoint_is_old_only_where_something_waits_to_be_stored() {
     assert!(age(&world).unwrap() <= 1.0);
     world.stores = false;
     world.lives(50);
-    assert_eq!(age(&world), Some(51.0));
+    assert_eq!(age(&world), Some(50.0));
     world.stores = true;
     world.lives(2);
     assert!(age(&world).unwrap() <= 1.0);

@@ -35,7 +35,7 @@ fn times(now: Wall, taken: Wall) -> Times {
 /// What a message says: of some, exactly how many are over the limits.
 fn message(values: &[u64]) -> Packed {
     let mut samples = Histogram::default();
-    if values[0] % 2 == 0 {
+    if values[0].is_multiple_of(2) {
         samples.watch(&LIMITS_NS);
     }
     values.iter().for_each(|value| samples.record(*value));
