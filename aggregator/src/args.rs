@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  plimsoll-aggregator --nats nats://broker:4222
+  plimsoll-aggregator --nats nats://broker:4222 --alertmanager http://127.0.0.1:9093
   plimsoll-aggregator --config /etc/plimsoll/aggregator.toml --check-config
   PLIMSOLL_AGGREGATOR_HTTP__ADDRESS=0.0.0.0:9900 plimsoll-aggregator
   plimsoll-aggregator --print-config > aggregator.toml    # every key, its default and meaning

@@ -65,8 +65,8 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/silences`, `/healthz` and `/readyz`. Loopback
-    /// by default: whoever reads needs no token.
+    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undelivered`, `/api/v1/silences`,
+    /// `/healthz` and `/readyz`. Loopback by default: whoever reads needs no token.
     pub address: SocketAddr,
     /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
     /// `token_file` nobody can. Here it stands in a file of settings; better

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use plimsoll_schemas::summary::Summary;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -12,6 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Api {
     base: String,
     client: reqwest::Client,
+    token: Option<String>,
 }
 
 impl Api {
@@ -20,8 +21,48 @@ impl Api {
     /// # Errors
     /// When no client can be made.
     pub fn at(address: &str) -> Result<Self> {
+        Self::of_url(&format!("http://{address}"))
+    }
+
+    /// The pages under a URL.
+    ///
+    /// # Errors
+    /// When no client can be made.
+    pub fn of_url(url: &str) -> Result<Self> {
         let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
-        Ok(Self { base: format!("http://{address}"), client })
+        Ok(Self { base: url.trim_end_matches('/').to_owned(), client, token: None })
+    }
+
+    /// The same, showing a token with each request of [`Self::ask`].
+    #[must_use]
+    pub fn showing(self, token: Option<String>) -> Self {
+        Self { token, ..self }
+    }
+
+    /// The answer's text to a request of any method, with a body of JSON if there is one.
+    ///
+    /// # Errors
+    /// When there is no answer, or with what it says when its status is an error.
+    pub async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Result<String> {
+        let url = format!("{}{path}", self.base);
+        let mut request = self.client.request(method.parse()?, &url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await.with_context(|| url.clone())?;
+        let (status, text) = (answer.status(), answer.text().await?);
+        if !status.is_success() {
+            bail!("{url}: {status}: {}", text.trim_end());
+        }
+        Ok(text)
     }
 
     /// Where the pages are.

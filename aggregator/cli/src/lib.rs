@@ -2,8 +2,10 @@
 //!
 //! [`stack`] starts a broker, an aggregator, nodes and their jobs on loopback, on ports of their
 //! own, and ends them in the order in which nothing is lost; `up`, the drills and the tests
-//! stand on it. [`api`] asks an aggregator; [`table`] and [`report`] show what it said.
+//! stand on it. [`api`] asks an aggregator, [`alerts`] what stands there; [`table`] and
+//! [`report`] show what it said.
 
+pub mod alerts;
 pub mod api;
 pub mod args;
 pub mod broker;

@@ -3,14 +3,22 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::up::up;
 use plimsoll_process::block_on;
 use plimsoll_process::exit::{Exit, fail};
 
 fn main() -> ExitCode {
-    let Command::Up(args) = Cli::parse().command;
-    match block_on(up(&args)) {
+    let ran = block_on(async {
+        match Cli::parse().command {
+            Command::Up(args) => up(&args).await,
+            Command::Alerts(args) => alerts(&args).await,
+            Command::Silence(args) => silence(&args).await,
+            Command::Acknowledge(args) => acknowledge(&args).await,
+        }
+    });
+    match ran {
         Ok(exit) => exit.into(),
         Err(error) => fail("plimsoll", Exit::Failure, &format!("{error:#}")),
     }

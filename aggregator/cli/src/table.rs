@@ -16,12 +16,20 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
         "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  STATE\n",
         "OPERATION", "SCOPE", "P50 ms", "P99 ms", "BUDGET", "HEADROOM", "SAMPLES/s"
     );
+    let own = |row: &OperationRow| {
+        let of_row =
+            |budget: &&BudgetRow| budget.operation == row.operation && budget.scope == row.scope;
+        let mut of_row = summary.budgets.iter().filter(of_row);
+        // Of several the one that is called like the operation: others may be about a part of it.
+        of_row.clone().find(|budget| budget.budget == row.operation).or_else(|| of_row.next())
+    };
     for row in &summary.operations {
-        let budget = summary
-            .budgets
-            .iter()
-            .find(|budget| budget.operation == row.operation && budget.scope == row.scope);
-        operation_line(&mut text, row, budget, &summary.changes, rate(summary, before, row));
+        operation_line(&mut text, row, own(row), &summary.changes, rate(summary, before, row));
+    }
+    let shown: Vec<_> = summary.operations.iter().filter_map(own).collect();
+    let is_shown = |budget: &BudgetRow| shown.iter().any(|other| std::ptr::eq(*other, budget));
+    for budget in summary.budgets.iter().filter(|budget| !is_shown(budget)) {
+        budget_line(&mut text, budget, &summary.changes);
     }
     // Writing to a string cannot fail.
     let _written = writeln!(
@@ -91,20 +99,14 @@ fn operation_line(
     rate: Option<f64>,
 ) {
     let Some(shown) = row.windows.get(&SHOWN).map(|window| &window.quantiles) else { return };
-    let scope = match &row.scope {
-        Scope::Fleet => "fleet",
-        Scope::Node(node) => node.as_str(),
-    };
-    let (limit, headroom, mut state) = budget.map_or_else(Default::default, budget_cells);
-    if let Some(seconds) = budget.and_then(|budget| late(changes, budget)) {
-        let _written = write!(state, ", {seconds:.0} s late");
-    }
+    let cells = budget.map(|budget| budget_cells(budget, changes));
+    let (limit, headroom, state) = cells.unwrap_or_default();
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let _written = writeln!(
         text,
         "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  {}",
         row.operation,
-        scope,
+        scope(&row.scope),
         milliseconds(shown.p50_ns),
         milliseconds(shown.p99_ns),
         limit,
@@ -114,7 +116,28 @@ fn operation_line(
     );
 }
 
-fn budget_cells(budget: &BudgetRow) -> (String, String, String) {
+/// A budget that no operation's line shows.
+fn budget_line(text: &mut String, budget: &BudgetRow, changes: &[Notice]) {
+    let (limit, headroom, state) = budget_cells(budget, changes);
+    let _written = writeln!(
+        text,
+        "{:<14} {:<8} {:>9} {:>9} {limit:>13} {headroom:>9} {:>10}  {state}",
+        budget.budget,
+        scope(&budget.scope),
+        "-",
+        "-",
+        "-"
+    );
+}
+
+fn scope(scope: &Scope) -> &str {
+    match scope {
+        Scope::Fleet => "fleet",
+        Scope::Node(node) => node.as_str(),
+    }
+}
+
+fn budget_cells(budget: &BudgetRow, changes: &[Notice]) -> (String, String, String) {
     let percent = budget.quantile * 100.0;
     let limit = format!("p{percent:.0} <= {}", milliseconds(Some(budget.limit_ns)));
     let headroom = budget.value_ns.map_or_else(
@@ -129,7 +152,8 @@ fn budget_cells(budget: &BudgetRow) -> (String, String, String) {
         (_, Verdict::Breach) => "breach",
         (_, Verdict::Within) => "within",
     };
-    (limit, headroom, state.to_owned())
+    let late = late(changes, budget).map(|seconds| format!(", {seconds:.0} s late"));
+    (limit, headroom, state.to_owned() + late.as_deref().unwrap_or_default())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are below an hour")]
@@ -203,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alert_that_was_told_late_says_so() {
+    fn every_budget_has_a_line_and_an_alert_that_was_told_late_says_so() {
         let notice = r#"{"mesh":"m","rule":"epoch_hook","scope":"fleet","operation":"epoch_hook",
             "from":"pending","state":"firing","at_seconds":1.0,"late_seconds":340.2,
             "evidence":{"gap_samples":1}}"#;
@@ -242,13 +266,18 @@ mod tests {
                 },
             )]),
         };
+        let part = BudgetRow { budget: "of_r1".into(), verdict: Verdict::NoData, ..budget.clone() };
+        let part = BudgetRow { alert: AlertState::Inactive, ..part };
         let late = Summary {
             operations: vec![row],
-            budgets: vec![budget],
+            budgets: vec![part, budget],
             changes: vec![serde_json::from_str(notice).unwrap()],
             ..summary()
         };
         let table = table(&late, None);
         assert!(table.lines().nth(1).unwrap().ends_with("FIRING, 340 s late"), "{table}");
+        let words: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().collect();
+        let of_part = ["of_r1", "fleet", "-", "-", "p99", "<=", "18.00", "-", "-", "no", "samples"];
+        assert_eq!(words, of_part);
     }
 }

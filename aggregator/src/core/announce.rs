@@ -20,14 +20,12 @@ impl Core {
     pub(super) fn announce(&mut self, (at, late): (Wall, Duration), key: AlertKey, change: Change) {
         let Some(entry) = self.alerts.get(&key).cloned() else { return };
         let evidence = self.evidence(at, &key);
-        if let Some(evidence) = &evidence {
-            self.note_overrun(at, &key, change, evidence);
-        }
         let Some(mut notice) = self.notice(at, key, (change, &entry), evidence) else {
             return self.silences.count_suppressed("no_evidence");
         };
         notice.late_seconds = seconds(nanos(late) / MILLISECOND * MILLISECOND);
         self.alerts.on_told(&notice);
+        self.note_overrun(at, &notice, change);
         self.tell(notice);
     }
 
@@ -111,3 +109,6 @@ impl Core {
         (about, told.severity)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,15 @@
 //! Error budgets: how fast each is spent, over a long and a short window, and what is left of it.
 //! A pace is exceeded where both windows are strictly above it: equal is within, as with limits.
 //! The share of samples over the limit is exact; what nobody is sure of does not count as over.
+//! Where samples do not reach back over half of the long window, that says nothing: else one bad
+//! minute of a young mesh would be a bad hour, day and three days at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, BurnEvidence, Scope};
 use plimsoll_schemas::budget::{Budget, Burn, Window};
-use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::time::{Wall, nanos, seconds};
 
 use super::Core;
 use super::alert::{Finding, Patience};
@@ -78,7 +80,9 @@ impl Core {
         let (Some(long), Some(short)) = (of(burn.long), of(burn.short)) else {
             return Finding::NoData;
         };
-        if short.samples < budget.min_samples {
+        let half = Wall(at.0.saturating_sub(nanos(burn.long.span() / 2)));
+        let reaches_back = windows.and_then(Windows::oldest).is_some_and(|oldest| oldest <= half);
+        if short.samples < budget.min_samples || !reaches_back {
             return Finding::Insufficient;
         }
         match (long.pace > burn.factor, short.pace > burn.factor) {

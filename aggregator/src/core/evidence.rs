@@ -2,7 +2,6 @@
 //! holds and works nothing out that a verdict depends on.
 
 mod bars;
-mod machine;
 mod worst;
 
 use plimsoll_schemas::alert::{
@@ -55,7 +54,7 @@ impl Core {
         };
         let context = match judged {
             Some((budget, window)) => self.of_samples(at, budget, window, &key.scope),
-            None => self.of_node(&key.scope),
+            None => self.of_node(at, &key.scope),
         };
         let before = judged.map(|(_, window)| 2 * window.span()).unwrap_or_default();
         Context { dashboard: self.dashboard.link(&self.mesh, key, at, before), ..context }

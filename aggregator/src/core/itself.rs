@@ -10,11 +10,12 @@ use plimsoll_schemas::limits::aggregator::{
 };
 use plimsoll_schemas::metric::FleetFigure;
 use plimsoll_schemas::summary::Presence;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Wall, nanos};
 
 use super::Core;
 use super::node::{Counted, Node};
 use super::thresholds::Value;
+use super::window::Windows;
 
 /// What is remembered from one look to the next; a restart begins anew.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ impl Itself {
 
 impl Pauses {
     fn see(&mut self, at: Wall, newest: Wall) {
-        let half = at.0 / (ABSENT_WITHIN.as_nanos() as u64 / 2);
+        let half = at.0 / (nanos(ABSENT_WITHIN) / 2);
         if half != self.half {
             let before = if half == self.half + 1 { self.longest[0] } else { Duration::ZERO };
             (self.half, self.longest) = (half, [Duration::ZERO, before]);
@@ -77,7 +78,7 @@ impl Pauses {
 impl Core {
     /// Looks at what is counted and at which operations speak, once for each evaluation.
     pub(super) fn watch_itself(&mut self, at: Wall) {
-        let undecodable = self.counts.undecodable.values().fold(0, |sum: u64, n| sum + n);
+        let undecodable = self.counts.undecodable.values().sum::<u64>();
         let undelivered = self.notices.counts().undelivered;
         let has_unsaved = self.has_unsaved();
         let itself = &mut self.itself;
@@ -95,7 +96,7 @@ impl Core {
         let operations = rules.budgets.iter().map(|budget| &budget.operation);
         self.itself.pauses.retain(|known, _| operations.clone().any(|of| of == known));
         for operation in operations {
-            let Some(newest) = self.fleet.get(operation).map(|of| of.newest()) else { continue };
+            let Some(newest) = self.fleet.get(operation).map(Windows::newest) else { continue };
             self.itself.pauses.entry(operation.clone()).or_default().see(at, newest);
         }
     }
@@ -131,7 +132,7 @@ impl Core {
     /// Whether a node speaks that brought samples of this operation.
     fn may_come(&self, at: Wall, operation: &Operation) -> bool {
         let brought = |node: &Node| {
-            let newest = node.operations.get(operation).map(|of| of.newest());
+            let newest = node.operations.get(operation).map(Windows::newest);
             newest.is_some_and(|newest| at.since(newest) <= ABSENT_WITHIN)
         };
         let mut shown = self.nodes.values().filter(|node| !node.hidden);

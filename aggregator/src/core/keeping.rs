@@ -61,15 +61,15 @@ impl Keepings {
         Self { nodes_up_to, judged, selections }
     }
 
-    /// The same where other budgets judge.
-    pub(super) fn rejudged(&self, budgets: &[Budget]) -> Self {
-        Self::new(budgets, self.nodes_up_to)
-    }
-
     pub(super) fn of_node(&self, operation: &Operation) -> Keeping {
         let judged = self.judged.get(operation);
         let up_to = judged.map_or(self.nodes_up_to, |judged| judged.up_to.max(self.nodes_up_to));
         Keeping { up_to, limits: judged.map(|judged| judged.limits).unwrap_or_default() }
+    }
+
+    /// How nodes keep what a budget judges.
+    pub(super) fn of_budget(&self, budget: &Budget) -> Keeping {
+        self.of_selection(&budget.name).unwrap_or_else(|| self.of_node(&budget.operation))
     }
 
     /// What is kept apart of an operation.
@@ -94,7 +94,7 @@ impl Keepings {
 
 impl Core {
     /// Judges by other rules from now on; what is kept for budgets that stay is kept.
-    pub fn judge_by(&mut self, rules: Arc<Rules>) {
+    pub(super) fn judge_by(&mut self, rules: Arc<Rules>) {
         let before = self.keepings.selected();
         self.keepings = Keepings::new(&rules.budgets, self.keepings.nodes_up_to);
         self.rules = rules;
@@ -206,7 +206,9 @@ mod tests {
             core.judge_by(Arc::new(rules));
             core.on_deadline(start().after(SECOND));
             let is_fleet = rows(core, "epoch_hook").into_iter().map(|r| r.scope == Scope::Fleet);
-            let alerts = core.alerts.standing().map(|(key, _)| key.scope == Scope::Fleet);
+            let alerts =
+                core.alerts.standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+            let alerts = alerts.map(|(key, _)| key.scope == Scope::Fleet);
             (is_fleet.collect::<Vec<_>>(), alerts.collect::<Vec<_>>())
         };
         let fleet = watch(&mut core, Scopes { fleet: true, nodes: false });

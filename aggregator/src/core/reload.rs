@@ -36,12 +36,14 @@ impl Core {
     /// Judges by other rules from now on. Alerts of rules that are no longer there, or are about
     /// something else, end with a notice; all others stand as they did.
     pub fn reload(&mut self, now: Now, rules: Rules) {
-        self.rules = Arc::new(rules);
-        self.keepings = self.keepings.rejudged(&self.rules.budgets);
-        self.keep_windows();
+        let limits = self.limits();
+        self.judge_by(Arc::new(rules));
         self.matches = Matches::new(&self.rules.budgets);
         self.end_unruled(now.wall);
         self.unsaved.touch();
+        if self.limits() != limits {
+            self.tell_limits_anew();
+        }
     }
 
     /// What is judged.

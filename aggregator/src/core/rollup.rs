@@ -64,7 +64,7 @@ impl Rollups {
         series: &Series,
         of_node: &Labels,
         (keeping, times): (&Keeping, Times),
-        batch: &Batch<'_>,
+        batch: &Batch,
     ) -> u64 {
         let mut without_room = 0;
         for rollup in &mut self.all {

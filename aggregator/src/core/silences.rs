@@ -77,7 +77,7 @@ pub enum Refused {
     #[error("{0} is not acknowledged")]
     NotAcknowledged(Box<AlertKey>),
     /// The alert neither fires nor pends.
-    #[error("{key} is {state}; only an alert that fires or pends can be acknowledged", state = .state.as_str())]
+    #[error("{key} is {}; only an alert that fires or pends can be acknowledged", .state.as_str())]
     NotStanding {
         /// The alert.
         key: Box<AlertKey>,
@@ -165,7 +165,11 @@ impl Silences {
                 self.withheld.insert(key.clone());
                 true
             }
-            AlertState::Firing => false,
+            AlertState::Firing => {
+                // An acknowledgement that has just ended is no reason to tell of it again.
+                self.forget(key);
+                false
+            }
             AlertState::Resolved => self.withheld.contains(key),
             _ => why.is_some(),
         };

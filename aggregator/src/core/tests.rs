@@ -5,10 +5,11 @@ mod oracle;
 mod speaker;
 mod strange;
 
-use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::alert::{AlertState, LEDGER_GAP};
 use plimsoll_schemas::budget::{Budget, Selector, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Series};
+use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Header, Latency, Totals};
 use proptest::prelude::*;
@@ -25,11 +26,17 @@ pub(crate) fn start() -> Now {
     Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) }
 }
 
+/// Budgets without error budgets, and the one threshold about accounts.
 pub(crate) fn core() -> Core {
     let text = "[[budget]]
 name = 'epoch_hook'
 window = '10s'";
-    let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[text]).unwrap(), start());
+    let budgets = effective(&[text]).unwrap().into_iter();
+    let mut thresholds = shipped().thresholds;
+    thresholds.retain(|threshold| threshold.name.as_str() == LEDGER_GAP);
+    let budgets = budgets.map(|budget| Budget { objective: None, ..budget }).collect();
+    let rules = Rules { budgets, thresholds, time_scale: 1 };
+    let mut core = Core::new(MeshName::new("m").unwrap(), rules, start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core
 }

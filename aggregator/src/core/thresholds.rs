@@ -203,4 +203,4 @@ fn compare(threshold: &Threshold, value: Option<f64>) -> Finding {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,5 +1,7 @@
 //! Files of rules that were read again: taken as a whole, or not at all.
 
+use plimsoll_schemas::ids::RuleName;
+
 use super::Driver;
 use crate::io::rules::Found;
 
@@ -44,7 +46,7 @@ impl Driver {
     pub(super) fn tell_unmatched(&mut self) {
         let unmatched = self.core.next_unmatched();
         if !unmatched.is_empty() {
-            let names: Vec<&str> = unmatched.iter().map(|name| name.as_str()).collect();
+            let names: Vec<&str> = unmatched.iter().map(RuleName::as_str).collect();
             let budgets = names.join(", ");
             tracing::warn!(
                 budgets,

@@ -1,5 +1,7 @@
 //! The driver on a real broker with more to read than it can in one turn.
 
+mod alerts;
+
 use std::collections::BTreeMap;
 
 use plimsoll_bus::{BusConfig, Credentials, Outgoing};

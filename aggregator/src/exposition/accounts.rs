@@ -185,6 +185,8 @@ impl Page<'_> {
         gauge("plimsoll_node_breaker_state", help, |bus| {
             bus.breaker_state.map(|state| Value::Count(state.into()))
         });
+        let help = "1 while the node sends by the emergency lane alone";
+        gauge("plimsoll_node_conservative_mode", help, |bus| Some(Value::flag(bus.conservative)));
         let help = "The node's latest round trip to the broker";
         gauge("plimsoll_node_round_trip_seconds", help, |bus| bus.round_trip_ns.map(Value::nanos));
     }

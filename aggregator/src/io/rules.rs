@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_process::settings::SettingsArgs;
 use plimsoll_schemas::limits::rules::FILE_BYTES_MAX;
-use plimsoll_schemas::rule::file::load;
-use plimsoll_schemas::rule::{Rules, Tables, Text};
+use plimsoll_schemas::rule::file::{check, load};
+use plimsoll_schemas::rule::{RuleError, Rules, Tables, Text};
 use plimsoll_schemas::settings::Resolved;
 use toml::{Table, Value};
 
@@ -71,6 +71,12 @@ impl Sources {
         let config = self.settings.config.as_deref();
         let text = config.map(|path| note_and_read(stamps, path)).transpose();
         let text = text.map_err(|why| format!("--config {}: {why}", self.config_name()))?;
+        // First, since it knows lines.
+        if let Some(text) = text.clone() {
+            let text = Text::new(self.config_name(), text).map_err(|error| error.to_string())?;
+            let tables = Tables::Some { budget: true, rule: true };
+            check(Text { tables, ..text }).map_err(|error| error.to_string())?;
+        }
         let resolved = self.settings.load::<Config>(PREFIX, &self.flags);
         let resolved = resolved.map_err(|error| error.to_string())?;
         resolved.value.check()?;
@@ -96,16 +102,17 @@ impl Sources {
         let file = format!("file {}", self.config_name());
         let config = &resolved.value;
         let given = [("budget", &config.budget), ("rule", &config.rule)];
-        let origin = |key: &str| resolved.origins.get(key).filter(|_| text.is_some());
-        let [budget, rule] = given.map(|(key, _)| origin(key) == Some(&file));
+        let origin = |key: &str| resolved.origins.get(key);
+        let [budget, rule] =
+            given.map(|(key, _)| text.is_some() && origin(key).is_some_and(|of| *of == file));
         let mut over = Vec::new();
-        let wrong = |error: plimsoll_schemas::rule::RuleError| error.to_string();
-        if let Some(text) = text.clone().filter(|_| budget || rule) {
+        let wrong = |error: RuleError| error.to_string();
+        if let Some(text) = text.filter(|_| budget || rule) {
             let text = Text::new(self.config_name(), text).map_err(wrong)?;
             over.push(Text { tables: Tables::Some { budget, rule }, ..text });
         }
         for ((key, tables), in_file) in given.into_iter().zip([budget, rule]) {
-            if let Some(origin) = resolved.origins.get(key).filter(|_| !in_file) {
+            if let Some(origin) = origin(key).filter(|_| !in_file) {
                 let text = Text::new(origin, written(key, tables).into()).map_err(wrong)?;
                 let tables = Tables::Some { budget: key == "budget", rule: key == "rule" };
                 over.push(Text { tables, placed: false, ..text });

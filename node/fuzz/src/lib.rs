@@ -2,8 +2,8 @@
 //! where one of these rules is broken.
 //!
 //! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-confirmations` and `fuzz-wire` put a coverage-guided
-//! fuzzer in front of them; the tests run them over `seeds/` and the golden messages of the wire. With cargo-fuzz and
-//! a nightly toolchain, ten minutes of one:
+//! fuzzer in front of them; the tests run them over `seeds/` and the golden messages of the wire.
+//! With cargo-fuzz and a nightly toolchain, ten minutes of one:
 //!
 //! ```text
 //! CARGO_PROFILE_RELEASE_LTO=off cargo +nightly fuzz run --fuzz-dir node/fuzz fuzz-dogstatsd \

@@ -50,7 +50,7 @@ pub struct WorstNode {
     pub over: u64,
     /// Its share of the fleet's samples over the limit, 0 to 1.
     pub share: f64,
-    /// Its machine within the window.
+    /// Its machine.
     #[serde(default)]
     pub hardware: HardwareContext,
     /// Its way to the broker.
@@ -58,7 +58,8 @@ pub struct WorstNode {
     pub bus: BusContext,
 }
 
-/// The worst that sensors of a machine said within a window; `None` where they said nothing.
+/// The worst that sensors of a machine said within the last minute or two; `None` where they said
+/// nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HardwareContext {
@@ -72,7 +73,7 @@ pub struct HardwareContext {
     pub gpu_temperature_celsius: Option<f64>,
     /// Used share of the memory of its fullest GPU.
     pub gpu_memory_used_ratio: Option<f64>,
-    /// Whether clocks of a GPU were held down.
+    /// Whether clocks of a GPU were held down for heat or for want of power.
     pub gpu_throttled: Option<bool>,
 }
 

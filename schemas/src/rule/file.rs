@@ -50,6 +50,14 @@ pub fn load(
     layers.finish(time_scale)
 }
 
+/// Checks one text alone, as far as it can be without what it is laid over.
+///
+/// # Errors
+/// At the first thing that is wrong.
+pub fn check(text: Text) -> Result<(), RuleError> {
+    File::parse(text).map(drop)
+}
+
 /// The shipped rules.
 #[must_use]
 pub fn shipped() -> Rules {

@@ -48,6 +48,20 @@ fn the_shipped_budgets_have_the_agreed_limits_and_error_budgets() {
 }
 
 #[test]
+fn every_shipped_runbook_has_a_section_for_its_rule() {
+    let runbook = include_str!("../../../deploy/RUNBOOK.md");
+    let rules = shipped();
+    let budgets = rules.budgets.iter().map(|budget| (&budget.name, &budget.about));
+    let thresholds = rules.thresholds.iter().map(|rule| (&rule.name, &rule.about));
+    let links: Vec<_> = budgets.chain(thresholds).filter(|(_, of)| of.runbook.is_some()).collect();
+    assert!(links.len() >= 3, "{links:?}");
+    for (name, about) in links {
+        assert_eq!(about.runbook, Some(format!("deploy/RUNBOOK.md#{name}")));
+        assert!(runbook.contains(&format!("\n## {name}\n")), "{name}");
+    }
+}
+
+#[test]
 fn a_file_may_say_all_there_is_to_a_rule() {
     let rules = read(&[(
         "a.toml",

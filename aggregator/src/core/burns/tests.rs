@@ -1,1 +1,110 @@
-//! Placeholder.
+//! Error budgets from real samples, with windows shortened.
+
+use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Resolved};
+use plimsoll_schemas::alert::{Evidence, Notice};
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::rule::file::shipped;
+
+use super::*;
+use crate::core::thresholds::tests::world::World;
+
+/// An hour is a minute then, and a day half an hour.
+const TIME_SCALE: u32 = 60;
+
+fn rules() -> Rules {
+    Rules { thresholds: Vec::new(), time_scale: TIME_SCALE, ..shipped() }
+}
+
+fn burns() -> Vec<(Budget, Burn)> {
+    let of = |budget: Budget| {
+        budget.burns(TIME_SCALE).into_iter().map(move |burn| (budget.clone(), burn))
+    };
+    rules().budgets.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn every_pace_of_every_error_budget_fires_when_samples_are_over_and_resolves_afterwards() {
+    let mut world = World::new(rules());
+    let names: Vec<_> = burns().iter().map(|(budget, burn)| burn.rule(budget)).collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    let states = |world: &World| names.iter().map(|name| world.state(name)).collect::<Vec<_>>();
+    world.lives(30);
+    assert_eq!(states(&world), [Inactive; 8]);
+    world.takes_ms = Some(1_000);
+    world.lives(40);
+    assert_eq!(states(&world), [Firing; 8]);
+    world.takes_ms = Some(1);
+    let mut resolved = vec![false; names.len()];
+    for _ in 0..2_000 {
+        world.live();
+        for (is, state) in resolved.iter_mut().zip(states(&world)) {
+            *is |= state == Resolved;
+        }
+    }
+    assert_eq!(resolved, [true; 8]);
+    let page = crate::exposition::fleet(&world.core.view(world.now.wall, "t"), &[]);
+    for family in [
+        "plimsoll_error_budget_objective_ratio{budget=\"epoch_hook\"} 0.99\n",
+        "plimsoll_error_budget_remaining_ratio{budget=\"epoch_hook\"} -",
+        "plimsoll_error_budget_burn{budget=\"epoch_hook\",window=\"1m\"} 0\n",
+    ] {
+        assert!(page.contains(family), "{family}{page}");
+    }
+}
+
+#[test]
+fn figures_are_exact_and_a_pace_that_is_just_reached_is_within() {
+    let mut world = World::new(rules());
+    let (budget, burn) = burns().remove(0);
+    let factor = |factor| {
+        let mut other = burn;
+        other.factor = factor;
+        other
+    };
+    world.samples = 100;
+    world.lives(7);
+    world.takes_ms = Some(1_000);
+    world.live();
+    // One second of eight: an eighth of the samples, of which a hundredth may be over.
+    let at = world.now.wall;
+    let found = world.core.burn_of(&budget, &burn).unwrap();
+    assert!((found.long_burn - 12.5).abs() < 1e-9, "{found:?}");
+    assert!((found.remaining - (1.0 - 12.5)).abs() < 1e-9, "{found:?}");
+    let of = |factor| world.core.burn_finding(at, &budget, &factor);
+    let reached = found.long_burn;
+    assert_eq!(of(factor(reached)), Finding::Clear);
+    assert_eq!(of(factor(reached - 1e-6)), Finding::Breach);
+}
+
+#[test]
+fn too_few_samples_of_late_move_nothing_and_none_at_all_neither() {
+    let mut world = World::new(rules());
+    let (budget, burn) = burns().remove(0);
+    let finding = |world: &World| world.core.burn_finding(world.now.wall, &budget, &burn);
+    assert_eq!(finding(&world), Finding::NoData);
+    (world.samples, world.takes_ms) = (9, Some(1_000));
+    world.lives(8);
+    assert_eq!(finding(&world), Finding::Insufficient);
+    world.samples = 90;
+    world.lives(8);
+    assert_eq!(finding(&world), Finding::Breach);
+    assert_eq!(world.state(&burn.rule(&budget)), Firing);
+    world.takes_ms = None;
+    world.lives(600);
+    assert_eq!(finding(&world), Finding::NoData);
+    assert_eq!(world.state(&burn.rule(&budget)), Firing);
+}
+
+#[test]
+fn a_notice_tells_both_paces_and_what_is_left() {
+    let mut world = World::new(rules());
+    world.takes_ms = Some(1_000);
+    world.lives(20);
+    let (budget, burn) = burns().remove(0);
+    let is_it = |notice: &&Notice| notice.key.rule == burn.rule(&budget) && notice.state == Firing;
+    let notice = world.core.changes.iter().find(is_it).unwrap();
+    let Evidence::Burn(told) = &notice.evidence else { panic!("{notice:?}") };
+    assert_eq!((told.factor, told.objective, told.limit_seconds), (14.4, 0.99, 0.018));
+    assert!((told.long_burn - 100.0).abs() < 1e-9 && (told.remaining + 99.0).abs() < 1e-9);
+    assert_eq!((told.long, told.short), (Window::OneMinute, Window::TenSeconds));
+}

@@ -63,11 +63,11 @@ impl World {
 
     /// What is not in the store is gone; tells how many steps were in it.
     fn restart(&mut self) -> usize {
-        let budgets = self.core.rules.budgets.clone();
+        let rules = Rules::clone(&self.core.rules);
         let mesh = self.core.mesh.clone();
         self.core = measuring(match &self.stored {
-            None => Core::new(mesh, budgets, self.now),
-            Some(stored) => Core::restore(mesh, budgets, self.now, stored.read().unwrap()),
+            None => Core::new(mesh, rules, self.now),
+            Some(stored) => Core::restore(mesh, rules, self.now, stored.read().unwrap()),
         });
         let read = self.core.position(Lane::Normal).read;
         self.core.on_positioned(Lane::Emergency, 0, 0, "s1");
@@ -102,7 +102,7 @@ pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
     let mut stored = StoredRecords::default();
     core.on_changes_lost();
     stored.write(core.take_changes(now.wall).unwrap());
-    Core::restore(core.mesh.clone(), core.rules.budgets.clone(), now, stored.read().unwrap())
+    Core::restore(core.mesh.clone(), Rules::clone(&core.rules), now, stored.read().unwrap())
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Notices of whole cores: who is named, and what stands beside them.
 
 use plimsoll_schemas::alert::{AlertState, Notice};
-use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::budget::{Window, effective};
 use plimsoll_schemas::hardware::{
     GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, Reading,
 };
@@ -10,6 +10,8 @@ use plimsoll_schemas::limits::aggregator::{BARS_MAX, NOTICE_BYTES_MAX, WORST_NOD
 use plimsoll_schemas::limits::wire::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
 };
+use plimsoll_schemas::metric::{Figure, Metric};
+use plimsoll_schemas::rule::{About, Comparison, Rules, Threshold};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::{Body, Bus, Hardware};
@@ -75,7 +77,7 @@ fn of_fifty_nodes_those_that_are_slow_are_named_with_their_shares() {
         context.worst.iter().map(|of| (of.node.as_str(), of.over, of.samples, of.share)).collect();
     assert_eq!(worst, [("n17", 180, 240, 0.75), ("n31", 60, 120, 0.25)]);
     assert_eq!(context.completeness, Some((50, 50)));
-    assert_eq!(context.worst_window, Some(plimsoll_schemas::budget::Window::TenSeconds));
+    assert_eq!(context.worst_window, Some(Window::TenSeconds));
     let Evidence::Latency(evidence) = &fleet.evidence else { panic!("{:?}", fleet.evidence) };
     assert_eq!((evidence.over, evidence.samples), (240, 3_240));
     let node = firing(&told, "epoch_hook", "n17");
@@ -200,7 +202,8 @@ fn the_longest_names_and_labels_make_a_notice_that_is_small_enough() {
     let budget = Budget {
         name: RuleName::new(long(TOKEN_BYTES_MAX, 'r')).unwrap(),
         operation: operation.clone(),
-        window: plimsoll_schemas::budget::Window::TenSeconds,
+        objective: None,
+        window: Window::TenSeconds,
         ..effective(&[]).unwrap().remove(0)
     };
     let mesh = MeshName::new(long(TOKEN_BYTES_MAX, 'm')).unwrap();
@@ -229,4 +232,58 @@ fn the_longest_names_and_labels_make_a_notice_that_is_small_enough() {
     assert!((30_000..NOTICE_BYTES_MAX - 16_384).contains(&bytes), "{bytes}");
     let node = NodeName::new(fleet.len().to_string()).unwrap();
     assert!(context.worst.iter().all(|worst| worst.node != node));
+}
+
+fn rules(time_scale: u32) -> Rules {
+    let threshold = Threshold {
+        name: RuleName::new("queue_depth").unwrap(),
+        metric: Metric::Node(Figure::OutboxMessages),
+        labels: Labels::default(),
+        comparison: Comparison::Greater,
+        value: 4_000.0,
+        fire_after: 2,
+        clear_after: 5,
+        about: About::default(),
+    };
+    let budgets = effective(&[]).unwrap();
+    Rules { budgets, thresholds: vec![threshold], time_scale }
+}
+
+#[test]
+fn an_alert_about_a_node_that_judges_no_samples_shows_that_node_alone() {
+    let mut core = Core::new(MeshName::new("m").unwrap(), rules(1), start());
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    let (mut deep, mut fine) = (Speaker::new("deep"), Speaker::new("fine"));
+    let bus = Bus { outbox_messages: 4_001, outbox_bytes: 9, ..Bus::default() };
+    let told = live(&mut core, 1..6, |core, now, _| {
+        deliver(core, now, &deep.message(now, Body::Bus(bus.clone()), false));
+        deliver(core, now, &fine.message(now, Body::Bus(Bus::default()), false));
+    });
+    let notice = firing(&told, "queue_depth", "deep");
+    assert_eq!(notice.evidence.value_and_limit(), (4_001.0, 4_000.0));
+    let context = notice.context.as_ref().unwrap();
+    let [worst] = &context.worst[..] else { panic!("{:?}", context.worst) };
+    assert_eq!((worst.node.as_str(), worst.bus.pending_bytes, worst.over), ("deep", 9, 0));
+    assert_eq!((context.during.len(), context.worst_window), (0, None));
+}
+
+#[test]
+fn an_error_budget_that_is_spent_too_fast_names_who_spends_it() {
+    // An hour is a minute, and five minutes are ten seconds.
+    let mut core = Core::new(MeshName::new("m").unwrap(), rules(60), start());
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    let (mut slow, mut fine) = (Speaker::new("slow"), Speaker::new("fine"));
+    let told = live(&mut core, 1..20, |core, now, _| {
+        deliver(core, now, &slow.say(now, 30 * MS, 20));
+        deliver(core, now, &fine.say(now, 5 * MS, 80));
+    });
+    let notice = firing(&told, "epoch_hook_burn_1h", "");
+    let (burn, pace) = notice.evidence.value_and_limit();
+    assert!((burn - 20.0).abs() < 1e-9 && pace == 14.4, "{burn} {pace}");
+    let context = notice.context.as_ref().unwrap();
+    assert_eq!(context.worst_window, Some(Window::TenSeconds));
+    let worst: Vec<(&str, f64)> =
+        context.worst.iter().map(|worst| (worst.node.as_str(), worst.share)).collect();
+    assert_eq!(worst, [("slow", 1.0)]);
+    assert!(context.during.iter().any(|bar| bar.up_to == 0.018));
 }

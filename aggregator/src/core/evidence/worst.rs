@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 
-use plimsoll_schemas::alert::{Context, Scope, WorstNode};
+use plimsoll_schemas::alert::{BusContext, Context, Scope, WorstNode};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::aggregator::WORST_NODES_MAX;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::wire::Bus;
 
-use super::{bars, machine};
+use super::bars;
 use crate::core::Core;
 use crate::core::completeness::{Completeness, Seen};
 use crate::core::node::Node;
@@ -23,7 +24,7 @@ impl Core {
         window: Window,
         scope: &Scope,
     ) -> Context {
-        let kept = self.keepings.of_node(&budget.operation).up_to.min(window);
+        let kept = self.keepings.of_budget(budget).up_to.min(window);
         let mut heard = Completeness::default();
         let mut found: Vec<(&NodeName, &Node, Sums)> = Vec::new();
         for (name, node) in self.nodes_in(scope) {
@@ -43,7 +44,7 @@ impl Core {
             samples: sums.samples,
             over: sums.over,
             share: share(sums.over, all),
-            ..worst_node(name, node)
+            ..worst_node(at, name, node)
         });
         let worst = worst.collect();
         let completeness = Some((heard.nodes[kept as usize], heard.expected));
@@ -59,10 +60,10 @@ impl Core {
     }
 
     /// What there is to say of a node where no samples were judged.
-    pub(super) fn of_node(&self, scope: &Scope) -> Context {
+    pub(super) fn of_node(&self, at: Wall, scope: &Scope) -> Context {
         let node = match scope {
             Scope::Fleet => None,
-            Scope::Node(name) => self.nodes.get(name).map(|node| worst_node(name, node)),
+            Scope::Node(name) => self.nodes.get(name).map(|node| worst_node(at, name, node)),
         };
         Context { worst: node.into_iter().collect(), ..Context::default() }
     }
@@ -76,15 +77,27 @@ impl Core {
     }
 }
 
-fn worst_node(name: &NodeName, node: &Node) -> WorstNode {
+fn worst_node(at: Wall, name: &NodeName, node: &Node) -> WorstNode {
     WorstNode {
         node: name.clone(),
         labels: node.labels.value.clone(),
         samples: 0,
         over: 0,
         share: 0.0,
-        hardware: machine::hardware(&node.readings.value),
-        bus: machine::bus(&node.bus.value),
+        hardware: node.vitals.peaks(at),
+        bus: way(&node.bus.value),
+    }
+}
+
+/// Its way to the broker, as it last told.
+fn way(bus: &Bus) -> BusContext {
+    BusContext {
+        outbox_messages: bus.outbox_messages,
+        outbox_messages_max: bus.outbox_messages_max,
+        pending_bytes: bus.outbox_bytes,
+        rerouted: bus.rerouted,
+        dropped: bus.dropped,
+        round_trip_seconds: bus.round_trip_ns.map(seconds),
     }
 }
 

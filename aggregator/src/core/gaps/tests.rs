@@ -1,6 +1,7 @@
 //! A gap that closes is no alert; one that stays is, until it closes.
 
 use plimsoll_schemas::alert::{AlertState, Evidence, GapEvidence, Notice};
+use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 
@@ -177,8 +178,8 @@ fn a_gap_alert_outlives_a_restart_and_still_resolves() {
     let mut records = crate::core::checkpoint::StoredRecords::default();
     records.write(world.core.take_changes(world.now.wall).unwrap());
     let checkpoint = records.read().unwrap();
-    let (mesh, budgets) = (world.core.mesh.clone(), world.core.rules.budgets.clone());
-    world.core = Core::restore(mesh, budgets, world.now, checkpoint);
+    let (mesh, rules) = (world.core.mesh.clone(), Rules::clone(&world.core.rules));
+    world.core = Core::restore(mesh, rules, world.now, checkpoint);
     Lane::ALL.into_iter().for_each(|lane| world.core.on_positioned(lane, 0, 0, "s1"));
     world.live(2, 0);
     assert_eq!((world.told().len(), world.gap_samples()), (1, 10));

@@ -7,13 +7,15 @@ use std::time::Duration;
 use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
-const SLOTS: u64 = 6;
+const SLOTS: usize = 6;
+/// The same, to reckon with.
+const ALL: u64 = SLOTS as u64;
 
 /// Amounts of one span, which is the caller's to keep the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Grown {
     /// By number of the slot, modulo how many there are.
-    slots: [f64; SLOTS as usize],
+    slots: [f64; SLOTS],
     newest: u64,
 }
 
@@ -27,18 +29,18 @@ pub(crate) struct Counted {
 }
 
 fn number(at: Wall, span: Duration) -> u64 {
-    at.0 / (nanos(span) / (SLOTS - 1)).max(1)
+    at.0 / (nanos(span) / (ALL - 1)).max(1)
 }
 
 impl Grown {
     /// It grew by `amount`, which is finite.
     pub(crate) fn add(&mut self, at: Wall, span: Duration, amount: f64) {
         let number = number(at, span);
-        if number + SLOTS < self.newest {
+        if number + ALL < self.newest {
             // The clock was set back, and nobody knows when that was which lies ahead now.
             *self = Self { newest: number, ..Self::default() };
         }
-        let passed = number.saturating_sub(self.newest).min(SLOTS);
+        let passed = number.saturating_sub(self.newest).min(ALL);
         (0..passed).for_each(|n| self.slots[place(number - n)] = 0.0);
         self.newest = self.newest.max(number);
         let slot = &mut self.slots[place(self.newest)];
@@ -50,17 +52,17 @@ impl Grown {
     #[must_use]
     pub(crate) fn within(&self, at: Wall, span: Duration) -> f64 {
         let number = number(at, span);
-        if number + SLOTS < self.newest {
+        if number + ALL < self.newest {
             return 0.0;
         }
-        let passed = number.saturating_sub(self.newest).min(SLOTS);
-        let left = (0..SLOTS - passed).map(|n| self.slots[place(self.newest.wrapping_sub(n))]);
+        let passed = number.saturating_sub(self.newest).min(ALL);
+        let left = (0..ALL - passed).map(|n| self.slots[place(self.newest.wrapping_sub(n))]);
         left.sum::<f64>().clamp(f64::MIN, f64::MAX)
     }
 
     /// So much of it was none.
     fn take_back(&mut self, mut amount: f64) {
-        for n in 0..SLOTS {
+        for n in 0..ALL {
             let slot = &mut self.slots[place(self.newest.wrapping_sub(n))];
             let taken = slot.min(amount).max(0.0);
             *slot -= taken;
@@ -69,9 +71,8 @@ impl Grown {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it is less than the number of slots")]
 fn place(number: u64) -> usize {
-    (number % SLOTS) as usize
+    (number % ALL) as usize
 }
 
 #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]

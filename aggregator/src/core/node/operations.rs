@@ -31,7 +31,7 @@ impl Operations {
         operation: &Operation,
         keeping: &Keeping,
         times: Times,
-        batch: &Batch<'_>,
+        batch: &Batch,
     ) -> u64 {
         if let Some(windows) = self.all.get_mut(operation) {
             windows.add(times, batch);
@@ -49,7 +49,7 @@ impl Operations {
     }
 
     /// Adds samples to the exact figures alone, of an operation that is known.
-    pub fn add_figures(&mut self, operation: &Operation, times: Times, batch: &Batch<'_>) {
+    pub fn add_figures(&mut self, operation: &Operation, times: Times, batch: &Batch) {
         if let Some(windows) = self.all.get_mut(operation) {
             windows.add_figures(times, batch);
         }
@@ -61,7 +61,7 @@ impl Operations {
         budget: &RuleName,
         keeping: &Keeping,
         times: Times,
-        batch: &Batch<'_>,
+        batch: &Batch,
         has_room: bool,
     ) {
         if !self.selected.contains_key(budget) {

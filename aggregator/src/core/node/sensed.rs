@@ -261,6 +261,9 @@ mod tests {
         let of = |readings: &[Reading]| {
             Worst::of(readings, |_| true).get(Sensed::CpuTemperature).map(|(value, _)| value)
         };
-        assert_eq!([of(&[tctl.clone()]), of(&[tctl, tdie])], [Some(90.0), Some(63.0)]);
+        assert_eq!(
+            [of(std::slice::from_ref(&tctl)), of(&[tctl.clone(), tdie])],
+            [Some(90.0), Some(63.0)]
+        );
     }
 }

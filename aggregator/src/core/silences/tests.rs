@@ -49,7 +49,7 @@ fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
     for second in 0..30 {
         for (_, happens) in story.iter().filter(|(when, _)| *when == second) {
             match happens {
-                Happens::Moves(to) => {
+                Moves(to) => {
                     state = *to;
                     let of = silences.on_change(at(second), &key("n1"), Severity::Warning, *to);
                     if !of.silenced {
@@ -59,11 +59,11 @@ fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
                 Happens::Silence(matches, until) => {
                     silences.add(at(second), silence(matches, second, *until)).unwrap();
                 }
-                Happens::End(id) => assert!(silences.end(*id)),
-                Happens::Acknowledge(until) => silences
+                End(id) => assert!(silences.end(*id)),
+                Acknowledge(until) => silences
                     .acknowledge(at(second), (key("n1"), state), acknowledgement(*until))
                     .unwrap(),
-                Happens::Unacknowledge => assert!(silences.unacknowledge(&key("n1"))),
+                Unacknowledge => assert!(silences.unacknowledge(&key("n1"))),
             }
         }
         silences.expire(at(second));
@@ -74,77 +74,84 @@ fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
     told
 }
 
+use Happens::{Acknowledge, End, Moves, Unacknowledge};
+
+const N1: &str = r#"{"node":"n1"}"#;
+const ELSEWHERE: &str = r#"{"node":"n2"}"#;
+const FIRES: Happens = Moves(Firing);
+const RESOLVES: Happens = Moves(Resolved);
+
+const CASES: &[Case] = &[
+    ("nobody says anything", &[(3, FIRES), (9, RESOLVES)], &[(3, Firing), (9, Resolved)]),
+    (
+        "a silence about others",
+        &[(0, Happens::Silence(ELSEWHERE, 20)), (3, FIRES), (9, RESOLVES)],
+        &[(3, Firing), (9, Resolved)],
+    ),
+    (
+        "silent from begin to end",
+        &[(0, Happens::Silence(N1, 20)), (1, Moves(Pending)), (3, FIRES), (9, RESOLVES)],
+        &[],
+    ),
+    (
+        "the silence ends first",
+        &[(0, Happens::Silence(N1, 6)), (3, FIRES), (9, RESOLVES)],
+        &[(6, Firing), (9, Resolved)],
+    ),
+    (
+        "of two silences the last that ends counts",
+        &[
+            (0, Happens::Silence(N1, 6)),
+            (1, Happens::Silence(r#"{"rule":"epoch_*"}"#, 8)),
+            (3, FIRES),
+        ],
+        &[(8, Firing)],
+    ),
+    (
+        "somebody ends the silence",
+        &[(0, Happens::Silence(N1, 20)), (3, FIRES), (5, End(1)), (9, RESOLVES)],
+        &[(5, Firing), (9, Resolved)],
+    ),
+    (
+        "a silence that comes too late keeps no end from anybody",
+        &[(3, FIRES), (4, Happens::Silence(N1, 20)), (9, RESOLVES)],
+        &[(3, Firing), (9, Resolved)],
+    ),
+    (
+        "acknowledged while it fires",
+        &[(3, FIRES), (4, Acknowledge(20)), (9, RESOLVES)],
+        &[(3, Firing), (9, Resolved)],
+    ),
+    (
+        "acknowledged while pending",
+        &[(2, Moves(Pending)), (2, Acknowledge(20)), (3, FIRES), (9, RESOLVES)],
+        &[(2, Pending)],
+    ),
+    (
+        "the acknowledgement ends while it fires",
+        &[(3, FIRES), (4, Acknowledge(7)), (9, RESOLVES)],
+        &[(3, Firing), (7, Firing), (9, Resolved)],
+    ),
+    (
+        "somebody lets go of it",
+        &[(3, FIRES), (4, Acknowledge(20)), (6, Unacknowledge), (9, RESOLVES)],
+        &[(3, Firing), (6, Firing), (9, Resolved)],
+    ),
+    (
+        "acknowledged and silenced, of which the silence lasts longer",
+        &[(0, Happens::Silence(N1, 10)), (3, FIRES), (4, Acknowledge(7)), (12, RESOLVES)],
+        &[(10, Firing), (12, Resolved)],
+    ),
+    (
+        "an acknowledgement ends with its alert",
+        &[(3, FIRES), (4, Acknowledge(29)), (9, RESOLVES), (12, FIRES)],
+        &[(3, Firing), (9, Resolved), (12, Firing)],
+    ),
+];
+
 #[test]
 fn receivers_are_told_once_of_each_begin_and_end_that_nobody_wanted_kept_from_them() {
-    use Happens::{Acknowledge, End, Moves, Silence, Unacknowledge};
-    const N1: &str = r#"{"node":"n1"}"#;
-    const ELSEWHERE: &str = r#"{"node":"n2"}"#;
-    const FIRES: Happens = Moves(Firing);
-    const RESOLVES: Happens = Moves(Resolved);
-    let table: &[Case] = &[
-        ("nobody says anything", &[(3, FIRES), (9, RESOLVES)], &[(3, Firing), (9, Resolved)]),
-        (
-            "a silence about others",
-            &[(0, Silence(ELSEWHERE, 20)), (3, FIRES), (9, RESOLVES)],
-            &[(3, Firing), (9, Resolved)],
-        ),
-        (
-            "silent from begin to end",
-            &[(0, Silence(N1, 20)), (1, Moves(Pending)), (3, FIRES), (9, RESOLVES)],
-            &[],
-        ),
-        (
-            "the silence ends first",
-            &[(0, Silence(N1, 6)), (3, FIRES), (9, RESOLVES)],
-            &[(6, Firing), (9, Resolved)],
-        ),
-        (
-            "of two silences the last that ends counts",
-            &[(0, Silence(N1, 6)), (1, Silence(r#"{"rule":"epoch_*"}"#, 8)), (3, FIRES)],
-            &[(8, Firing)],
-        ),
-        (
-            "somebody ends the silence",
-            &[(0, Silence(N1, 20)), (3, FIRES), (5, End(1)), (9, RESOLVES)],
-            &[(5, Firing), (9, Resolved)],
-        ),
-        (
-            "a silence that comes too late keeps no end from anybody",
-            &[(3, FIRES), (4, Silence(N1, 20)), (9, RESOLVES)],
-            &[(3, Firing), (9, Resolved)],
-        ),
-        (
-            "acknowledged while it fires",
-            &[(3, FIRES), (4, Acknowledge(20)), (9, RESOLVES)],
-            &[(3, Firing), (9, Resolved)],
-        ),
-        (
-            "acknowledged while pending",
-            &[(2, Moves(Pending)), (2, Acknowledge(20)), (3, FIRES), (9, RESOLVES)],
-            &[(2, Pending)],
-        ),
-        (
-            "the acknowledgement ends while it fires",
-            &[(3, FIRES), (4, Acknowledge(7)), (9, RESOLVES)],
-            &[(3, Firing), (7, Firing), (9, Resolved)],
-        ),
-        (
-            "somebody lets go of it",
-            &[(3, FIRES), (4, Acknowledge(20)), (6, Unacknowledge), (9, RESOLVES)],
-            &[(3, Firing), (6, Firing), (9, Resolved)],
-        ),
-        (
-            "acknowledged and silenced, of which the silence lasts longer",
-            &[(0, Silence(N1, 10)), (3, FIRES), (4, Acknowledge(7)), (12, RESOLVES)],
-            &[(10, Firing), (12, Resolved)],
-        ),
-        (
-            "an acknowledgement ends with its alert",
-            &[(3, FIRES), (4, Acknowledge(29)), (9, RESOLVES), (12, FIRES)],
-            &[(3, Firing), (9, Resolved), (12, Firing)],
-        ),
-    ];
-    for (name, story, wanted) in table {
+    for (name, story, wanted) in CASES {
         assert_eq!(told(story), *wanted, "{name}");
     }
 }

@@ -33,6 +33,11 @@ impl Speaker {
         Self { recorded, ..self }
     }
 
+    /// Records samples that are put into a message by someone else.
+    pub(crate) fn record(&mut self, n: u64) {
+        self.recorded += n;
+    }
+
     /// Gives up samples that were recorded.
     pub(crate) fn lose(&mut self, n: u64) {
         self.lost += n;

@@ -137,7 +137,7 @@ impl Windows {
     }
 
     /// Adds samples. Those too old for a window do not come into it.
-    pub fn add(&mut self, times: Times, batch: &Batch<'_>) {
+    pub fn add(&mut self, times: Times, batch: &Batch) {
         self.add_figures(times, batch);
         let now = times.now.max(times.shown);
         let taken = times.taken.0;
@@ -155,7 +155,7 @@ impl Windows {
     }
 
     /// Adds to the exact figures of the total alone, for want of room.
-    pub fn add_figures(&mut self, times: Times, batch: &Batch<'_>) {
+    pub fn add_figures(&mut self, times: Times, batch: &Batch) {
         self.exact.merge(&batch.exact());
         self.since.add(batch.overs());
         self.newest = self.newest.max(times.taken);
@@ -316,6 +316,12 @@ impl Windows {
     #[must_use]
     pub fn speaks(&self, now: Wall, window: Window) -> bool {
         self.shown(now, window).next().is_some()
+    }
+
+    /// When the slot begins that holds the oldest samples of all windows; `None` without any.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Wall> {
+        slots(&self.tiers).map(|(begin, _)| Wall(begin)).min()
     }
 
     /// When the latest sample was taken.

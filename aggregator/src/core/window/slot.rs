@@ -10,23 +10,24 @@ use super::merged::Merged;
 use super::tally::{Limits, Overs, Tally};
 
 /// Samples that arrive, with what is summed of them.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
-    samples: &'a Packed,
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Whatever else their message said of limits is not kept.
+    samples: Packed,
     overs: Overs,
 }
 
-impl<'a> Batch<'a> {
+impl Batch {
     /// Samples of an operation whose budgets have these limits.
     #[must_use]
-    pub fn new(samples: &'a Packed, limits: &Limits) -> Self {
-        Self { samples, overs: limits.over(samples) }
+    pub fn new(samples: &Packed, limits: &Limits) -> Self {
+        Self { samples: samples.without_overs(), overs: limits.over(samples) }
     }
 
     /// The same samples where other limits count.
     #[must_use]
     pub fn under(&self, limits: &Limits) -> Self {
-        Self::new(self.samples, limits)
+        Self::new(&self.samples, limits)
     }
 
     /// What is known exactly of them.
@@ -75,27 +76,27 @@ impl Slot {
     }
 
     /// Adds samples.
-    pub(super) fn add(&mut self, batch: &Batch<'_>) {
+    pub(super) fn add(&mut self, batch: &Batch) {
         self.tally.add(&batch.overs);
         match &mut self.samples {
             Samples::Packed(packed) if packed.is_empty() => *packed = batch.samples.clone(),
             Samples::Packed(packed) if self.merges < PACKED_MERGES_MAX => {
-                packed.merge(batch.samples);
+                packed.merge(&batch.samples);
                 self.merges += 1;
             }
             Samples::Packed(_) => {
                 let mut histogram = Histogram::default();
                 self.merge_into(&mut histogram);
-                histogram.merge_packed(batch.samples);
+                histogram.merge_packed(&batch.samples);
                 self.samples = Samples::Open(Arc::new(histogram));
             }
-            Samples::Open(histogram) => Arc::make_mut(histogram).merge_packed(batch.samples),
+            Samples::Open(histogram) => Arc::make_mut(histogram).merge_packed(&batch.samples),
         }
     }
 
     /// Adds the samples of a slot whose time lies within its own.
     pub(super) fn absorb(&mut self, other: &Self) {
-        self.add(&Batch { samples: &other.packed(), overs: other.tally.overs() });
+        self.add(&Batch { samples: other.packed(), overs: other.tally.overs() });
     }
 
     /// The samples of several slots as one.

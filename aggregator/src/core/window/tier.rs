@@ -76,7 +76,7 @@ impl Tier {
         &mut self.slots[place]
     }
 
-    pub(super) fn add(&mut self, number: u64, batch: &Batch<'_>) {
+    pub(super) fn add(&mut self, number: u64, batch: &Batch) {
         self.slot(number).add(batch);
     }
 

@@ -187,3 +187,84 @@ fn bad(key: &'static str, given: &str, error: &IdError) -> BadRequest {
 fn value(key: &'static str, given: &str, allowed: &str) -> BadRequest {
     BadRequest::Value { key, value: given.to_owned(), allowed: allowed.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Wall = Wall(1_000_000_000_000);
+
+    #[test]
+    fn what_a_request_leaves_open_is_filled_in() {
+        let asked = r#"{"match":{"rule":"epoch_*","severity":"critical"},"by":"ann","for":"2h"}"#;
+        let of = silence(NOW, asked.as_bytes()).unwrap();
+        assert_eq!((of.from, of.until), (NOW, NOW.plus(Duration::from_secs(7_200))));
+        assert_eq!(of.matches.severity, Some(Severity::Critical));
+        let asked =
+            r#"{"match":{"node":"n1"},"by":"ann","from_seconds":2000,"until_seconds":2500.5}"#;
+        let of = silence(NOW, asked.as_bytes()).unwrap();
+        assert_eq!((of.from, of.until), (Wall(2_000_000_000_000), Wall(2_500_500_000_000)));
+        let asked = r#"{"rule":"r","operation":"o","by":"bob","for":"1m"}"#;
+        let (key, _) = acknowledgement(NOW, asked.as_bytes()).unwrap();
+        assert_eq!(key.to_string(), "r (fleet, o)");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named_with_the_fix() {
+        let table = [
+            ("", "the body cannot be read: EOF"),
+            ("[]", "the body cannot be read: "),
+            (r#"{"match":{"rule":"r"},"for":"2h"}"#, "missing field `by`"),
+            (
+                r#"{"match":{"rul":"r"},"by":"a","for":"2h"}"#,
+                "unknown field `rul`, expected one of",
+            ),
+            (
+                r#"{"match":{"rule":"a*b"},"by":"a","for":"2h"}"#,
+                "match.rule is \"a*b\"; it must be a name: pattern holds '*'",
+            ),
+            (r#"{"match":{"severity":"bad"},"by":"a","for":"2h"}"#, "unknown variant `bad`"),
+            (
+                r#"{"match":{"rule":"r"},"by":"a","for":"18"}"#,
+                "for is \"18\"; it must be a duration with a unit, as \"2h\"",
+            ),
+            (r#"{"match":{"rule":"r"},"by":"a"}"#, "give one of for and until_seconds"),
+            (
+                r#"{"match":{"rule":"r"},"by":"a","for":"1h","until_seconds":5}"#,
+                "give one of for and until_seconds",
+            ),
+            (
+                r#"{"match":{"rule":"r"},"by":"a","until_seconds":-5}"#,
+                "until_seconds is \"-5\"; it must be seconds since 1970",
+            ),
+            (
+                r#"{"match":{"rule":"r"},"by":"a","until_seconds":1e300}"#,
+                "it must be seconds since 1970",
+            ),
+        ];
+        for (body, part) in table {
+            let error = silence(NOW, body.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(part), "{body}: {error}");
+        }
+        let asked = r#"{"rule":"r","node":"a b","operation":"o","by":"bob","for":"1m"}"#;
+        let error = acknowledgement(NOW, asked.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("node is \"a b\"; it must be a name: "), "{error}");
+        let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+        };
+        let table: [(&[(&str, &str)], &str); 3] = [
+            (&[("state", "inactive")], "it must be firing, pending or resolved"),
+            (&[("nodes", "a")], "unknown parameter \"nodes\"; there are state, rule and node"),
+            (&[("node", "a"), ("node", "b")], "node is given twice"),
+        ];
+        for (pairs, part) in table {
+            let error = wanted(&owned(pairs)).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        assert_eq!(key(&owned(&[("rule", "r")])), Err(BadRequest::Missing("operation")));
+        assert_eq!(
+            id("-1").unwrap_err().to_string(),
+            "id is \"-1\"; it must be the number of a silence"
+        );
+    }
+}

@@ -77,7 +77,8 @@ fn what_is_wrong_is_told_with_the_file_and_the_line_where_there_is_one() {
     assert_eq!(error, format!("--set: {told}"));
     let error = of("rules = { files = ['/gone/r.toml'] }", &[]);
     assert_eq!(error, "/gone/r.toml: No such file or directory (os error 2)");
-    assert!(of("budget = 3", &[]).contains("budget"), "of the wrong shape");
+    let told = "line 1, column 10: budget: must be a list of tables; write [[budget]]";
+    assert_eq!(of("budget = 3", &[]), format!("{config}: {told}"));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //!
 //! A line's way: [`dogstatsd`] cuts it into parts, [`spellings`] finds its series by their bytes,
 //! or [`rules`] do ([`units`], [`labels`]) when it is new; [`number`] reads its values, and
-//! [`interval`] counts them, and those over [`limits`] beside. [`clients`] number their datagrams and
-//! frames, [`events`] have words.
+//! [`interval`] counts them, and those over [`limits`] beside. [`clients`] number their datagrams
+//! and frames, [`events`] have words.
 
 mod clients;
 mod dogstatsd;

@@ -23,10 +23,7 @@ fn told_of_key(kind: &str, name: &str, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_wrong_value_of_a_budget_is_told_with_its_line_and_what_to_write() {
-    let windows = "there are 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
-    let no_window = format!("\"7s\" is no window; {windows}");
-    let long = format!("summary = \"{}\"", "s".repeat(257));
+fn a_wrong_number_of_a_budget_is_told_with_its_line_and_what_to_write() {
     told_of_key(
         "budget",
         "publish",
@@ -57,6 +54,19 @@ fn a_wrong_value_of_a_budget_is_told_with_its_line_and_what_to_write() {
             ("confidence = 95", "95 is a percentage; write 0.95"),
             ("confidence = 0.2", "0.2 must be at least 0.5 and below 1, such as 0.95"),
             ("confidence = 1.0", "1 must be at least 0.5 and below 1, such as 0.95"),
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
+    let windows = "there are 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
+    let no_window = format!("\"7s\" is no window; {windows}");
+    let long = format!("summary = \"{}\"", "s".repeat(257));
+    told_of_key(
+        "budget",
+        "publish",
+        &[
             ("window = \"7s\"", &no_window),
             ("window = 60", "must be text in quotes, not a number"),
             ("min_samples = 0", "must be a whole number from 1 to 9007199254740992"),
@@ -138,9 +148,6 @@ fn a_wrong_value_of_a_threshold_is_told_with_its_line_and_what_to_write() {
 
 #[test]
 fn what_is_wrong_with_a_whole_file_is_told_with_its_line() {
-    let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
-    let long = "b".repeat(57);
-    let named = |name: &str| format!("[[budget]]\nname = '{name}'\n{new}objective = 0.9");
     told(&[
         ("budget = 3", "line 1, column 10: budget: must be a list of tables; write [[budget]]"),
         (
@@ -169,6 +176,15 @@ fn what_is_wrong_with_a_whole_file_is_told_with_its_line() {
             "line 2, column 8: budget \"x\": operation is missing, and no budget of this name is \
              known",
         ),
+    ]);
+}
+
+#[test]
+fn names_and_objectives_that_contradict_each_other_are_told_with_their_line() {
+    let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
+    let long = "b".repeat(57);
+    let named = |name: &str| format!("[[budget]]\nname = '{name}'\n{new}objective = 0.9");
+    told(&[
         (
             "[[budget]]\nname = 'publish'\n[[budget]]\nname = 'publish'",
             "line 4, column 8: budget \"publish\": name: is also in a.toml line 2; give one of \
@@ -252,7 +268,8 @@ fn includes_that_lead_nowhere_or_round_and_round_are_refused() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (
             &[("a.toml", &to("x/../x/gone.toml"))],
-            "a.toml: line 1, column 11: include: x/gone.toml: No such file or directory (os error 2)",
+            "a.toml: line 1, column 11: include: x/gone.toml: No such file or directory (os \
+             error 2)",
         ),
         (
             &[("d/a.toml", &to("./b.toml")), ("d/b.toml", &to("../d/a.toml"))],

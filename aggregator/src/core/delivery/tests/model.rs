@@ -73,7 +73,7 @@ proptest! {
     ) {
         let mut deliveries = deliveries(vec![alertmanager()]);
         let (mut model, mut now, mut firing) = (Model::default(), start(), [false; 4]);
-        let mut raised = 0;
+        let (mut raised, mut on_its_way) = (0, None::<Vec<u8>>);
         for step in steps {
             match step {
                 Step::Move(place) => {
@@ -83,7 +83,7 @@ proptest! {
                     deliveries.on_notice(&notice(now, &format!("n{place}"), state));
                 }
                 Step::Answer(answer) => {
-                    if let Some(Post { body: Body::Alerts(json), .. }) = deliveries.next_post(now) {
+                    if let Some(json) = on_its_way.take() {
                         if answer == Answer::Taken {
                             model.take(&json);
                         }
@@ -91,13 +91,25 @@ proptest! {
                     }
                 }
                 Step::Die => model = Model::default(),
-                Step::Restart => deliveries = restarted(&deliveries, now),
+                Step::Restart => {
+                    deliveries = restarted(&deliveries, now);
+                    on_its_way = None;
+                }
                 Step::Wait(seconds) => now = now.after(SECOND * u32::try_from(seconds).unwrap()),
             }
             now = now.after(SECOND);
+            if on_its_way.is_none() {
+                on_its_way = deliveries.next_post(now).map(|post| match post.body {
+                    Body::Alerts(json) => json,
+                    Body::Notice(_) => panic!("an Alertmanager"),
+                });
+            }
             let figures = deliveries.figures().remove(0);
             let ended: u64 = figures.tally.outcomes.values().sum();
             prop_assert_eq!(raised, ended + figures.waits.notices);
+        }
+        if on_its_way.is_some() {
+            deliveries.on_answer(now, "am", Answer::Failed("timeout", None));
         }
         // Until every pause is over, and what was told long ago has ended by itself.
         now = now.after(RESEND * 4);
@@ -127,4 +139,36 @@ fn an_end_that_nobody_takes_is_given_up_once_it_is_of_no_use() {
     let given_up: Vec<_> = deliveries.undelivered().map(|of| (&*of.reason, of.state)).collect();
     assert_eq!(given_up, [("too_old", Resolved)]);
     assert_eq!(deliveries.next_deadline(), None);
+}
+
+#[test]
+fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
+    let mut deliveries = deliveries(vec![alertmanager()]);
+    deliveries.on_notice(&notice(start(), "a", Firing));
+    assert_eq!(round(&mut deliveries, start()), [("a".to_owned(), false)]);
+    let later = start().after(SECOND);
+    deliveries.on_notice(&notice(later, "a", Resolved));
+    assert!(deliveries.on_answer(later, "am", Answer::Taken).is_empty());
+    assert_eq!((count(&deliveries, "delivered"), deliveries.figures()[0].waits.notices), (0, 1));
+    assert!(!deliveries.is_settled());
+    assert_eq!(round(&mut deliveries, later), [("a".to_owned(), true)]);
+    deliveries.on_answer(later, "am", Answer::Taken);
+    assert_eq!((count(&deliveries, "delivered"), count(&deliveries, "superseded")), (1, 1));
+    assert!(deliveries.is_settled());
+}
+
+#[test]
+fn a_silence_leaves_a_firing_alert_out_until_it_is_over() {
+    let mut deliveries = deliveries(vec![alertmanager()]);
+    deliveries.on_notice(&notice(start(), "a", Firing));
+    let mut model = Model::default();
+    settle(&mut deliveries, &mut model, start());
+    deliveries.silence(&key("a"), true);
+    let now = start().after(RESEND * 4);
+    settle(&mut deliveries, &mut model, now);
+    assert_eq!(model.active(now), BTreeSet::new());
+    deliveries.silence(&key("a"), false);
+    let now = now.after(RESEND);
+    settle(&mut deliveries, &mut model, now);
+    assert_eq!(model.active(now), BTreeSet::from(["a"]));
 }

@@ -1,0 +1,177 @@
+//! Every rule that is shipped, and every figure that one may watch: what goes wrong makes it fire
+//! after as many evaluations as it says, and what is mended resolves it. From real messages: a
+//! rule whose metric nobody produces would never fire.
+
+use std::collections::BTreeSet;
+
+use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
+use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::metric::{Figure, FleetFigure, Metric};
+use plimsoll_schemas::rule::file::shipped;
+use plimsoll_schemas::rule::{Comparison, Rules, Threshold};
+
+use super::world::World;
+use crate::core::tests::{MS, Speaker};
+
+/// What is done each second to make a rule fire, and once to mend it.
+type Case = (&'static str, fn(&mut World), fn(&mut World));
+
+const CASES: &[Case] = &[
+    ("queue_depth", |w| w.bus.outbox_messages = 4_001, |w| w.bus.outbox_messages = 4_000),
+    ("rerouted", |w| w.bus.rerouted += 1, |_| {}),
+    ("dropped", |w| w.bus.dropped += 1, |_| {}),
+    ("breaker_open", |w| w.bus.breaker_state = Some(2), |w| w.bus.breaker_state = Some(0)),
+    ("conservative_mode", |w| w.bus.conservative = true, |w| w.bus.conservative = false),
+    ("node_silent", |w| w.is_mute = true, |w| w.is_mute = false),
+    ("clock_skew", |w| w.clock_ahead_s = 10, |w| w.clock_ahead_s = 0),
+    (
+        "name_conflict",
+        |w| {
+            w.twin.get_or_insert_with(|| Speaker::new("a").of(2));
+        },
+        |w| w.twin = None,
+    ),
+    (
+        "samples_lost",
+        |w| {
+            w.node.say(w.now, MS, 5);
+            w.node.lose(5);
+        },
+        |_| {},
+    ),
+    ("kernel_dropped", |w| w.bus.kernel_dropped += 1, |_| {}),
+    (
+        "unaccounted",
+        |w| {
+            if w.lost.is_none() {
+                w.lost = Some(w.node.say(w.now, MS, 5));
+                let last = w.node.say(w.now, MS, 5);
+                w.deliver(&last);
+                w.node = Speaker::new("a").of(2);
+            }
+        },
+        |_| {},
+    ),
+    (
+        "ledger_gap",
+        |w| {
+            if w.lost.is_none() {
+                w.lost = Some(w.node.say(w.now, MS, 5));
+            }
+        },
+        |w| {
+            let lost = w.lost.take().unwrap();
+            w.deliver(&lost);
+        },
+    ),
+    ("data_absent", |w| w.takes_ms = None, |w| w.takes_ms = Some(1)),
+    ("memory_high", |w| w.memory = 0.86, |w| w.memory = 0.85),
+    ("memory_critical", |w| w.memory = 0.96, |w| w.memory = 0.5),
+    ("cpu_hot", |w| w.cpu_celsius = 76.0, |w| w.cpu_celsius = 75.0),
+    ("cpu_critical", |w| w.cpu_celsius = 86.0, |w| w.cpu_celsius = 70.0),
+    ("gpu_hot", |w| w.gpu_celsius = 76.0, |w| w.gpu_celsius = 75.0),
+    ("gpu_memory_high", |w| w.gpu_memory = 0.86, |w| w.gpu_memory = 0.84),
+    ("gpu_memory_critical", |w| w.gpu_memory = 0.96, |w| w.gpu_memory = 0.5),
+    ("gpu_throttled", |w| w.throttled = 1.0, |w| w.throttled = 0.0),
+    ("disk_high", |w| w.disk = 0.86, |w| w.disk = 0.84),
+    ("disk_full", |w| w.disk = 0.96, |w| w.disk = 0.5),
+    ("isolation_violations", |w| w.count("isolation.violations", 4.0), |_| {}),
+    ("compile_retries", |w| w.count("compile.retries", 2.0), |_| {}),
+    (
+        "undecodable",
+        |w| w.deliver(&("plimsoll.v1.m.normal.a.bus".to_owned(), vec![0xc1; 40])),
+        |_| {},
+    ),
+    (
+        "undelivered",
+        |w| (w.broker_refuses, w.takes_ms) = (true, Some(40)),
+        |w| (w.broker_refuses, w.takes_ms) = (false, Some(1)),
+    ),
+    ("checkpoint_old", |w| w.stores = false, |w| w.stores = true),
+    ("swap", |w| w.swap = 0.9, |w| w.swap = 0.1),
+    ("outbox_bytes", |w| w.bus.outbox_bytes = 2_000, |w| w.bus.outbox_bytes = 10),
+    ("round_trip", |w| w.bus.round_trip_ns = Some(2_000 * MS), |w| w.bus.round_trip_ns = Some(MS)),
+    ("pending", |w| w.pending = 2_000, |w| w.pending = 0),
+    ("load", |w| w.load = 200.0, |w| w.load = 0.5),
+    ("depth", |w| w.gauge = -1.0, |w| w.gauge = 0.0),
+];
+
+/// Longer than anything a rule of these waits for, with what its metric remembers.
+const PATIENCE_S: u32 = 500;
+
+/// Thresholds on what no shipped rule watches.
+fn others() -> Vec<Threshold> {
+    use Comparison::{Greater, Less};
+    let rules = [
+        ("swap", "swap_used_ratio", Greater, 0.8),
+        ("outbox_bytes", "outbox_bytes", Greater, 1_000.0),
+        ("round_trip", "round_trip_seconds", Greater, 1.0),
+        ("pending", "pending_messages", Greater, 1_000.0),
+        ("load", "sensor:load1", Greater, 100.0),
+        ("depth", "gauge:depth", Less, 0.0),
+    ];
+    let like = shipped().thresholds.remove(0);
+    let threshold = |(name, metric, comparison, value): (&str, &str, _, _)| Threshold {
+        name: RuleName::new(name).unwrap(),
+        metric: metric.parse().unwrap(),
+        comparison,
+        value,
+        ..like.clone()
+    };
+    rules.into_iter().map(threshold).collect()
+}
+
+fn all() -> Rules {
+    let mut rules = shipped();
+    rules.thresholds.extend(others());
+    rules
+}
+
+#[test]
+fn every_rule_and_every_figure_has_a_producer_that_is_tried() {
+    let thresholds = all().thresholds;
+    let rules: BTreeSet<&str> = thresholds.iter().map(|of| of.name.as_str()).collect();
+    let tried: BTreeSet<&str> = CASES.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(rules, tried, "a rule without a case here, or a case without its rule");
+    let watched: BTreeSet<&Metric> = thresholds.iter().map(|of| &of.metric).collect();
+    let nodes = Figure::ALL.iter().map(|figure| Metric::Node(*figure));
+    let fleet = FleetFigure::ALL.iter().map(|figure| Metric::Fleet(*figure));
+    let untried: Vec<_> = nodes.chain(fleet).filter(|metric| !watched.contains(metric)).collect();
+    assert_eq!(untried, [], "figures that no rule here watches");
+}
+
+#[test]
+fn while_all_is_well_no_rule_finds_anything() {
+    let mut world = World::new(all());
+    world.lives(1_000);
+    assert_eq!(world.core.alerts.standing().count(), 0);
+}
+
+#[test]
+fn every_rule_fires_when_something_goes_wrong_and_resolves_when_that_is_mended() {
+    for threshold in all().thresholds {
+        let (name, wrong, mend) =
+            CASES.iter().find(|case| case.0 == threshold.name.as_str()).unwrap();
+        let mut world = World::new(all());
+        world.lives(20);
+        assert_eq!(world.state(&threshold.name), Inactive, "{name}");
+        let mut pending = 0;
+        for _ in 0..PATIENCE_S {
+            wrong(&mut world);
+            world.live();
+            pending += u32::from(world.state(&threshold.name) == Pending);
+            if world.state(&threshold.name) == Firing {
+                break;
+            }
+        }
+        assert_eq!(world.state(&threshold.name), Firing, "{name}");
+        assert_eq!(pending + 1, threshold.fire_after, "{name}");
+        mend(&mut world);
+        let resolved = (0..PATIENCE_S).position(|_| {
+            world.live();
+            world.state(&threshold.name) == Resolved
+        });
+        let resolved = resolved.unwrap_or_else(|| panic!("{name} never resolves"));
+        assert!(resolved + 1 >= threshold.clear_after as usize, "{name} {resolved}");
+    }
+}

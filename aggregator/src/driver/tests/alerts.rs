@@ -1,0 +1,176 @@
+//! Alerts over HTTP on a whole driver: listed, silenced, acknowledged, by who may.
+
+use std::net::SocketAddr;
+
+use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
+use plimsoll_schemas::budget::effective;
+use serde_json::Value;
+
+use super::*;
+use crate::core::tests::{MS, Speaker, deliver};
+
+const SECRET: &str = "0123456789abcdef";
+
+/// A driver without a broker, which thinks that it has read everything, and in which one alert
+/// about node `a` fires, and one about the fleet.
+async fn firing(token: Option<&str>) -> Driver {
+    let mut set = vec!["http.address=127.0.0.1:0".to_owned(), "bus.url=nats://127.0.0.1:1".into()];
+    set.extend(token.map(|token| format!("http.token={token}")));
+    let arguments = SettingsArgs { set, ..SettingsArgs::default() };
+    let config = arguments.load::<Config>("PLIMSOLL_TEST_NONE_", &[]).unwrap().value;
+    let sources = Sources::new(SettingsArgs::default(), []);
+    let watch = Watch::start(sources, config.clone(), Stamps::new()).unwrap();
+    let budget = "[[budget]]\nname = 'epoch_hook'\nwindow = '5m'\nfire_after = 1";
+    let rules = Rules::from(effective(&[budget]).unwrap());
+    let Ok(mut driver) = Driver::start(&config, rules, watch).await else { panic!("a driver") };
+    for lane in Lane::ALL {
+        driver.core.on_positioned(lane, 0, 0, "s1");
+    }
+    let now = driver.clock.now();
+    deliver(&mut driver.core, now, &Speaker::new("a").say(now, 30 * MS, 200));
+    let fires = |driver: &Driver| {
+        let page = driver.core.alerts_page(driver.clock.now().wall, &Default::default());
+        page.alerts.len() == 2
+    };
+    turns_until(&mut driver, fires).await;
+    driver
+}
+
+/// Sends requests one after the other, while the driver has its turns; gives status and the rest
+/// of each answer.
+async fn ask(driver: &mut Driver, requests: &[(&str, &str, &str)]) -> Vec<(u16, String)> {
+    let mut answers = Vec::new();
+    for (line, token, body) in requests {
+        let address = driver.server.address();
+        let asking = tokio::spawn(request(address, [line, token, body].map(ToString::to_string)));
+        turns_until(driver, |_| asking.is_finished()).await;
+        let answer = asking.await.unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        answers.push((status, answer));
+    }
+    answers
+}
+
+async fn request(address: SocketAddr, [line, token, body]: [String; 3]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let shown =
+        if token.is_empty() { String::new() } else { format!("Authorization: {token}\r\n") };
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{shown}\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+fn json<T: serde::de::DeserializeOwned>(answer: &str) -> T {
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}
+
+const SILENCE: &str = r#"{"match":{"node":"a"},"by":"ann","comment":"disks","for":"1h"}"#;
+const ACKNOWLEDGE: &str = r#"{"rule":"epoch_hook","operation":"epoch_hook","by":"bob","for":"1h"}"#;
+
+#[tokio::test]
+async fn alerts_are_listed_silenced_and_acknowledged_over_http() {
+    let mut driver = firing(Some(SECRET)).await;
+    let bearer = format!("Bearer {SECRET}");
+    let bearer = bearer.as_str();
+    let answers = ask(
+        &mut driver,
+        &[
+            ("POST /api/v1/silences", bearer, SILENCE),
+            ("POST /api/v1/alerts/acknowledge", bearer, ACKNOWLEDGE),
+            ("GET /api/v1/alerts?state=firing", "", ""),
+            ("GET /api/v1/alerts?node=a", "", ""),
+            ("GET /api/v1/silences", "", ""),
+            ("DELETE /api/v1/silences/1", bearer, ""),
+            ("DELETE /api/v1/silences/1", bearer, ""),
+            ("DELETE /api/v1/alerts/acknowledge?rule=epoch_hook&operation=epoch_hook", bearer, ""),
+            ("GET /api/v1/alerts", "", ""),
+        ],
+    )
+    .await;
+    let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [201, 201, 200, 200, 200, 204, 404, 204, 200], "{answers:?}");
+    assert_eq!(json::<Value>(&answers[0].1)["id"], 1);
+    let page: AlertsPage = json(&answers[2].1);
+    let said = page.alerts.iter().map(|row| {
+        let by = row.acknowledged.as_ref().map(|of| of.by.as_str());
+        (row.key.scope.node(), by, row.silenced_by.as_slice())
+    });
+    assert_eq!(said.collect::<Vec<_>>(), [("", Some("bob"), &[][..]), ("a", None, &[1])]);
+    assert_eq!(json::<AlertsPage>(&answers[3].1).alerts.len(), 1);
+    let silences: SilencesPage = json(&answers[4].1);
+    assert_eq!((silences.silences.len(), silences.silences[0].silence.by.as_str()), (1, "ann"));
+    let page: AlertsPage = json(&answers[8].1);
+    let free = |row: &plimsoll_schemas::alert::AlertRow| {
+        row.acknowledged.is_none() && row.silenced_by.is_empty()
+    };
+    assert!(page.alerts.iter().all(free), "{page:?}");
+}
+
+#[tokio::test]
+async fn nobody_changes_anything_without_the_token() {
+    let mut driver = firing(Some(SECRET)).await;
+    let changes = [
+        ("POST /api/v1/silences", SILENCE),
+        ("DELETE /api/v1/silences/1", ""),
+        ("POST /api/v1/alerts/acknowledge", ACKNOWLEDGE),
+        ("DELETE /api/v1/alerts/acknowledge?rule=epoch_hook&operation=epoch_hook", ""),
+    ];
+    let wrong = ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeF", "Basic 0123456789abcdef"];
+    for (line, body) in changes {
+        let requests = wrong.map(|token| (line, token, body));
+        for (status, answer) in ask(&mut driver, &requests).await {
+            assert_eq!(status, 401, "{answer}");
+            assert!(answer.contains("www-authenticate: Bearer realm=\"plimsoll\""), "{answer}");
+            assert!(!answer.contains(SECRET), "{answer}");
+        }
+    }
+    assert!(driver.core.silences_page().silences.is_empty());
+    let mut driver = firing(None).await;
+    let bearer = format!("Bearer {SECRET}");
+    for (line, body) in changes {
+        let (status, answer) = ask(&mut driver, &[(line, &bearer, body)]).await.remove(0);
+        assert_eq!(status, 403);
+        assert!(answer.contains("set http.token_file"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_with_the_key_at_fault() {
+    let mut driver = firing(Some(SECRET)).await;
+    let bearer = format!("Bearer {SECRET}");
+    let long = "x".repeat(70_000);
+    let absent = ACKNOWLEDGE.replace("\"epoch_hook\",\"by", "\"publish\",\"by");
+    let table = [
+        ("GET /api/v1/alerts?state=wrong", "", 400, "state is \"wrong\""),
+        ("POST /api/v1/silences", "{}", 400, "missing field `match`"),
+        ("POST /api/v1/silences", r#"{"match":{},"by":"a","for":"1h"}"#, 400, "match is empty"),
+        (
+            "POST /api/v1/silences",
+            r#"{"match":{"rule":"r"},"by":"a","for":"60d"}"#,
+            400,
+            "more than 30 days",
+        ),
+        ("POST /api/v1/silences", long.as_str(), 413, ""),
+        ("DELETE /api/v1/silences/x", "", 400, "id is \"x\""),
+        ("POST /api/v1/alerts/acknowledge", absent.as_str(), 409, "is inactive"),
+        ("DELETE /api/v1/alerts/acknowledge?rule=r", "", 400, "operation is missing"),
+        (
+            "DELETE /api/v1/alerts/acknowledge?rule=epoch_hook&operation=epoch_hook",
+            "",
+            404,
+            "is not acknowledged",
+        ),
+    ];
+    for (line, body, wanted, part) in table {
+        let (status, answer) = ask(&mut driver, &[(line, &bearer, body)]).await.remove(0);
+        assert_eq!(status, wanted, "{line} {answer}");
+        assert!(answer.contains(part), "{line}: {answer}");
+    }
+}

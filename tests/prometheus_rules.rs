@@ -1,0 +1,193 @@
+//! The rules for Prometheus against those of the aggregator: each of ours has its counterpart
+//! there, of the same severity and about the same, each of theirs names one of ours or is known to
+//! have none, and each is let fire and not fire. Reads the files as text and runs nothing:
+//! promtool evaluates them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use plimsoll_schemas::hardware::sensor;
+use plimsoll_schemas::metric::Metric;
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::rule::file::shipped;
+
+/// Alerts that need another's eyes: an aggregator cannot tell of itself that it is away.
+const OF_PROMETHEUS_ALONE: [&str; 5] = [
+    "PlimsollLedgerOff",
+    "PlimsollNodesInTrouble",
+    "PlimsollAggregatorDown",
+    "PlimsollAggregatorNotReady",
+    "PlimsollMetricsAbsent",
+];
+
+/// An alert of a rules file.
+#[derive(Debug, Default)]
+struct Alert {
+    name: String,
+    labels: BTreeMap<String, String>,
+    selects: Vec<String>,
+}
+
+fn files(folder: &str) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/prometheus").join(folder);
+    let entries = std::fs::read_dir(&folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let texts: Vec<String> = paths.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert!(texts.len() >= 3, "{}", folder.display());
+    texts
+}
+
+/// The alerts of one file: each begins with its name, and its labels stand beneath `labels:`.
+fn alerts(text: &str) -> Vec<Alert> {
+    let chunks = text.split("\n      - ").filter_map(|chunk| chunk.strip_prefix("alert: "));
+    let alert = |chunk: &str| {
+        let mut lines = chunk.lines();
+        let name = lines.next().unwrap_or_default().to_owned();
+        let inside = lines.clone().skip_while(|line| *line != "        labels:").skip(1);
+        let labels = inside.map_while(|line| line.strip_prefix("          "));
+        let labels = labels.filter_map(|line| line.split_once(": "));
+        let labels =
+            labels.map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned()));
+        let selects = chunk.split("budget=\"").skip(1);
+        let selects = selects.filter_map(|rest| rest.split('"').next());
+        Alert { name, labels: labels.collect(), selects: selects.map(str::to_owned).collect() }
+    };
+    chunks.map(alert).collect()
+}
+
+fn all_alerts() -> Vec<Alert> {
+    files("rules").iter().flat_map(|text| alerts(text)).collect()
+}
+
+/// What is wrong with the counterparts of thresholds.
+fn wrong_thresholds(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for rule in &rules.thresholds {
+        let of = |alert: &&Alert| {
+            alert.labels.get("rule").map(String::as_str) == Some(rule.name.as_str())
+        };
+        let Some(alert) = alerts.iter().find(of) else {
+            wrong.push(format!("{} has no counterpart", rule.name));
+            continue;
+        };
+        let scope = if matches!(rule.metric, Metric::Fleet(_)) { "fleet" } else { "node" };
+        let operation = rule.metric.operation();
+        for (key, wanted) in [
+            ("severity", rule.about.severity.as_str()),
+            ("scope", scope),
+            ("operation", operation.as_str()),
+        ] {
+            // That of a budget's absent samples is the budget's.
+            let found = alert.labels.get(key).map(String::as_str);
+            let own = key == "operation" && rule.name.as_str() == "data_absent";
+            if found != Some(wanted) && !own {
+                wrong.push(format!("{}: {key} is {found:?}, not {wanted}", alert.name));
+            }
+        }
+    }
+    wrong
+}
+
+/// What is wrong with the counterparts of budgets and of their paces.
+fn wrong_budgets(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let severity = |alert: &Alert| alert.labels.get("severity").cloned().unwrap_or_default();
+    for budget in &rules.budgets {
+        let name = budget.name.as_str();
+        let of = |alert: &&Alert| alert.selects.iter().any(|selected| selected == name);
+        match alerts.iter().find(of) {
+            Some(alert) if severity(alert) == budget.about.severity.as_str() => {}
+            found => wrong.push(format!("budget {name}: {found:?}")),
+        }
+        for burn in budget.burns(1) {
+            let rule = burn.rule(budget);
+            let wanted = rule.as_str().replacen(name, "{{ $labels.budget }}", 1);
+            let of = |alert: &&Alert| alert.labels.get("rule") == Some(&wanted);
+            match alerts.iter().find(of) {
+                Some(alert) if severity(alert) == burn.severity.as_str() => {}
+                found => wrong.push(format!("pace {rule}: {found:?}")),
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_rule_that_is_shipped_has_its_counterpart_for_prometheus() {
+    let (rules, alerts) = (shipped(), all_alerts());
+    assert!(rules.thresholds.len() >= 20 && rules.budgets.len() == 3);
+    let wrong = [wrong_thresholds(&rules, &alerts), wrong_budgets(&rules, &alerts)].concat();
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn every_alert_of_prometheus_names_a_rule_or_is_known_to_have_none() {
+    let rules = shipped();
+    let known: BTreeSet<&str> = rules.thresholds.iter().map(|rule| rule.name.as_str()).collect();
+    for alert in all_alerts() {
+        let alone = OF_PROMETHEUS_ALONE.contains(&alert.name.as_str());
+        match alert.labels.get("rule") {
+            Some(rule) if rule.starts_with("{{ $labels.budget }}") => {}
+            Some(rule) => assert!(known.contains(rule.as_str()), "{alert:?}"),
+            None => assert!(alone, "{alert:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_alert_of_prometheus_is_let_fire_and_not_fire() {
+    let mut cases: BTreeMap<String, BTreeSet<bool>> = BTreeMap::new();
+    for text in files("tests") {
+        for case in text.split("alertname: ").skip(1) {
+            let (name, rest) = case.split_at(case.find(['\n', '}']).unwrap());
+            let fires = rest.trim_start_matches('}').trim_start().starts_with("exp_alerts:");
+            cases.entry(name.trim().to_owned()).or_default().insert(fires);
+        }
+    }
+    for alert in all_alerts() {
+        let both = cases.get(&alert.name).is_some_and(|cases| cases.len() == 2);
+        assert!(both, "{}: {:?}", alert.name, cases.get(&alert.name));
+    }
+}
+
+#[test]
+fn every_metric_that_an_alert_reads_is_one_that_the_aggregator_shows() {
+    let exposition = Path::new(env!("CARGO_MANIFEST_DIR")).join("../aggregator/src/exposition");
+    let sources = std::fs::read_dir(exposition).unwrap().map(|entry| entry.unwrap().path());
+    let sources = sources.filter(|path| path.is_file());
+    let shown: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let is_shown = |name: &str| {
+        shown.contains(&format!("\"{name}\"")) || sensor(&name["plimsoll_".len()..]).is_some()
+    };
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    for text in files("rules") {
+        let said = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let text = said.collect::<Vec<_>>().join("\n");
+        for (at, _) in text.match_indices("plimsoll_") {
+            // A recorded one has a level before its name.
+            let recorded = text[..at].ends_with(':');
+            let end = text[at..].find(|c| !is_part(c)).map_or(text.len(), |len| at + len);
+            assert!(recorded || is_shown(&text[at..end]), "{}", &text[at..end]);
+        }
+    }
+}
+
+#[test]
+fn a_counterpart_that_is_missing_or_differs_is_noticed() {
+    let rules = shipped();
+    let planted = |change: fn(&str) -> String| {
+        let texts = files("rules");
+        let alerts: Vec<Alert> = texts.iter().flat_map(|text| alerts(&change(text))).collect();
+        [wrong_thresholds(&rules, &alerts), wrong_budgets(&rules, &alerts)].concat()
+    };
+    let changes: [fn(&str) -> String; 4] = [
+        |text| text.replace("rule: disk_full", "rule: disk_fill"),
+        |text| text.replace("operation: breaker_state", "operation: breaker"),
+        |text| text.replace("severity: info", "severity: warning"),
+        |text| text.replace("_burn_6h", "_burn_7h"),
+    ];
+    assert_eq!(planted(str::to_owned), [""; 0]);
+    for change in changes {
+        assert!(!planted(change).is_empty());
+    }
+}
