@@ -1,3 +1,5 @@
+//! Budgets judged by the bounds of their quantile, on counts whose answer is known.
+
 use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::{Histogram, Over, Packed};
 use proptest::prelude::*;
