@@ -66,8 +66,8 @@ pub(crate) fn heading_case(path: &str, text: &str) -> Vec<Violation> {
     broken
 }
 
-/// Tests that the section on invariants names and no source has. A name of one or two words is that of
-/// a file or a program.
+/// Tests that the section on invariants names and no source has. A name of one or two words is
+/// that of a file or a program.
 pub(crate) fn unknown_tests(architecture: &str, sources: &str) -> Vec<Violation> {
     let begun = (1..).zip(architecture.lines()).skip_while(|(_, line)| *line != "## Invariants");
     let section = begun.skip(1).take_while(|(_, line)| !line.starts_with("## "));
