@@ -239,8 +239,8 @@ fn an_alert_that_still_fires_when_its_silence_ends_is_told_of_once() {
         let mut all = deliveries(vec![webhook(), alertmanager()]);
         // Told of before the silence began, or not.
         all.on_notice(&Notice { silenced, ..notice(start(), "a", Firing) });
-        while hooked(&mut all, start()).is_some() {
-            all.on_answer(start(), "hook", Answer::Taken);
+        while let Some(Post { receiver, .. }) = all.next_post(start()) {
+            all.on_answer(start(), &receiver, Answer::Taken);
         }
         all.on_notice(&goes_on);
         assert_eq!(hooked(&mut all, start()), Some(("a".to_owned(), Firing)));
