@@ -94,12 +94,12 @@ impl Deliveries {
     }
 
     /// Hears of an alert's change. Who is told: those that the rule names or all, if it is bad
-    /// enough for them, of alerts that begin to fire, that end, and that
-    /// someone says to look after.
+    /// enough for them, of alerts that begin to fire, that end, that someone says to look after,
+    /// and that still fire when what kept receivers from hearing of them is over.
     pub fn on_notice(&mut self, notice: &Notice) {
         let ends = notice.state == AlertState::Resolved;
-        let fires = notice.state == AlertState::Firing && notice.from != AlertState::Firing;
-        let looked_after = notice.state == AlertState::Firing && !fires;
+        let looked_after = is_looked_after(notice);
+        let fires = notice.state == AlertState::Firing && !looked_after;
         if self.receivers.is_empty() || !(ends || fires || looked_after) {
             return;
         }
@@ -312,6 +312,13 @@ impl Deliveries {
     pub fn next_unsaid(&mut self) -> Option<Undelivered> {
         self.letters.next_unsaid()
     }
+}
+
+/// Whether it says that someone looks after an alert. Else what still fires is told anew: a
+/// silence or an acknowledgement is over.
+fn is_looked_after(notice: &Notice) -> bool {
+    let goes_on = (notice.from, notice.state) == (AlertState::Firing, AlertState::Firing);
+    goes_on && notice.acknowledged_by.is_some()
 }
 
 fn give_up(

@@ -6,7 +6,7 @@ use plimsoll_schemas::rule::Severity;
 use serde_json::{Value, json};
 
 use super::template::Fields;
-use super::{said, words};
+use super::{is_looked_after, said, words};
 
 /// What a notice gives a template. `routing_key` is there only where the receiver has one.
 ///
@@ -63,9 +63,9 @@ pub fn sample() -> Notice {
 }
 
 fn status(notice: &Notice) -> (&'static str, &'static str) {
-    match (notice.from, notice.state) {
-        (AlertState::Firing, AlertState::Firing) => ("acknowledged", "acknowledge"),
-        (_, AlertState::Firing) => ("firing", "trigger"),
+    match notice.state {
+        AlertState::Firing if is_looked_after(notice) => ("acknowledged", "acknowledge"),
+        AlertState::Firing => ("firing", "trigger"),
         _ => ("resolved", "resolve"),
     }
 }

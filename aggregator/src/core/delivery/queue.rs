@@ -12,8 +12,8 @@ use plimsoll_schemas::limits::notices::{
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::Waits;
 use super::figures::Tally;
+use super::{Waits, is_looked_after};
 use crate::core::node::Shared;
 
 /// A notice that waits.
@@ -49,7 +49,7 @@ impl Queue {
         let key = &notice.key;
         let believed = self.told.contains(key) || self.fires_on_its_way(key);
         let ends = notice.state == AlertState::Resolved;
-        let looked_after = !ends && notice.from == AlertState::Firing;
+        let looked_after = is_looked_after(notice);
         let hushed = notice.silenced || notice.acknowledged_by.is_some();
         if !looked_after {
             self.supersede(key, believed && !ends, tally);
