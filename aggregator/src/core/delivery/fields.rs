@@ -63,9 +63,9 @@ pub fn sample() -> Notice {
 }
 
 fn status(notice: &Notice) -> (&'static str, &'static str) {
-    match (notice.from, notice.state) {
-        (AlertState::Firing, AlertState::Firing) => ("acknowledged", "acknowledge"),
-        (_, AlertState::Firing) => ("firing", "trigger"),
+    match notice.state {
+        AlertState::Firing if notice.is_acknowledgement() => ("acknowledged", "acknowledge"),
+        AlertState::Firing => ("firing", "trigger"),
         _ => ("resolved", "resolve"),
     }
 }
