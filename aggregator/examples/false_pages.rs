@@ -1,8 +1,8 @@
 //! How often people are woken for nothing, and how soon for something: the aggregator's judgement
 //! beside a plain `p99 > limit` and beside Prometheus' `histogram_quantile > limit for 1m`, all
-//! over the same samples of a workload whose true p99 lies 5 % under the limit. Every sample is drawn,
-//! and the aggregator's own windows, findings and alerts judge it; only its messages and their
-//! delay are left out.
+//! over the same samples of a workload whose true p99 lies 5 % under the limit. Every sample is
+//! drawn, and the aggregator's own windows, findings and alerts judge it; only its messages and
+//! their delay are left out.
 //!
 //! `cargo run --release -p plimsoll-aggregator --example false_pages -- --json`
 

@@ -312,7 +312,7 @@ impl Core {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
-        node.watch_counters();
+        node.watch_counters(header.incarnation);
         match body {
             Body::Latency(latency) => {
                 let times = Times { shown: moment.shown, now: moment.now, taken };
@@ -328,7 +328,7 @@ impl Core {
             Body::Bus(bus) => {
                 node.take_bus((header.incarnation, header.seq), bus);
                 node.watch_bus();
-                node.watch_counters();
+                node.watch_counters(header.incarnation);
             }
             Body::Event(Events { events }) => {
                 let without_room = node.take_events((header.incarnation, header.seq), &events);

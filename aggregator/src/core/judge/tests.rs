@@ -1,3 +1,5 @@
+//! Findings and bounds, against slow and obvious ones.
+
 use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::{Histogram, Over, Packed};
 use proptest::prelude::*;
@@ -116,7 +118,8 @@ fn findings_turn_at_the_very_sample_at_which_they_may() {
         (1_000, 1_000, 0, Breach),
     ] {
         let sums = Sums { unsure, ..known(samples, over) };
-        assert_eq!(finding(&epoch_hook(), &sums), expected, "{samples} {over} {unsure}");
+        let budget = Budget { confidence: 0.95, ..epoch_hook() };
+        assert_eq!(finding(&budget, &sums), expected, "{samples} {over} {unsure}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::HardwareContext;
-use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::ids::{Incarnation, Series};
 use plimsoll_schemas::limits::aggregator::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER};
 use plimsoll_schemas::metric::Figure;
 use plimsoll_schemas::metric::Metric;
@@ -52,6 +52,10 @@ pub struct Vitals {
     sensed: [Option<f64>; SENSED],
     sensed_at: Wall,
     counted: [Counted; COUNTS],
+    /// Whether its account and its bus were ever counted: what stood there when a run was first
+    /// heard that is older than a span has not grown within it.
+    #[serde(default)]
+    known: [bool; 2],
     peaks: Peaks,
     /// Counters of jobs that a rule watches.
     jobs: Shared<BTreeMap<Series, Grown>>,
@@ -120,7 +124,7 @@ impl Vitals {
     /// What is kept of a node that is not shown: where counters stood, so that what was counted
     /// once does not grow anew when it speaks again.
     pub(super) fn hidden(&self) -> Self {
-        Self { counted: self.counted, ..Self::default() }
+        Self { counted: self.counted, known: self.known, ..Self::default() }
     }
 
     /// What a watched counter of a job grew by within the last minute.
@@ -132,8 +136,8 @@ impl Vitals {
 
 /// Looks at what a message brought; each after it was merged.
 impl Node {
-    /// What is counted, by the node or about it.
-    pub fn watch_counters(&mut self) {
+    /// What is counted, by the node or about it, after a message of this run.
+    pub fn watch_counters(&mut self, run: Incarnation) {
         let (bus, at) = (&self.bus.value, self.last_heard);
         let began_anew = [
             (Count::Rerouted, bus.rerouted),
@@ -145,12 +149,25 @@ impl Node {
             (Count::SamplesLost, self.account.lost()),
             (Count::Unaccounted, self.account.unaccounted()),
         ];
-        for (what, stand) in began_anew {
-            self.vitals.counted[what as usize].count(at, what.span(), stand);
-        }
+        let has_bus = self.bus.of.is_some();
+        let Vitals { counted, known: [account_known, bus_known], .. } = &mut self.vitals;
+        let is_old = |what: Count| at.since(Wall(run.0)) > what.span();
         for (what, stand) in settled {
-            self.vitals.counted[what as usize].settle(at, what.span(), stand);
+            let counted = &mut counted[what as usize];
+            match *account_known || !is_old(what) {
+                true => counted.settle(at, what.span(), stand),
+                false => *counted = Counted::standing(stand),
+            }
         }
+        *account_known = true;
+        for (what, stand) in began_anew.into_iter().filter(|_| has_bus) {
+            let counted = &mut counted[what as usize];
+            match *bus_known || !is_old(what) {
+                true => counted.count(at, what.span(), stand),
+                false => *counted = Counted::standing(stand),
+            }
+        }
+        *bus_known |= has_bus;
     }
 
     /// Its readings.

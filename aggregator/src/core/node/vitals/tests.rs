@@ -63,3 +63,20 @@ fn what_a_node_was_never_heard_to_say_is_no_figure() {
         assert_eq!(found, known, "{figure:?}");
     }
 }
+
+#[test]
+fn what_a_run_lost_before_anybody_heard_of_it_did_not_grow_of_late() {
+    let dropped = |began: u64, heard: &[(u64, u64)]| {
+        let mut node = Node::default();
+        for (at, dropped) in heard {
+            node.last_heard = second(*at);
+            node.bus.value.make_mut().dropped = *dropped;
+            node.bus.of = Some(Incarnation(second(began).0));
+            node.watch_counters(Incarnation(second(began).0));
+        }
+        node.vitals.counted(Count::Dropped).within(node.last_heard, COUNTED_WITHIN)
+    };
+    assert_eq!(dropped(0, &[(3_600, 70)]), 0.0, "of an hour that nobody heard");
+    assert_eq!(dropped(0, &[(3_600, 70), (3_601, 75)]), 5.0);
+    assert_eq!(dropped(3_590, &[(3_600, 70)]), 70.0, "of the run's first ten seconds");
+}
