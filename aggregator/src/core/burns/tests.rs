@@ -52,7 +52,12 @@ fn every_pace_of_every_error_budget_fires_when_samples_are_over_and_resolves_aft
         }
     }
     assert_eq!(resolved, [true; 8]);
-    let page = crate::exposition::fleet(&world.core.view(world.now.wall, "t"), &[]);
+    let view = world.core.view(world.now.wall, "t");
+    let fleet = view.summary.budgets.iter().filter(|row| row.scope == Scope::Fleet);
+    let left: Vec<_> = fleet.map(|row| (row.objective, row.budget_remaining)).collect();
+    assert!(left.iter().all(|(objective, left)| objective.is_some() == left.is_some()));
+    assert!(left.iter().any(|(_, left)| left.is_some_and(|left| left < 0.0)), "{left:?}");
+    let page = crate::exposition::fleet(&view, &[]);
     for family in [
         "plimsoll_error_budget_objective_ratio{budget=\"epoch_hook\"} 0.99\n",
         "plimsoll_error_budget_remaining_ratio{budget=\"epoch_hook\"} -",

@@ -18,7 +18,6 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
     let Notice { key, mesh, .. } = notice;
     let (value, limit) = words::figures(&notice.evidence);
     let (status, action) = status(notice);
-    let severity = words::severity(notice.severity);
     let context = notice.context.as_ref();
     let since = notice.firing_since_seconds.unwrap_or(notice.at_seconds);
     let title = format!("{}: {} ({}, {})", status.to_uppercase(), key.rule, key.scope, mesh);
@@ -29,7 +28,7 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
         ("scope", json!(key.scope.as_str())),
         ("node", json!(key.scope.node())),
         ("operation", json!(key.operation)),
-        ("severity", json!(severity)),
+        ("severity", json!(notice.severity)),
         ("status", json!(status)),
         ("action", json!(action)),
         ("color", json!(color(notice))),
