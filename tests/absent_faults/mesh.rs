@@ -69,17 +69,17 @@ pub(crate) fn lane_of(publish: &Publish) -> Lane {
 /// Brings messages to the aggregator.
 pub(crate) fn deliver(aggregator: &mut Aggregator, now: Now, messages: &[Publish]) {
     for publish in messages {
-        let delivered = Delivered {
-            lane: lane_of(publish),
-            stream_seq: 0,
-            pending: 0,
-            at: None,
-            sent: None,
-            subject: &publish.subject,
-            payload: &publish.payload,
-        };
-        aggregator.on_message(now, delivered).unwrap();
+        let sent_now = Some(now.wall);
+        let message = delivered(&publish.subject, &publish.payload);
+        let message = Delivered { at: sent_now, sent: sent_now, ..message };
+        aggregator.on_message(now, message).unwrap();
     }
+}
+
+/// A message from nobody knows when.
+pub(crate) fn delivered<'a>(subject: &'a str, payload: &'a [u8]) -> Delivered<'a> {
+    let lane = subject.parse::<SnapshotSubject>().unwrap().lane;
+    Delivered { lane, stream_seq: 0, pending: 0, at: None, sent: None, subject, payload }
 }
 
 /// All notices that wait, as if each were delivered.

@@ -37,7 +37,8 @@ async fn an_alert_arrives_outlives_deaths_of_both_sides_and_ends_only_when_it_is
     assert_eq!(of_scope(&alerts, "fleet")["labels"]["node"], Value::Null);
     let annotations = &of_scope(&alerts, "fleet")["annotations"];
     assert_eq!(annotations["limit"], "18 ms");
-    for (name, part) in [("summary", "epoch_hook"), ("value", " ms"), ("evidence", "p99 at least")]
+    for (name, part) in
+        [("summary", "end-of-epoch hook"), ("value", " ms"), ("evidence", "p99 at least")]
     {
         assert!(annotations[name].as_str().unwrap().contains(part), "{annotations}");
     }

@@ -29,6 +29,14 @@ impl Lone {
     /// # Errors
     /// When it does not start; the text holds its log.
     pub async fn node(name: &str, dir: &Path, broker: &str) -> Result<Self> {
+        Self::node_with(name, dir, broker, &[]).await
+    }
+
+    /// The same with further flags.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn node_with(name: &str, dir: &Path, broker: &str, flags: &[&str]) -> Result<Self> {
         let (socket, stream) =
             (dir.join(format!("{name}.sock")), dir.join(format!("{name}.stream")));
         let mut command = program("plimsoll-node")?;
@@ -37,7 +45,8 @@ impl Lone {
             .args(["--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--unix"])
             .arg(&socket)
             .arg("--stream")
-            .arg(&stream);
+            .arg(&stream)
+            .args(flags);
         Self::started(Child::start(name, dir, command)?, socket).await
     }
 

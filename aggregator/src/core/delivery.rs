@@ -304,6 +304,11 @@ impl Deliveries {
         self.receivers.iter().filter_map(of).collect()
     }
 
+    /// How many notices were given up, by whichever receiver.
+    pub(super) fn given_up(&self) -> u64 {
+        self.states.values().flat_map(|state| state.tally.undelivered.values()).sum()
+    }
+
     /// Notices given up, the newest, oldest first.
     pub fn undelivered(&self) -> impl Iterator<Item = &Undelivered> {
         self.letters.kept()

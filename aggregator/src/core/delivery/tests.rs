@@ -229,6 +229,25 @@ fn a_silenced_alert_is_not_told_but_an_end_that_is_owed_is() {
 }
 
 #[test]
+fn an_alert_that_still_fires_when_its_silence_ends_is_told_of_once() {
+    let goes_on = Notice { from: Firing, ..notice(start(), "a", Firing) };
+    for silenced in [true, false] {
+        let mut all = deliveries(vec![webhook(), alertmanager()]);
+        // Told of before the silence began, or not.
+        all.on_notice(&Notice { silenced, ..notice(start(), "a", Firing) });
+        while let Some(Post { receiver, .. }) = all.next_post(start()) {
+            all.on_answer(start(), &receiver, Answer::Taken);
+        }
+        all.on_notice(&goes_on);
+        assert_eq!(hooked(&mut all, start()), Some(("a".to_owned(), Firing)));
+        all.on_answer(start(), "hook", Answer::Taken);
+        assert_eq!(round(&mut all, start()), [("a".to_owned(), false)]);
+        all.on_answer(start(), "am", Answer::Taken);
+        assert_eq!(hooked(&mut all, start()), None);
+    }
+}
+
+#[test]
 fn routes_and_severities_choose_who_is_told() {
     let critical = Receiver { severity_min: Severity::Critical, ..webhook() };
     for (receiver, routes, told) in [

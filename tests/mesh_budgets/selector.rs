@@ -1,0 +1,66 @@
+//! A budget may be about some series of some nodes alone.
+
+use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::summary::{Summary, Verdict};
+use plimsoll_tests::fed::{Fed, NODE};
+use plimsoll_tests::feed::Feed;
+use plimsoll_tests::lone::{Lone, fleet_count, summary_when};
+
+use super::{budget, line, rules_file};
+
+const RULES: &str = "
+[[budget]]
+name = 'slow_misses'
+operation = 'kernel_fetch'
+labels = { outcome = 'miss' }
+node_labels = { rack = 'r7' }
+quantile = 0.99
+limit = '40ms'
+window = '5m'
+fire_after = 1
+[[budget]]
+name = 'kernel_fetch'
+window = '5m'
+";
+
+#[tokio::test]
+async fn the_budget_of_slow_misses_is_broken_and_that_of_all_fetches_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let aggregator_settings = rules_file(dir.path(), RULES).unwrap();
+    let options = StackOptions { nodes: 0, aggregator_settings, ..StackOptions::new(dir.path()) };
+    let mut stack = Stack::start(options).await.unwrap();
+    let broker = stack.broker().url();
+    let flags = ["--label", "rack=r7"];
+    let node = Lone::node_with(NODE, dir.path(), &broker, &flags).await.unwrap();
+    let flags = ["--label", "rack=r8"];
+    let elsewhere = Lone::node_with("elsewhere", dir.path(), &broker, &flags).await.unwrap();
+    for node in [&node, &elsewhere] {
+        let feed = Feed::unix(node.socket()).unwrap();
+        let misses = line("kernel_fetch", "50", 120);
+        feed.send(format!("{misses}|#outcome:miss")).unwrap();
+        let hits = line("kernel_fetch", "1", 300);
+        feed.send(format!("{hits}|#outcome:hit")).unwrap();
+    }
+    let state = |summary: &Summary, name| budget(summary, name, "").map(|row| row.alert);
+    let told = |summary: &Summary| {
+        fleet_count(summary, "kernel_fetch") == 840
+            && state(summary, "slow_misses") == Some(AlertState::Firing)
+    };
+    let summary = summary_when(stack.api(), "slow misses are told of", told).await.unwrap();
+    for scope in ["", NODE] {
+        let row = budget(&summary, "slow_misses", scope).unwrap();
+        assert_eq!((row.samples, row.over, row.verdict), (120, 120, Verdict::Breach), "{scope:?}");
+    }
+    // What it does not select leaves no trace in it.
+    let unselected = budget(&summary, "slow_misses", "elsewhere");
+    assert!(unselected.is_none_or(|row| row.verdict == Verdict::NoData), "{unselected:?}");
+    for (scope, samples) in [("", 840), (NODE, 420), ("elsewhere", 420)] {
+        let row = budget(&summary, "kernel_fetch", scope).unwrap();
+        let seen = (row.samples, row.verdict, row.alert);
+        assert_eq!(seen, (samples, Verdict::Within, AlertState::Inactive), "{scope:?}");
+    }
+    let mut mesh = Fed { stack, node };
+    mesh.drained().await.unwrap();
+    mesh.stack.end().await.unwrap();
+}
