@@ -170,6 +170,9 @@ impl Still {
         let Rows { operations, totals, mut budgets, .. } = rows;
         // One budget after the other, each for the fleet and then for nodes.
         budgets.sort_by_key(|(budget, _)| *budget);
+        let error_budgets = if wanted.fleet { self.error_budgets() } else { Vec::new() };
+        let mut budgets: Vec<_> = budgets.into_iter().map(|(_, row)| row).collect();
+        rules::fill_remaining(&mut budgets, &error_budgets);
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
@@ -187,7 +190,7 @@ impl Still {
                 nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
                 rollups,
-                budgets: budgets.into_iter().map(|(_, row)| row).collect(),
+                budgets,
                 changes: self.changes.clone(),
                 rules: self.rules_state(),
             },
@@ -197,7 +200,7 @@ impl Still {
             alerts: self.alert_views(wanted.fleet, &nodes),
             alert_counts: if wanted.fleet { self.alert_counts() } else { AlertCounts::default() },
             troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
-            error_budgets: if wanted.fleet { self.error_budgets() } else { Vec::new() },
+            error_budgets,
             rules: Arc::clone(&self.rules),
             counts: self.counts.clone(),
             notices: self.notices,

@@ -1,6 +1,8 @@
 //! What a view says of error budgets.
 
+use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::summary::BudgetRow;
 
 use crate::core::burns::ErrorBudget;
 use crate::core::still::Still;
@@ -9,9 +11,17 @@ impl Still {
     /// What is left of error budgets.
     pub(super) fn error_budgets(&self) -> Vec<ErrorBudget> {
         let of = |budget: &Budget| {
-            let windows = self.fleet.get(&budget.operation)?;
+            let windows = self.fleet.judged(budget)?;
             ErrorBudget::of(self.at, budget, self.rules.time_scale, windows)
         };
         self.rules.budgets.iter().filter_map(of).collect()
+    }
+}
+
+/// Says in the fleet's rows what is left of their error budgets.
+pub(super) fn fill_remaining(rows: &mut [BudgetRow], error_budgets: &[ErrorBudget]) {
+    for row in rows.iter_mut().filter(|row| row.scope == Scope::Fleet) {
+        let of = error_budgets.iter().find(|of| of.budget == row.budget);
+        row.budget_remaining = of.and_then(|of| of.remaining);
     }
 }
