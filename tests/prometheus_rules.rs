@@ -11,13 +11,15 @@ use plimsoll_schemas::metric::Metric;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::file::shipped;
 
-/// Alerts that need another's eyes: an aggregator cannot tell of itself that it is away.
-const OF_PROMETHEUS_ALONE: [&str; 5] = [
+/// Alerts about the aggregator itself and its rules, which it is not the one to judge.
+const OF_PROMETHEUS_ALONE: [&str; 7] = [
     "PlimsollLedgerOff",
     "PlimsollNodesInTrouble",
     "PlimsollAggregatorDown",
     "PlimsollAggregatorNotReady",
     "PlimsollMetricsAbsent",
+    "PlimsollRulesStale",
+    "PlimsollBudgetUnmatched",
 ];
 
 /// An alert of a rules file.

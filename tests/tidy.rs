@@ -135,3 +135,12 @@ fn no_file_names_a_package_registry() {
 fn headings_are_sentences() {
     obeys(documents::heading_case);
 }
+
+#[test]
+fn every_test_that_the_invariants_name_exists() {
+    let architecture =
+        std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    let rust = paths().into_iter().filter(|path| path.ends_with(".rs"));
+    let sources = rust.map(|path| std::fs::read_to_string(root().join(path)).expect("listed"));
+    none(&documents::unknown_tests(&architecture, &sources.collect::<String>()));
+}

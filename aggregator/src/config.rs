@@ -12,6 +12,7 @@ use plimsoll_process::settings::BusSettings;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::rules::TIME_SCALE_MAX;
+use plimsoll_schemas::rule::Rules;
 use serde::Deserialize;
 use toml::Table;
 
@@ -217,11 +218,14 @@ impl Config {
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
-    /// Names of the receivers of notices that rules may route to.
+    /// What should be thought over about rules, one line each, such as routes to receivers that
+    /// are not defined here.
     #[must_use]
-    pub fn receivers(&self) -> Vec<String> {
+    pub fn advice(&self, rules: &Rules) -> Vec<String> {
         let alertmanagers = self.alertmanager.0.iter().map(|of| &of.name);
-        alertmanagers.chain(self.webhook.iter().map(|of| &of.name)).cloned().collect()
+        let receivers = alertmanagers.chain(self.webhook.iter().map(|of| &of.name));
+        let receivers: Vec<String> = receivers.cloned().collect();
+        rules.advice(self.windows.nodes_up_to, &receivers)
     }
 
     /// Sections in which another configuration differs beside rules: a start alone reads these.

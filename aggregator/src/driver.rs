@@ -94,6 +94,7 @@ struct Driver {
 /// When the configuration cannot hold or the address cannot be had. A broker that is away is
 /// no error: the aggregator keeps trying and says in `/readyz` that it is not ready.
 pub async fn run(config: &Config, rules: Rules, watch: Watch) -> Result<Exit, StartError> {
+    rules::advise(&config.advice(&rules));
     let mut driver = Driver::start(config, rules, watch).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let config = &resolved.value;
     if args.settings.check_config {
         print_origins(&resolved);
-        for advice in rules.advice(config.windows.nodes_up_to, &config.receivers()) {
+        for advice in config.advice(&rules) {
             println!("warning: {advice}");
         }
         return Exit::Success.into();

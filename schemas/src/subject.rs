@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::alert::LatencyHigh;
 use crate::ids::{IdError, MeshName, NodeName, RuleName};
 
 /// First two tokens of every subject of this wire version.
@@ -154,6 +155,11 @@ pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
     format!("{PREFIX}.{mesh}.alert.{rule}")
 }
 
+/// What stands where a rule's name does in a notice's subject and is none: no rule may be named so.
+pub const BESIDE_RULES: [&str; 2] = [UNDELIVERED, LatencyHigh::NAME];
+
+const UNDELIVERED: &str = "undelivered";
+
 /// Where an event beside the notices is published, in the same stream.
 #[must_use]
 pub fn event_subject(mesh: &MeshName, event: &str) -> String {
@@ -163,7 +169,7 @@ pub fn event_subject(mesh: &MeshName, event: &str) -> String {
 /// Where it is said that a notice was given up, beside the notices.
 #[must_use]
 pub fn undelivered_subject(mesh: &MeshName) -> String {
-    format!("{PREFIX}.{mesh}.alert.undelivered")
+    event_subject(mesh, UNDELIVERED)
 }
 
 /// Where a node hears which of its messages are stored; no stream keeps it.

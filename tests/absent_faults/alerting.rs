@@ -1,12 +1,17 @@
 //! Alerts that fired for the wrong reason, not at all, or for ever.
 
+use std::collections::BTreeSet;
+
+use plimsoll_aggregator::core::Delivered;
 use plimsoll_aggregator::core::checkpoint::CheckpointFigures;
+use plimsoll_aggregator::core::delivery::{Kind, Receiver};
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::{Core as Node, Signal};
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+use plimsoll_schemas::rule::Severity;
 
-use super::mesh::{SECOND, aggregator, deliver, delivered, node, notices, send_all, start, tight};
+use super::mesh::{SECOND, aggregator, deliver, lane_of, node, notices, send_all, start, tight};
 
 /// Nodes that speak once a second; tells what was said of alerts. Each plan names a node and
 /// the milliseconds of its 150 samples in each second; none where it is silent.
@@ -79,6 +84,14 @@ fn a_node_that_falls_silent_leaves_its_alert_where_it_was() {
     assert_eq!(states(&told, &scope("a")), [AlertState::Pending, AlertState::Firing]);
 }
 
+/// As one state for each rule, what is well on one node would end what is wrong on another.
+#[test]
+fn a_node_that_is_well_ends_no_alert_of_another() {
+    let told = run(&[("sick", &[Some(40); 30]), ("well", &[Some(1); 30])]);
+    assert_eq!(states(&told, &scope("sick")), [AlertState::Pending, AlertState::Firing]);
+    assert_eq!(states(&told, &scope("well")), []);
+}
+
 #[test]
 fn an_alert_that_is_over_is_told_as_well() {
     let mut plan = vec![Some(40); 6];
@@ -105,17 +118,28 @@ fn a_latency_is_a_distribution_and_not_its_last_value() {
     assert!(fleet.total.p50_ns.unwrap() >= 40_000_000, "{:?}", fleet.total);
 }
 
-/// Names of our own metrics in the rules for Prometheus; a recorded one has a colon in its name.
-fn metrics_of(rules: &str) -> Vec<String> {
+/// Names of our own metrics in a page, or in what rules for Prometheus compute. What a rule records
+/// has a level before its name; what a runbook speaks of is not waited for.
+fn metrics_of(text: &str) -> BTreeSet<&str> {
+    let said = text.split("annotations:").flat_map(|part| {
+        let next = part.find("\n      - ").unwrap_or(0);
+        part[next..].lines().filter(|line| !line.trim_start().starts_with('#'))
+    });
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let own = |name: &&str| name.starts_with("plimsoll_") && !name.ends_with('_');
-    let names = rules.split(|c| !word(c)).filter(own);
-    names.map(str::to_owned).collect()
+    let names = said.flat_map(move |line| line.split(move |c| !word(c)));
+    names.filter(|name| name.starts_with("plimsoll_")).collect()
+}
+
+/// Somebody who is told, since without one there is nothing to be counted.
+fn pager() -> Receiver {
+    let kind = Kind::Webhook { resolved: true, acknowledged: false };
+    Receiver { name: "pager".into(), kind, severity_min: Severity::Info }
 }
 
 #[test]
 fn every_metric_in_a_rule_has_somebody_who_produces_it() {
-    let (mut aggregator, mut node) = (aggregator(), node("a", tight()));
+    let (aggregator, mut node) = (aggregator(), node("a", tight()));
+    let mut aggregator = aggregator.telling(start(), vec![pager()], 1);
     for second in 1..=30 {
         node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
         node.on_deadline(start().after(second * SECOND));
@@ -128,21 +152,29 @@ fn every_metric_in_a_rule_has_somebody_who_produces_it() {
     let now = now.after(SECOND);
     node.on_deadline(now);
     deliver(&mut aggregator, now, &send_all(&mut node, now));
-    aggregator.on_message(now, delivered("plimsoll.v1.m.normal.a.latency", b"no")).unwrap_err();
+    // One with its times, of which its clock's skew is known, and one that is none.
+    let now = now.after(SECOND);
+    node.on_deadline(now);
+    let publish = &send_all(&mut node, now)[0];
+    let (at, sent) = (Some(now.wall), Some(start().wall));
+    for (payload, is_read) in [(&publish.payload[..], true), (&b"?"[..], false)] {
+        let (lane, stream_seq, pending) = (lane_of(publish), 0, 0);
+        let subject = &publish.subject;
+        let message = Delivered { lane, stream_seq, pending, at, sent, subject, payload };
+        assert_eq!(aggregator.on_message(now, message).is_ok(), is_read);
+    }
     aggregator.on_deadline(now);
     let mut view = aggregator.view(now.wall, "jetstream");
-    // The driver's keeper writes these in; here nothing is kept.
-    view.checkpoints = CheckpointFigures {
-        kept: true,
-        at: Some(now.wall),
-        failures: [("write", 0)].into(),
-        ..CheckpointFigures::default()
-    };
+    // What the driver knows of the store.
+    view.checkpoints = CheckpointFigures { kept: true, at, ..CheckpointFigures::default() };
     let page = fleet(&view, &effective_budgets()) + &own(&view);
-    let produced = metrics_of(&page);
-    let wanted = metrics_of(include_str!("../../deploy/prometheus/rules/plimsoll.yml"));
-    assert!(wanted.len() > 20, "{wanted:?}");
-    let orphans: Vec<&String> = wanted.iter().filter(|name| !produced.contains(name)).collect();
+    let rules = concat!(
+        include_str!("../../deploy/prometheus/rules/plimsoll.yml"),
+        include_str!("../../deploy/prometheus/rules/error_budgets.yml")
+    );
+    let (produced, wanted) = (metrics_of(&page), metrics_of(rules));
+    assert!(wanted.len() > 30, "{wanted:?}");
+    let orphans: Vec<_> = wanted.difference(&produced).collect();
     assert!(orphans.is_empty(), "nobody produces {orphans:?}");
 }
 

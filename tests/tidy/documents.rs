@@ -66,6 +66,19 @@ pub(crate) fn heading_case(path: &str, text: &str) -> Vec<Violation> {
     broken
 }
 
+/// Tests that the section on invariants names and no source has. A name of one or two words is
+/// that of a file or a program.
+pub(crate) fn unknown_tests(architecture: &str, sources: &str) -> Vec<Violation> {
+    let begun = (1..).zip(architecture.lines()).skip_while(|(_, line)| *line != "## Invariants");
+    let section = begun.skip(1).take_while(|(_, line)| !line.starts_with("## "));
+    let quoted =
+        section.flat_map(|(n, line)| line.split('`').skip(1).step_by(2).map(move |name| (n, name)));
+    let named = quoted.filter(|(_, name)| name.matches('_').count() >= 2);
+    let unknown = named.filter(|(_, name)| !sources.contains(&format!("fn {name}(")));
+    let fix = |name| format!("no test is called {name}");
+    unknown.map(|(line, name)| Violation::new("ARCHITECTURE.md", line, fix(name))).collect()
+}
+
 /// Numbered lines; none for the lock file, which cargo writes.
 fn numbered<'a>(path: &str, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let text = if path.ends_with("Cargo.lock") { "" } else { text };
@@ -137,6 +150,18 @@ mod tests {
         assert_eq!(lines(registry_host, "pip.conf", bad), [1, 2]);
         let good = "https://registry.npmjs.org/x https://example.org/registry\nour registry\n";
         assert_eq!(lines(registry_host, "README.md", good), NOWHERE);
+    }
+
+    #[test]
+    fn invariants_that_name_no_test_are_found() {
+        let text = "`not_a_test_yet`\n## Invariants\n`a_is_b`, `a_is_c` in `mesh_exact`\n## End";
+        let unknown = |sources| lines_of(&unknown_tests(text, sources));
+        assert_eq!(unknown("fn a_is_b() {}"), [3]);
+        assert_eq!(unknown("fn a_is_b() {}\nfn a_is_c(x: u8) {}"), NOWHERE);
+    }
+
+    fn lines_of(violations: &[Violation]) -> Vec<usize> {
+        violations.iter().map(|violation| violation.line).collect()
     }
 
     #[test]

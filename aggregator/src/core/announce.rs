@@ -11,6 +11,7 @@ use plimsoll_schemas::time::{Wall, nanos, seconds};
 
 use super::Core;
 use super::alert::{Change, Ending, Entry};
+use super::silences::Told;
 
 /// How exactly a notice tells how late it is, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -20,7 +21,7 @@ impl Core {
     pub(super) fn announce(&mut self, (at, late): (Wall, Duration), key: AlertKey, change: Change) {
         let Some(entry) = self.alerts.get(&key).cloned() else { return };
         let evidence = self.evidence(at, &key);
-        let Some(mut notice) = self.notice(at, key, (change, &entry), evidence) else {
+        let Some(mut notice) = self.notice_of(at, key, (change, &entry), evidence) else {
             return self.silences.count_suppressed("no_evidence");
         };
         notice.late_seconds = seconds(nanos(late) / MILLISECOND * MILLISECOND);
@@ -34,7 +35,7 @@ impl Core {
     pub(super) fn end_alerts(&mut self, now: Wall, gone: impl Fn(&AlertKey) -> bool, why: Ended) {
         for Ending { key, change, entry } in self.alerts.end(gone) {
             // What it was about is not there any more, so what was last said of it has to do.
-            let Some(mut notice) = self.notice(now, key, (change, &entry), None) else {
+            let Some(mut notice) = self.notice_of(now, key, (change, &entry), None) else {
                 self.silences.count_suppressed("no_evidence");
                 continue;
             };
@@ -50,7 +51,8 @@ impl Core {
         self.end_alerts(now, |key| !rules.watch(key), Ended::RuleRemoved);
     }
 
-    /// Tells of alerts of which nobody was told while a silence or an acknowledgement held.
+    /// Tells of alerts of which nobody was told while a silence or an acknowledgement held, and
+    /// keeps those from Alertmanagers that have not heard of them to which one holds now.
     pub(super) fn end_silences(&mut self, now: Wall) {
         self.silences.expire(now);
         let (alerts, rules) = (&self.alerts, &self.rules);
@@ -64,10 +66,12 @@ impl Core {
             let change = Change { from: AlertState::Firing, to: AlertState::Firing };
             self.announce((now, Duration::ZERO), key, change);
         }
+        let silences = &self.silences;
+        self.deliveries.hold_back(|key, severity| silences.present(now, key, severity).silenced);
     }
 
     /// The notice of a change; `None` when nobody has ever known a figure that would show it.
-    fn notice(
+    fn notice_of(
         &mut self,
         at: Wall,
         key: AlertKey,
@@ -76,8 +80,30 @@ impl Core {
     ) -> Option<Notice> {
         let told = entry.told.as_deref();
         let evidence = evidence.or_else(|| Some(told?.evidence.clone()))?;
-        let (about, severity) = self.about(&key, told);
-        let heard = self.silences.on_change(at, &key, severity, change.to);
+        let (_, severity) = self.about(&key, told);
+        let heard = self.silences.on_change(at, &key, severity, change);
+        Some(self.notice(at, key, (change, entry), (evidence, heard)))
+    }
+
+    /// What is said of an alert that fires already to who has not heard of it.
+    pub(super) fn still_firing(&self, now: Wall, key: AlertKey) -> Option<Notice> {
+        let entry = self.alerts.get(&key)?;
+        let told = entry.told.as_deref();
+        let evidence = self.evidence(now, &key).or_else(|| Some(told?.evidence.clone()))?;
+        let (_, severity) = self.about(&key, told);
+        let heard = self.silences.present(now, &key, severity);
+        let change = Change { from: AlertState::Pending, to: AlertState::Firing };
+        Some(self.notice(now, key, (change, entry), (evidence, heard)))
+    }
+
+    fn notice(
+        &self,
+        at: Wall,
+        key: AlertKey,
+        (change, entry): (Change, &Entry),
+        (evidence, heard): (Evidence, Told),
+    ) -> Notice {
+        let (about, severity) = self.about(&key, entry.told.as_deref());
         let context = (change.to == AlertState::Firing).then(|| self.context(at, &key));
         let moved = (change.from, change.to);
         let mut notice = Notice::new(self.mesh.clone(), key, moved, seconds(at.0), evidence);
@@ -90,7 +116,7 @@ impl Core {
         notice.silenced = heard.silenced;
         (notice.flaps, notice.data) = (entry.flaps, entry.data);
         notice.context = context.map(Box::new);
-        Some(notice)
+        notice
     }
 
     /// What an alert's rule says of it; of a rule that is gone what it last said, so that

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
 use plimsoll_schemas::limits::notices::{ALERTS_TOLD_MAX, RESOLVED_AGE_MAX};
+use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
@@ -94,11 +95,11 @@ impl Deliveries {
     }
 
     /// Hears of an alert's change. Who is told: those that the rule names or all, if it is bad
-    /// enough for them, of alerts that begin to fire, that end, that someone says to look after,
-    /// and that still fire when what kept receivers from hearing of them is over.
+    /// enough for them, of alerts that begin to fire, or still do when a silence is over, that
+    /// end, and that someone says to look after.
     pub fn on_notice(&mut self, notice: &Notice) {
         let ends = notice.state == AlertState::Resolved;
-        let looked_after = is_looked_after(notice);
+        let looked_after = notice.is_acknowledgement();
         let fires = notice.state == AlertState::Firing && !looked_after;
         if self.receivers.is_empty() || !(ends || fires || looked_after) {
             return;
@@ -157,10 +158,15 @@ impl Deliveries {
         }
     }
 
-    /// From now on a firing alert is left out of what Alertmanagers are told, or is not any more.
-    pub fn silence(&mut self, key: &AlertKey, silenced: bool) {
-        if let Some(standing) = self.standings.get_mut(key) {
-            standing.make_mut().silenced = silenced;
+    /// Hears which firing alerts are silenced or looked after now. Alertmanagers that have not
+    /// heard of these do not. Those that have go on hearing: left out, an alert would end there by
+    /// itself, and people be told that all is well.
+    pub fn hold_back(&mut self, is_held: impl Fn(&AlertKey, Severity) -> bool) {
+        for (key, standing) in &mut self.standings {
+            let silenced = is_held(key, standing.severity);
+            if standing.ended_at.is_none() && standing.silenced != silenced {
+                standing.make_mut().silenced = silenced;
+            }
         }
     }
 
@@ -298,6 +304,11 @@ impl Deliveries {
         self.receivers.iter().filter_map(of).collect()
     }
 
+    /// How many notices were given up, by whichever receiver.
+    pub(super) fn given_up(&self) -> u64 {
+        self.states.values().flat_map(|state| state.tally.undelivered.values()).sum()
+    }
+
     /// Notices given up, the newest, oldest first.
     pub fn undelivered(&self) -> impl Iterator<Item = &Undelivered> {
         self.letters.kept()
@@ -308,14 +319,6 @@ impl Deliveries {
         self.letters.next_unsaid()
     }
 }
-
-/// Whether it says that someone looks after an alert. Else what still fires is told anew: a
-/// silence or an acknowledgement is over.
-fn is_looked_after(notice: &Notice) -> bool {
-    let goes_on = (notice.from, notice.state) == (AlertState::Firing, AlertState::Firing);
-    goes_on && notice.acknowledged_by.is_some()
-}
-
 fn give_up(
     letters: &mut Letters,
     receiver: &Receiver,

@@ -14,7 +14,6 @@ use plimsoll_schemas::time::{Wall, seconds};
 
 use super::Core;
 use super::judge::judge;
-use super::node::Node;
 use super::thresholds::Value;
 use super::window::Windows;
 
@@ -64,13 +63,8 @@ impl Core {
     pub(super) fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
             Scope::Fleet => self.fleet.judged(budget),
-            Scope::Node(name) => self.windows_of_node(budget, self.nodes.get(name)?),
+            Scope::Node(name) => self.nodes.get(name)?.operations.judged(budget),
         }
-    }
-
-    /// The samples of one node that a budget judges.
-    fn windows_of_node<'n>(&self, budget: &Budget, node: &'n Node) -> Option<&'n Windows> {
-        node.operations.judged(budget)
     }
 }
 

@@ -79,7 +79,7 @@ impl Core {
     /// Looks at what is counted and at which operations speak, once for each evaluation.
     pub(super) fn watch_itself(&mut self, at: Wall) {
         let undecodable = self.counts.undecodable.values().sum::<u64>();
-        let undelivered = self.notices.counts().undelivered;
+        let undelivered = self.notices.counts().undelivered + self.deliveries.given_up();
         let has_unsaved = self.has_unsaved();
         let itself = &mut self.itself;
         for (counted, stand, span) in [

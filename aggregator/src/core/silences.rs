@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! fires while silenced or acknowledged --> withheld: receivers hear nothing, not of its end either
+//! fires, then silenced ----------------> who has heard of it hears of its end as ever
+//! fires, then acknowledged ------------> who has heard of it hears who looks after it
 //! silence ends, still firing ----------> told once, and from then on as ever
 //! acknowledgement ends, still firing --> told once more
 //! resolves --> the acknowledgement is over; its end is told to whoever was told of its begin
@@ -22,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Word;
+use super::alert::Change;
 
 /// Everything that people have asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -150,17 +153,23 @@ impl Silences {
         ended
     }
 
-    /// Hears how an alert has moved; tells who hears of it.
+    /// Hears how an alert has moved, or that somebody looks after one that fires on; tells who
+    /// hears of it.
     pub fn on_change(
         &mut self,
         at: Wall,
         key: &AlertKey,
         severity: Severity,
-        to: AlertState,
+        Change { from, to }: Change,
     ) -> Told {
         let acknowledged = self.acknowledged(at, key).map(|of| of.by.clone());
         let why = self.why_silent(at, key, severity);
+        let fires_on = (from, to) == (AlertState::Firing, AlertState::Firing);
         let silenced = match to {
+            AlertState::Firing if fires_on && acknowledged.is_some() => {
+                let is_silenced = self.holding(at, key, severity).next().is_some();
+                is_silenced || self.withheld.contains(key)
+            }
             AlertState::Firing if why.is_some() => {
                 self.withheld.insert(key.clone());
                 true
@@ -228,6 +237,13 @@ impl Silences {
             return Some("acknowledged");
         }
         self.holding(at, key, severity).next().map(|_| "silenced")
+    }
+
+    /// What keeps receivers from hearing that an alert fires.
+    #[must_use]
+    pub fn present(&self, at: Wall, key: &AlertKey, severity: Severity) -> Told {
+        let acknowledged_by = self.acknowledged(at, key).map(|of| of.by.clone());
+        Told { silenced: self.why_silent(at, key, severity).is_some(), acknowledged_by }
     }
 
     /// Who looks after an alert.

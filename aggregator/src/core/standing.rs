@@ -1,6 +1,7 @@
 //! Alerts that stand, for whoever asks, and what askers want done about them.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use plimsoll_schemas::alert::{
     Acknowledgement, AlertKey, AlertRow, AlertState, AlertsPage, Silence, SilenceRow, SilencesPage,
@@ -9,7 +10,7 @@ use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::time::{Wall, seconds};
 
 use super::Core;
-use super::alert::Entry;
+use super::alert::{Change, Entry};
 use super::silences::Refused;
 
 /// Which alerts are asked for; all by default.
@@ -111,8 +112,11 @@ impl Core {
                 self.silences.end(id).then_some(Done::Ended).ok_or(Refused::NoSilence(id))
             }
             Order::Acknowledge(key, of) => {
-                let standing = (key.clone(), self.alerts.state(&key));
-                let taken = self.silences.acknowledge(now, standing, of.clone());
+                let state = self.alerts.state(&key);
+                let taken = self.silences.acknowledge(now, (key.clone(), state), of.clone());
+                if taken.is_ok() && state == AlertState::Firing {
+                    self.announce((now, Duration::ZERO), key, Change { from: state, to: state });
+                }
                 taken.map(|()| Done::Acknowledged(of))
             }
             Order::Unacknowledge(key) => {

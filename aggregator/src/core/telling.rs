@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
+use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 
 use super::Core;
 use super::delivery::{Answer, Post, Receiver, Undelivered};
@@ -32,22 +32,6 @@ impl Core {
             self.deliveries.stand(&notice, now.wall);
         }
         self
-    }
-
-    /// What is said of an alert that has been firing for a while.
-    fn still_firing(&self, now: Wall, key: AlertKey) -> Option<Notice> {
-        let evidence = self.evidence(now, &key)?;
-        let rule = self.rules.find(&key.rule);
-        let moved = (AlertState::Pending, AlertState::Firing);
-        let mut notice = Notice::new(self.mesh.clone(), key, moved, seconds(now.0), evidence);
-        if let Some(rule) = rule {
-            let about = rule.about();
-            notice.severity = rule.severity();
-            notice.routes.clone_from(&about.routes);
-            notice.runbook.clone_from(&about.runbook);
-            notice.summary = about.summary.clone().unwrap_or_default();
-        }
-        Some(notice)
     }
 
     /// The next post to a receiver, if one is to be made now.

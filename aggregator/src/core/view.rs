@@ -171,8 +171,7 @@ impl Still {
         // One budget after the other, each for the fleet and then for nodes.
         budgets.sort_by_key(|(budget, _)| *budget);
         let error_budgets = if wanted.fleet { self.error_budgets() } else { Vec::new() };
-        let mut budgets: Vec<_> = budgets.into_iter().map(|(_, row)| row).collect();
-        rules::fill_remaining(&mut budgets, &error_budgets);
+        rules::fill(&mut budgets, &error_budgets);
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
@@ -190,7 +189,7 @@ impl Still {
                 nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
                 rollups,
-                budgets,
+                budgets: budgets.into_iter().map(|(_, row)| row).collect(),
                 changes: self.changes.clone(),
                 rules: self.rules_state(),
             },

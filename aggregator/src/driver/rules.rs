@@ -5,11 +5,18 @@ use plimsoll_schemas::ids::RuleName;
 use super::Driver;
 use crate::io::rules::Found;
 
+/// Says what is allowed and probably not meant.
+pub(super) fn advise(advice: &[String]) {
+    for advice in advice {
+        tracing::warn!(advice, "a rule should be thought over");
+    }
+}
+
 impl Driver {
     /// Takes what was found in the files.
     pub(super) fn on_rules(&mut self, found: Found) {
         let now = self.clock.now();
-        let Found { asked, rules, restart } = found;
+        let Found { asked, rules, advice, restart } = found;
         if !restart.is_empty() && (asked || restart != self.restart_told) {
             let sections = restart.join(", ");
             tracing::warn!(sections, "settings have changed that only a restart takes");
@@ -38,6 +45,7 @@ impl Driver {
             let (budgets, thresholds) = (rules.budgets.len(), rules.thresholds.len());
             self.core.reload(now, rules);
             tracing::info!(budgets, thresholds, "rules have changed and are taken");
+            advise(&advice);
         }
         // Whoever has just changed them looks whether they hold.
         self.looks.forget();

@@ -1,6 +1,7 @@
 //! The driver on a real broker with more to read than it can in one turn.
 
 mod alerts;
+mod silences;
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,8 @@ impl Page<'_> {
         let rows = scopes.iter().zip(&self.view.summary.budgets);
         let all: Vec<Labelled<'_>> =
             rows.map(|(scope, row)| ([&names[row.budget.as_str()], scope], row)).collect();
-        let help = "Alert state: 0 inactive, 1 pending, 2 firing, 3 resolved";
+        let help = "Alert state: 0 inactive, 1 pending, 2 firing, 3 resolved, 4 too few samples, \
+                    5 none";
         writer.family(Family::gauge("plimsoll_budget_state", help), |rows| {
             for (labels, row) in &all {
                 rows.add(labels, Value::Count(row.alert.as_number().into()));

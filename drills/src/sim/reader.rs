@@ -12,6 +12,7 @@ use plimsoll_aggregator::core::node::Node;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
+use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -133,7 +134,7 @@ impl Store {
 
 fn restore(records: &StoredRecords, now: Now) -> Result<ReaderCore, String> {
     let checkpoint = records.read().map_err(|error| error.to_string())?;
-    Ok(ReaderCore(Core::restore(mesh(), Vec::new(), now, checkpoint)))
+    Ok(ReaderCore(Core::restore(mesh(), shipped(), now, checkpoint)))
 }
 
 fn merged(node: &Node) -> Merged {
@@ -163,7 +164,7 @@ impl ReaderCore {
     /// When there is one that it cannot read.
     pub fn begin(store: &mut Store, now: Now) -> Result<(Self, bool), String> {
         if store.is_empty() {
-            return Ok((Self(Core::new(mesh(), Vec::new(), now)), false));
+            return Ok((Self(Core::new(mesh(), shipped(), now)), false));
         }
         store.settle();
         Ok((restore(&store.records, now)?, true))

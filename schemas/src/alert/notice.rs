@@ -105,6 +105,14 @@ impl Notice {
         }
     }
 
+    /// Whether it says that somebody looks after an alert that fires on, and no more than that.
+    /// One that fires on and that nobody looks after is told because what kept it is over.
+    #[must_use]
+    pub fn is_acknowledgement(&self) -> bool {
+        (self.from, self.state) == (AlertState::Firing, AlertState::Firing)
+            && self.acknowledged_by.is_some()
+    }
+
     /// What has happened in one line, for rules that say nothing themselves.
     #[must_use]
     pub fn in_words(&self) -> String {

@@ -17,6 +17,7 @@ use super::{Rules, values};
 use crate::budget::BUILT_IN;
 use crate::limits::aggregator::{BUDGETS_MAX, RULES_MAX};
 use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
+use crate::subject::BESIDE_RULES;
 
 /// The thresholds that every mesh watches unless a file says otherwise.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -170,9 +171,13 @@ impl File {
     fn check_names(&self) -> Result<(), RuleError> {
         let mut seen = BTreeMap::new();
         for (kind, name) in names(&self.budgets).chain(names(&self.thresholds)) {
+            let title = titled(kind, name.value.as_str());
+            if BESIDE_RULES.contains(&name.value.as_str()) {
+                let problem = "is said of something else on the bus; give it another name";
+                return Err(name.place.fault(title, Some("name"), problem));
+            }
             if let Some(first) = seen.insert(&name.value, &name.place) {
                 let problem = format!("is also in {first}; give one of them another name");
-                let title = titled(kind, name.value.as_str());
                 return Err(name.place.fault(title, Some("name"), problem));
             }
         }

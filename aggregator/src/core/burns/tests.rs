@@ -22,9 +22,19 @@ fn burns() -> Vec<(Budget, Burn)> {
     rules().budgets.into_iter().flat_map(of).collect()
 }
 
+/// A world of which samples are known for longer than the longest window is, though they are few.
+fn grown(takes_ms: u64) -> World {
+    let mut world = World::new(rules());
+    world.takes_ms = Some(takes_ms);
+    world.live();
+    let longest = burns().into_iter().map(|(_, burn)| burn.long.span()).max().unwrap();
+    world.now = world.now.after(longest);
+    world
+}
+
 #[test]
 fn every_pace_of_every_error_budget_fires_when_samples_are_over_and_resolves_afterwards() {
-    let mut world = World::new(rules());
+    let mut world = grown(1);
     let names: Vec<_> = burns().iter().map(|(budget, burn)| burn.rule(budget)).collect();
     assert_eq!(names.len(), 8, "{names:?}");
     let states = |world: &World| names.iter().map(|name| world.state(name)).collect::<Vec<_>>();
@@ -42,7 +52,12 @@ fn every_pace_of_every_error_budget_fires_when_samples_are_over_and_resolves_aft
         }
     }
     assert_eq!(resolved, [true; 8]);
-    let page = crate::exposition::fleet(&world.core.view(world.now.wall, "t"), &[]);
+    let view = world.core.view(world.now.wall, "t");
+    let fleet = view.summary.budgets.iter().filter(|row| row.scope == Scope::Fleet);
+    let left: Vec<_> = fleet.map(|row| (row.objective, row.budget_remaining)).collect();
+    assert!(left.iter().all(|(objective, left)| objective.is_some() == left.is_some()));
+    assert!(left.iter().any(|(_, left)| left.is_some_and(|left| left < 0.0)), "{left:?}");
+    let page = crate::exposition::fleet(&view, &[]);
     for family in [
         "plimsoll_error_budget_objective_ratio{budget=\"epoch_hook\"} 0.99\n",
         "plimsoll_error_budget_remaining_ratio{budget=\"epoch_hook\"} -",
@@ -54,7 +69,7 @@ fn every_pace_of_every_error_budget_fires_when_samples_are_over_and_resolves_aft
 
 #[test]
 fn figures_are_exact_and_a_pace_that_is_just_reached_is_within() {
-    let mut world = World::new(rules());
+    let mut world = grown(1);
     let (budget, burn) = burns().remove(0);
     let factor = |factor| {
         let mut other = burn;
@@ -69,7 +84,8 @@ fn figures_are_exact_and_a_pace_that_is_just_reached_is_within() {
     let at = world.now.wall;
     let found = world.core.burn_of(&budget, &burn).unwrap();
     assert!((found.long_burn - 12.5).abs() < 1e-9, "{found:?}");
-    assert!((found.remaining - (1.0 - 12.5)).abs() < 1e-9, "{found:?}");
+    let all = f64::from(8 * 100 + 40);
+    assert!((found.remaining - (1.0 - 100.0 / all / 0.01)).abs() < 1e-9, "{found:?}");
     let of = |factor| world.core.burn_finding(at, &budget, &factor);
     let reached = found.long_burn;
     assert_eq!(of(factor(reached)), Finding::Clear);
@@ -78,7 +94,7 @@ fn figures_are_exact_and_a_pace_that_is_just_reached_is_within() {
 
 #[test]
 fn too_few_samples_of_late_move_nothing_and_none_at_all_neither() {
-    let mut world = World::new(rules());
+    let mut world = grown(1);
     let (budget, burn) = burns().remove(0);
     let finding = |world: &World| world.core.burn_finding(world.now.wall, &budget, &burn);
     assert_eq!(finding(&world), Finding::NoData);
@@ -96,9 +112,20 @@ fn too_few_samples_of_late_move_nothing_and_none_at_all_neither() {
 }
 
 #[test]
-fn a_notice_tells_both_paces_and_what_is_left() {
+fn one_bad_minute_of_a_young_mesh_is_no_bad_hour() {
     let mut world = World::new(rules());
+    let (budget, burn) = burns().remove(0);
     world.takes_ms = Some(1_000);
+    let half = u32::try_from(burn.long.span().as_secs() / 2).unwrap();
+    for (lives, expected) in [(half - 1, Finding::Insufficient), (2, Finding::Breach)] {
+        world.lives(lives);
+        assert_eq!(world.core.burn_finding(world.now.wall, &budget, &burn), expected);
+    }
+}
+
+#[test]
+fn a_notice_tells_both_paces_and_what_is_left() {
+    let mut world = grown(1_000);
     world.lives(20);
     let (budget, burn) = burns().remove(0);
     let is_it = |notice: &&Notice| notice.key.rule == burn.rule(&budget) && notice.state == Firing;

@@ -6,7 +6,7 @@ use plimsoll_schemas::rule::Severity;
 use serde_json::{Value, json};
 
 use super::template::Fields;
-use super::{is_looked_after, said, words};
+use super::{said, words};
 
 /// What a notice gives a template. `routing_key` is there only where the receiver has one.
 ///
@@ -18,7 +18,6 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
     let Notice { key, mesh, .. } = notice;
     let (value, limit) = words::figures(&notice.evidence);
     let (status, action) = status(notice);
-    let severity = words::severity(notice.severity);
     let context = notice.context.as_ref();
     let since = notice.firing_since_seconds.unwrap_or(notice.at_seconds);
     let title = format!("{}: {} ({}, {})", status.to_uppercase(), key.rule, key.scope, mesh);
@@ -29,7 +28,7 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
         ("scope", json!(key.scope.as_str())),
         ("node", json!(key.scope.node())),
         ("operation", json!(key.operation)),
-        ("severity", json!(severity)),
+        ("severity", json!(notice.severity)),
         ("status", json!(status)),
         ("action", json!(action)),
         ("color", json!(color(notice))),
@@ -64,7 +63,7 @@ pub fn sample() -> Notice {
 
 fn status(notice: &Notice) -> (&'static str, &'static str) {
     match notice.state {
-        AlertState::Firing if is_looked_after(notice) => ("acknowledged", "acknowledge"),
+        AlertState::Firing if notice.is_acknowledgement() => ("acknowledged", "acknowledge"),
         AlertState::Firing => ("firing", "trigger"),
         _ => ("resolved", "resolve"),
     }

@@ -12,8 +12,8 @@ use plimsoll_schemas::limits::notices::{
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use super::Waits;
 use super::figures::Tally;
-use super::{Waits, is_looked_after};
 use crate::core::node::Shared;
 
 /// A notice that waits.
@@ -49,12 +49,11 @@ impl Queue {
         let key = &notice.key;
         let believed = self.told.contains(key) || self.fires_on_its_way(key);
         let ends = notice.state == AlertState::Resolved;
-        let looked_after = is_looked_after(notice);
-        let hushed = notice.silenced || notice.acknowledged_by.is_some();
+        let looked_after = notice.is_acknowledgement();
         if !looked_after {
             self.supersede(key, believed && !ends, tally);
         }
-        let is_wanted = if ends || looked_after { believed || !hushed } else { !hushed };
+        let is_wanted = !notice.silenced || believed && (ends || looked_after);
         if !is_wanted {
             tally.count("suppressed");
             return None;

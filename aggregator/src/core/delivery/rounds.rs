@@ -93,7 +93,7 @@ impl Rounds {
         receiver.is_meant(standing.severity, &standing.routes)
             && match standing.ended_at {
                 Some(_) => heard.present < ENDS_TOLD,
-                None => !standing.silenced,
+                None => heard.firing || !standing.silenced,
             }
     }
 

@@ -32,7 +32,7 @@ impl Said {
             ("scope", key.scope.as_str()),
             ("node", key.scope.node()),
             ("operation", key.operation.as_str()),
-            ("severity", words::severity(notice.severity)),
+            ("severity", notice.severity.as_str()),
         ];
         let dashboard = notice.context.as_ref().and_then(|context| context.dashboard.clone());
         let runbook = notice.runbook.clone().unwrap_or_default();

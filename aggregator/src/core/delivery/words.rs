@@ -3,7 +3,6 @@
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notice, WorstNode};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::notices::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
-use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::Wall;
 
 /// Seconds since 1970 as a point in time.
@@ -14,14 +13,6 @@ use plimsoll_schemas::time::Wall;
 )]
 pub(super) fn wall(at_seconds: f64) -> Wall {
     Wall((at_seconds * 1e9) as u64)
-}
-
-pub(super) const fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
-    }
 }
 
 /// The same for one alert as long as there is one, on every aggregator of the mesh.

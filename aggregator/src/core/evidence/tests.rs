@@ -273,7 +273,7 @@ fn an_error_budget_that_is_spent_too_fast_names_who_spends_it() {
     let mut core = Core::new(MeshName::new("m").unwrap(), rules(60), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let (mut slow, mut fine) = (Speaker::new("slow"), Speaker::new("fine"));
-    let told = live(&mut core, 1..20, |core, now, _| {
+    let told = live(&mut core, 1..50, |core, now, _| {
         deliver(core, now, &slow.say(now, 30 * MS, 20));
         deliver(core, now, &fine.say(now, 5 * MS, 80));
     });

@@ -28,7 +28,7 @@ impl Core {
         let mut heard = Completeness::default();
         let mut found: Vec<(&NodeName, &Node, Sums)> = Vec::new();
         for (name, node) in self.nodes_in(scope) {
-            let Some(windows) = self.windows_of_node(budget, node) else { continue };
+            let Some(windows) = node.operations.judged(budget) else { continue };
             heard.add(at, &Seen::new(at, node), windows);
             found.push((name, node, windows.sums(at, kept, budget.limit_ns)));
         }

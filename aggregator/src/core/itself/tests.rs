@@ -1,10 +1,11 @@
 //! Figures of the aggregator itself that the walk over all rules does not look at closely.
 
 use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
+use plimsoll_schemas::rule::{Severity, Threshold};
 
 use super::*;
+use crate::core::delivery::{Answer, Kind, Receiver};
 use crate::core::thresholds::tests::world::World;
 
 fn value(world: &World, rule: &str) -> Option<Value> {
@@ -65,4 +66,26 @@ fn a_checkpoint_is_old_only_where_something_waits_to_be_stored() {
     world.stores = true;
     world.lives(2);
     assert!(age(&world).unwrap() <= 1.0);
+}
+
+#[test]
+fn what_a_receiver_will_not_hear_of_is_undelivered_though_the_bus_took_it() {
+    let mut world = World::new(shipped());
+    let kind = Kind::Webhook { resolved: true, acknowledged: false };
+    let pager = Receiver { name: "pager".into(), kind, severity_min: Severity::Info };
+    let core = std::mem::replace(&mut world.core, World::new(shipped()).core);
+    world.core = core.telling(world.now, vec![pager], 1);
+    world.lives(20);
+    world.takes_ms = Some(40);
+    let mut refused = 0.0;
+    for _ in 0..30 {
+        world.live();
+        while let Some(post) = world.core.next_post(world.now) {
+            world.core.on_answer(world.now, &post.receiver, Answer::of_status(404, None));
+            refused += 1.0;
+        }
+    }
+    world.live();
+    assert!(refused > 0.0);
+    assert_eq!(value(&world, "undelivered").unwrap().value, refused);
 }

@@ -20,10 +20,13 @@ fn of_node() -> AlertKey {
     key(Scope::Node(NodeName::new("a").unwrap()))
 }
 
-/// A core of which fleet and node have a firing alert, and the moment.
+/// A core of which fleet and node have a firing alert, and the moment. Its first second was half
+/// an hour before, so that one pace of its error budget is judged.
 fn firing() -> (Core, Speaker, Now) {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
-    let now = live(&mut core, &mut speaker, start(), 5);
+    core.reload(start(), rules(""));
+    let now = live(&mut core, &mut speaker, start(), 1).after(SECOND * 1_800);
+    let now = live(&mut core, &mut speaker, now, 4);
     assert_eq!(core.alerts.state(&of_node()), AlertState::Firing);
     (core, speaker, now)
 }

@@ -50,8 +50,8 @@ fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
         for (_, happens) in story.iter().filter(|(when, _)| *when == second) {
             match happens {
                 Moves(to) => {
-                    state = *to;
-                    let of = silences.on_change(at(second), &key("n1"), Severity::Warning, *to);
+                    let change = Change { from: std::mem::replace(&mut state, *to), to: *to };
+                    let of = silences.on_change(at(second), &key("n1"), Severity::Warning, change);
                     if !of.silenced {
                         told.push((second, *to));
                     }
@@ -73,6 +73,9 @@ fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
     }
     told
 }
+
+const FIRED: Change = Change { from: Pending, to: Firing };
+const ENDED: Change = Change { from: Firing, to: Resolved };
 
 use Happens::{Acknowledge, End, Moves, Unacknowledge};
 
@@ -209,10 +212,10 @@ fn what_receivers_did_not_get_is_counted_by_reason() {
     let moves = |silences: &mut Silences, node, to| {
         silences.on_change(at(1), &key(node), Severity::Warning, to)
     };
-    assert!(moves(&mut silences, "a", Firing).silenced);
-    assert!(moves(&mut silences, "a", Resolved).silenced);
+    assert!(moves(&mut silences, "a", FIRED).silenced);
+    assert!(moves(&mut silences, "a", ENDED).silenced);
     silences.acknowledge(at(1), (key("b"), Pending), acknowledgement(9)).unwrap();
-    let of = moves(&mut silences, "b", Firing);
+    let of = moves(&mut silences, "b", FIRED);
     assert_eq!(of, Told { silenced: true, acknowledged_by: Some("bob".to_owned()) });
     let counts: Vec<_> = silences.suppressed().iter().map(|(why, n)| (why.as_ref(), *n)).collect();
     assert_eq!(counts, [("acknowledged", 1), ("silenced", 2)]);

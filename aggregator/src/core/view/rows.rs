@@ -197,7 +197,6 @@ fn budget_row(
         nodes_late: heard.late[window],
         since_limit: since_limit.map(|(samples, over)| (samples, over.over)),
         objective: budget.objective,
-        // The fleet's, which are worked out apart.
         budget_remaining: None,
         verdict: judgement.verdict(),
         alert: displayed(alerts.get(&key).copied().unwrap_or_default(), judgement.finding),

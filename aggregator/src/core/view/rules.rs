@@ -18,9 +18,9 @@ impl Still {
     }
 }
 
-/// Says in the fleet's rows what is left of their error budgets.
-pub(super) fn fill_remaining(rows: &mut [BudgetRow], error_budgets: &[ErrorBudget]) {
-    for row in rows.iter_mut().filter(|row| row.scope == Scope::Fleet) {
+/// Notes what is left in the rows of the fleet.
+pub(super) fn fill(rows: &mut [(usize, BudgetRow)], error_budgets: &[ErrorBudget]) {
+    for (_, row) in rows.iter_mut().filter(|(_, row)| row.scope == Scope::Fleet) {
         let of = error_budgets.iter().find(|of| of.budget == row.budget);
         row.budget_remaining = of.and_then(|of| of.remaining);
     }

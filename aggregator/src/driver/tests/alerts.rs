@@ -1,6 +1,7 @@
 //! Alerts over HTTP on a whole driver: listed, silenced, acknowledged, by who may.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::budget::effective;
@@ -9,14 +10,19 @@ use serde_json::Value;
 use super::*;
 use crate::core::tests::{MS, Speaker, deliver};
 
-const SECRET: &str = "0123456789abcdef";
+pub(super) const SECRET: &str = "0123456789abcdef";
 
 /// A driver without a broker, which thinks that it has read everything, and in which one alert
 /// about node `a` fires, and one about the fleet.
 async fn firing(token: Option<&str>) -> Driver {
+    firing_told(token, None).await
+}
+
+/// The same, with a file of settings that name receivers.
+pub(super) async fn firing_told(token: Option<&str>, config: Option<PathBuf>) -> Driver {
     let mut set = vec!["http.address=127.0.0.1:0".to_owned(), "bus.url=nats://127.0.0.1:1".into()];
     set.extend(token.map(|token| format!("http.token={token}")));
-    let arguments = SettingsArgs { set, ..SettingsArgs::default() };
+    let arguments = SettingsArgs { set, config, ..SettingsArgs::default() };
     let config = arguments.load::<Config>("PLIMSOLL_TEST_NONE_", &[]).unwrap().value;
     let sources = Sources::new(SettingsArgs::default(), []);
     let watch = Watch::start(sources, config.clone(), Stamps::new()).unwrap();
@@ -38,7 +44,10 @@ async fn firing(token: Option<&str>) -> Driver {
 
 /// Sends requests one after the other, while the driver has its turns; gives status and the rest
 /// of each answer.
-async fn ask(driver: &mut Driver, requests: &[(&str, &str, &str)]) -> Vec<(u16, String)> {
+pub(super) async fn ask(
+    driver: &mut Driver,
+    requests: &[(&str, &str, &str)],
+) -> Vec<(u16, String)> {
     let mut answers = Vec::new();
     for (line, token, body) in requests {
         let address = driver.server.address();
@@ -72,7 +81,8 @@ fn json<T: serde::de::DeserializeOwned>(answer: &str) -> T {
 }
 
 const SILENCE: &str = r#"{"match":{"node":"a"},"by":"ann","comment":"disks","for":"1h"}"#;
-const ACKNOWLEDGE: &str = r#"{"rule":"epoch_hook","operation":"epoch_hook","by":"bob","for":"1h"}"#;
+pub(super) const ACKNOWLEDGE: &str =
+    r#"{"rule":"epoch_hook","operation":"epoch_hook","by":"bob","for":"1h"}"#;
 
 #[tokio::test]
 async fn alerts_are_listed_silenced_and_acknowledged_over_http() {

@@ -167,9 +167,14 @@ fn a_file_that_is_wrong_or_away_for_a_while_is_told_and_read_once_it_is_right() 
 fn settings_that_only_a_restart_takes_are_named() {
     let dir = Dir::new();
     let mut watch = watch(&dir.settings("mesh = 'm'", &[]));
-    dir.settings("mesh = 'n'\n[metrics]\nnodes_max = 7\n[rules]\ntime_scale = 9", &[]);
+    let webhook = "[[webhook]]\nname = 'chat'\nurl = 'http://h'\n\
+                   [[budget]]\nname = 'publish'\nroutes = ['chat']";
+    let metrics = "mesh = 'n'\n[metrics]\nnodes_max = 7\n[rules]\ntime_scale = 9\n";
+    dir.settings(&format!("{metrics}{webhook}"), &[]);
     let found = until(&mut watch, |found| !found.restart.is_empty());
-    assert_eq!(found.restart, ["mesh", "metrics"]);
+    assert_eq!(found.restart, ["mesh", "webhook", "metrics"]);
+    let route = "budget \"publish\": routes name no receiver \"chat\"; none is defined";
+    assert!(found.advice.iter().any(|advice| advice == route), "{:?}", found.advice);
     assert_eq!(found.rules.unwrap().time_scale, 9);
     watch.ask();
     assert!(until(&mut watch, |found| found.asked).rules.is_ok());

@@ -10,7 +10,7 @@ use plimsoll_schemas::limits::rules::LOOK_EVERY;
 use plimsoll_schemas::rule::Rules;
 use tokio::sync::mpsc;
 
-use super::{Sources, Stamps, stamp};
+use super::{Loaded, Sources, Stamps, stamp};
 use crate::config::Config;
 
 /// Wait for the thread to end; one that hangs in a file system is left behind.
@@ -23,6 +23,8 @@ pub struct Found {
     pub asked: bool,
     /// The rules, or what is wrong with the files.
     pub rules: Result<Rules, String>,
+    /// What should be thought over about them.
+    pub advice: Vec<String>,
     /// Sections of the settings that are now other than those of the start.
     pub restart: Vec<&'static str>,
 }
@@ -108,21 +110,22 @@ impl Looker {
         // What was left out because an earlier file is wrong may be what is mended.
         let before: Vec<PathBuf> = self.stamps.keys().cloned().collect();
         self.stamps = stamps;
-        let (rules, restart, error) = match loaded {
-            Ok(loaded) => {
-                let restart = self.config.differing(&loaded.resolved.value);
-                (Ok(loaded.rules), restart, None)
+        let (rules, advice, restart, error) = match loaded {
+            Ok(Loaded { rules, resolved }) => {
+                let advice = self.config.advice(&rules);
+                let restart = self.config.differing(&resolved.value);
+                (Ok(rules), advice, restart, None)
             }
             Err(error) => {
                 before.into_iter().for_each(|path| {
                     self.stamps.entry(path).or_insert_with_key(|path| stamp(path));
                 });
-                (Err(error.clone()), Vec::new(), Some(error))
+                (Err(error.clone()), Vec::new(), Vec::new(), Some(error))
             }
         };
         self.again = changed || error.is_some();
         let news = asked || changed || error != self.last_error;
         self.last_error = error;
-        news.then_some(Found { asked, rules, restart })
+        news.then_some(Found { asked, rules, advice, restart })
     }
 }

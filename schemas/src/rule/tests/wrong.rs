@@ -196,6 +196,16 @@ fn names_and_objectives_that_contradict_each_other_are_told_with_their_line() {
              them another name",
         ),
         (
+            "[[budget]]\nname = 'latency_high'",
+            "line 2, column 8: budget \"latency_high\": name: is said of something else on the \
+             bus; give it another name",
+        ),
+        (
+            "[[rule]]\nname = 'undelivered'",
+            "line 2, column 8: rule \"undelivered\": name: is said of something else on the bus; \
+             give it another name",
+        ),
+        (
             "[[rule]]\nname = 'publish'\nmetric = 'dropped'\ngreater = 1",
             "line 2, column 8: rule \"publish\": name: is the name of a budget as well as of a \
              threshold; rename one",

@@ -158,17 +158,22 @@ fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
 }
 
 #[test]
-fn a_silence_leaves_a_firing_alert_out_until_it_is_over() {
+fn a_silence_leaves_out_what_was_not_told_and_ends_nothing_that_was() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     deliveries.on_notice(&notice(start(), "a", Firing));
     let mut model = Model::default();
     settle(&mut deliveries, &mut model, start());
-    deliveries.silence(&key("a"), true);
-    let now = start().after(RESEND * 4);
+    let mut now = start().after(SECOND);
+    deliveries.on_notice(&notice(now, "b", Firing));
+    for (held, active) in [(true, vec!["a"]), (false, vec!["a", "b"]), (true, vec!["a", "b"])] {
+        deliveries.hold_back(|_, _| held);
+        for _ in 0..4 {
+            now = now.after(RESEND);
+            settle(&mut deliveries, &mut model, now);
+            assert_eq!(model.active(now), active.iter().copied().collect());
+        }
+    }
+    deliveries.on_notice(&notice(now, "a", Resolved));
     settle(&mut deliveries, &mut model, now);
-    assert_eq!(model.active(now), BTreeSet::new());
-    deliveries.silence(&key("a"), false);
-    let now = now.after(RESEND);
-    settle(&mut deliveries, &mut model, now);
-    assert_eq!(model.active(now), BTreeSet::from(["a"]));
+    assert_eq!(model.active(now), BTreeSet::from(["b"]));
 }
