@@ -123,7 +123,7 @@ pub trait Distribution: Sized {
 impl Distribution for Histogram {
     fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused> {
         let checked = payload::check_v2(&exact, bytes)?;
-        overs.check(|limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
+        overs.check(&exact, |limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
         let mut histogram = Self { overs, ..Self::default() };
         histogram.merge_exact(&exact);
         histogram.counts.merge_payload(&checked.payload, checked.edges());

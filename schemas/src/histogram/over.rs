@@ -49,11 +49,17 @@ impl Over {
         (exact.min_ns > limit_ns).then_some(Self { over: exact.count, unsure: 0 })
     }
 
-    /// Whether it says nothing that `buckets` contradict.
-    fn is_within(self, buckets: Self) -> bool {
-        let most = buckets.over.saturating_add(buckets.unsure);
+    /// Whether it says nothing that `buckets` contradict, nor the smallest and the largest sample
+    /// where these lie on either side of the limit.
+    fn is_within(self, buckets: Self, exact: &ExactFigures, limit_ns: u64) -> bool {
+        let Some(most) = self.over.checked_add(self.unsure) else { return false };
+        let lies_between = exact.min_ns <= limit_ns && limit_ns < exact.max_ns;
+        let is_over_both = lies_between && self.over >= exact.count;
+        let is_over_none = lies_between && most == 0;
         self.over >= buckets.over
-            && self.over.checked_add(self.unsure).is_some_and(|sum| sum <= most)
+            && most <= buckets.over.saturating_add(buckets.unsure)
+            && !is_over_both
+            && !is_over_none
     }
 }
 
@@ -145,9 +151,13 @@ impl Overs {
         in_range && self.0.len() <= LIMITS_MAX && self.0.is_sorted_by(|one, two| one.0 < two.0)
     }
 
-    /// Checks what comes from outside against the buckets.
-    pub(super) fn check(&self, buckets: impl Fn(u64) -> Over) -> Result<(), Refused> {
-        let agrees = |(limit, over): &(u64, Over)| over.is_within(buckets(*limit));
+    /// Checks what comes from outside against the exact figures and the buckets.
+    pub(super) fn check(
+        &self,
+        exact: &ExactFigures,
+        buckets: impl Fn(u64) -> Over,
+    ) -> Result<(), Refused> {
+        let agrees = |(limit, over): &(u64, Over)| over.is_within(buckets(*limit), exact, *limit);
         match self.is_sound() && self.0.iter().all(agrees) {
             true => Ok(()),
             false => Err(Refused::Contradiction("over")),

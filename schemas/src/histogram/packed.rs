@@ -160,7 +160,7 @@ impl Distribution for Packed {
     /// Keeps the bytes as they came when they are canonical, and writes them anew if not.
     fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused> {
         let checked = payload::check_v2(&exact, bytes)?;
-        overs.check(|limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
+        overs.check(&exact, |limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
         Ok(Self::new(exact, checked.payload.as_ref().into(), overs))
     }
 
@@ -221,7 +221,7 @@ impl<'de> Deserialize<'de> for Packed {
             .map_err(|figure| D::Error::custom(Refused::Contradiction(figure)))?;
         let overs = stored.over.into_owned();
         overs
-            .check(|limit_ns| payload::over(&exact, &checked.payload, limit_ns))
+            .check(&exact, |limit_ns| payload::over(&exact, &checked.payload, limit_ns))
             .map_err(D::Error::custom)?;
         Ok(Self::new(exact, checked.payload.as_ref().into(), overs))
     }

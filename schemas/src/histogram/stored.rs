@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for Histogram {
         };
         let refuse = |figure| D::Error::custom(Refused::Contradiction(figure));
         let mut histogram = Self::try_from_parts(exact, counts, total).map_err(refuse)?;
-        stored.over.check(|limit_ns| histogram.over(limit_ns)).map_err(D::Error::custom)?;
+        stored.over.check(&exact, |limit_ns| histogram.over(limit_ns)).map_err(D::Error::custom)?;
         histogram.overs = stored.over;
         Ok(histogram)
     }

@@ -84,6 +84,19 @@ fn what_the_buckets_contradict_is_refused() {
 }
 
 #[test]
+fn what_the_smallest_and_the_largest_sample_contradict_is_refused() {
+    let histogram = watching(&[], &[LIMIT_NS, LIMIT_NS + 1]);
+    let bytes = codec::encode(histogram.counts()).unwrap();
+    for (over, unsure, is_possible) in
+        [(0, 0, false), (2, 0, false), (0, 1, true), (0, 2, true), (1, 0, true), (1, 1, true)]
+    {
+        let overs = Overs(vec![(LIMIT_NS, Over { over, unsure })]);
+        let read = Packed::try_from_v2(histogram.exact(), &bytes, overs);
+        assert_eq!(read.is_ok(), is_possible, "{over} {unsure}");
+    }
+}
+
+#[test]
 fn a_long_list_costs_no_more_than_a_short_one() {
     let long = rmp_serde::to_vec(&vec![(1_u64, 2_u64, 3_u64); 10_000]).unwrap();
     let read: Overs = rmp_serde::from_slice(&long).unwrap();
