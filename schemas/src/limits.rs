@@ -173,9 +173,11 @@ pub mod aggregator {
     /// as the fleet's operation.
     pub const NODE_BYTES_MAX: usize = 4 * 1024 * 1024;
     /// Distinct limits of one operation's budgets for which samples over them are summed as they
-    /// come; for a further one they are counted from the buckets, once a second. Each takes 8
-    /// bytes of every slot.
-    pub const LIMITS_SUMMED_MAX: usize = 3;
+    /// come, as many as nodes count; for a further one they are counted from the buckets, once a
+    /// second. Each takes 8 bytes of every slot.
+    pub const LIMITS_SUMMED_MAX: usize = super::wire::LIMITS_MAX;
+    /// Budgets of one operation above which an advice says what they cost.
+    pub const BUDGETS_OF_ONE_ADVISED_MAX: usize = 32;
     /// Snapshots merged into packed samples before these are opened into a row of counts.
     pub const PACKED_MERGES_MAX: u8 = 8;
     /// The newest slots of one window's length that may be open; older ones are packed again.

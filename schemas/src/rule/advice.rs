@@ -1,6 +1,10 @@
 //! What is allowed and probably not meant: said beside rules, never against them.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::budget::{Budget, PACES, Window};
+use crate::limits::aggregator::{BUDGETS_OF_ONE_ADVISED_MAX, LIMITS_SUMMED_MAX};
 use crate::rule::{About, Rules};
 
 /// Heap bytes that one operation of 100 samples a second takes in one window longer than 5m: a
@@ -25,8 +29,41 @@ impl Rules {
             advice.extend(of_window(budget, nodes_up_to));
             advice.extend(of_routes("budget", budget.name.as_str(), &budget.about, receivers));
         }
+        advice.extend(self.of_operations());
         for threshold in &self.thresholds {
             advice.extend(of_routes("rule", threshold.name.as_str(), &threshold.about, receivers));
+        }
+        advice
+    }
+}
+
+impl Rules {
+    /// What many budgets of one operation cost, once each.
+    fn of_operations(&self) -> Vec<String> {
+        let mut advice = Vec::new();
+        let mut operations: BTreeMap<&str, (usize, Vec<u64>)> = BTreeMap::new();
+        for budget in &self.budgets {
+            let (name, operation) = (budget.name.as_str(), budget.operation.as_str());
+            let (budgets, limits) = operations.entry(operation).or_default();
+            *budgets += 1;
+            if *budgets == BUDGETS_OF_ONE_ADVISED_MAX + 1 {
+                advice.push(format!(
+                    "budget {name:?} is one more than {BUDGETS_OF_ONE_ADVISED_MAX} of \
+                     {operation:?}: each is judged on every node once a second"
+                ));
+            }
+            if limits.contains(&budget.limit_ns) {
+                continue;
+            }
+            limits.push(budget.limit_ns);
+            if limits.len() > LIMITS_SUMMED_MAX {
+                let limit = humantime::format_duration(Duration::from_nanos(budget.limit_ns));
+                advice.push(format!(
+                    "budget {name:?}: limit {limit} is one more than {LIMITS_SUMMED_MAX} \
+                     different ones of {operation:?}: no node counts what is over it, so samples \
+                     in its own bucket stay unsure"
+                ));
+            }
         }
         advice
     }
@@ -117,6 +154,19 @@ mod tests {
         ] {
             assert_eq!(of(text, receivers), expected, "{text}");
         }
+        let of_load = |n: usize, ms: usize| {
+            format!("[[budget]]\nname='b{n}'\noperation='load'\nquantile=0.9\nlimit='{ms}ms'\n")
+        };
+        let budgets = |limits: usize| {
+            let all: String = (0..33).map(|n| of_load(n, n % limits + 1)).collect();
+            of(&format!("\n{all}"), &[])
+        };
+        let many = "budget \"b32\" is one more than 32 of \"load\": each is judged on every node \
+                    once a second";
+        let fifth = "budget \"b4\": limit 5ms is one more than 4 different ones of \"load\": no \
+                     node counts what is over it, so samples in its own bucket stay unsure";
+        assert_eq!(budgets(4), [many]);
+        assert_eq!(budgets(5), [fifth, many]);
         let scaled = Rules { time_scale: 60, ..Rules::default() };
         assert_eq!(scaled.advice(Window::FiveMinutes, &[]).len(), 1);
     }

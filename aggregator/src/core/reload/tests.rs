@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Ended, Notice, Scope};
 use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::Now;
@@ -128,4 +129,29 @@ fn budgets_that_no_sample_matches_are_told_once_and_shown() {
     }
     core.reload(now, rules("limit = '1ms'"));
     assert_eq!(core.view(now.wall, "t").summary.rules.unmatched, [""; 0], "loaded just now");
+}
+
+#[test]
+fn a_fourth_limit_of_an_operation_is_counted_as_exactly_as_the_first() {
+    let of = |n| {
+        let numbers = format!("quantile = 0.9\nlimit = '{n}0ms'\nobjective = 0.9");
+        format!("[[budget]]\nname = 'b{n}'\noperation = 'load'\n{numbers}\n")
+    };
+    let mut core = core();
+    let text: String = (1..=4).map(of).collect();
+    core.reload(start(), Rules::from(effective(&[&text]).unwrap()));
+    let mut samples = Histogram::default();
+    samples.watch(&[1, 2, 3, 4].map(|n| n * 10 * MS));
+    for n in 1..=4 {
+        samples.record_n(n * 10 * MS, 100);
+        samples.record_n(n * 10 * MS + 1, 100);
+    }
+    samples.record(3_000 * MS);
+    let message = Speaker::new("a").say_samples(start(), &["load"], &samples);
+    deliver(&mut core, start(), &message);
+    let view = core.view(start().wall, "t");
+    let rows = view.summary.budgets.iter().filter(|row| row.budget.starts_with('b'));
+    let seen: Vec<_> = rows.map(|row| (row.over, row.unsure, row.since_limit.is_some())).collect();
+    let expected = [701, 501, 301, 101].map(|over| [(over, 0, true); 2]).concat();
+    assert_eq!(seen, expected);
 }

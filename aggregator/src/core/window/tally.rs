@@ -139,27 +139,27 @@ mod tests {
 
     #[test]
     fn limits_are_told_apart_up_to_the_bound() {
-        let limits = limits(&[5, 7, 5, 9, 11]);
-        let places = [5, 7, 9, 11].map(|limit| limits.place(limit));
-        assert_eq!(places, [Some(0), Some(1), Some(2), None]);
+        let limits = limits(&[5, 7, 5, 9, 11, 13]);
+        let places = [5, 7, 9, 11, 13].map(|limit| limits.place(limit));
+        assert_eq!(places, [Some(0), Some(1), Some(2), Some(3), None]);
     }
 
     #[test]
     fn what_is_known_of_a_limit_stays_where_the_others_change() {
         let (before, after) = (limits(&[5, 7, 9]), limits(&[9, 6, 5]));
         let mut tally = Tally::default();
-        tally.add(&overs([(3, 1), (2, 0), (1, 4)]));
+        tally.add(&overs([(3, 1), (2, 0), (1, 4), (0, 0)]));
         let counted = tally.under(&before, &after, |limit| Over { over: limit, unsure: 2 });
-        assert_eq!(counted.overs(), overs([(1, 4), (6, 2), (3, 1)]));
+        assert_eq!(counted.overs(), overs([(1, 4), (6, 2), (3, 1), (0, 0)]));
     }
 
     #[test]
     fn what_came_since_a_limit_is_known_begins_anew_with_the_limit_and_not_with_the_others() {
         let (one, other) = (limits(&[5, 7]), limits(&[7, 6]));
         let mut since = Since::default();
-        since.add(&overs([(3, 0), (2, 0), (0, 0)]));
+        since.add(&overs([(3, 0), (2, 0), (0, 0), (0, 0)]));
         let mut since = since.under(&one, &other, 10);
-        since.add(&overs([(1, 0), (1, 0), (0, 0)]));
+        since.add(&overs([(1, 0), (1, 0), (0, 0), (0, 0)]));
         let known = |over| Over { over, unsure: 0 };
         assert_eq!(since.at(0, 14), (14, known(3)));
         assert_eq!(since.at(1, 14), (4, known(1)));
