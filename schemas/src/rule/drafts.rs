@@ -29,9 +29,6 @@ pub const BUDGET_KEYS: &[&str] = keys_with_about![
 pub const RULE_KEYS: &[&str] =
     keys_with_about!["metric", "labels", "greater", "less", "equal", "for", "clear_for"];
 
-/// How errors call the file of the shipped budgets.
-pub(super) const SHIPPED_BUDGETS: &str = "built_in.toml";
-
 /// Evaluations in a row where nothing is said.
 const PATIENCE: u32 = 3;
 
@@ -181,21 +178,19 @@ impl BudgetDraft {
 
     fn check_objective(&self, budget: &Budget) -> Result<(), RuleError> {
         let Some(objective) = budget.objective else { return Ok(()) };
-        let (title, quantile) = (titled(Self::KIND, budget.name.as_str()), budget.quantile);
+        let quantile = budget.quantile;
         if objective > quantile {
             let problem = format!(
-                "objective {objective} asks for more than quantile {quantile}, which lets more \
-                 samples be over the limit; write `objective = {quantile}` or less, `objective = \
-                 false` for no error budget, or raise the quantile"
+                "objective {objective:?} asks for more than quantile {quantile:?}, which lets \
+                 more samples be over the limit; write `objective = {quantile:?}` or less, \
+                 `objective = false` for no error budget, or raise the quantile"
             );
-            // What is shipped is not what is to be mended.
-            let own = self.objective.as_ref().map(|given| &given.place);
-            let own = own.filter(|place| place.text.name != SHIPPED_BUDGETS);
-            let (key, place) = match (own, &self.quantile) {
-                (None, Some(given)) => ("quantile", &given.place),
-                (place, _) => ("objective", place.unwrap_or(&self.name.place)),
-            };
-            return Err(place.fault(title, Some(key), problem));
+            return Err(self.against_objective("quantile", &self.quantile, problem));
+        }
+        if !budget.scopes.fleet {
+            let problem = "an error budget is the fleet's, which scopes leave out; write \
+                           `scopes = [\"fleet\", \"nodes\"]`, or `objective = false` for none";
+            return Err(self.against_objective("scopes", &self.scopes, problem.to_owned()));
         }
         let bytes_max = TOKEN_BYTES_MAX - BURN_SUFFIX_BYTES;
         if budget.name.as_str().len() > bytes_max {
@@ -206,10 +201,26 @@ impl BudgetDraft {
             return Err(self.fault(Some("name"), problem));
         }
         if budget.burns(1).is_empty() {
-            let problem = format!("no pace can spend what {objective} allows; raise it");
+            let problem = format!("no pace can spend what {objective:?} allows; raise it");
             return Err(self.fault(Some("objective"), problem));
         }
         Ok(())
+    }
+
+    /// An objective and something else contradict each other. What is shipped is not what is to
+    /// be mended.
+    fn against_objective<T>(
+        &self,
+        key: &str,
+        other: &Option<Given<T>>,
+        problem: String,
+    ) -> RuleError {
+        let own = self.objective.as_ref().map(|given| &given.place);
+        let (key, place) = match (own.filter(|place| !place.is_shipped()), other) {
+            (None, Some(given)) => (key, &given.place),
+            (place, _) => ("objective", place.unwrap_or(&self.name.place)),
+        };
+        place.fault(titled(Self::KIND, self.name.value.as_str()), Some(key), problem)
     }
 }
 

@@ -95,6 +95,9 @@ impl Text {
     }
 }
 
+/// How errors call the files that are shipped.
+pub(super) const SHIPPED: [&str; 2] = ["built_in.toml", "defaults.toml"];
+
 /// A place in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -114,6 +117,11 @@ impl Place {
         let (file, key) = (self.text.name.clone(), key.map(str::to_owned));
         let at = self.text.placed.then(|| self.line_and_column());
         RuleError { file, at, rule, key, problem: problem.into() }
+    }
+
+    /// Whether it is in a file that nobody is to mend.
+    pub(super) fn is_shipped(&self) -> bool {
+        SHIPPED.contains(&self.text.name.as_str())
     }
 
     /// Counted from 1; columns in characters.

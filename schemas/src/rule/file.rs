@@ -10,8 +10,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::drafts::{BudgetDraft, Draft, SHIPPED_BUDGETS, ThresholdDraft};
-use super::fault::{Given, Place, RuleError, Tables, Text};
+use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
+use super::fault::{Given, Place, RuleError, SHIPPED, Tables, Text};
 use super::table::{Table, titled, unknown_key};
 use super::{Rules, values};
 use crate::budget::BUILT_IN;
@@ -39,7 +39,7 @@ pub fn load(
     open: Open<'_>,
 ) -> Result<Rules, RuleError> {
     let mut layers = Layers::default();
-    for (name, text) in [(SHIPPED_BUDGETS, BUILT_IN), ("defaults.toml", DEFAULTS)] {
+    for (name, text) in SHIPPED.into_iter().zip([BUILT_IN, DEFAULTS]) {
         layers.take(Text::new(name, text.into())?)?;
     }
     let mut files_read = Vec::new();
@@ -66,7 +66,7 @@ pub fn shipped() -> Rules {
     load(&[], Vec::new(), 1, none).expect("the shipped files are valid, which a test shows")
 }
 
-/// A path without `.` and `..`, so that one file has one name.
+/// A path without `.` and `..`, so that one file has one name; `.` alone is one.
 fn normal(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -76,7 +76,10 @@ fn normal(path: &Path) -> PathBuf {
             part => plain.push(part),
         }
     }
-    plain
+    match plain.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => plain,
+    }
 }
 
 struct Includer<'a, 'b> {
@@ -237,29 +240,43 @@ impl Layers {
     /// Budgets, the rules of their error budgets and thresholds share one room of names.
     fn check_names(&self, rules: &Rules) -> Result<(), RuleError> {
         let mut taken = BTreeMap::new();
-        for budget in &rules.budgets {
-            taken.insert(budget.name.clone(), "a budget".to_owned());
-        }
-        for budget in &rules.budgets {
+        let budgets: Vec<&BudgetDraft> = enabled(&self.budgets).collect();
+        for (budget, draft) in rules.budgets.iter().zip(&budgets) {
             for burn in budget.burns(rules.time_scale) {
                 let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
-                taken.insert(burn.rule(budget), what);
+                taken.insert(burn.rule(budget), (what, *draft));
             }
         }
-        let collides =
-            |is: &str, of: &str| format!("is the name of {is} as well as {of}; rename one");
-        for draft in self.budgets.iter().filter(|draft| draft.about().is_enabled()) {
-            let of = taken.get(&draft.name().value).filter(|what| *what != "a budget");
-            if let Some(what) = of {
-                return Err(draft.fault(Some("name"), collides(what, "of a budget")));
+        for draft in &budgets {
+            if let Some((what, of)) = taken.get(&draft.name().value) {
+                return Err(collision(*draft, *of, what));
             }
         }
-        for draft in self.thresholds.iter().filter(|draft| draft.about().is_enabled()) {
-            if let Some(what) = taken.get(&draft.name().value) {
-                return Err(draft.fault(Some("name"), collides(what, "of a threshold")));
+        taken.extend(budgets.into_iter().map(|draft| {
+            let what = "a budget".to_owned();
+            (draft.name().value.clone(), (what, draft))
+        }));
+        for draft in enabled(&self.thresholds) {
+            if let Some((what, of)) = taken.get(&draft.name().value) {
+                return Err(collision(draft, *of, what));
             }
         }
         Ok(())
+    }
+}
+
+/// Those that are not taken out.
+fn enabled<D: Draft>(drafts: &[D]) -> impl Iterator<Item = &D> {
+    drafts.iter().filter(|draft| draft.about().is_enabled())
+}
+
+/// A rule has the name that `what` of a budget has. The shipped one of both is not to be mended.
+fn collision<D: Draft>(draft: &D, budget: &BudgetDraft, what: &str) -> RuleError {
+    let of = if D::KIND == BudgetDraft::KIND { "of a budget" } else { "of a threshold" };
+    let problem = format!("is the name of {what} as well as {of}; rename one");
+    match draft.name().place.is_shipped() {
+        true => budget.fault(Some("name"), problem),
+        false => draft.fault(Some("name"), problem),
     }
 }
 

@@ -86,7 +86,7 @@ fn a_file_may_say_all_there_is_to_a_rule() {
         min_samples = 7
         confidence = 0.9
         objective = 0.95
-        scopes = ["nodes"]
+        scopes = ["fleet"]
         severity = "info"
         routes = ["storage", "oncall"]
         runbook = "https://wiki/misses"
@@ -125,7 +125,7 @@ fn a_file_may_say_all_there_is_to_a_rule() {
         fire_after: 4,
         clear_after: 5,
         objective: Some(0.95),
-        scopes: Scopes { fleet: false, nodes: true },
+        scopes: Scopes { fleet: true, nodes: false },
         about,
     };
     assert_eq!(budget(&rules, "misses"), &expected);

@@ -41,7 +41,11 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
 #[expect(clippy::cast_precision_loss, reason = "limits and figures stay below 2^53")]
 fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
-        DeValue::Integer(_) => whole(value).map(|n| n as f64),
+        // One that an i64 cannot hold is out of every range.
+        DeValue::Integer(given) => {
+            let large = || given.as_str().parse().unwrap_or(f64::INFINITY);
+            Some(whole(value).map_or_else(large, |n| n as f64))
+        }
         DeValue::Float(float) => float.as_str().parse().ok(),
         _ => None,
     }
@@ -64,6 +68,14 @@ pub(super) fn metric(value: &DeValue<'_>) -> Read<Metric> {
     text(value)?.parse().map_err(|error: crate::metric::UnknownMetric| error.to_string())
 }
 
+/// A number as people write it, however small or large.
+fn plain(number: f64) -> String {
+    match number == 0.0 || !number.is_finite() || (1e-9..1e16).contains(&number.abs()) {
+        true => number.to_string(),
+        false => format!("{number:e}"),
+    }
+}
+
 /// A share of something, between 0 and 1; percents are told how to be one.
 fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
     let given = value.as_str().and_then(|text| {
@@ -74,17 +86,19 @@ fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
     let Some(number) = number else {
         return Err(format!("must be a number such as 0.99, not {}", kind(value)));
     };
-    if value.as_str().is_none() && number > from && number < 1.0 || number == from && from > 0.0 {
-        return Ok(number);
+    let fits = |share: f64| share < 1.0 && share > 0.0 && share >= from;
+    if fits(number) {
+        return match value {
+            DeValue::String(_) => Err(format!("must be a number, not text; write {number}")),
+            _ => Ok(number),
+        };
     }
     let percent = number / 100.0;
-    if number > 1.0 && percent > from && percent < 1.0 {
+    if number > 1.0 && fits(percent) {
         // Rounded, since 99.9 / 100 has a long tail.
         return Err(format!("{number} is a percentage; write {}", (percent * 1e9).round() / 1e9));
     }
-    if value.as_str().is_some() && number > from && number < 1.0 {
-        return Err(format!("must be a number, not text; write {number}"));
-    }
+    let number = plain(number);
     Err(match from > 0.0 {
         true => format!("{number} must be at least {from} and below 1, such as 0.95"),
         false => format!("{number} must lie between 0 and 1, both excluded, such as 0.99"),
@@ -129,7 +143,8 @@ pub(super) fn limit(value: &DeValue<'_>) -> Read<u64> {
 
 /// Milliseconds are what is meant most often.
 fn without_unit(number: f64) -> String {
-    if number.is_nan() || number <= 0.0 || number.is_infinite() {
+    if number.is_nan() || number <= 0.0 || number > 1e3 * LIMIT_MAX.as_secs_f64() {
+        let number = plain(number);
         return format!("{number} is no limit; write it with its unit, such as \"18ms\"");
     }
     if number.fract() == 0.0 {

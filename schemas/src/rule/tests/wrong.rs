@@ -53,6 +53,14 @@ fn a_wrong_number_of_a_budget_is_told_with_its_line_and_what_to_write() {
             ("objective = 99.9", "99.9 is a percentage; write 0.999"),
             ("confidence = 95", "95 is a percentage; write 0.95"),
             ("confidence = 0.2", "0.2 must be at least 0.5 and below 1, such as 0.95"),
+            ("confidence = \"0.5\"", "must be a number, not text; write 0.5"),
+            ("confidence = \"p50\"", "50 is a percentage; write 0.5"),
+            (
+                "quantile = 99999999999999999999",
+                "1e20 must lie between 0 and 1, both excluded, such as 0.99",
+            ),
+            ("quantile = -1e-300", "-1e-300 must lie between 0 and 1, both excluded, such as 0.99"),
+            ("limit = 1e300", "1e300 is no limit; write it with its unit, such as \"18ms\""),
             ("confidence = 1.0", "1 must be at least 0.5 and below 1, such as 0.95"),
         ],
     );
@@ -180,9 +188,8 @@ fn what_is_wrong_with_a_whole_file_is_told_with_its_line() {
 }
 
 #[test]
-fn names_and_objectives_that_contradict_each_other_are_told_with_their_line() {
+fn names_that_are_taken_are_told_with_their_line() {
     let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
-    let long = "b".repeat(57);
     let named = |name: &str| format!("[[budget]]\nname = '{name}'\n{new}objective = 0.9");
     told(&[
         (
@@ -216,16 +223,44 @@ fn names_and_objectives_that_contradict_each_other_are_told_with_their_line() {
              budget of \"publish\" as well as of a threshold; rename one",
         ),
         (
+            "[[budget]]\nname = 'queue_depth'\noperation = 'o'\nlimit = '1ms'\nquantile = 0.9",
+            "line 2, column 8: budget \"queue_depth\": name: is the name of a budget as well as of \
+             a threshold; rename one",
+        ),
+        (
             &named("publish_burn_1h"),
             "line 2, column 8: budget \"publish_burn_1h\": name: is the name of a rule of the \
              error budget of \"publish\" as well as of a budget; rename one",
         ),
+    ]);
+}
+
+#[test]
+fn objectives_that_contradict_something_else_are_told_with_their_line() {
+    let long = "b".repeat(57);
+    let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
+    let nodes = "[[budget]]\nname = 'publish'\nscopes = ['nodes']";
+    let leaves_out = "an error budget is the fleet's, which scopes leave out; write `scopes = \
+                      [\"fleet\", \"nodes\"]`, or `objective = false` for none";
+    let long_name = format!("[[budget]]\nname = '{long}'\n{new}objective = 0.9");
+    told(&[
         (
-            &named(&long),
+            &long_name,
             &format!(
                 "line 2, column 8: budget \"{long}\": name: more than 56 bytes leave no room for \
                  the names of its error budget's rules; shorten it, or take the objective out"
             ),
+        ),
+        (nodes, &format!("line 3, column 1: budget \"publish\": scopes: {leaves_out}")),
+        (
+            &format!("{nodes}\nobjective = 0.9"),
+            &format!("line 4, column 1: budget \"publish\": objective: {leaves_out}"),
+        ),
+        (
+            "[[budget]]\nname = 'publish'\nquantile = 1e-300",
+            "line 3, column 1: budget \"publish\": quantile: objective 0.99 asks for more than \
+             quantile 1e-300, which lets more samples be over the limit; write `objective = \
+             1e-300` or less, `objective = false` for no error budget, or raise the quantile",
         ),
         (
             "[[budget]]\nname = 'publish'\nobjective = 0.999",
@@ -236,7 +271,7 @@ fn names_and_objectives_that_contradict_each_other_are_told_with_their_line() {
         (
             "[[budget]]\nname = 'publish'\nobjective = 1e-17",
             "line 2, column 8: budget \"publish\": objective: no pace can spend what \
-             0.00000000000000001 allows; raise it",
+             1e-17 allows; raise it",
         ),
     ]);
 }
