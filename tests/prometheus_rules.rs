@@ -79,10 +79,8 @@ fn wrong_thresholds(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
             ("scope", scope),
             ("operation", operation.as_str()),
         ] {
-            // That of a budget's absent samples is the budget's.
             let found = alert.labels.get(key).map(String::as_str);
-            let own = key == "operation" && rule.name.as_str() == "data_absent";
-            if found != Some(wanted) && !own {
+            if found != Some(wanted) {
                 wrong.push(format!("{}: {key} is {found:?}, not {wanted}", alert.name));
             }
         }
