@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Data, Notice, Scope};
-use plimsoll_schemas::ids::{NodeName, RuleName};
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::alerts::{FLAP_DOUBLINGS_MAX, FLAP_WITHIN, FLAPS_FORGOTTEN_AFTER};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -126,25 +126,17 @@ impl Alerts {
         finding: Finding,
         patience: Patience,
     ) -> Option<Change> {
-        if !self.entries.contains_key(key) {
-            // An alert that never was stays so.
-            if finding != Finding::Breach {
-                return None;
-            }
-            self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
+        if let Some(entry) = self.entries.get_mut(key) {
+            return entry.on_finding(now, finding, patience);
         }
-        let entry = self.entries.get_mut(key)?;
-        entry.data = finding.data();
-        if entry.data != Data::Enough {
+        // An alert that never was stays so.
+        if finding != Finding::Breach {
             return None;
         }
-        let from = entry.state;
-        let to = entry.next(now, finding, patience);
-        if from == to {
-            return None;
-        }
-        entry.enter(now, to);
-        Some(Change { from, to })
+        let mut entry = Entry { since: now, ..Entry::default() };
+        let change = entry.on_finding(now, finding, patience);
+        self.entries.insert(key.clone(), entry);
+        change
     }
 
     /// Ends all alerts that `gone` names: their rule or their node is no longer there. Those that
@@ -205,8 +197,11 @@ impl Alerts {
     /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.
     #[must_use]
     pub fn alive(&self, rule: &RuleName) -> BTreeSet<Option<&NodeName>> {
-        let of_rule = self.entries().filter(|(key, _)| key.rule == *rule);
-        let scopes = of_rule.map(|(key, _)| match &key.scope {
+        let least = Operation::new("-").expect("no character that it may have comes before");
+        let first = AlertKey { rule: rule.clone(), scope: Scope::Fleet, operation: least };
+        let of_rule = self.entries.range(first..).take_while(|(key, _)| key.rule == *rule);
+        let alive = of_rule.filter(|(_, entry)| entry.state != AlertState::Inactive);
+        let scopes = alive.map(|(key, _)| match &key.scope {
             Scope::Fleet => None,
             Scope::Node(name) => Some(name),
         });
@@ -215,6 +210,20 @@ impl Alerts {
 }
 
 impl Entry {
+    fn on_finding(&mut self, now: Wall, finding: Finding, patience: Patience) -> Option<Change> {
+        self.data = finding.data();
+        if self.data != Data::Enough {
+            return None;
+        }
+        let from = self.state;
+        let to = self.next(now, finding, patience);
+        if from == to {
+            return None;
+        }
+        self.enter(now, to);
+        Some(Change { from, to })
+    }
+
     fn next(&mut self, now: Wall, finding: Finding, patience: Patience) -> AlertState {
         use AlertState::{Firing, Inactive, Insufficient, NoData, Pending, Resolved};
         use Finding::{Breach, Clear, Unsure};

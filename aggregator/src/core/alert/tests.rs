@@ -35,6 +35,29 @@ fn three_breaches_in_a_row_fire_and_two_calm_evaluations_resolve() {
 }
 
 #[test]
+fn whoever_has_an_alert_of_a_rule_is_found_among_others() {
+    let mut alerts = Alerts::default();
+    let (fleet, node) = (Scope::Fleet, key("a").scope);
+    for rule in ["q", "r", "r_burn_1h", "s"] {
+        for (scope, operation) in [(&fleet, "-"), (&fleet, "Z"), (&node, "--"), (&node, "/")] {
+            let operation = Operation::new(operation).unwrap();
+            let key =
+                AlertKey { rule: RuleName::new(rule).unwrap(), scope: scope.clone(), operation };
+            alerts.on_finding(Wall(0), &key, Breach, PATIENCE);
+        }
+        if rule == "r" {
+            alerts.on_finding(Wall(0), &key("b"), Breach, PATIENCE);
+            alerts.on_finding(Wall(1), &key("b"), Within, PATIENCE);
+        }
+    }
+    let [a, b] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+    assert_eq!(alerts.state(&AlertKey { scope: Scope::Node(b), ..key("b") }), Inactive);
+    let alive = alerts.alive(&RuleName::new("r").unwrap());
+    assert_eq!(alive, BTreeSet::from([None, Some(&a)]));
+    assert_eq!(alerts.alive(&RuleName::new("p").unwrap()), BTreeSet::new());
+}
+
+#[test]
 fn a_breach_that_passes_never_fires() {
     assert_eq!(walk(&[Breach, Breach, Within, Breach]), [Pending, Pending, Inactive, Pending]);
 }
