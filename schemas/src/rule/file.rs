@@ -249,7 +249,7 @@ impl Layers {
         }
         for draft in &budgets {
             if let Some((what, of)) = taken.get(&draft.name().value) {
-                return Err(collision(*draft, *of, what));
+                return Err(collision(*draft, of, what));
             }
         }
         taken.extend(budgets.into_iter().map(|draft| {
@@ -258,7 +258,7 @@ impl Layers {
         }));
         for draft in enabled(&self.thresholds) {
             if let Some((what, of)) = taken.get(&draft.name().value) {
-                return Err(collision(draft, *of, what));
+                return Err(collision(draft, of, what));
             }
         }
         Ok(())
