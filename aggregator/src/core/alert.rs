@@ -81,6 +81,9 @@ pub struct Change {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Alerts {
     entries: BTreeMap<AlertKey, Entry>,
+    /// Whether one has changed, in whatever is stored of it, since somebody asked.
+    #[serde(skip)]
+    changed: bool,
 }
 
 /// One alert.
@@ -134,17 +137,17 @@ impl Alerts {
             self.entries.insert(key.clone(), Entry { since: now, ..Entry::default() });
         }
         let entry = self.entries.get_mut(key)?;
-        entry.data = finding.data();
-        if entry.data != Data::Enough {
-            return None;
-        }
-        let from = entry.state;
-        let to = entry.next(now, finding, patience);
-        if from == to {
-            return None;
-        }
-        entry.enter(now, to);
-        Some(Change { from, to })
+        let stood = |entry: &Entry| (entry.state, entry.streak, entry.data);
+        let before = stood(entry);
+        let change = entry.hear(now, finding, patience);
+        self.changed |= before != stood(entry);
+        change
+    }
+
+    /// Whether an alert has changed since this was last called: where it stands, how near it is to
+    /// another state, or what is known of its data.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Ends all alerts that `gone` names: their rule or their node is no longer there. Those that
@@ -169,8 +172,16 @@ impl Alerts {
         }
     }
 
-    /// Lets go of alerts that have been calm for so long that nothing is remembered of them.
+    /// Lets go of alerts that have been calm for so long that nothing is remembered of them. One
+    /// that has long been shown as resolved is so no more, though nothing was heard of it since.
     pub fn forget_calm(&mut self, now: Wall) {
+        let resolved = |entry: &&mut Entry| {
+            entry.state == AlertState::Resolved && now.since(entry.since) >= RESOLVED_SHOWN
+        };
+        for entry in self.entries.values_mut().filter(resolved) {
+            entry.enter(now, AlertState::Inactive);
+            self.changed = true;
+        }
         self.entries.retain(|_, entry| !entry.is_calm(now));
     }
 
@@ -215,6 +226,17 @@ impl Alerts {
 }
 
 impl Entry {
+    fn hear(&mut self, now: Wall, finding: Finding, patience: Patience) -> Option<Change> {
+        self.data = finding.data();
+        let from = self.state;
+        let to = self.next(now, finding, patience);
+        if from == to {
+            return None;
+        }
+        self.enter(now, to);
+        Some(Change { from, to })
+    }
+
     fn next(&mut self, now: Wall, finding: Finding, patience: Patience) -> AlertState {
         use AlertState::{Firing, Inactive, Insufficient, NoData, Pending, Resolved};
         use Finding::{Breach, Clear, Unsure};

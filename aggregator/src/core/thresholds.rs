@@ -38,7 +38,6 @@ impl Core {
             let (rule, operation) = (threshold.name.clone(), threshold.metric.operation());
             let key = AlertKey { rule, scope, operation };
             let (fire_after, clear_after) = (threshold.fire_after, threshold.clear_after);
-            self.unsaved.touch();
             self.on_found((at, late), key, finding, Patience { fire_after, clear_after });
         }
     }
