@@ -319,6 +319,7 @@ impl Deliveries {
         self.letters.next_unsaid()
     }
 }
+
 fn give_up(
     letters: &mut Letters,
     receiver: &Receiver,
