@@ -245,6 +245,8 @@ pub mod aggregator {
     /// Age of a node's latest readings from which on they say nothing of the present. Those of
     /// nodes that share a slow machine may come a few intervals late.
     pub const READINGS_STALE_AFTER: Duration = Duration::from_secs(60);
+    /// Age of a gauge from which on it says nothing of the present: some say theirs once a minute.
+    pub const GAUGES_STALE_AFTER: Duration = Duration::from_secs(75);
     /// An operation's samples are absent after so long at least, and
     pub const ABSENT_AFTER: Duration = Duration::from_secs(300);
     /// after so many times the longest pause between two of them within the last hour; after half

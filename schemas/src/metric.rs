@@ -23,7 +23,7 @@ pub enum Metric {
     Sensor(String),
     /// `counter:<name>`: what a job's counter grew by within the last minute, per node.
     Counter(Operation),
-    /// `gauge:<name>`: the latest value of a job's gauge, per node.
+    /// `gauge:<name>`: the latest value of a job's gauge, per node, unless it is older than 75 s.
     Gauge(Operation),
 }
 

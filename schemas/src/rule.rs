@@ -188,6 +188,17 @@ impl<'a> Rule<'a> {
         }
     }
 
+    /// Labels that it is about, of the series, and those of the node where they are told apart.
+    #[must_use]
+    pub fn selects(&self) -> (Labels, Labels) {
+        match self {
+            Self::Budget(budget) | Self::Burn(budget, _) => {
+                (budget.selector.series.clone(), budget.selector.nodes.clone())
+            }
+            Self::Threshold(threshold) => (threshold.labels.clone(), Labels::default()),
+        }
+    }
+
     /// How bad its alerts are.
     #[must_use]
     pub fn severity(&self) -> Severity {

@@ -81,6 +81,9 @@ pub struct Change {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Alerts {
     entries: BTreeMap<AlertKey, Entry>,
+    /// Whether one has changed, in whatever is stored of it, since somebody asked.
+    #[serde(skip)]
+    changed: bool,
 }
 
 /// One alert.
@@ -127,16 +130,26 @@ impl Alerts {
         patience: Patience,
     ) -> Option<Change> {
         if let Some(entry) = self.entries.get_mut(key) {
-            return entry.on_finding(now, finding, patience);
+            let before = entry.stands();
+            let change = entry.hear(now, finding, patience);
+            self.changed |= before != entry.stands();
+            return change;
         }
         // An alert that never was stays so.
         if finding != Finding::Breach {
             return None;
         }
         let mut entry = Entry { since: now, ..Entry::default() };
-        let change = entry.on_finding(now, finding, patience);
+        let change = entry.hear(now, finding, patience);
         self.entries.insert(key.clone(), entry);
+        self.changed = true;
         change
+    }
+
+    /// Whether an alert has changed since this was last called: where it stands, how near it is to
+    /// another state, or what is known of its data.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Ends all alerts that `gone` names: their rule or their node is no longer there. Those that
@@ -161,8 +174,16 @@ impl Alerts {
         }
     }
 
-    /// Lets go of alerts that have been calm for so long that nothing is remembered of them.
+    /// Lets go of alerts that have been calm for so long that nothing is remembered of them. One
+    /// that has long been shown as resolved is so no more, though nothing was heard of it since.
     pub fn forget_calm(&mut self, now: Wall) {
+        let resolved = |entry: &&mut Entry| {
+            entry.state == AlertState::Resolved && now.since(entry.since) >= RESOLVED_SHOWN
+        };
+        for entry in self.entries.values_mut().filter(resolved) {
+            entry.enter(now, AlertState::Inactive);
+            self.changed = true;
+        }
         self.entries.retain(|_, entry| !entry.is_calm(now));
     }
 
@@ -210,11 +231,13 @@ impl Alerts {
 }
 
 impl Entry {
-    fn on_finding(&mut self, now: Wall, finding: Finding, patience: Patience) -> Option<Change> {
+    /// What decides whether it has changed.
+    fn stands(&self) -> (AlertState, u32, Data) {
+        (self.state, self.streak, self.data)
+    }
+
+    fn hear(&mut self, now: Wall, finding: Finding, patience: Patience) -> Option<Change> {
         self.data = finding.data();
-        if self.data != Data::Enough {
-            return None;
-        }
         let from = self.state;
         let to = self.next(now, finding, patience);
         if from == to {

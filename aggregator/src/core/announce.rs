@@ -2,10 +2,12 @@
 //! Whether it moves is decided by [`super::alert`], what moved it by [`super::evidence`], and who
 //! hears of it by [`super::silences`].
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Ended, Evidence, Notice};
+use plimsoll_schemas::ids::{Labels, RuleName};
 use plimsoll_schemas::rule::{About, Severity};
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 
@@ -15,6 +17,9 @@ use super::silences::Told;
 
 /// How exactly a notice tells how late it is, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
+
+/// Labels that each rule is about, of series and of nodes; of those that alerts stand about.
+pub(super) type Watched = BTreeMap<RuleName, (Labels, Labels)>;
 
 impl Core {
     /// Tells of a change that an evaluation as of `at`, `late` before the present, has caused.
@@ -45,10 +50,22 @@ impl Core {
         }
     }
 
-    /// Ends all alerts of which no rule is about their operation and scope any more.
-    pub(super) fn end_unruled(&mut self, now: Wall) {
+    /// Ends all alerts of which no rule is about their operation, scope and labels any more.
+    pub(super) fn end_unruled(&mut self, now: Wall, before: &Watched) {
         let rules = Arc::clone(&self.rules);
-        self.end_alerts(now, |key| !rules.watch(key), Ended::RuleRemoved);
+        let selects = |key: &AlertKey| rules.find(&key.rule).map(|rule| rule.selects());
+        let others = |key: &AlertKey| {
+            let before = before.get(&key.rule);
+            before.is_some() && before != selects(key).as_ref()
+        };
+        self.end_alerts(now, |key| !rules.watch(key) || others(key), Ended::RuleRemoved);
+    }
+
+    /// What the rules of standing alerts are about.
+    pub(super) fn watched(&self) -> Watched {
+        let rules: BTreeSet<_> = self.alerts.standing().map(|(key, _)| &key.rule).collect();
+        let selects = |rule: &RuleName| Some((rule.clone(), self.rules.find(rule)?.selects()));
+        rules.into_iter().filter_map(selects).collect()
     }
 
     /// Tells of alerts of which nobody was told while a silence or an acknowledgement held, and

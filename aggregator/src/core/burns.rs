@@ -64,11 +64,10 @@ impl Core {
                 let finding = self.burn_finding(at, budget, &burn);
                 let (rule, operation) = (burn.rule(budget), budget.operation.clone());
                 let key = AlertKey { rule, scope: Scope::Fleet, operation };
-                // What never was stays so, and costs no checkpoint.
+                // What never was stays so.
                 if finding < Finding::Breach && self.alerts.state(&key) == AlertState::Inactive {
                     continue;
                 }
-                self.unsaved.touch();
                 self.on_found((at, late), key, finding, Patience { fire_after, clear_after });
             }
         }

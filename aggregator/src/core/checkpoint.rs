@@ -23,6 +23,7 @@ use plimsoll_schemas::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::alert::Alerts;
+use super::announce::Watched;
 use super::delivery::Deliveries;
 use super::keeping::Selected;
 use super::node::Node;
@@ -111,6 +112,8 @@ struct Rest {
     rollups: Vec<(Definition, usize)>,
     lanes: BTreeMap<Lane, Position>,
     alerts: Alerts,
+    #[serde(default)]
+    watched: Watched,
     #[serde(default)]
     silences: Silences,
     changes: Vec<Notice>,
@@ -214,7 +217,7 @@ impl Core {
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
         core.unsaved.pools = Some(Arc::new(pools));
-        core.end_unruled(now.wall);
+        core.end_unruled(now.wall, &rest.watched);
         core.forget_other_selections(&rest.selected);
         core
     }
@@ -275,6 +278,7 @@ impl Core {
                 rollups: self.rollups.sizes(),
                 lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
                 alerts: self.alerts.clone(),
+                watched: self.watched(),
                 silences: self.silences.clone(),
                 changes: self.changes.clone(),
                 notices: self.notices.clone(),

@@ -36,6 +36,7 @@ impl Core {
             self.evaluate(now.wall, Duration::ZERO);
             self.end_silences(now.wall);
             self.alerts.forget_calm(now.wall);
+            self.save_alerts();
         }
     }
 
@@ -68,7 +69,6 @@ impl Core {
             for (scope, finding) in self.findings(at, budget, &mut shares) {
                 let (rule, operation) = (budget.name.clone(), budget.operation.clone());
                 let key = AlertKey { rule, scope, operation };
-                self.unsaved.touch();
                 self.on_found((at, late), key, finding, patience);
             }
         }
@@ -125,10 +125,19 @@ impl Core {
         finding: Finding,
         patience: Patience,
     ) {
-        let Some(change) = self.alerts.on_finding(at, &key, finding, patience) else { return };
+        let change = self.alerts.on_finding(at, &key, finding, patience);
+        self.save_alerts();
+        let Some(change) = change else { return };
         // That a resolved alert is no longer shown as such is no news.
         if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
             self.announce((at, late), key, change);
+        }
+    }
+
+    /// What stands unchanged costs no checkpoint, however much that is.
+    fn save_alerts(&mut self) {
+        if self.alerts.take_changed() {
+            self.unsaved.touch();
         }
     }
 

@@ -105,6 +105,12 @@ impl Core {
     pub(super) fn fleet_figure(&self, at: Wall, figure: FleetFigure) -> Option<Value> {
         let grown = |counted: Option<Counted>, span| counted.map(|of| of.within(at, span));
         let value = match figure {
+            // How it was then nobody knows.
+            FleetFigure::PendingMessages | FleetFigure::BrokerAwaySeconds
+                if self.past.is_some() =>
+            {
+                None
+            }
             FleetFigure::PendingMessages => {
                 Some(self.lanes.values().fold(0, |n: u64, of| n.saturating_add(of.pending)) as f64)
             }

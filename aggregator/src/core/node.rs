@@ -78,6 +78,9 @@ pub type Position = (u64, Seq);
 pub struct Latest<T> {
     /// The value.
     pub value: T,
+    /// When it was heard; unknown in what was stored before this was kept.
+    #[serde(default)]
+    pub at: Wall,
     from: Position,
     /// Of which run it is; unknown in what was stored before this was kept.
     #[serde(default)]
@@ -87,12 +90,13 @@ pub struct Latest<T> {
 impl<T> Latest<T> {
     /// Takes `value`, of number `seq` of a run, unless a newer one is there. Runs may have
     /// changed places since that one was taken: `account` knows where they stand now.
-    fn offer(&mut self, account: &Account, (of, seq): (Incarnation, Seq), value: T) {
+    fn offer(&mut self, (account, at): (&Account, Wall), from: (Incarnation, Seq), value: T) {
+        let (of, seq) = from;
         let place = |run: Incarnation| account.order(run);
         let order = self.of.and_then(place).unwrap_or(self.from.0);
         let from = (place(of).unwrap_or_default(), seq);
         if from > (order, self.from.1) {
-            *self = Self { value, from, of: Some(of) };
+            *self = Self { value, at, from, of: Some(of) };
         }
     }
 }
@@ -141,7 +145,7 @@ impl Node {
 
     /// Takes what it is called by beside its name.
     pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
-        self.labels.offer(&self.account, from, labels.clone());
+        self.labels.offer((&self.account, self.last_heard), from, labels.clone());
     }
 
     /// Adds to counters and replaces gauges; tells how many series found no room.
@@ -156,7 +160,7 @@ impl Node {
         }
         for (series, value) in &latency.gauges {
             match bounded_entry(self.gauges.make_mut(), series, NODE_SERIES_MAX) {
-                Some(gauge) => gauge.offer(&self.account, from, *value),
+                Some(gauge) => gauge.offer((&self.account, self.last_heard), from, *value),
                 None => without_room += 1,
             }
         }
@@ -169,13 +173,13 @@ impl Node {
         let mut known = hardware.readings;
         known.retain(|reading| sensor(&reading.sensor).is_some());
         let unknown = all - known.len();
-        self.readings.offer(&self.account, from, known.into());
+        self.readings.offer((&self.account, self.last_heard), from, known.into());
         unknown as u64
     }
 
     /// Takes its account of its way to the broker.
     pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
-        self.bus.offer(&self.account, from, bus.into());
+        self.bus.offer((&self.account, self.last_heard), from, bus.into());
     }
 }
 

@@ -36,10 +36,10 @@ impl Core {
     /// Judges by other rules from now on. Alerts of rules that are no longer there, or are about
     /// something else, end with a notice; all others stand as they did.
     pub fn reload(&mut self, now: Now, rules: Rules) {
-        let limits = self.limits();
+        let (limits, watched) = (self.limits(), self.watched());
         self.judge_by(Arc::new(rules));
         self.matches = Matches::new(&self.rules.budgets);
-        self.end_unruled(now.wall);
+        self.end_unruled(now.wall, &watched);
         self.unsaved.touch();
         if self.limits() != limits {
             self.tell_limits_anew();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::ids::{Labels, NodeName, Series};
+use plimsoll_schemas::limits::aggregator::GAUGES_STALE_AFTER;
 use plimsoll_schemas::metric::{Figure, Metric};
 use plimsoll_schemas::rule::{Comparison, Threshold};
 use plimsoll_schemas::time::Wall;
@@ -38,7 +39,6 @@ impl Core {
             let (rule, operation) = (threshold.name.clone(), threshold.metric.operation());
             let key = AlertKey { rule, scope, operation };
             let (fire_after, clear_after) = (threshold.fire_after, threshold.clear_after);
-            self.unsaved.touch();
             self.on_found((at, late), key, finding, Patience { fire_after, clear_after });
         }
     }
@@ -151,7 +151,8 @@ impl Core {
                 let gauges = node.speaks().then_some(&node.node.gauges)?;
                 let from = gauges.range(Series::plain(operation.clone())..);
                 let of = from.take_while(|(series, _)| series.operation == *operation);
-                worst(threshold, node, of.map(|(series, latest)| (latest.value, &series.labels)))
+                let fresh = of.filter(|(_, latest)| node.at.since(latest.at) < GAUGES_STALE_AFTER);
+                worst(threshold, node, fresh.map(|(series, of)| (of.value, &series.labels)))
             }
         }
     }

@@ -4,13 +4,14 @@ mod steps;
 
 use std::ops::Range;
 
+use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::Window;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
 use crate::core::Delivered;
-use crate::core::tests::{MS, SECOND, Speaker, core, selecting, start};
+use crate::core::tests::{MS, SECOND, Speaker, core, deliver, selecting, start};
 use crate::core::view::View;
 use steps::{Step, in_rack, steps};
 
@@ -353,4 +354,27 @@ fn an_evaluation_that_only_brings_an_alert_nearer_is_stored_too() {
     assert!(before.contains("state: Pending") && before.contains("streak: 2"), "{before}");
     world.restart();
     assert_eq!(format!("{:?}", world.core.alerts), before);
+}
+
+#[test]
+fn an_alert_that_stands_unchanged_costs_no_checkpoint() {
+    let (mut core, mut slow, mut now) = (core(), Speaker::new("a"), start());
+    for _ in 0..8 {
+        now = now.after(SECOND);
+        deliver(&mut core, now, &slow.say(now, 30 * MS, 60));
+        core.on_deadline(now);
+    }
+    assert!(core.alerts.standing().any(|(_, state)| state == AlertState::Firing));
+    let mut written = 0;
+    for _ in 0..120 {
+        now = now.after(SECOND);
+        core.on_deadline(now);
+        while let Some(due) = core.notices().next_due(now.mono) {
+            core.notices().on_delivered(due.token);
+        }
+        written += u32::from(core.take_changes(now.wall).is_some());
+    }
+    // What was said before, and that there is nothing to judge any more.
+    assert!(written <= 4, "{written}");
+    assert!(core.alerts.standing().any(|(_, state)| state == AlertState::Firing));
 }

@@ -50,7 +50,18 @@ pub(super) fn figures(evidence: &Evidence) -> (String, String) {
 
 /// What speaks for the alert, and who is to blame.
 pub(super) fn evidence(notice: &Notice) -> String {
-    let figures = match &notice.evidence {
+    // Where samples are over a limit, nodes have a share in them.
+    let has_shares = matches!(notice.evidence, Evidence::Latency(_) | Evidence::Burn(_));
+    let context = notice.context.as_ref();
+    let worst = context.into_iter().flat_map(|context| context.worst.iter().take(WORST_NAMED_MAX));
+    std::iter::once(of_figures(&notice.evidence))
+        .chain(worst.map(|worst| of_node(worst, has_shares)))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn of_figures(evidence: &Evidence) -> String {
+    match evidence {
         Evidence::Latency(latency) => format!(
             "p{} at least {} in {}, {} of {} samples over",
             number(latency.quantile * 100.0),
@@ -68,15 +79,15 @@ pub(super) fn evidence(notice: &Notice) -> String {
             number(burn.remaining * 100.0)
         ),
         Evidence::Gap(gap) => format!("{} samples missing", gap.gap_samples),
-        Evidence::Value(value) => format!("{} {}", value.metric, number(value.value)),
-    };
-    let context = notice.context.as_ref();
-    let worst = context.into_iter().flat_map(|context| context.worst.iter().take(WORST_NAMED_MAX));
-    std::iter::once(figures).chain(worst.map(of_node)).collect::<Vec<_>>().join("; ")
+        Evidence::Value(value) => {
+            let labels = value.labels.iter().map(|(name, of)| format!(" {name}={of}"));
+            format!("{} {}{}", value.metric, number(value.value), labels.collect::<String>())
+        }
+    }
 }
 
 /// A node's share, and what of its machine may explain it.
-fn of_node(worst: &WorstNode) -> String {
+fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     let hardware = &worst.hardware;
     let share = |what, ratio: Option<f64>| Some(format!("{what} {:.0} %", ratio? * 100.0));
     let heat = |what, celsius: Option<f64>| Some(format!("{what} {:.0} °C", celsius?));
@@ -91,7 +102,8 @@ fn of_node(worst: &WorstNode) -> String {
     ];
     let told: Vec<String> = told.into_iter().flatten().collect();
     let told = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
-    format!("{} {:.0} % of them{told}", worst.node, worst.share * 100.0)
+    let share = has_shares.then(|| format!(" {:.0} % of them", worst.share * 100.0));
+    format!("{}{}{told}", worst.node, share.unwrap_or_default())
 }
 
 /// Seconds in the unit that people say them in.
@@ -107,4 +119,36 @@ fn span(seconds: f64) -> String {
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::alert::{BusContext, HardwareContext, ValueEvidence};
+    use plimsoll_schemas::ids::{Labels, NodeName};
+    use plimsoll_schemas::rule::Comparison;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_told_with_its_labels_and_its_node_without_a_share_of_samples() {
+        let value = ValueEvidence {
+            metric: "disk_used_ratio".parse().unwrap(),
+            labels: Labels::new([("mount", "/data")]).unwrap(),
+            value: 0.96,
+            comparison: Comparison::Greater,
+            threshold: 0.95,
+        };
+        assert_eq!(of_figures(&Evidence::Value(value)), "disk_used_ratio 0.96 mount=/data");
+        let worst = WorstNode {
+            node: NodeName::new("a").unwrap(),
+            labels: Labels::default(),
+            samples: 4,
+            over: 1,
+            share: 0.25,
+            hardware: HardwareContext { cpu_usage_ratio: Some(0.5), ..HardwareContext::default() },
+            bus: BusContext::default(),
+        };
+        assert_eq!(of_node(&worst, false), "a (cpu 50 %)");
+        assert_eq!(of_node(&worst, true), "a 25 % of them (cpu 50 %)");
+    }
 }

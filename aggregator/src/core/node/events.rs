@@ -23,7 +23,7 @@ impl Node {
         let mut without_room = 0;
         for (name, status) in statuses {
             match bounded_entry(self.checks.make_mut(), name, SERVICE_CHECKS_MAX) {
-                Some(check) => check.offer(&self.account, from, status),
+                Some(check) => check.offer((&self.account, self.last_heard), from, status),
                 None => without_room += 1,
             }
         }

@@ -5,12 +5,15 @@ use std::time::Duration;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Ended, Notice, Scope};
 use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::time::Now;
 
 use super::super::Core;
+use crate::core::checkpoint::StoredRecords;
 use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
+use crate::core::thresholds::tests::world::World;
 
 fn key(scope: Scope) -> AlertKey {
     let rule = RuleName::new("epoch_hook").unwrap();
@@ -72,6 +75,7 @@ fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notice() {
         ("enabled = false", vec![&fleet, &node]),
         ("operation = 'other'", vec![&fleet, &node]),
         ("scopes = ['fleet']", vec![&node]),
+        ("labels = { kind = 'full' }", vec![&fleet, &node]),
         ("summary = 'slow'", vec![]),
     ] {
         let (mut core, _, now) = firing();
@@ -89,6 +93,45 @@ fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notice() {
             let evidence = notice.evidence.latency().expect("what was last said of it");
             assert!((evidence.limit_seconds - 0.018).abs() < 1e-9, "{evidence:?}");
         }
+    }
+}
+
+#[test]
+fn alerts_of_a_rule_that_is_about_other_labels_after_a_restart_end_too() {
+    for (text, left) in [("", 2), ("labels = { kind = 'full' }", 0)] {
+        let (mut core, _, now) = firing();
+        let mut stored = StoredRecords::default();
+        core.on_changes_lost();
+        stored.write(core.take_changes(now.wall).unwrap());
+        let stored = stored.read().unwrap();
+        let core = Core::restore(core.mesh.clone(), rules(text), now, stored);
+        let standing = core.alerts.standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+        assert_eq!((standing.count(), ended(&core).is_empty()), (left, left > 0), "{text}");
+    }
+}
+
+#[test]
+fn an_alert_of_a_threshold_that_is_about_other_labels_or_another_metric_ends() {
+    let full = RuleName::new("disk_high").unwrap();
+    let of = |metric: &str, labels: &[(&str, &str)]| {
+        let mut rules = shipped();
+        let rule = rules.thresholds.iter_mut().find(|rule| rule.name == full).unwrap();
+        rule.metric = metric.parse().unwrap();
+        rule.labels = Labels::new(labels.iter().copied()).unwrap();
+        rules
+    };
+    for (rules, state) in [
+        (of("disk_used_ratio", &[]), AlertState::Firing),
+        (of("disk_used_ratio", &[("mount", "/")]), AlertState::Inactive),
+        (of("memory_used_ratio", &[]), AlertState::Inactive),
+    ] {
+        let mut world = World::new(shipped());
+        world.disk = 0.9;
+        world.lives(61);
+        assert_eq!(world.state(&full), AlertState::Firing);
+        world.core.reload(world.now, rules);
+        assert_eq!(world.state(&full), state);
+        assert_eq!(ended(&world.core).is_empty(), state == AlertState::Firing);
     }
 }
 

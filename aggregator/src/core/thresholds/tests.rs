@@ -153,6 +153,30 @@ fn a_selector_picks_one_of_several_and_the_evidence_names_it() {
 }
 
 #[test]
+fn a_gauge_that_nobody_says_any_more_is_no_figure() {
+    let metric = "gauge:depth".parse().unwrap();
+    let deep = Threshold { metric, value: 5.0, fire_after: 70, ..named("cpu_hot") };
+    let mut world = World::new(only(&deep));
+    let scope = Scope::Node(NodeName::new("a").unwrap());
+    let value = |world: &World| world.core.value_of(&deep, &scope).map(|of| of.value);
+    world.gauge = Some(7.0);
+    world.live();
+    // Some say it once a minute.
+    world.gauge = None;
+    world.lives(60);
+    assert_eq!(value(&world), Some(7.0));
+    world.gauge = Some(8.0);
+    world.live();
+    world.gauge = None;
+    world.lives(74);
+    assert_eq!((value(&world), world.state(&deep.name)), (Some(8.0), Firing));
+    world.live();
+    assert_eq!(value(&world), None);
+    world.lives(100);
+    assert_eq!(world.state(&deep.name), Firing, "nobody knows that it is over");
+}
+
+#[test]
 fn of_several_values_the_worst_is_the_nearest_to_what_the_rule_warns_of() {
     let node = crate::core::node::Node::default();
     let node = NodeAt::new(&node, Wall(0));

@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
     ("round_trip", |w| w.bus.round_trip_ns = Some(2_000 * MS), |w| w.bus.round_trip_ns = Some(MS)),
     ("pending", |w| w.pending = 2_000, |w| w.pending = 0),
     ("load", |w| w.load = 200.0, |w| w.load = 0.5),
-    ("depth", |w| w.gauge = -1.0, |w| w.gauge = 0.0),
+    ("depth", |w| w.gauge = Some(-1.0), |w| w.gauge = Some(0.0)),
 ];
 
 /// Longer than anything a rule of these waits for, with what its metric remembers.

@@ -31,7 +31,7 @@ pub(crate) struct World {
     pub(crate) samples: u64,
     pub(crate) bus: Bus,
     pub(crate) counters: Vec<(Series, f64)>,
-    pub(crate) gauge: f64,
+    pub(crate) gauge: Option<f64>,
     pub(crate) load: f64,
     pub(crate) memory: f64,
     pub(crate) swap: f64,
@@ -71,7 +71,7 @@ impl World {
             samples: 40,
             bus,
             counters: Vec::new(),
-            gauge: 1.0,
+            gauge: Some(1.0),
             load: 0.1,
             memory: 0.5,
             swap: 0.0,
@@ -149,7 +149,7 @@ impl World {
         let all = operations.iter().filter(|_| some);
         let histograms: Vec<_> = all.map(|name| (series(name), samples.clone())).collect();
         self.node.record(samples.count() * histograms.len() as u64);
-        let gauges = vec![(series("depth"), self.gauge)];
+        let gauges = self.gauge.into_iter().map(|depth| (series("depth"), depth)).collect();
         Body::Latency(Latency { histograms, counters: std::mem::take(&mut self.counters), gauges })
     }
 
