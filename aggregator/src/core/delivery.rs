@@ -38,6 +38,9 @@ use queue::{GivenUp, Queue};
 use rounds::{Rounds, Standing, Standings};
 use said::Said;
 
+/// Failures after which nobody can have heard what was posted.
+const NOT_HEARD: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
+
 /// What is kept of one receiver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct State {
@@ -111,11 +114,17 @@ impl Deliveries {
         let shared = Shared::from(notice.clone());
         for receiver in &self.receivers {
             let Kind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
-            let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
-            let is_meant = receiver.is_meant(notice.severity, &notice.routes);
-            if is_meant && (fires || ends && resolved || looked_after && acknowledged) {
-                let no_room = state.queue.push(&shared, known_at, &mut state.tally);
-                give_up(&mut self.letters, receiver, state, known_at, no_room);
+            let Some(State { queue, tally, .. }) = self.states.get_mut(&*receiver.name) else {
+                continue;
+            };
+            // Who was told hears the end, whatever the rule says by then.
+            let is_meant = receiver.is_meant(notice.severity, &notice.routes)
+                || !fires && queue.believes(&notice.key);
+            if ends && !(resolved && is_meant) {
+                queue.end_untold(&notice.key, tally);
+            } else if is_meant && (!looked_after || acknowledged) {
+                let no_room = queue.push(&shared, known_at, tally);
+                give_up((&mut self.letters, tally), receiver, known_at, no_room);
             }
         }
     }
@@ -183,10 +192,11 @@ impl Deliveries {
                     state.rounds.next(now, how, &self.standings).map(Body::Alerts)
                 }
                 Kind::Webhook { .. } => {
-                    for given_up in state.queue.expire(now.wall) {
-                        give_up(&mut self.letters, receiver, state, now.wall, Some(given_up));
+                    for given_up in state.queue.expire(now.wall, &mut state.tally) {
+                        let counted = (&mut self.letters, &mut state.tally);
+                        give_up(counted, receiver, now.wall, Some(given_up));
                     }
-                    let next = state.queue.next();
+                    let next = state.queue.next(now.mono);
                     next.map(|notice| Body::Notice(Box::new((*notice).clone())))
                 }
             };
@@ -220,15 +230,15 @@ impl Deliveries {
             Answer::Refused(_) => {
                 state.pace.on_answer();
                 state.rounds.on_refused();
-                given_up = state.queue.on_refused();
+                given_up = state.queue.on_refused(now);
             }
-            Answer::Failed(_, asked) => {
+            Answer::Failed(why, asked) => {
                 state.pace.on_failure(now.mono, asked, &mut self.jitter);
                 state.rounds.on_failed();
-                given_up = state.queue.on_failed();
+                given_up = state.queue.on_failed(now, !NOT_HEARD.contains(&why));
             }
         }
-        give_up(&mut self.letters, receiver, state, now.wall, given_up);
+        give_up((&mut self.letters, &mut state.tally), receiver, now.wall, given_up);
         self.let_go(now.wall);
         told.into_iter().map(|known_at| now.wall.since(known_at)).collect()
     }
@@ -269,7 +279,7 @@ impl Deliveries {
                 Kind::Alertmanager { .. } => {
                     (!self.standings.is_empty()).then(|| state.rounds.due_at())
                 }
-                Kind::Webhook { .. } => (!state.queue.is_empty()).then_some(Mono(0)),
+                Kind::Webhook { .. } => state.queue.due_at(),
             };
             due_at.map(|due_at| due_at.max(state.pace.next_at()))
         };
@@ -281,7 +291,11 @@ impl Deliveries {
     pub fn is_settled(&self) -> bool {
         self.receivers.iter().all(|receiver| {
             self.states.get(&*receiver.name).is_none_or(|state| {
-                state.pace.is_failing() || self.waits(receiver, state).notices == 0
+                let is_told = match receiver.kind {
+                    Kind::Alertmanager { .. } => self.waits(receiver, state).notices == 0,
+                    Kind::Webhook { .. } => state.queue.is_settled(),
+                };
+                is_told || state.pace.is_failing()
             })
         })
     }
@@ -319,15 +333,15 @@ impl Deliveries {
         self.letters.next_unsaid()
     }
 }
+
 fn give_up(
-    letters: &mut Letters,
+    (letters, tally): (&mut Letters, &mut Tally),
     receiver: &Receiver,
-    state: &mut State,
     now: Wall,
     given_up: Option<GivenUp>,
 ) {
     let Some((notice, reason)) = given_up else { return };
-    state.tally.count_undelivered(reason);
+    tally.count_undelivered(reason);
     letters.push(now, &receiver.name, reason, (&notice.key, notice.state));
 }
 
