@@ -214,7 +214,6 @@ impl Core {
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
         core.unsaved.pools = Some(Arc::new(pools));
-        core.end_unruled(now.wall);
         core.forget_other_selections(&rest.selected);
         core
     }

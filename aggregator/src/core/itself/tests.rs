@@ -87,5 +87,5 @@ fn what_a_receiver_will_not_hear_of_is_undelivered_though_the_bus_took_it() {
     }
     world.live();
     assert!(refused > 0.0);
-    assert_eq!(value(&world, "undelivered").unwrap().value, refused);
+    assert_eq!(value(&world, "notices_undelivered").unwrap().value, refused);
 }

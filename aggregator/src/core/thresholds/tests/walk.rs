@@ -83,7 +83,7 @@ const CASES: &[Case] = &[
         |_| {},
     ),
     (
-        "undelivered",
+        "notices_undelivered",
         |w| (w.broker_refuses, w.takes_ms) = (true, Some(40)),
         |w| (w.broker_refuses, w.takes_ms) = (false, Some(1)),
     ),
