@@ -310,7 +310,7 @@ fn happen(core: &mut Core, now: Now, happens: Happens) -> Option<Core> {
             core.reload(now, rules);
             return None;
         }
-        Happens::Silence(seconds) => silence(now, r#"{"rule":"*"}"#, SECOND * seconds),
+        Happens::Silence(seconds) => silence(now, r#"{"rule":"epoch_*"}"#, SECOND * seconds),
         Happens::EndSilences => {
             for row in core.silences_page().silences {
                 core.on_order(now.wall, Order::EndSilence(row.id)).unwrap();
