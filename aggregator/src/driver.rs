@@ -231,23 +231,28 @@ impl Driver {
     }
 
     fn on_bus(&mut self, event: Option<BusEvent>) {
+        let now = self.clock.now().mono;
         match event {
             Some(BusEvent::Connected { delivery, server_version }) => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.delivery, self.silent) = (Some(delivery), false);
                 self.denial_told = false;
+                self.core.on_broker(true, now);
             }
             Some(BusEvent::Disconnected) => {
                 tracing::warn!("broker disconnected");
                 (self.delivery, self.silent) = (None, false);
+                self.core.on_broker(false, now);
             }
             Some(BusEvent::Stalled) => {
                 tracing::warn!("broker is silent");
                 self.silent = true;
+                self.core.on_broker(false, now);
             }
             Some(BusEvent::RoundTrip(_)) => {
                 if std::mem::replace(&mut self.silent, false) {
                     tracing::info!("broker answers again");
+                    self.core.on_broker(true, now);
                 }
             }
             Some(BusEvent::Acknowledged { token, .. }) => self.core.notices().on_delivered(token),

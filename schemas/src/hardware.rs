@@ -119,7 +119,9 @@ catalogue! {
     DISK_TOTAL_BYTES gauge "disk_total_bytes"
         "Size of one mounted file system";
     DISK_AVAILABLE_BYTES gauge "disk_available_bytes"
-        "Space left on one mounted file system";
+        "Space left on one mounted file system, for ordinary users";
+    DISK_USED_BYTES gauge "disk_used_bytes"
+        "Space in use on one mounted file system, without what is kept for its administrator";
     NETWORK_RECEIVE_BYTES_TOTAL counter "network_receive_bytes_total"
         "Bytes received on one interface";
     NETWORK_TRANSMIT_BYTES_TOTAL counter "network_transmit_bytes_total"

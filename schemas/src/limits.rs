@@ -231,6 +231,9 @@ pub mod aggregator {
     pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
     /// Silence after which a node counts as silent.
     pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
+    /// Time that nodes have to come back once the broker is heard again: as long as one waits at
+    /// most before it tries again, and some more.
+    pub const NODE_RETURN_WITHIN: Duration = Duration::from_secs(30);
     /// Growth of a counter of losses is trouble for so long, as the rules for Prometheus look back.
     pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
     /// What rules take as lately, of what happens again at once where it goes on;

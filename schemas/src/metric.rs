@@ -71,7 +71,8 @@ figures! {
         BreakerState "breaker_state",
         /// 1 while it sends by the emergency lane alone, and for a minute or two after.
         ConservativeMode "conservative_mode",
-        /// Seconds since it was last heard; 0 after a farewell, which explains the silence.
+        /// Seconds since it was last heard; 0 after a farewell, which explains the silence. Nobody
+        /// knows while the aggregator itself hears nothing, and for some seconds after.
         SilentSeconds "silent_seconds",
         /// How far its clock is off, whichever way.
         ClockSkewSeconds "clock_skew_seconds",
@@ -83,7 +84,7 @@ figures! {
         MemoryUsedRatio "memory_used_ratio",
         /// Used share of its swap space.
         SwapUsedRatio "swap_used_ratio",
-        /// Used share of its fullest file system, of what ordinary users may use.
+        /// Used share of its fullest file system, of what ordinary users may use, as df has it.
         DiskUsedRatio "disk_used_ratio",
         /// The hottest sensor of its processors; of a die that tells the true temperature too, not
         /// the one with an offset for fans.
@@ -109,6 +110,8 @@ figures! {
         Undelivered "undelivered",
         /// Seconds for which something has been waiting to be stored; none where nothing is.
         CheckpointAgeSeconds "checkpoint_age_seconds",
+        /// Seconds for which the broker has been away or has not answered; 0 while it does.
+        BrokerAwaySeconds "broker_away_seconds",
         /// Operations of budgets of which samples came within the last hour and then no more, for
         /// five minutes and three times as long as ever within that hour, although nodes that
         /// brought them still speak.

@@ -18,6 +18,7 @@ node_labels = { rack = 'r7' }
 quantile = 0.99
 limit = '40ms'
 window = '5m'
+objective = 0.9
 fire_after = 1
 [[budget]]
 name = 'kernel_fetch'
@@ -52,6 +53,9 @@ async fn the_budget_of_slow_misses_is_broken_and_that_of_all_fetches_is_not() {
         let row = budget(&summary, "slow_misses", scope).unwrap();
         assert_eq!((row.samples, row.over, row.verdict), (120, 120, Verdict::Breach), "{scope:?}");
     }
+    // All it selects is over, where a tenth may be.
+    let remaining = budget(&summary, "slow_misses", "").unwrap().budget_remaining.unwrap();
+    assert!((remaining + 9.0).abs() < 1e-6, "{remaining}");
     // What it does not select leaves no trace in it.
     let unselected = budget(&summary, "slow_misses", "elsewhere");
     assert!(unselected.is_none_or(|row| row.verdict == Verdict::NoData), "{unselected:?}");

@@ -31,6 +31,7 @@ impl Core {
             self.hide_nodes(now.wall);
             self.forget_accounts(now.wall);
             self.expire_windows(now.wall);
+            self.watch_hearing(now);
             self.watch_gaps(now);
             self.evaluate(now.wall, Duration::ZERO);
             self.end_silences(now.wall);

@@ -113,6 +113,7 @@ impl Core {
             FleetFigure::CheckpointAgeSeconds => {
                 self.itself.stored_at.map(|stored| at.since(stored).as_secs_f64())
             }
+            FleetFigure::BrokerAwaySeconds => Some(self.broker_away().as_secs_f64()),
             FleetFigure::OperationsAbsent => return Some(self.absent(at)),
         };
         value.map(|value| Value { value, labels: Labels::default() })

@@ -17,8 +17,10 @@ use plimsoll_schemas::summary::Verdict;
 use super::alert::Finding;
 use super::window::Sums;
 
-/// Above this variance the normal approximation of the binomial is good to well under a rank
-/// in a hundred; below it the sum is exact, and short.
+/// Above this variance the normal approximation of the binomial holds the confidence, with its
+/// skewness in the first term of Cornish and Fisher's expansion (Revue de l'Institut International
+/// de Statistique 5, 1938): without, far tails are missed twenty times too often. Below it the sum
+/// is exact, and short.
 const EXACT_VARIANCE_MAX: f64 = 100.0;
 
 /// The evidence about one budget.
@@ -144,7 +146,8 @@ pub fn lower_rank(n: u64, quantile: f64, confidence: f64) -> u64 {
     let tail = if variance <= EXACT_VARIANCE_MAX {
         binomial_quantile(n, above.min(quantile), confidence, above > quantile)
     } else {
-        count * above + normal_quantile(confidence) * variance.sqrt() + 0.5
+        let z = normal_quantile(confidence);
+        count * above + z * variance.sqrt() + (z * z - 1.0) * (1.0 - 2.0 * above) / 6.0 + 0.5
     };
     (count - tail.ceil()).max(0.0) as u64
 }

@@ -19,6 +19,7 @@ mod evaluate;
 pub mod events;
 mod evidence;
 mod gaps;
+mod hearing;
 mod hidden;
 mod itself;
 pub mod judge;
@@ -69,6 +70,7 @@ use dashboard::Dashboard;
 use delivery::Deliveries;
 use events::Newest;
 use gaps::Gaps;
+use hearing::Hearing;
 use itself::Itself;
 use keeping::Keepings;
 use ledger::Decision;
@@ -168,6 +170,8 @@ pub struct Core {
     judged_at: Option<Wall>,
     /// What is missing from nodes' accounts, and for how long.
     gaps: Gaps,
+    /// Whether the broker can be heard.
+    hearing: Hearing,
     /// How the aggregator itself is.
     itself: Itself,
     conflicts: Conflicts,
@@ -205,6 +209,7 @@ impl Core {
             shares: Arc::default(),
             judged_at: None,
             gaps: Gaps::default(),
+            hearing: Hearing::default(),
             itself: Itself::default(),
             conflicts: Conflicts::default(),
             events: Newest::default(),

@@ -127,6 +127,9 @@ impl Core {
                 let samples = self.gap(name).filter(|_| is_whole())? as f64;
                 Some((samples, None))
             }
+            Metric::Node(Figure::SilentSeconds) => {
+                Some((self.silence(node).filter(|_| is_whole())?, None))
+            }
             Metric::Node(figure) => match sensed(threshold) {
                 // What was worked out when the readings came is of all of them.
                 Some(of) if !wanted.is_empty() => worst_sensed(threshold, node, of),

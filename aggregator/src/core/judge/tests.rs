@@ -71,6 +71,43 @@ fn the_bounds_hold_and_no_closer_ranks_do() {
     }
 }
 
+/// P(Bin(n, p) >= k) for each k, from the greatest on, where it is rare.
+fn tails(n: u64, p: f64) -> Vec<f64> {
+    let ln = |n: u64| f64::from(u32::try_from(n).unwrap()).ln();
+    let mut term = f64::from(u32::try_from(n).unwrap()) * (1.0 - p).ln();
+    let mut terms = vec![term.exp()];
+    for k in 1..=n {
+        term += ln(n - k + 1) - ln(k) + p.ln() - (1.0 - p).ln();
+        terms.push(term.exp());
+    }
+    let mut sum = 0.0;
+    for term in terms.iter_mut().rev() {
+        sum += *term;
+        *term = sum;
+    }
+    terms
+}
+
+#[test]
+fn the_bounds_of_many_samples_hold_far_out_in_the_tails_and_are_hardly_wider_than_need_be() {
+    for (quantile, first) in [(0.5, 401), (0.9, 1_112), (0.99, 10_102), (0.999, 100_102)] {
+        for n in (0..20).map(|more| first + more * 7).chain([first * 2, first * 5]) {
+            let (above, below) = (tails(n, 1.0 - quantile), tails(n, quantile));
+            let misses = |tails: &[f64], rank: u64| tails[usize::try_from(rank).unwrap()];
+            for confidence in [0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999_999] {
+                let what = format!("{n} {quantile} {confidence}");
+                let may_miss = (1.0 - confidence) * (1.0 + 1e-6);
+                let lower = n - lower_rank(n, quantile, confidence);
+                assert!(misses(&above, lower + 1) <= may_miss, "{what}");
+                assert!(misses(&above, lower - 2) > may_miss, "{what}");
+                let upper = upper_rank(n, quantile, confidence).unwrap();
+                assert!(misses(&below, upper) <= may_miss, "{what}");
+                assert!(misses(&below, upper - 3) > may_miss, "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn exact_and_normal_ranks_meet() {
     for (quantile, n) in [(0.5, 400_u64), (0.99, 10_101)] {

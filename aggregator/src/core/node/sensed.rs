@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{
-    CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, GPU_MEMORY_TOTAL_BYTES,
-    GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, MEMORY_TOTAL_BYTES,
-    MEMORY_USED_BYTES, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor, TEMPERATURE_CELSIUS,
+    CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, DISK_USED_BYTES,
+    GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON,
+    MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor,
+    TEMPERATURE_CELSIUS,
 };
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::metric::Figure;
@@ -46,7 +47,7 @@ enum Part {
     Reason,
 }
 
-const PARTS: [(&Sensor, Sensed, Part); 12] = [
+const PARTS: [(&Sensor, Sensed, Part); 13] = [
     (&CPU_USAGE_RATIO, Sensed::CpuUsage, Part::Itself),
     (&MEMORY_TOTAL_BYTES, Sensed::Memory, Part::Total),
     (&MEMORY_USED_BYTES, Sensed::Memory, Part::Used),
@@ -54,12 +55,35 @@ const PARTS: [(&Sensor, Sensed, Part); 12] = [
     (&SWAP_USED_BYTES, Sensed::Swap, Part::Used),
     (&DISK_TOTAL_BYTES, Sensed::Disk, Part::Total),
     (&DISK_AVAILABLE_BYTES, Sensed::Disk, Part::Available),
+    (&DISK_USED_BYTES, Sensed::Disk, Part::Used),
     (&TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Thermometer),
     (&GPU_TEMPERATURE_CELSIUS, Sensed::GpuTemperature, Part::Itself),
     (&GPU_MEMORY_TOTAL_BYTES, Sensed::GpuMemory, Part::Total),
     (&GPU_MEMORY_USED_BYTES, Sensed::GpuMemory, Part::Used),
     (&GPU_THROTTLE_REASON, Sensed::GpuThrottled, Part::Reason),
 ];
+
+/// What is known of a memory or a file system, in bytes.
+#[derive(Clone, Copy, Default)]
+struct Store {
+    total: Option<f64>,
+    used: Option<f64>,
+    available: Option<f64>,
+}
+
+impl Store {
+    /// As df has it: of what ordinary users may use, since what is kept for the administrator, or
+    /// beyond a quota, is neither used nor available.
+    fn used_ratio(self) -> Option<f64> {
+        let share = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
+        match (self.used, self.available, self.total) {
+            (Some(used), Some(available), _) => share(used, used + available),
+            (Some(used), None, Some(total)) => share(used, total),
+            (None, Some(available), Some(total)) => share(available, total).map(|free| 1.0 - free),
+            _ => None,
+        }
+    }
+}
 
 /// Kernel drivers and zones that measure processors, as their names begin or contain.
 const PROCESSORS: [&str; 9] = [
@@ -104,7 +128,7 @@ impl<'r> Worst<'r> {
     #[must_use]
     pub(crate) fn of(readings: &'r [Reading], fits: impl Fn(&Labels) -> bool) -> Self {
         let mut worst = Self::default();
-        let (mut totals, mut parts) = (BTreeMap::new(), Vec::new());
+        let mut stores: BTreeMap<_, Store> = BTreeMap::new();
         let fitting = readings.iter().filter(|reading| fits(&reading.labels));
         let mut thermometers =
             readings.iter().filter(|reading| reading.sensor == TEMPERATURE_CELSIUS.name);
@@ -113,11 +137,12 @@ impl<'r> Worst<'r> {
             let part = PARTS.iter().find(|(sensor, ..)| sensor.name == reading.sensor);
             let Some((_, of, part)) = part else { continue };
             let labels = &reading.labels;
+            let store = stores.entry((*of, labels));
             match part {
                 Part::Itself => worst.offer(*of, value, labels),
-                Part::Total => drop(totals.insert((*of, labels), value)),
-                Part::Used => parts.push((*of, labels, value, false)),
-                Part::Available => parts.push((*of, labels, value, true)),
+                Part::Total => store.or_default().total = Some(value),
+                Part::Used => store.or_default().used = Some(value),
+                Part::Available => store.or_default().available = Some(value),
                 Part::Thermometer if is_processor(reading, with_offset) => {
                     worst.offer(*of, value, labels);
                 }
@@ -125,10 +150,10 @@ impl<'r> Worst<'r> {
                 Part::Reason => worst.count_reason(*of, value, labels),
             }
         }
-        for (of, labels, bytes, is_available) in parts {
-            let total = totals.get(&(of, labels)).copied().filter(|total| *total > 0.0);
-            let Some(ratio) = total.map(|total| (bytes / total).clamp(0.0, 1.0)) else { continue };
-            worst.offer(of, if is_available { 1.0 - ratio } else { ratio }, labels);
+        for ((of, labels), store) in stores {
+            if let Some(ratio) = store.used_ratio() {
+                worst.offer(of, ratio, labels);
+            }
         }
         worst
     }
@@ -207,6 +232,23 @@ mod tests {
         );
         let root = Worst::of(&readings, |labels| labels.get("mount") == Some("/"));
         assert_eq!(root.get(Sensed::Disk).map(|(value, _)| value), Some(0.5));
+    }
+
+    #[test]
+    fn a_file_system_is_as_full_as_df_says_it_is() {
+        // Of 252 GiB 196 are free, of which ordinary users may have 35.
+        let readings = [
+            read(&DISK_TOTAL_BYTES, ("mount", "/"), 252.0),
+            read(&DISK_USED_BYTES, ("mount", "/"), 56.0),
+            read(&DISK_AVAILABLE_BYTES, ("mount", "/"), 35.0),
+        ];
+        let used = |readings: &[Reading]| {
+            Worst::of(readings, |_| true).get(Sensed::Disk).map(|(value, _)| value)
+        };
+        assert_eq!(used(&readings), Some(56.0 / 91.0));
+        assert_eq!(used(&readings[..2]), Some(56.0 / 252.0));
+        assert_eq!(used(&readings[1..]), Some(56.0 / 91.0));
+        assert_eq!(used(&readings[2..]), None);
     }
 
     #[test]

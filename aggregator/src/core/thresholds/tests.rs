@@ -3,7 +3,7 @@
 mod walk;
 pub(crate) mod world;
 
-use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending};
+use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
 use plimsoll_schemas::alert::{Evidence, ValueEvidence};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
@@ -165,4 +165,47 @@ fn of_several_values_the_worst_is_the_nearest_to_what_the_rule_warns_of() {
         let found = worst(&threshold, &node, values.into_iter());
         assert_eq!(found.map(|(value, _)| value), Some(worst_of), "{comparison:?}");
     }
+}
+
+#[test]
+fn no_node_is_blamed_while_the_broker_is_away_and_who_does_not_come_back_is() {
+    let mut world = World::new(shipped());
+    let silent = named("node_silent").name;
+    let away = named("broker_away").name;
+    let mut other = Speaker::new("b");
+    let message = other.say(world.now, MS, 3);
+    world.deliver(&message);
+    world.lives(5);
+    world.hears(false);
+    world.lives(60);
+    assert_eq!((world.state(&silent), world.state(&away)), (Inactive, Firing));
+    // One of two comes back, after a while.
+    world.hears(true);
+    world.is_mute = true;
+    world.lives(10);
+    world.is_mute = false;
+    world.lives(15);
+    assert_eq!((world.state(&silent), world.state(&away)), (Inactive, Resolved));
+    world.lives(10);
+    let firing = world.core.alerts.standing().filter(|(_, state)| *state == Firing);
+    let about: Vec<_> = firing.map(|(key, _)| (key.rule.as_str(), key.scope.node())).collect();
+    assert_eq!(about[0].0, "node_silent");
+    assert!(about.iter().all(|(_, node)| *node == "b"), "{about:?}");
+    // That the broker is away once more is no sign of life.
+    world.hears(false);
+    world.lives(20);
+    world.hears(true);
+    world.lives(20);
+    assert_eq!(world.state(&silent), Firing);
+}
+
+#[test]
+fn what_was_stored_and_is_not_read_yet_is_no_silence() {
+    let mut world = World::new(shipped());
+    world.lives(5);
+    world.pending = 500;
+    world.live();
+    world.is_mute = true;
+    world.lives(60);
+    assert_eq!(world.state(&named("node_silent").name), Inactive);
 }

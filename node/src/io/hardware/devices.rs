@@ -6,12 +6,13 @@
 //! readings stale, and only these.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::sys::statvfs::statvfs;
 use plimsoll_schemas::hardware::{
-    CPU_FREQUENCY_HERTZ, DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, Reading, SensorState,
-    TEMPERATURE_CELSIUS,
+    CPU_FREQUENCY_HERTZ, DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, DISK_USED_BYTES, Reading,
+    SensorState, TEMPERATURE_CELSIUS,
 };
 use plimsoll_schemas::limits::node::{COMPONENTS_MAX, DISKS_MAX, SENSOR_RELIST_EVERY};
 use plimsoll_schemas::time::Mono;
@@ -109,15 +110,28 @@ struct Mount {
     path: String,
     total: u64,
     available: u64,
+    /// `None` where nobody can tell.
+    used: Option<u64>,
 }
 
 impl Mount {
     fn is_disk(&self) -> bool {
+        // Made full and never written to again.
+        const IMAGES: [&str; 6] = ["erofs", "squashfs", "iso9660", "udf", "cramfs", "romfs"];
         const WITHOUT_DEVICE: [&str; 6] = ["zfs", "lustre", "gpfs", "ceph", "beegfs", "virtiofs"];
-        self.device.starts_with("/dev/")
+        let is_disk = self.device.starts_with("/dev/")
             || WITHOUT_DEVICE.contains(&self.kind.as_str())
-            || self.path == "/"
+            || self.path == "/";
+        is_disk && !IMAGES.contains(&self.kind.as_str())
     }
+}
+
+/// Bytes in use, as df counts them: what is kept for the administrator is neither used nor
+/// available.
+fn used(path: &Path) -> Option<u64> {
+    let all = statvfs(path).ok()?;
+    let blocks = all.blocks().checked_sub(all.blocks_free())?;
+    blocks.checked_mul(all.fragment_size())
 }
 
 fn gather_disks(gather: &mut Gather) {
@@ -132,6 +146,7 @@ fn gather_disks(gather: &mut Gather) {
         path: disk.mount_point().to_string_lossy().into_owned(),
         total: disk.total_space(),
         available: disk.available_space(),
+        used: used(disk.mount_point()),
     });
     fold_disks(mounts.collect(), gather);
 }
@@ -152,6 +167,8 @@ fn fold_disks(mut mounts: Vec<Mount>, gather: &mut Gather) {
         gather.put_of(&DISK_TOTAL_BYTES, &labels, total);
         let available = known.and_then(|()| scale::bytes(disk.available));
         gather.put_of(&DISK_AVAILABLE_BYTES, &labels, available);
+        let used = known.and_then(|()| disk.used.ok_or(SensorState::Failed));
+        gather.put_of(&DISK_USED_BYTES, &labels, used.and_then(scale::bytes));
     }
 }
 
@@ -221,6 +238,7 @@ mod tests {
             path: path.into(),
             total,
             available: total / 4,
+            used: (kind != "zfs").then_some(total / 2),
         };
         let mut gather = Gather::default();
         let mounts = vec![
@@ -230,6 +248,7 @@ mod tests {
             mount("/dev/vdb", "xfs", "/broken", 0),
             mount("host:/x", "fuse.sshfs", "/x", 9),
             mount("none", "tracefs", "/trace", 9),
+            mount("/dev/loop0", "squashfs", "/snap", 9),
             mount("pool/a", "zfs", "/pool", 40),
         ];
         fold_disks(mounts, &mut gather);
@@ -237,14 +256,37 @@ mod tests {
         let want = [
             ("/", Ok(800.0)),
             ("/", Ok(200.0)),
+            ("/", Ok(400.0)),
+            ("/broken", failed),
             ("/broken", failed),
             ("/broken", failed),
             ("/data", Ok(400.0)),
             ("/data", Ok(100.0)),
+            ("/data", Ok(200.0)),
             ("/pool", Ok(40.0)),
             ("/pool", Ok(10.0)),
+            ("/pool", failed),
         ];
         assert_eq!(figures(gather, "mount"), want.map(|(path, size)| (path.to_owned(), size)));
+    }
+
+    #[test]
+    fn what_is_used_is_what_df_calls_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let df = || {
+            let mut df = std::process::Command::new("df");
+            df.args(["-B1", "--output=used"]).arg(folder.path());
+            let out = df.output().unwrap().stdout;
+            String::from_utf8(out).unwrap().lines().nth(1).unwrap().trim().parse::<u64>().unwrap()
+        };
+        // Others write meanwhile: between two answers of df, as soon as these agree.
+        let agreed = (0..1_000).find_map(|_| {
+            let (before, found, after) = (df(), used(folder.path()), df());
+            (before == after).then_some((found, before))
+        });
+        let (found, df) = agreed.unwrap();
+        assert_eq!(found, Some(df));
+        assert_eq!(used(&folder.path().join("nothing")), None);
     }
 
     #[test]

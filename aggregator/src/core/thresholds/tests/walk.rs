@@ -77,6 +77,7 @@ const CASES: &[Case] = &[
     ("disk_full", |w| w.disk = 0.96, |w| w.disk = 0.5),
     ("isolation_violations", |w| w.count("isolation.violations", 4.0), |_| {}),
     ("compile_retries", |w| w.count("compile.retries", 2.0), |_| {}),
+    ("broker_away", |w| w.hears(false), |w| w.hears(true)),
     (
         "undecodable",
         |w| w.deliver(&("plimsoll.v1.m.normal.a.bus".to_owned(), vec![0xc1; 40])),

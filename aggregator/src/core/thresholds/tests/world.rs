@@ -25,6 +25,7 @@ pub(crate) struct World {
     pub(crate) twin: Option<Speaker>,
     pub(crate) now: Now,
     pub(crate) is_mute: bool,
+    is_cut_off: bool,
     /// How long its samples take; `None` while there are none.
     pub(crate) takes_ms: Option<u64>,
     pub(crate) samples: u64,
@@ -65,6 +66,7 @@ impl World {
             twin: None,
             now: start(),
             is_mute: false,
+            is_cut_off: false,
             takes_ms: Some(1),
             samples: 40,
             bus,
@@ -90,7 +92,7 @@ impl World {
     /// One second.
     pub(crate) fn live(&mut self) {
         self.now = self.now.after(SECOND);
-        if !self.is_mute {
+        if !self.is_mute && !self.is_cut_off {
             let (samples, bus) = (self.latency(), self.bus.clone());
             let hardware = Hardware { readings: self.readings() };
             for body in [samples, Body::Hardware(hardware), Body::Bus(bus)] {
@@ -104,6 +106,12 @@ impl World {
         }
         self.core.on_deadline(self.now);
         self.tell_and_store();
+    }
+
+    /// The broker answers, or does no more.
+    pub(crate) fn hears(&mut self, answers: bool) {
+        self.is_cut_off = !answers;
+        self.core.on_broker(answers, self.now.mono);
     }
 
     pub(crate) fn lives(&mut self, seconds: u32) {
