@@ -3,11 +3,13 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use plimsoll_process::exit::Exit;
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, SilencesPage};
+use plimsoll_schemas::time::Wall;
 use serde_json::{Map, Value, json};
 
 use crate::api::Api;
@@ -138,6 +140,20 @@ impl Where {
     }
 }
 
+/// Asks all of them, whatever one of them answers: each failure is told, and the exit says that
+/// there was one.
+async fn ask_all(at: &Where, ask: impl AsyncFn(Api) -> Result<()>) -> Result<Exit> {
+    let mut exit = Exit::Success;
+    for api in at.apis()? {
+        let url = api.url().to_owned();
+        if let Err(error) = ask(api).await {
+            eprintln!("{url}: {error:#}");
+            exit = Exit::Failure;
+        }
+    }
+    Ok(exit)
+}
+
 /// Lists alerts.
 ///
 /// # Errors
@@ -156,9 +172,15 @@ pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
 /// Begins, ends or lists silences.
 ///
 /// # Errors
-/// When an aggregator does not answer, or refuses.
+/// When there is nobody to ask. What one of several answers is told, and the others asked.
 pub async fn silence(args: &SilenceArgs) -> Result<Exit> {
-    for api in args.at.apis()? {
+    if args.end.is_some() && args.at.url.len() > 1 {
+        bail!(
+            "--end with several --url: each aggregator has numbers of its own; see --list, and \
+             give one --url for each --end"
+        );
+    }
+    ask_all(&args.at, async |api| {
         if args.list {
             let text = api.ask("GET", "/api/v1/silences", None).await?;
             let page: SilencesPage = serde_json::from_str(&text)?;
@@ -170,8 +192,9 @@ pub async fn silence(args: &SilenceArgs) -> Result<Exit> {
             let row: Value = serde_json::from_str(&text)?;
             args.at.print(&text, || format!("silence {} at {}\n", row["id"], api.url()));
         }
-    }
-    Ok(Exit::Success)
+        Ok(())
+    })
+    .await
 }
 
 fn silence_body(args: &SilenceArgs) -> Value {
@@ -190,37 +213,39 @@ fn silence_body(args: &SilenceArgs) -> Value {
 /// Acknowledges the alerts that are named, or takes that back.
 ///
 /// # Errors
-/// When an aggregator does not answer, refuses, or has no such alert.
+/// When there is nobody to ask. What one of several answers is told, and the others asked.
 pub async fn acknowledge(args: &AcknowledgeArgs) -> Result<Exit> {
-    for api in args.at.apis()? {
-        let rule = Some(args.rule.clone());
-        let path = with_parameters("/api/v1/alerts", &[("rule", &rule), ("node", &args.node)]);
-        let page: AlertsPage = serde_json::from_str(&api.ask("GET", &path, None).await?)?;
-        let named: Vec<&AlertRow> = page.alerts.iter().filter(|row| is_named(args, row)).collect();
-        if named.is_empty() {
-            bail!("{}: no such alert fires or pends; `plimsoll alerts` lists all", api.url());
-        }
-        for row in named {
-            let operation = row.key.operation.to_string();
-            if args.remove {
-                let operation = Some(operation);
-                let named = [("rule", &rule), ("node", &args.node), ("operation", &operation)];
-                let path = with_parameters("/api/v1/alerts/acknowledge", &named);
-                api.ask("DELETE", &path, None).await?;
-                continue;
-            }
-            let mut body = json!({
-                "rule": args.rule, "operation": operation, "by": args.by,
-                "comment": args.comment, "for": args.lasts,
-            });
-            if let Some(node) = &args.node {
-                body["node"] = json!(node);
-            }
-            let text = api.ask("POST", "/api/v1/alerts/acknowledge", Some(&body)).await?;
-            args.at.print(&text, || format!("acknowledged at {}: {}\n", api.url(), row.key));
-        }
+    ask_all(&args.at, async |api| acknowledge_at(args, &api).await).await
+}
+
+async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
+    let rule = Some(args.rule.clone());
+    let path = with_parameters("/api/v1/alerts", &[("rule", &rule), ("node", &args.node)]);
+    let page: AlertsPage = serde_json::from_str(&api.ask("GET", &path, None).await?)?;
+    let named: Vec<&AlertRow> = page.alerts.iter().filter(|row| is_named(args, row)).collect();
+    if named.is_empty() {
+        bail!("no such alert fires or pends; `plimsoll alerts` lists all");
     }
-    Ok(Exit::Success)
+    for row in named {
+        let operation = row.key.operation.to_string();
+        if args.remove {
+            let operation = Some(operation);
+            let named = [("rule", &rule), ("node", &args.node), ("operation", &operation)];
+            let path = with_parameters("/api/v1/alerts/acknowledge", &named);
+            api.ask("DELETE", &path, None).await?;
+            continue;
+        }
+        let mut body = json!({
+            "rule": args.rule, "operation": operation, "by": args.by,
+            "comment": args.comment, "for": args.lasts,
+        });
+        if let Some(node) = &args.node {
+            body["node"] = json!(node);
+        }
+        let text = api.ask("POST", "/api/v1/alerts/acknowledge", Some(&body)).await?;
+        args.at.print(&text, || format!("acknowledged at {}: {}\n", api.url(), row.key));
+    }
+    Ok(())
 }
 
 fn is_named(args: &AcknowledgeArgs, row: &AlertRow) -> bool {
@@ -275,9 +300,17 @@ fn silences(page: &SilencesPage) -> String {
     for row in &page.silences {
         let of = &row.silence;
         let matches = serde_json::to_string(&of.matches).unwrap_or_default();
+        let date = |at: Wall| {
+            let since = Duration::from_secs(at.0 / 1_000_000_000);
+            humantime::format_rfc3339_seconds(UNIX_EPOCH + since)
+        };
+        let (from, until) = (date(of.from), date(of.until));
         // Writing to a string cannot fail.
-        let _written =
-            writeln!(text, "{} {matches} until {} by {}: {}", row.id, of.until, of.by, of.comment);
+        let _written = writeln!(
+            text,
+            "{} {matches} from {from} until {until} by {}: {}",
+            row.id, of.by, of.comment
+        );
     }
     text
 }
@@ -285,6 +318,42 @@ fn silences(page: &SilencesPage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silence_is_shown_with_its_times_in_utc() {
+        let page = r#"{"silences":[{"id":3,"match":{"rule":"r"},"by":"ann","comment":"disks",
+            "from_seconds":1700000000.0,"until_seconds":1700007200.5}]}"#;
+        assert_eq!(
+            silences(&serde_json::from_str(page).unwrap()),
+            "3 {\"rule\":\"r\"} from 2023-11-14T22:13:20Z until 2023-11-15T00:13:20Z by ann: disks\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn every_aggregator_is_asked_and_a_number_is_one_aggregators_own() {
+        let url = ["http://127.0.0.1:1", "http://127.0.0.1:1/b"].map(str::to_owned).to_vec();
+        let at = Where { url, token_file: None, json: false };
+        let asked = std::cell::Cell::new(0);
+        let exit = ask_all(&at, async |api| {
+            asked.set(asked.get() + 1);
+            if api.url().ends_with('b') { Ok(()) } else { bail!("away") }
+        });
+        assert_eq!((exit.await.unwrap(), asked.get()), (Exit::Failure, 2));
+        let args = SilenceArgs {
+            list: false,
+            end: Some(3),
+            rule: None,
+            node: None,
+            operation: None,
+            severity: None,
+            lasts: None,
+            by: String::new(),
+            comment: String::new(),
+            at,
+        };
+        let refused = silence(&args).await.unwrap_err().to_string();
+        assert!(refused.contains("give one --url for each --end"), "{refused}");
+    }
 
     #[test]
     fn what_is_no_name_reaches_whoever_refuses_it_unchanged() {

@@ -61,6 +61,13 @@ impl Core {
         self.end_alerts(now, |key| !rules.watch(key) || others(key), Ended::RuleRemoved);
     }
 
+    /// The same of what a restart has found changed: once, and when there is somebody to hear of it.
+    pub(super) fn end_unruled_since_restart(&mut self, now: Wall) {
+        if let Some(before) = self.watched_before.take() {
+            self.end_unruled(now, &before);
+        }
+    }
+
     /// What the rules of standing alerts are about.
     pub(super) fn watched(&self) -> Watched {
         let rules: BTreeSet<_> = self.alerts.standing().map(|(key, _)| &key.rule).collect();

@@ -217,7 +217,7 @@ impl Core {
         core.past = Some(Past::since(rest.judged_at.unwrap_or(rest.at)));
         core.unsaved = Unsaved::nothing(core.notices.counts());
         core.unsaved.pools = Some(Arc::new(pools));
-        core.end_unruled(now.wall, &rest.watched);
+        core.watched_before = Some(rest.watched);
         core.forget_other_selections(&rest.selected);
         core
     }

@@ -35,8 +35,11 @@ use super::node::Shared;
 use letters::Letters;
 use pace::{Jitter, Pace};
 use queue::{GivenUp, Queue};
-use rounds::{Rounds, Standing, Standings};
+use rounds::{Labelled, Rounds, Standing, Standings};
 use said::Said;
+
+/// Failures after which nobody can have heard what was posted.
+const NOT_HEARD: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
 
 /// What is kept of one receiver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -85,9 +88,11 @@ impl Deliveries {
         self
     }
 
-    /// Whether Alertmanagers, where there are any, are told of an alert.
-    pub(super) fn knows(&self, key: &AlertKey) -> bool {
-        !self.has_alertmanagers() || self.standings.contains_key(key)
+    /// Whether Alertmanagers, where there are any, are told of an alert as its rule has it.
+    pub(super) fn knows(&self, key: &AlertKey, severity: Severity, routes: &[String]) -> bool {
+        let standing = self.standings.get(&(key.clone(), severity));
+        !self.has_alertmanagers()
+            || standing.is_some_and(|of| of.ended_at.is_none() && of.routes == routes)
     }
 
     fn has_alertmanagers(&self) -> bool {
@@ -111,50 +116,80 @@ impl Deliveries {
         let shared = Shared::from(notice.clone());
         for receiver in &self.receivers {
             let Kind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
-            let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
-            let is_meant = receiver.is_meant(notice.severity, &notice.routes);
-            if is_meant && (fires || ends && resolved || looked_after && acknowledged) {
-                let no_room = state.queue.push(&shared, known_at, &mut state.tally);
-                give_up(&mut self.letters, receiver, state, known_at, no_room);
+            let Some(State { queue, tally, .. }) = self.states.get_mut(&*receiver.name) else {
+                continue;
+            };
+            // Who was told hears the end, whatever the rule says by then.
+            let is_meant = receiver.is_meant(notice.severity, &notice.routes)
+                || !fires && queue.believes(&notice.key);
+            if ends && !(resolved && is_meant) {
+                queue.end_untold(&notice.key, tally);
+            } else if is_meant && (!looked_after || acknowledged) {
+                let no_room = queue.push(&shared, known_at, tally);
+                give_up((&mut self.letters, tally), receiver, known_at, no_room);
             }
         }
     }
 
     /// Notes how an alert stands, for Alertmanagers.
     pub(super) fn stand(&mut self, notice: &Notice, known_at: Wall) {
-        let key = &notice.key;
-        let ended_at =
-            (notice.state == AlertState::Resolved).then(|| words::wall(notice.at_seconds));
-        let before = self.standings.get(key);
-        let standing = match (ended_at, before) {
-            // Whoever was told that it fires must hear of the end under the same labels.
-            (Some(_), Some(before)) => Standing { known_at, ended_at, ..(**before).clone() },
-            (Some(_), None) => return,
-            (None, _) => Standing {
+        let fires = notice.state != AlertState::Resolved;
+        let labelled = (notice.key.clone(), notice.severity);
+        // Whoever was told that it fires must hear of the end under the same labels.
+        let of = |severity| (notice.key.clone(), severity);
+        let all = self.standings.range(of(Severity::Info)..=of(Severity::Critical));
+        let others = all.map(|(other, _)| other).filter(|other| !fires || **other != labelled);
+        let others: Vec<_> = others.cloned().collect();
+        self.end_standing((known_at, words::wall(notice.at_seconds)), others);
+        if fires {
+            let standing = Standing {
                 said: Said::of(notice),
                 severity: notice.severity,
                 routes: notice.routes.clone(),
                 silenced: notice.silenced,
                 known_at,
-                ended_at,
-            },
-        };
-        let has_room = before.is_some() || self.standings.len() < ALERTS_TOLD_MAX;
-        let meant = self.receivers.iter().filter(|receiver| {
-            matches!(receiver.kind, Kind::Alertmanager { .. })
-                && receiver.is_meant(standing.severity, &standing.routes)
-        });
-        for receiver in meant {
+                ended_at: None,
+            };
+            self.set_standing(labelled, standing);
+        }
+    }
+
+    /// Ends all that stands of alerts that do not fire.
+    pub(super) fn end_all_but(&mut self, now: Wall, fires: impl Fn(&AlertKey) -> bool) {
+        let others = self.standings.keys().filter(|(key, _)| !fires(key));
+        let others: Vec<_> = others.cloned().collect();
+        self.end_standing((now, now), others);
+    }
+
+    fn end_standing(&mut self, (known_at, ended_at): (Wall, Wall), ending: Vec<Labelled>) {
+        for labelled in ending {
+            let before = self.standings.get(&labelled).filter(|of| of.ended_at.is_none());
+            let Some(before) = before.map(|before| (**before).clone()) else { continue };
+            let ended_at = Some(ended_at);
+            self.set_standing(labelled, Standing { known_at, ended_at, ..before });
+        }
+    }
+
+    fn set_standing(&mut self, labelled: Labelled, standing: Standing) {
+        let has_room =
+            self.standings.contains_key(&labelled) || self.standings.len() < ALERTS_TOLD_MAX;
+        let all = self.receivers.iter().filter(|of| matches!(of.kind, Kind::Alertmanager { .. }));
+        for receiver in all {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
+            let is_meant = receiver.is_meant(standing.severity, &standing.routes);
+            if !is_meant && !state.rounds.believes(&labelled) {
+                continue;
+            }
             if has_room {
-                state.rounds.on_move(key, &standing, &mut state.tally);
+                state.rounds.on_move(&labelled, &standing, &mut state.tally);
             } else {
                 state.tally.count_undelivered("no_room");
-                self.letters.push(known_at, &receiver.name, "no_room", (key, notice.state));
+                let letter = (&labelled.0, AlertState::Firing);
+                self.letters.push(standing.known_at, &receiver.name, "no_room", letter);
             }
         }
         if has_room {
-            self.standings.insert(key.clone(), standing.into());
+            self.standings.insert(labelled, standing.into());
         }
     }
 
@@ -163,7 +198,7 @@ impl Deliveries {
     /// itself, and people be told that all is well.
     pub fn hold_back(&mut self, is_held: impl Fn(&AlertKey, Severity) -> bool) {
         for (key, standing) in &mut self.standings {
-            let silenced = is_held(key, standing.severity);
+            let silenced = is_held(&key.0, standing.severity);
             if standing.ended_at.is_none() && standing.silenced != silenced {
                 standing.make_mut().silenced = silenced;
             }
@@ -183,10 +218,11 @@ impl Deliveries {
                     state.rounds.next(now, how, &self.standings).map(Body::Alerts)
                 }
                 Kind::Webhook { .. } => {
-                    for given_up in state.queue.expire(now.wall) {
-                        give_up(&mut self.letters, receiver, state, now.wall, Some(given_up));
+                    for given_up in state.queue.expire(now.wall, &mut state.tally) {
+                        let counted = (&mut self.letters, &mut state.tally);
+                        give_up(counted, receiver, now.wall, Some(given_up));
                     }
-                    let next = state.queue.next();
+                    let next = state.queue.next(now.mono);
                     next.map(|notice| Body::Notice(Box::new((*notice).clone())))
                 }
             };
@@ -220,15 +256,15 @@ impl Deliveries {
             Answer::Refused(_) => {
                 state.pace.on_answer();
                 state.rounds.on_refused();
-                given_up = state.queue.on_refused();
+                given_up = state.queue.on_refused(now);
             }
-            Answer::Failed(_, asked) => {
+            Answer::Failed(why, asked) => {
                 state.pace.on_failure(now.mono, asked, &mut self.jitter);
                 state.rounds.on_failed();
-                given_up = state.queue.on_failed();
+                given_up = state.queue.on_failed(now, !NOT_HEARD.contains(&why));
             }
         }
-        give_up(&mut self.letters, receiver, state, now.wall, given_up);
+        give_up((&mut self.letters, &mut state.tally), receiver, now.wall, given_up);
         self.let_go(now.wall);
         told.into_iter().map(|known_at| now.wall.since(known_at)).collect()
     }
@@ -252,7 +288,7 @@ impl Deliveries {
                 let Some(state) = states.get_mut(*name) else { continue };
                 if state.rounds.misses(key) {
                     state.tally.count_undelivered("too_old");
-                    letters.push(now, name, "too_old", (key, AlertState::Resolved));
+                    letters.push(now, name, "too_old", (&key.0, AlertState::Resolved));
                 }
                 state.rounds.forget(key);
             }
@@ -269,7 +305,7 @@ impl Deliveries {
                 Kind::Alertmanager { .. } => {
                     (!self.standings.is_empty()).then(|| state.rounds.due_at())
                 }
-                Kind::Webhook { .. } => (!state.queue.is_empty()).then_some(Mono(0)),
+                Kind::Webhook { .. } => state.queue.due_at(),
             };
             due_at.map(|due_at| due_at.max(state.pace.next_at()))
         };
@@ -281,7 +317,11 @@ impl Deliveries {
     pub fn is_settled(&self) -> bool {
         self.receivers.iter().all(|receiver| {
             self.states.get(&*receiver.name).is_none_or(|state| {
-                state.pace.is_failing() || self.waits(receiver, state).notices == 0
+                let is_told = match receiver.kind {
+                    Kind::Alertmanager { .. } => self.waits(receiver, state).notices == 0,
+                    Kind::Webhook { .. } => state.queue.is_settled(),
+                };
+                is_told || state.pace.is_failing()
             })
         })
     }
@@ -321,14 +361,13 @@ impl Deliveries {
 }
 
 fn give_up(
-    letters: &mut Letters,
+    (letters, tally): (&mut Letters, &mut Tally),
     receiver: &Receiver,
-    state: &mut State,
     now: Wall,
     given_up: Option<GivenUp>,
 ) {
     let Some((notice, reason)) = given_up else { return };
-    state.tally.count_undelivered(reason);
+    tally.count_undelivered(reason);
     letters.push(now, &receiver.name, reason, (&notice.key, notice.state));
 }
 

@@ -18,6 +18,7 @@ use super::window::Sums;
 impl Core {
     /// Lets time pass: once a second windows move on and every budget is judged.
     pub fn on_deadline(&mut self, now: Now) {
+        self.end_unruled_since_restart(now.wall);
         if self.ready {
             self.end_past(now);
         }

@@ -64,6 +64,7 @@ use plimsoll_schemas::wire::{self, Body, Events, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use alert::Alerts;
+use announce::Watched;
 use checkpoint::Unsaved;
 use conflicts::Conflicts;
 use dashboard::Dashboard;
@@ -150,6 +151,8 @@ pub struct Core {
     keepings: Keepings,
     matches: Matches,
     alerts: Alerts,
+    /// After a restart: what standing alerts were about.
+    watched_before: Option<Watched>,
     silences: Silences,
     changes: Vec<Notice>,
     notices: Notices,
@@ -195,6 +198,7 @@ impl Core {
             keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
             matches: Matches::new(&rules.budgets),
             alerts: Alerts::default(),
+            watched_before: None,
             silences: Silences::default(),
             changes: Vec::new(),
             notices: Notices::default(),

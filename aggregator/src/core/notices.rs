@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::alert::{LatencyHigh, Notice};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notice, Scope};
 use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
 use plimsoll_schemas::limits::node::ACK_WAIT;
 use plimsoll_schemas::time::Mono;
@@ -54,27 +54,31 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Takes a notice; when there is no room the oldest goes, since the newest state matters.
+    /// Takes a notice. When there is no room the oldest goes, since the newest state matters: a
+    /// node's that tells of no end, then a node's, and the fleet's when nothing else is there.
     pub fn push(&mut self, notice: Notice) {
         self.next_token += 1;
-        push(&mut self.waiting, &mut self.counts, (self.next_token, notice));
+        let worth = |of: &Notice| (is_of_fleet(&of.key), of.state == AlertState::Resolved);
+        push(&mut self.waiting, &mut self.counts, (self.next_token, notice), worth);
     }
 
     /// Takes an event; when there is no room the oldest goes.
     pub fn push_event(&mut self, event: LatencyHigh) {
         self.next_token += 1;
-        push(&mut self.events, &mut self.event_counts, (self.next_token, event));
+        let worth = |of: &LatencyHigh| is_of_fleet(&of.key);
+        push(&mut self.events, &mut self.event_counts, (self.next_token, event), worth);
     }
 
-    /// The next notice to send, with its token: new, or overdue for an acknowledgement.
+    /// The next notice to send, with its token: new, or overdue for an acknowledgement. The
+    /// fleet's go first.
     pub fn next_due(&mut self, now: Mono) -> Option<Due> {
-        let (token, notice, again) = next_due(&mut self.waiting, now)?;
+        let (token, notice, again) = next_due(&mut self.waiting, now, |of| !is_of_fleet(&of.key))?;
         Some(Due { token, notice, again })
     }
 
     /// The next event to send, with its token.
     pub fn next_event_due(&mut self, now: Mono) -> Option<(u64, LatencyHigh)> {
-        let (token, event, _) = next_due(&mut self.events, now)?;
+        let (token, event, _) = next_due(&mut self.events, now, |of| !is_of_fleet(&of.key))?;
         Some((token, event))
     }
 
@@ -109,36 +113,43 @@ impl Notices {
     }
 }
 
-fn push<T>(
+fn is_of_fleet(key: &AlertKey) -> bool {
+    key.scope == Scope::Fleet
+}
+
+fn push<T, W: Ord>(
     waiting: &mut BTreeMap<u64, Waiting<T>>,
     counts: &mut NoticeCounts,
     (token, what): (u64, T),
+    worth: impl Fn(&T) -> W,
 ) {
     counts.raised += 1;
-    if waiting.len() >= NOTICES_MAX {
-        waiting.pop_first();
+    waiting.insert(token, Waiting { what, sent: None });
+    if waiting.len() > NOTICES_MAX {
+        let goes = waiting.iter().min_by_key(|(token, of)| (worth(&of.what), **token));
+        let goes = goes.map(|(token, _)| *token);
+        goes.and_then(|token| waiting.remove(&token));
         counts.undelivered += 1;
     }
-    waiting.insert(token, Waiting { what, sent: None });
 }
 
 fn next_due<T: Clone>(
     waiting: &mut BTreeMap<u64, Waiting<T>>,
     now: Mono,
+    comes_later: impl Fn(&T) -> bool,
 ) -> Option<(u64, T, bool)> {
-    let due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
-    let (token, waiting) = waiting.iter_mut().find(|(_, waiting)| due(waiting.sent))?;
+    let is_due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
+    let due = waiting.iter_mut().filter(|(_, waiting)| is_due(waiting.sent));
+    let (token, waiting) = due.min_by_key(|(token, of)| (comes_later(&of.what), **token))?;
     let again = waiting.sent.replace(now).is_some();
     Some((*token, waiting.what.clone(), again))
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{
-        AlertKey, AlertState, Evidence, GapEvidence, LatencyEvidence, Scope,
-    };
+    use plimsoll_schemas::alert::{Evidence, GapEvidence, LatencyEvidence};
     use plimsoll_schemas::budget::Window;
-    use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
+    use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
 
     use super::*;
 
@@ -173,6 +184,23 @@ mod tests {
         (0..=NOTICES_MAX).for_each(|_| notices.push(notice(1.0)));
         assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(2));
         assert_eq!(notices.counts().undelivered, 1);
+    }
+
+    #[test]
+    fn past_the_bound_a_nodes_goes_before_the_fleets_and_the_fleets_are_sent_first() {
+        let of_node = |state| {
+            let mut of_node = notice(1.0);
+            of_node.key.scope = Scope::Node(NodeName::new("n").unwrap());
+            of_node.state = state;
+            of_node
+        };
+        let mut notices = Notices::default();
+        notices.push(of_node(AlertState::Resolved));
+        notices.push(notice(1.0));
+        (0..NOTICES_MAX).for_each(|_| notices.push(of_node(AlertState::Firing)));
+        let mut sent = || notices.next_due(Mono(0)).map(|due| due.token);
+        assert_eq!([sent(), sent(), sent()], [Some(2), Some(1), Some(5)]);
+        assert_eq!(notices.counts().undelivered, 2);
     }
 
     fn event(at_seconds: f64) -> LatencyHigh {

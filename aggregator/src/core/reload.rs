@@ -40,6 +40,7 @@ impl Core {
         self.judge_by(Arc::new(rules));
         self.matches = Matches::new(&self.rules.budgets);
         self.end_unruled(now.wall, &watched);
+        self.stand_anew(now.wall);
         self.unsaved.touch();
         if self.limits() != limits {
             self.tell_limits_anew();

@@ -32,6 +32,8 @@ use super::alert::Change;
 pub struct Silences {
     silences: BTreeMap<u64, Silence>,
     last_id: u64,
+    /// Silences that have begun: a clock that is set back ends none of them.
+    begun: BTreeSet<u64>,
     acknowledged: BTreeMap<AlertKey, Acknowledgement>,
     /// Alerts that fire and of which no receiver has been told.
     withheld: BTreeSet<AlertKey>,
@@ -44,7 +46,9 @@ pub struct Silences {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refused {
     /// It would hold for ever for everything.
-    #[error("match is empty; give at least one of rule, node, operation, severity")]
+    #[error(
+        "match fits every alert; give at least one of rule, node, operation, severity that is not just *"
+    )]
     Everything,
     /// It is over already.
     #[error("until is not after from or lies in the past; give a later one")]
@@ -55,6 +59,9 @@ pub enum Refused {
     /// Nobody asks for it.
     #[error("by is empty; say who asks")]
     Nobody,
+    /// A text could not be shown as one line.
+    #[error("{0} holds a control character; leave it out")]
+    Control(&'static str),
     /// A text is too long.
     #[error("{key} has {len} bytes, more than {max}; shorten it")]
     Text {
@@ -113,6 +120,7 @@ impl Silences {
         }
         self.last_id += 1;
         self.silences.insert(self.last_id, silence.clone());
+        self.expire(now);
         Ok(SilenceRow { id: self.last_id, silence })
     }
 
@@ -194,6 +202,9 @@ impl Silences {
     /// Lets go of what is over.
     pub fn expire(&mut self, now: Wall) {
         self.silences.retain(|_, silence| now < silence.until);
+        let begin = self.silences.iter().filter(|(_, silence)| silence.from <= now);
+        self.begun.extend(begin.map(|(id, _)| *id));
+        self.begun.retain(|id| self.silences.contains_key(id));
         let over = self.acknowledged.extract_if(.., |_, of| now >= of.until);
         self.again.extend(over.map(|(key, _)| key));
     }
@@ -259,10 +270,11 @@ impl Silences {
         key: &AlertKey,
         severity: Severity,
     ) -> impl Iterator<Item = u64> {
-        let holds = move |silence: &Silence| {
-            silence.from <= at && at < silence.until && silence.matches.fits(key, severity)
+        let holds = move |id: &u64, silence: &Silence| {
+            let has_begun = silence.from <= at || self.begun.contains(id);
+            has_begun && at < silence.until && silence.matches.fits(key, severity)
         };
-        self.silences.iter().filter(move |(_, silence)| holds(silence)).map(|(id, _)| *id)
+        self.silences.iter().filter(move |(id, silence)| holds(id, silence)).map(|(id, _)| *id)
     }
 
     /// All silences, by number.
@@ -293,6 +305,9 @@ fn check(now: Wall, by: &str, comment: &str, from: Wall, until: Wall) -> Result<
     for (key, text, max) in [("by", by, BY_BYTES_MAX), ("comment", comment, COMMENT_BYTES_MAX)] {
         if text.len() > max {
             return Err(Refused::Text { key, len: text.len(), max });
+        }
+        if text.contains(char::is_control) {
+            return Err(Refused::Control(key));
         }
     }
     if until <= from || until <= now {

@@ -22,16 +22,27 @@ impl Core {
     #[must_use]
     pub fn telling(mut self, now: Now, receivers: Vec<Receiver>, seed: u64) -> Self {
         self.deliveries = std::mem::take(&mut self.deliveries).told_to(now.wall, receivers, seed);
-        let unknown = self
-            .alerts
-            .standing()
-            .filter(|(key, state)| *state == AlertState::Firing && !self.deliveries.knows(key));
+        // Only now is there anybody to hear of ends that a restart brings.
+        self.end_unruled_since_restart(now.wall);
+        self.stand_anew(now.wall);
+        self
+    }
+
+    /// Has Alertmanagers told of what fires as its rule has it now: under another severity it is
+    /// another alert to them, so the one that they know ends. What does not fire ends too.
+    pub(super) fn stand_anew(&mut self, now: Wall) {
+        let firing = self.alerts.entries().filter(|(_, of)| of.state == AlertState::Firing);
+        let unknown = firing.filter(|(key, entry)| {
+            let (about, severity) = self.about(key, entry.told.as_deref());
+            !self.deliveries.knows(key, severity, &about.routes)
+        });
         let unknown: Vec<_> = unknown.map(|(key, _)| key.clone()).collect();
         for key in unknown {
-            let Some(notice) = self.still_firing(now.wall, key) else { continue };
-            self.deliveries.stand(&notice, now.wall);
+            let Some(notice) = self.still_firing(now, key) else { continue };
+            self.deliveries.stand(&notice, now);
         }
-        self
+        let alerts = &self.alerts;
+        self.deliveries.end_all_but(now, |key| alerts.state(key) == AlertState::Firing);
     }
 
     /// The next post to a receiver, if one is to be made now.

@@ -62,7 +62,8 @@ pub struct Acknowledgement {
     /// What they say to it.
     #[serde(default)]
     pub comment: String,
-    /// Up to when; nanoseconds since 1970.
+    /// Up to when.
+    #[serde(rename = "until_seconds", with = "in_seconds")]
     pub until: Wall,
 }
 
@@ -100,9 +101,11 @@ pub struct Silence {
     /// Why.
     #[serde(default)]
     pub comment: String,
-    /// From when; nanoseconds since 1970.
+    /// From when.
+    #[serde(rename = "from_seconds", with = "in_seconds")]
     pub from: Wall,
     /// Up to when, excluded.
+    #[serde(rename = "until_seconds", with = "in_seconds")]
     pub until: Wall,
 }
 
@@ -140,7 +143,12 @@ impl SilenceMatch {
     /// True where everything would fit.
     #[must_use]
     pub fn is_everything(&self) -> bool {
-        *self == Self::default()
+        let is_any = |pattern: &Option<Pattern>| pattern.as_ref().is_none_or(|of| of.0 == "*");
+        // With a node, none about the fleet fits.
+        is_any(&self.rule)
+            && is_any(&self.operation)
+            && self.node.is_none()
+            && self.severity.is_none()
     }
 }
 
@@ -191,6 +199,25 @@ impl From<Pattern> for String {
     }
 }
 
+/// A point in time as all pages have it: seconds since 1970.
+mod in_seconds {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::time::{Wall, nanos, seconds};
+
+    pub(super) fn serialize<S: Serializer>(at: &Wall, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(seconds(at.0))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Wall, D::Error> {
+        let since = Duration::try_from_secs_f64(f64::deserialize(from)?);
+        since.map(|since| Wall(nanos(since))).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,8 +249,17 @@ mod tests {
             let of: SilenceMatch = serde_json::from_str(text).unwrap();
             assert_eq!(of.fits(&fleet, Severity::Warning), wanted_fleet, "{text}");
             assert_eq!(of.fits(&n1, Severity::Warning), wanted_node, "{text}");
-            assert_eq!(of.is_everything(), text == "{}");
+            assert_eq!(of.is_everything(), ["{}", r#"{"rule":"*"}"#].contains(&text));
         }
+    }
+
+    #[test]
+    fn a_silence_is_told_in_seconds_since_1970() {
+        let text = r#"{"match":{"rule":"r"},"by":"a","comment":"","from_seconds":2.0,"until_seconds":2.5}"#;
+        let silence: Silence = serde_json::from_str(text).unwrap();
+        assert_eq!((silence.from, silence.until), (Wall(2_000_000_000), Wall(2_500_000_000)));
+        assert_eq!(serde_json::to_string(&silence).unwrap(), text);
+        assert!(serde_json::from_str::<Silence>(&text.replace("2.5", "-2.5")).is_err());
     }
 
     #[test]

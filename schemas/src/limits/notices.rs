@@ -9,12 +9,18 @@ pub const RECEIVERS_MAX: usize = 32;
 pub const ALERTS_TOLD_MAX: usize = 16_384;
 /// Alerts in one post to an Alertmanager: about 128 KiB.
 pub const ALERTS_A_POST_MAX: usize = 128;
-/// Notices that wait for one webhook; one more pushes out the oldest.
+/// Notices that wait for one webhook, but for ends, of which there are no more than
+/// [`ALERTS_TOLD_MAX`]; one more pushes out the oldest of a node, or of the fleet if all are.
 pub const NOTICES_WAITING_MAX: usize = 1_024;
 /// Attempts at one notice.
 pub const ATTEMPTS_MAX: u32 = 10;
 /// Age at which a notice is given up that a webhook has not taken.
 pub const NOTICE_AGE_MAX: Duration = Duration::from_secs(3_600);
+/// Time between two attempts at an end that was given up, though its receiver was told of the
+/// begin, which would stay open there.
+pub const OWED_RETRY_EVERY: Duration = Duration::from_secs(300);
+/// Age at which such an end is given up for good.
+pub const OWED_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Age at which the end of an alert is given up that an Alertmanager has not taken. It has long
 /// taken the alert for ended itself by then.
 pub const RESOLVED_AGE_MAX: Duration = Duration::from_secs(900);

@@ -1,5 +1,7 @@
 //! What whole cores say of alerts that end, are silenced, or are acknowledged.
 
+mod receivers;
+
 use plimsoll_schemas::alert::{Acknowledgement, Data, Scope, Silence, SilenceMatch};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::aggregator::NODE_HIDE_SILENT_AFTER;
@@ -7,6 +9,8 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 use proptest::prelude::*;
+
+use receivers::Heard;
 
 use super::*;
 use crate::core::alert::{Finding, Patience};
@@ -105,6 +109,7 @@ fn alerts_of_a_rule_that_is_taken_away_end_with_a_notice_that_receivers_know_by_
             records.write(core.take_changes(now.wall).unwrap());
             let mesh = core.mesh.clone();
             core = Core::restore(mesh, Vec::new(), now, records.read().unwrap());
+            core = core.telling(now, Vec::new(), 1);
         } else {
             core.reload(now, Rules::from(Vec::new()));
         }
@@ -253,6 +258,9 @@ enum Happens {
     Unacknowledge,
     Restart,
     RuleRemoved,
+    RuleRemovedByRestart,
+    Severity(Severity),
+    Away(bool),
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -266,6 +274,10 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => Just(Happens::Unacknowledge),
         1 => Just(Happens::Restart),
         1 => Just(Happens::RuleRemoved),
+        1 => Just(Happens::RuleRemovedByRestart),
+        1 => prop::sample::select(vec![Severity::Info, Severity::Critical])
+            .prop_map(Happens::Severity),
+        1 => prop::bool::ANY.prop_map(Happens::Away),
     ]
 }
 
@@ -277,14 +289,28 @@ fn happen(core: &mut Core, now: Now, happens: Happens) -> Option<Core> {
             core.on_found((now.wall, Duration::ZERO), key(None), finding, patience);
             return None;
         }
-        Happens::Restart => return Some(restarted(core, now)),
+        Happens::Restart => return Some(restarted(core, now).telling(now, Heard::all(), 2)),
+        Happens::RuleRemovedByRestart => {
+            let rules = Rules::clone(&core.rules);
+            core.reload(now, rules.clone());
+            let mut next = receivers::restarted_without_rules(core, now);
+            next.reload(now, rules);
+            return Some(next);
+        }
+        Happens::Severity(severity) => {
+            let mut rules = Rules::clone(&core.rules);
+            rules.budgets.iter_mut().for_each(|budget| budget.about.severity = severity);
+            core.reload(now, rules);
+            return None;
+        }
+        Happens::Away(_) => return None,
         Happens::RuleRemoved => {
             let rules = Rules::clone(&core.rules);
             core.reload(now, Rules::from(Vec::new()));
             core.reload(now, rules);
             return None;
         }
-        Happens::Silence(seconds) => silence(now, r#"{"rule":"*"}"#, SECOND * seconds),
+        Happens::Silence(seconds) => silence(now, r#"{"rule":"epoch_*"}"#, SECOND * seconds),
         Happens::EndSilences => {
             for row in core.silences_page().silences {
                 core.on_order(now.wall, Order::EndSilence(row.id)).unwrap();
@@ -304,8 +330,9 @@ proptest! {
     /// Neither the bus nor receivers are ever left with an alert that does not fire any more.
     #[test]
     fn no_alert_leaves_firing_without_a_word(story in prop::collection::vec(happens(), 0..60)) {
-        let (mut core, mut now) = (core(), start());
+        let (mut core, mut now) = (core().telling(start(), Heard::all(), 1), start());
         deliver(&mut core, now, &Speaker::new("a").say(now, 30 * MS, 200));
+        let mut heard = Heard::default();
         let (mut bus, mut receivers) = (AlertState::Inactive, AlertState::Inactive);
         for step in story {
             now = now.after(SECOND);
@@ -313,6 +340,7 @@ proptest! {
                 core = next;
             }
             core.end_silences(now.wall);
+            heard.hear(&mut core, now, if let Happens::Away(away) = step { Some(away) } else { None });
             let mut fired = 0;
             for notice in take(&mut core, now) {
                 prop_assert!(notice.from == bus || bus == AlertState::Resolved, "{notice:?}");
@@ -342,7 +370,12 @@ proptest! {
         core.end_silences(now.wall);
         let told = take(&mut core, now).into_iter().map(|notice| notice.state).last();
         let state = core.alerts.state(&key(None));
-        let known = told.unwrap_or(receivers) == AlertState::Firing;
-        prop_assert_eq!(known, state == AlertState::Firing);
+        let fires = state == AlertState::Firing;
+        prop_assert_eq!(told.unwrap_or(receivers) == AlertState::Firing, fires);
+        // Whatever they missed meanwhile.
+        heard.hear(&mut core, now, Some(false));
+        now = now.after(SECOND * 600);
+        heard.hear(&mut core, now, None);
+        prop_assert_eq!(heard.believe(now), [u32::from(fires); 2]);
     }
 }

@@ -35,8 +35,12 @@ pub(super) struct Standing {
     pub(super) ended_at: Option<Wall>,
 }
 
+/// An alert under one severity: that is one of its labels, so under another it is another alert
+/// to an Alertmanager.
+pub(super) type Labelled = (AlertKey, Severity);
+
 /// All of them, by alert.
-pub(super) type Standings = BTreeMap<AlertKey, Shared<Standing>>;
+pub(super) type Standings = BTreeMap<Labelled, Shared<Standing>>;
 
 /// What one Alertmanager knows of one alert.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -50,17 +54,17 @@ struct Heard {
 /// What one Alertmanager knows, and the round of posts it is told in.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Rounds {
-    heard: BTreeMap<AlertKey, Heard>,
+    heard: BTreeMap<Labelled, Heard>,
     /// Not yet told; a restart begins with a round that holds them.
     #[serde(skip)]
-    urgent: BTreeSet<AlertKey>,
+    urgent: BTreeSet<Labelled>,
     #[serde(skip)]
     next_at: Mono,
     #[serde(skip)]
     round: Option<Round>,
     /// The alerts of the post on its way, and whether they had ended.
     #[serde(skip)]
-    posted: Vec<(AlertKey, bool)>,
+    posted: Vec<(Labelled, bool)>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,12 +72,12 @@ struct Round {
     /// When the one after it begins.
     next_at: Mono,
     /// Alerts up to this one were posted in it.
-    after: Option<AlertKey>,
+    after: Option<Labelled>,
 }
 
 impl Rounds {
     /// Hears that an alert has moved; it stands as it is now.
-    pub(super) fn on_move(&mut self, key: &AlertKey, standing: &Standing, tally: &mut Tally) {
+    pub(super) fn on_move(&mut self, key: &Labelled, standing: &Standing, tally: &mut Tally) {
         let heard = self.heard.entry(key.clone()).or_insert(Heard { firing: false, present: 1 });
         if heard.present == 0 {
             tally.count("superseded");
@@ -88,26 +92,32 @@ impl Rounds {
     }
 
     /// Whether it is still to be told of an alert.
-    fn wants(&self, key: &AlertKey, standing: &Standing, receiver: &Receiver) -> bool {
+    fn wants(&self, key: &Labelled, standing: &Standing, receiver: &Receiver) -> bool {
         let heard = self.heard.get(key).copied().unwrap_or_default();
-        receiver.is_meant(standing.severity, &standing.routes)
-            && match standing.ended_at {
-                Some(_) => heard.present < ENDS_TOLD,
-                None => heard.firing || !standing.silenced,
-            }
+        let is_meant = receiver.is_meant(standing.severity, &standing.routes);
+        match standing.ended_at {
+            // Who was told of the begin hears of it, whatever the rule's routes say by then.
+            Some(_) => (is_meant || heard.firing) && heard.present < ENDS_TOLD,
+            None => is_meant && (heard.firing || !standing.silenced),
+        }
+    }
+
+    /// Whether it was told that an alert fires, and of no end.
+    pub(super) fn believes(&self, key: &Labelled) -> bool {
+        self.heard.get(key).is_some_and(|heard| heard.firing)
     }
 
     /// Whether it was never told of an alert's end, though that stands.
-    pub(super) fn misses(&self, key: &AlertKey) -> bool {
+    pub(super) fn misses(&self, key: &Labelled) -> bool {
         self.heard.get(key).is_some_and(|heard| heard.present == 0)
     }
 
     /// Whether it has heard all there was of an alert that has ended.
-    pub(super) fn is_done_with(&self, key: &AlertKey) -> bool {
+    pub(super) fn is_done_with(&self, key: &Labelled) -> bool {
         self.heard.get(key).is_none_or(|heard| heard.present >= ENDS_TOLD)
     }
 
-    pub(super) fn forget(&mut self, key: &AlertKey) {
+    pub(super) fn forget(&mut self, key: &Labelled) {
         self.heard.remove(key);
         self.urgent.remove(key);
     }
@@ -145,7 +155,7 @@ impl Rounds {
         Some(serde_json::to_vec(&alerts).expect("a list of maps of text is JSON"))
     }
 
-    fn of_round(&self, receiver: &Receiver, standings: &Standings) -> Vec<AlertKey> {
+    fn of_round(&self, receiver: &Receiver, standings: &Standings) -> Vec<Labelled> {
         let Some(round) = &self.round else { return Vec::new() };
         let from = round.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let left = standings.range((from, Bound::Unbounded));
@@ -153,8 +163,8 @@ impl Rounds {
         wanted.take(ALERTS_A_POST_MAX).map(|(key, _)| key.clone()).collect()
     }
 
-    fn of_urgent(&self, receiver: &Receiver, standings: &Standings) -> Vec<AlertKey> {
-        let stands = |key: &&AlertKey| {
+    fn of_urgent(&self, receiver: &Receiver, standings: &Standings) -> Vec<Labelled> {
+        let stands = |key: &&Labelled| {
             standings.get(*key).is_some_and(|standing| self.wants(key, standing, receiver))
         };
         self.urgent.iter().filter(stands).take(ALERTS_A_POST_MAX).cloned().collect()
@@ -193,7 +203,7 @@ impl Rounds {
         self.next_at = Mono(0);
     }
 
-    fn on_posted(&mut self) -> Vec<(AlertKey, bool)> {
+    fn on_posted(&mut self) -> Vec<(Labelled, bool)> {
         let posted = std::mem::take(&mut self.posted);
         if let Some(round) = &mut self.round {
             round.after = posted.last().map(|(key, _)| key.clone());

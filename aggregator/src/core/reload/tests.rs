@@ -105,6 +105,7 @@ fn alerts_of_a_rule_that_is_about_other_labels_after_a_restart_end_too() {
         stored.write(core.take_changes(now.wall).unwrap());
         let stored = stored.read().unwrap();
         let core = Core::restore(core.mesh.clone(), rules(text), now, stored);
+        let core = core.telling(now, Vec::new(), 1);
         let standing = core.alerts.standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
         assert_eq!((standing.count(), ended(&core).is_empty()), (left, left > 0), "{text}");
     }

@@ -208,7 +208,7 @@ fn both_are_bounded_and_make_room_when_they_end() {
 #[test]
 fn what_receivers_did_not_get_is_counted_by_reason() {
     let mut silences = Silences::default();
-    silences.add(at(0), silence(r#"{"rule":"*"}"#, 0, 50)).unwrap();
+    silences.add(at(0), silence(r#"{"severity":"warning"}"#, 0, 50)).unwrap();
     let moves = |silences: &mut Silences, node, to| {
         silences.on_change(at(1), &key(node), Severity::Warning, to)
     };
@@ -219,4 +219,26 @@ fn what_receivers_did_not_get_is_counted_by_reason() {
     assert_eq!(of, Told { silenced: true, acknowledged_by: Some("bob".to_owned()) });
     let counts: Vec<_> = silences.suppressed().iter().map(|(why, n)| (why.as_ref(), *n)).collect();
     assert_eq!(counts, [("acknowledged", 1), ("silenced", 2)]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_ends_no_silence_that_has_begun() {
+    let mut silences = Silences::default();
+    silences.add(at(5), silence(r#"{"rule":"epoch_*"}"#, 5, 50)).unwrap();
+    silences.add(at(5), silence(r#"{"severity":"warning"}"#, 6, 50)).unwrap();
+    let holding = |silences: &Silences, second| {
+        silences.holding(at(second), &key("a"), Severity::Warning).collect::<Vec<_>>()
+    };
+    assert_eq!(holding(&silences, 4), [1], "the other is yet to begin");
+    silences.expire(at(6));
+    assert_eq!(holding(&silences, 4), [1, 2]);
+}
+
+#[test]
+fn a_text_that_would_break_a_line_is_refused() {
+    for (by, comment, which) in [("a\nb", "", "by"), ("a", "\u{1b}[2J", "comment")] {
+        let (by, comment) = (by.to_owned(), comment.to_owned());
+        let asked = Silence { by, comment, ..silence(r#"{"rule":"r"}"#, 0, 5) };
+        assert_eq!(Silences::default().add(at(0), asked), Err(Refused::Control(which)));
+    }
 }

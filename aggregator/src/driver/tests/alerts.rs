@@ -160,7 +160,24 @@ async fn bad_input_is_refused_with_the_key_at_fault() {
     let table = [
         ("GET /api/v1/alerts?state=wrong", "", 400, "state is \"wrong\""),
         ("POST /api/v1/silences", "{}", 400, "missing field `match`"),
-        ("POST /api/v1/silences", r#"{"match":{},"by":"a","for":"1h"}"#, 400, "match is empty"),
+        (
+            "POST /api/v1/silences",
+            r#"{"match":{},"by":"a","for":"1h"}"#,
+            400,
+            "match fits every alert",
+        ),
+        (
+            "POST /api/v1/silences",
+            r#"{"match":{"rule":"*"},"by":"a","for":"1h"}"#,
+            400,
+            "match fits",
+        ),
+        (
+            "POST /api/v1/silences",
+            r#"{"match":{"rule":"r"},"by":"a\n","for":"1h"}"#,
+            400,
+            "by holds a",
+        ),
         (
             "POST /api/v1/silences",
             r#"{"match":{"rule":"r"},"by":"a","for":"60d"}"#,

@@ -99,6 +99,7 @@ fn status(refused: &Refused) -> StatusCode {
         Refused::NoSilence(_) | Refused::NotAcknowledged(_) => StatusCode::NOT_FOUND,
         Refused::NotStanding { .. } | Refused::Full { .. } => StatusCode::CONFLICT,
         Refused::Everything
+        | Refused::Control(_)
         | Refused::Over
         | Refused::TooLong
         | Refused::Nobody
