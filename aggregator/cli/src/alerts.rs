@@ -325,7 +325,8 @@ mod tests {
             "from_seconds":1700000000.0,"until_seconds":1700007200.5}]}"#;
         assert_eq!(
             silences(&serde_json::from_str(page).unwrap()),
-            "3 {\"rule\":\"r\"} from 2023-11-14T22:13:20Z until 2023-11-15T00:13:20Z by ann: disks\n"
+            "3 {\"rule\":\"r\"} from 2023-11-14T22:13:20Z until 2023-11-15T00:13:20Z \
+             by ann: disks\n"
         );
     }
 

@@ -46,9 +46,7 @@ pub struct Silences {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refused {
     /// It would hold for ever for everything.
-    #[error(
-        "match fits every alert; give at least one of rule, node, operation, severity that is not just *"
-    )]
+    #[error("match fits every alert; give one of rule, node, operation, severity, not only *")]
     Everything,
     /// It is over already.
     #[error("until is not after from or lies in the past; give a later one")]

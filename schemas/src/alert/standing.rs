@@ -255,8 +255,9 @@ mod tests {
 
     #[test]
     fn a_silence_is_told_in_seconds_since_1970() {
-        let text = r#"{"match":{"rule":"r"},"by":"a","comment":"","from_seconds":2.0,"until_seconds":2.5}"#;
-        let silence: Silence = serde_json::from_str(text).unwrap();
+        let text = r#"{"match":{"rule":"r"},"by":"a","comment":"","from_seconds":2.0,"#.to_owned()
+            + r#""until_seconds":2.5}"#;
+        let silence: Silence = serde_json::from_str(&text).unwrap();
         assert_eq!((silence.from, silence.until), (Wall(2_000_000_000), Wall(2_500_000_000)));
         assert_eq!(serde_json::to_string(&silence).unwrap(), text);
         assert!(serde_json::from_str::<Silence>(&text.replace("2.5", "-2.5")).is_err());

@@ -340,7 +340,8 @@ proptest! {
                 core = next;
             }
             core.end_silences(now.wall);
-            heard.hear(&mut core, now, if let Happens::Away(away) = step { Some(away) } else { None });
+            let away = if let Happens::Away(away) = step { Some(away) } else { None };
+            heard.hear(&mut core, now, away);
             let mut fired = 0;
             for notice in take(&mut core, now) {
                 prop_assert!(notice.from == bus || bus == AlertState::Resolved, "{notice:?}");
