@@ -61,7 +61,7 @@ impl Core {
         self.end_alerts(now, |key| !rules.watch(key) || others(key), Ended::RuleRemoved);
     }
 
-    /// The same of what a restart has found changed: once, and when there is somebody to hear of it.
+    /// The same of what a restart has found changed: once, when there is somebody to hear of it.
     pub(super) fn end_unruled_since_restart(&mut self, now: Wall) {
         if let Some(before) = self.watched_before.take() {
             self.end_unruled(now, &before);
