@@ -17,6 +17,8 @@ use tokio::time::timeout;
 
 use super::{BUDGETS, RULE, WAIT, fed_until};
 
+/// The rule about notices that reach nobody would rightly fire, and be told of as well.
+const QUIET: &str = "[[rule]]\nname = 'notices_undelivered'\nenabled = false\n";
 /// Stands in the path of every URL, and nowhere else.
 const SECRET: &str = "s3cret-path";
 
@@ -49,9 +51,7 @@ async fn receivers_that_do_not_work_are_told_apart_and_hold_up_no_other() {
     ];
     let webhooks: String =
         all.iter().map(|(name, url, template)| webhook(name, url, template)).collect();
-    // The rule about notices that reach nobody would rightly fire, and be told of as well.
-    let quiet = "[[rule]]\nname = 'notices_undelivered'\nenabled = false\n";
-    let settings = format!("{BUDGETS}{quiet}{webhooks}");
+    let settings = format!("{BUDGETS}{QUIET}{webhooks}");
     let mut mesh = Fed::start_with(dir.path(), settings).await.unwrap();
     let name = MeshName::new("local").unwrap();
     let subject = undelivered_subject(&name);
