@@ -46,6 +46,35 @@ impl SensorState {
     }
 }
 
+/// Why a sensor has no value: what that makes of it, and the cause in a word or a few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Never [`SensorState::Ok`].
+    pub state: SensorState,
+    /// A bounded label such as `no_driver` or `not_a_number`: letters, digits and `_`.
+    pub reason: &'static str,
+}
+
+impl Missing {
+    /// There is no such thing here.
+    #[must_use]
+    pub const fn unsupported(reason: &'static str) -> Self {
+        Self { state: SensorState::Unsupported, reason }
+    }
+
+    /// Reading it went wrong.
+    #[must_use]
+    pub const fn failed(reason: &'static str) -> Self {
+        Self { state: SensorState::Failed, reason }
+    }
+
+    /// What was read is too old.
+    #[must_use]
+    pub const fn stale(reason: &'static str) -> Self {
+        Self { state: SensorState::Stale, reason }
+    }
+}
+
 /// One sensor at one moment. `value` is present exactly when `state` is [`SensorState::Ok`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
@@ -59,6 +88,9 @@ pub struct Reading {
     /// The value in the unit that the name ends with; finite.
     #[serde(default)]
     pub value: Option<f64>,
+    /// Why there is none; see [`Missing::reason`]. At most `TOKEN_BYTES_MAX` bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Box<str>>,
 }
 
 impl Reading {
@@ -66,15 +98,17 @@ impl Reading {
     #[must_use]
     pub fn ok(sensor: &Sensor, labels: Labels, value: f64) -> Self {
         if !value.is_finite() {
-            return Self::absent(sensor, labels, SensorState::Failed);
+            return Self::absent(sensor, labels, Missing::failed("not_finite"));
         }
-        Self { sensor: sensor.name.to_owned(), labels, state: SensorState::Ok, value: Some(value) }
+        let (state, value, reason) = (SensorState::Ok, Some(value), None);
+        Self { sensor: sensor.name.to_owned(), labels, state, value, reason }
     }
 
     /// No value, and why.
     #[must_use]
-    pub fn absent(sensor: &Sensor, labels: Labels, state: SensorState) -> Self {
-        Self { sensor: sensor.name.to_owned(), labels, state, value: None }
+    pub fn absent(sensor: &Sensor, labels: Labels, missing: Missing) -> Self {
+        let (state, reason) = (missing.state, Some(missing.reason.into()));
+        Self { sensor: sensor.name.to_owned(), labels, state, value: None, reason }
     }
 }
 
@@ -152,6 +186,190 @@ catalogue! {
         "Clock frequency of one domain of one GPU";
     GPU_THROTTLE_REASON gauge "gpu_throttle_reason"
         "1 while one GPU's clocks are held down for the named reason";
+    CPU_IOWAIT_RATIO gauge "cpu_iowait_ratio"
+        "Share of all CPU time that waited for a disk, 0 to 1";
+    CPU_STEAL_RATIO gauge "cpu_steal_ratio"
+        "Share of all CPU time that a hypervisor gave to other machines, 0 to 1";
+    CPU_TEMPERATURE_CELSIUS gauge "cpu_temperature_celsius"
+        "Temperature of the processors: the hottest sensor of the best driver that there is";
+    CPU_FREQUENCY_MEAN_HERTZ gauge "cpu_frequency_mean_hertz"
+        "Clock frequency, averaged over all cores";
+    CPU_FREQUENCY_BASELINE_HERTZ gauge "cpu_frequency_baseline_hertz"
+        "Clock frequency that the processors sustain when nothing holds them down";
+    CPU_THROTTLED gauge "cpu_throttled"
+        "1 while the processors run 20 % below their baseline and above 70 degrees";
+    CPU_THROTTLED_SECONDS_TOTAL counter "cpu_throttled_seconds_total"
+        "Time for which the processors were so throttled, since the node agent began";
+    CPU_THERMAL_THROTTLE_TOTAL counter "cpu_thermal_throttle_total"
+        "Times that the kernel saw processors slow down for heat, by level";
+    TASKS_RUNNING gauge "tasks_running"
+        "Tasks that run or could run now";
+    TASKS_BLOCKED gauge "tasks_blocked"
+        "Tasks that wait for a disk now";
+    PRESSURE_SOME_RATIO gauge "pressure_some_ratio"
+        "Share of the last ten seconds in which some task waited for a resource, 0 to 1";
+    PRESSURE_FULL_RATIO gauge "pressure_full_ratio"
+        "Share of the last ten seconds in which all tasks waited for a resource, 0 to 1";
+    PRESSURE_SOME_SECONDS_TOTAL counter "pressure_some_seconds_total"
+        "Time in which some task waited for a resource";
+    PRESSURE_FULL_SECONDS_TOTAL counter "pressure_full_seconds_total"
+        "Time in which all tasks waited for a resource";
+    CGROUP_MEMORY_LIMIT_BYTES gauge "cgroup_memory_limit_bytes"
+        "Memory that this control group and those above it may use";
+    CGROUP_MEMORY_USED_BYTES gauge "cgroup_memory_used_bytes"
+        "Memory that this control group uses, without the file pages that are given up first";
+    CGROUP_MEMORY_EVENTS_TOTAL counter "cgroup_memory_events_total"
+        "Times that this control group met a bound of memory, by event";
+    CGROUP_CPU_LIMIT_CORES gauge "cgroup_cpu_limit_cores"
+        "Cores' worth of CPU time that this control group may use";
+    CGROUP_CPU_SECONDS_TOTAL counter "cgroup_cpu_seconds_total"
+        "CPU time that this control group used";
+    CGROUP_CPU_PERIODS_TOTAL counter "cgroup_cpu_periods_total"
+        "Periods of the CPU limit in which this control group ran";
+    CGROUP_CPU_THROTTLED_PERIODS_TOTAL counter "cgroup_cpu_throttled_periods_total"
+        "Of those, periods in which it had to wait for the next";
+    CGROUP_CPU_THROTTLED_SECONDS_TOTAL counter "cgroup_cpu_throttled_seconds_total"
+        "Time that its tasks waited so";
+    CGROUP_TASKS gauge "cgroup_tasks"
+        "Tasks in this control group";
+    CGROUP_TASKS_LIMIT gauge "cgroup_tasks_limit"
+        "Tasks that this control group may have";
+    MEMORY_CACHED_BYTES gauge "memory_cached_bytes"
+        "Physical memory that holds file pages";
+    MEMORY_DIRTY_BYTES gauge "memory_dirty_bytes"
+        "Physical memory that waits to be written to disk";
+    SWAP_IN_BYTES_TOTAL counter "swap_in_bytes_total"
+        "Bytes read back from swap space";
+    SWAP_OUT_BYTES_TOTAL counter "swap_out_bytes_total"
+        "Bytes written to swap space";
+    PAGE_FAULTS_MAJOR_TOTAL counter "page_faults_major_total"
+        "Page faults that needed a disk";
+    OOM_KILLS_TOTAL counter "oom_kills_total"
+        "Processes that the kernel killed for want of memory";
+    DISK_INODES gauge "disk_inodes"
+        "Files that one mounted file system may hold";
+    DISK_INODES_USED gauge "disk_inodes_used"
+        "Files on one mounted file system";
+    DISK_READ_ONLY gauge "disk_read_only"
+        "1 while one mounted file system takes no writes";
+    DISK_READ_BYTES_TOTAL counter "disk_read_bytes_total"
+        "Bytes read from one device";
+    DISK_WRITE_BYTES_TOTAL counter "disk_write_bytes_total"
+        "Bytes written to one device";
+    DISK_READS_TOTAL counter "disk_reads_total"
+        "Reads from one device that are done";
+    DISK_WRITES_TOTAL counter "disk_writes_total"
+        "Writes to one device that are done";
+    DISK_READ_SECONDS_TOTAL counter "disk_read_seconds_total"
+        "Time that reads from one device took, together";
+    DISK_WRITE_SECONDS_TOTAL counter "disk_write_seconds_total"
+        "Time that writes to one device took, together";
+    DISK_BUSY_SECONDS_TOTAL counter "disk_busy_seconds_total"
+        "Time in which one device had something to do";
+    NETWORK_RECEIVE_PACKETS_TOTAL counter "network_receive_packets_total"
+        "Packets received on one interface";
+    NETWORK_TRANSMIT_PACKETS_TOTAL counter "network_transmit_packets_total"
+        "Packets sent on one interface";
+    NETWORK_RECEIVE_DROPS_TOTAL counter "network_receive_drops_total"
+        "Packets received on one interface and dropped";
+    NETWORK_TRANSMIT_DROPS_TOTAL counter "network_transmit_drops_total"
+        "Packets dropped before one interface sent them";
+    TCP_RETRANSMITS_TOTAL counter "tcp_retransmits_total"
+        "TCP segments sent again";
+    FILE_HANDLES gauge "file_handles"
+        "Open files of the whole machine";
+    FILE_HANDLES_LIMIT gauge "file_handles_limit"
+        "Files that the whole machine may have open";
+    UPTIME_SECONDS gauge "uptime_seconds"
+        "Time since the machine was started";
+    CLOCK_SYNCHRONIZED gauge "clock_synchronized"
+        "1 while something keeps the kernel's clock on time";
+    CLOCK_OFFSET_SECONDS gauge "clock_offset_seconds"
+        "How far the kernel's clock is off, as what keeps it on time last found";
+    CLOCK_ERROR_SECONDS gauge "clock_error_seconds"
+        "How far the kernel's clock may be off at most";
+    WATCHED_PROCESSES gauge "watched_processes"
+        "Processes that one watch finds";
+    WATCHED_CPU_SECONDS_TOTAL counter "watched_cpu_seconds_total"
+        "CPU time of the processes of one watch since the node agent began";
+    WATCHED_CPU_RATIO gauge "watched_cpu_ratio"
+        "CPU time of the processes of one watch, 1 is one whole core";
+    WATCHED_RESIDENT_BYTES gauge "watched_resident_bytes"
+        "Resident memory of the processes of one watch";
+    WATCHED_THREADS gauge "watched_threads"
+        "Threads of the processes of one watch";
+    WATCHED_FAULTS_MINOR_TOTAL counter "watched_faults_minor_total"
+        "Page faults of the processes of one watch that needed no disk, since the agent began";
+    WATCHED_FAULTS_MAJOR_TOTAL counter "watched_faults_major_total"
+        "Page faults of the processes of one watch that needed a disk, since the agent began";
+    SAMPLING_CPU_SECONDS_TOTAL counter "sampling_cpu_seconds_total"
+        "CPU time of one thread that reads sensors";
+    SAMPLING_WORST_SECONDS gauge "sampling_worst_seconds"
+        "Longest that one thread took for its sensors within the last interval";
+    GPU_UTILIZATION_MIN_RATIO gauge "gpu_utilization_min_ratio"
+        "Smallest share of time in which a kernel ran on one GPU, of all polls of an interval";
+    GPU_UTILIZATION_MAX_RATIO gauge "gpu_utilization_max_ratio"
+        "Greatest share of time in which a kernel ran on one GPU, of all polls of an interval";
+    GPU_MEMORY_UTILIZATION_RATIO gauge "gpu_memory_utilization_ratio"
+        "Share of time in which one GPU's memory was read or written, 0 to 1";
+    GPU_MEMORY_USED_MIN_BYTES gauge "gpu_memory_used_min_bytes"
+        "Least memory in use on one GPU, of all polls of an interval";
+    GPU_MEMORY_USED_MAX_BYTES gauge "gpu_memory_used_max_bytes"
+        "Most memory in use on one GPU, of all polls of an interval";
+    GPU_TEMPERATURE_MIN_CELSIUS gauge "gpu_temperature_min_celsius"
+        "Lowest temperature of one GPU's die, of all polls of an interval";
+    GPU_TEMPERATURE_MAX_CELSIUS gauge "gpu_temperature_max_celsius"
+        "Highest temperature of one GPU's die, of all polls of an interval";
+    GPU_TEMPERATURE_SLOWDOWN_CELSIUS gauge "gpu_temperature_slowdown_celsius"
+        "Temperature at which one GPU slows itself down";
+    GPU_POWER_MIN_WATTS gauge "gpu_power_min_watts"
+        "Lowest power draw of one GPU, of all polls of an interval";
+    GPU_POWER_MAX_WATTS gauge "gpu_power_max_watts"
+        "Highest power draw of one GPU, of all polls of an interval";
+    GPU_POWER_LIMIT_WATTS gauge "gpu_power_limit_watts"
+        "Power that one GPU may draw";
+    GPU_ENERGY_JOULES_TOTAL counter "gpu_energy_joules_total"
+        "Energy that one GPU used since its driver was loaded";
+    GPU_CLOCK_MIN_HERTZ gauge "gpu_clock_min_hertz"
+        "Lowest clock frequency of one domain of one GPU, of all polls of an interval";
+    GPU_CLOCK_MAX_HERTZ gauge "gpu_clock_max_hertz"
+        "Highest clock frequency of one domain of one GPU, of all polls of an interval";
+    GPU_CLOCK_LIMIT_HERTZ gauge "gpu_clock_limit_hertz"
+        "Clock frequency that one domain of one GPU can reach";
+    GPU_THROTTLED gauge "gpu_throttled"
+        "1 while one GPU runs 20 % below the clock it had when cool and busy, and above 75 degrees";
+    GPU_THROTTLE_SECONDS_TOTAL counter "gpu_throttle_seconds_total"
+        "Time for which one GPU's clocks were held down for the named reason";
+    GPU_PCIE_RECEIVE_BYTES_PER_SECOND gauge "gpu_pcie_receive_bytes_per_second"
+        "Rate at which one GPU read over PCIe";
+    GPU_PCIE_TRANSMIT_BYTES_PER_SECOND gauge "gpu_pcie_transmit_bytes_per_second"
+        "Rate at which one GPU wrote over PCIe";
+    GPU_PCIE_REPLAYS_TOTAL counter "gpu_pcie_replays_total"
+        "Packets that one GPU had to send again over PCIe";
+    GPU_PCIE_LINK_GENERATION gauge "gpu_pcie_link_generation"
+        "Generation of PCIe that one GPU's link uses now";
+    GPU_PCIE_LINK_WIDTH gauge "gpu_pcie_link_width"
+        "Lanes of PCIe that one GPU's link uses now";
+    GPU_NVLINK_UP gauge "gpu_nvlink_up"
+        "1 while one NVLink of one GPU works";
+    GPU_NVLINK_ERRORS_TOTAL counter "gpu_nvlink_errors_total"
+        "Errors on one NVLink of one GPU, by kind";
+    GPU_ECC_ERRORS_TOTAL counter "gpu_ecc_errors_total"
+        "Memory errors of one GPU since its driver was loaded: corrected, uncorrected";
+    GPU_RETIRED_PAGES gauge "gpu_retired_pages"
+        "Pages of one GPU's memory that are used no more";
+    GPU_REMAPPED_ROWS gauge "gpu_remapped_rows"
+        "Rows of one GPU's memory that were replaced by spare ones, by kind of error";
+    GPU_XID_TOTAL counter "gpu_xid_total"
+        "Faults that one GPU's driver reported, by number of the fault";
+    GPU_MIG_ENABLED gauge "gpu_mig_enabled"
+        "1 while one GPU is divided into instances";
+    GPU_FAN_RATIO gauge "gpu_fan_ratio"
+        "Speed of one fan of one GPU as a share of the greatest";
+    GPUS_LISTED gauge "gpus_listed"
+        "GPUs that the driver lists now";
+    GPUS_LOST gauge "gpus_lost"
+        "GPUs that were listed once and cannot be asked now";
 }
 
 /// The catalogue's entry under `name`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::hardware::{self, Reading, SensorState};
+use plimsoll_schemas::hardware::{self, Missing, Reading, SensorState};
 use plimsoll_schemas::histogram::{Histogram, Over};
 use plimsoll_schemas::ids::{
     Incarnation, Labels, LossReason, MeshName, NodeName, Operation, Seq, Series,
@@ -111,7 +111,7 @@ fn every_kind_comes_back_as_it_was() {
             Reading::absent(
                 &hardware::GPU_POWER_WATTS,
                 Labels::new([("gpu", "0")]).unwrap(),
-                SensorState::Unsupported,
+                Missing::unsupported("driver"),
             ),
         ],
     });

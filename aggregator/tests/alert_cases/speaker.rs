@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::hardware::{Reading as Sensed, sensor};
+use plimsoll_schemas::hardware::{Missing, Reading as Sensed, sensor};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::time::{Wall, nanos};
@@ -90,7 +90,10 @@ fn readings(say: &Say) -> Hardware {
         let sensor = sensor(name).unwrap_or_else(|| panic!("no sensor {name}"));
         match reading {
             Reading::Value(value) => Sensed::ok(sensor, Labels::default(), *value),
-            Reading::State(state) => Sensed::absent(sensor, Labels::default(), *state),
+            Reading::State(state) => {
+                let missing = Missing { state: *state, reason: "case" };
+                Sensed::absent(sensor, Labels::default(), missing)
+            }
         }
     };
     Hardware { readings: say.readings.iter().map(reading).collect() }

@@ -136,7 +136,7 @@ pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
 /// Wait for the connection to close after that.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Readings in one hardware sample.
-pub const READINGS_MAX: usize = 1_024;
+pub const READINGS_MAX: usize = 2_048;
 /// Age at which a hardware sample no longer counts as current.
 pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
 /// Time between two hardware samples.

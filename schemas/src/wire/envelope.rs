@@ -228,6 +228,7 @@ fn check_hardware(hardware: Hardware) -> Result<Hardware, WireError> {
         if reading.value.is_some() != (reading.state == SensorState::Ok) {
             return Err(WireError::Bounds { field: "reading" });
         }
+        reading.reason.as_deref().map_or(Ok(()), LossReason::check)?;
     }
     Ok(hardware)
 }

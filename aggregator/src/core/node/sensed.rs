@@ -198,7 +198,7 @@ fn is_processor(reading: &Reading, with_offset: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::hardware::SensorState;
+    use plimsoll_schemas::hardware::Missing;
 
     use super::*;
 
@@ -253,12 +253,12 @@ mod tests {
 
     #[test]
     fn what_sensors_do_not_say_is_no_figure() {
-        let absent = |sensor, state| Reading::absent(sensor, Labels::default(), state);
+        let absent = |sensor, missing| Reading::absent(sensor, Labels::default(), missing);
         let readings = [
-            absent(&MEMORY_USED_BYTES, SensorState::Failed),
+            absent(&MEMORY_USED_BYTES, Missing::failed("unread")),
             read(&MEMORY_TOTAL_BYTES, ("", ""), 100.0),
-            absent(&GPU_TEMPERATURE_CELSIUS, SensorState::Unsupported),
-            absent(&GPU_THROTTLE_REASON, SensorState::Stale),
+            absent(&GPU_TEMPERATURE_CELSIUS, Missing::unsupported("driver")),
+            absent(&GPU_THROTTLE_REASON, Missing::stale("hangs")),
             // A machine without swap space has not used none of it.
             read(&SWAP_TOTAL_BYTES, ("", ""), 0.0),
             read(&SWAP_USED_BYTES, ("", ""), 0.0),

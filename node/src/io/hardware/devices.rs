@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use nix::sys::statvfs::statvfs;
 use plimsoll_schemas::hardware::{
-    CPU_FREQUENCY_HERTZ, DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, DISK_USED_BYTES, Reading,
-    SensorState, TEMPERATURE_CELSIUS,
+    CPU_FREQUENCY_HERTZ, DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, DISK_USED_BYTES, Missing, Reading,
+    TEMPERATURE_CELSIUS,
 };
 use plimsoll_schemas::limits::node::{COMPONENTS_MAX, DISKS_MAX, SENSOR_RELIST_EVERY};
 use plimsoll_schemas::time::Mono;
@@ -55,10 +55,11 @@ impl Devices {
         let temperatures = list.map(|one| (one.label().to_owned(), one.temperature()));
         let temperatures = gather.named(temperatures, COMPONENTS_MAX);
         if temperatures.is_empty() {
-            return gather.put(&TEMPERATURE_CELSIUS, Err(SensorState::Unsupported));
+            return gather.put(&TEMPERATURE_CELSIUS, Err(Missing::unsupported("no_sensor")));
         }
         for (component, degrees) in temperatures {
-            let raw = degrees.map(f64::from).ok_or(SensorState::Failed).and_then(scale::celsius);
+            let raw =
+                degrees.map(f64::from).ok_or(Missing::failed("unread")).and_then(scale::celsius);
             if let Some(labels) = gather.labels(&[("component", &component)]) {
                 gather.put_of(&TEMPERATURE_CELSIUS, &labels, raw);
             }
@@ -77,7 +78,7 @@ impl Devices {
         let known = |(core, mhz): (&usize, Option<f64>)| mhz.or(measured.get(core).copied());
         let clocks: Vec<Option<f64>> = cores.iter().zip(governed).map(known).collect();
         if clocks.iter().all(Option::is_none) {
-            return gather.put(&CPU_FREQUENCY_HERTZ, Err(SensorState::Unsupported));
+            return gather.put(&CPU_FREQUENCY_HERTZ, Err(Missing::unsupported("no_clock")));
         }
         for (core, mhz) in cores.iter().zip(clocks) {
             if let Some(labels) = gather.labels(&[("core", &core.to_string())]) {
@@ -99,7 +100,9 @@ impl Devices {
 
 /// A core that runs has a clock; 0 is how kernels say that they do not know it.
 fn clock(mhz: Option<f64>) -> Raw {
-    mhz.filter(|mhz| *mhz > 0.0).ok_or(SensorState::Unsupported).and_then(scale::hertz_from_mhz)
+    mhz.filter(|mhz| *mhz > 0.0)
+        .ok_or(Missing::unsupported("no_clock"))
+        .and_then(scale::hertz_from_mhz)
 }
 
 /// One line of the mount table.
@@ -138,7 +141,7 @@ fn gather_disks(gather: &mut Gather) {
     // A new list each time: a kept one would go on showing the figures from before an error.
     let refreshes = DiskRefreshKind::nothing().with_storage();
     let Ok(disks) = Disks::new_with_refreshed_list_specifics(refreshes) else {
-        return gather.put(&DISK_TOTAL_BYTES, Err(SensorState::Failed));
+        return gather.put(&DISK_TOTAL_BYTES, Err(Missing::failed("unlisted")));
     };
     let mounts = disks.iter().map(|disk| Mount {
         device: disk.name().to_string_lossy().into_owned(),
@@ -162,18 +165,20 @@ fn fold_disks(mut mounts: Vec<Mount>, gather: &mut Gather) {
     let disks = mounts.into_iter().map(|mount| (mount.path.clone(), mount));
     for (path, disk) in gather.named(disks, DISKS_MAX) {
         let Some(labels) = gather.labels(&[("mount", &path)]) else { continue };
-        let known = if disk.total == 0 { Err(SensorState::Failed) } else { Ok(()) };
+        let known = if disk.total == 0 { Err(Missing::failed("unread")) } else { Ok(()) };
         let total = known.and_then(|()| scale::bytes(disk.total));
         gather.put_of(&DISK_TOTAL_BYTES, &labels, total);
         let available = known.and_then(|()| scale::bytes(disk.available));
         gather.put_of(&DISK_AVAILABLE_BYTES, &labels, available);
-        let used = known.and_then(|()| disk.used.ok_or(SensorState::Failed));
+        let used = known.and_then(|()| disk.used.ok_or(Missing::failed("unread")));
         gather.put_of(&DISK_USED_BYTES, &labels, used.and_then(scale::bytes));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::hardware::SensorState;
+
     use super::*;
 
     fn devices(files: &[(&str, &str)]) -> (tempfile::TempDir, Devices) {
@@ -226,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_clock_of_zero_is_unsupported_and_an_absurd_one_failed() {
-        assert_eq!(clock(Some(0.0)), Err(SensorState::Unsupported));
-        assert_eq!(clock(Some(f64::from(u32::MAX))), Err(SensorState::Failed));
+        assert_eq!(clock(Some(0.0)), Err(Missing::unsupported("no_clock")));
+        assert_eq!(clock(Some(f64::from(u32::MAX))), Err(Missing::failed("out_of_range")));
     }
 
     #[test]

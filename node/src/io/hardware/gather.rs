@@ -27,7 +27,7 @@ impl Gather {
     pub(super) fn put_of(&mut self, sensor: &Sensor, labels: &Labels, raw: Raw) {
         self.readings.push(match raw {
             Ok(value) => Reading::ok(sensor, labels.clone(), value),
-            Err(state) => Reading::absent(sensor, labels.clone(), state),
+            Err(missing) => Reading::absent(sensor, labels.clone(), missing),
         });
     }
 

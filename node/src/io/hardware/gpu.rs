@@ -10,7 +10,7 @@ use std::sync::Arc;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::{Bits, NvmlError};
 use nvml_wrapper::{Device, Nvml};
-use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, Reading, SensorState};
+use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, Missing, Reading};
 use plimsoll_schemas::limits::node::{GPUS_MAX, SENSOR_RELIST_EVERY};
 use plimsoll_schemas::time::Mono;
 
@@ -33,7 +33,7 @@ pub(super) struct Gpu {
 
 enum Driver {
     Untried,
-    Absent { why: SensorState, retry: Mono },
+    Absent { why: Missing, retry: Mono },
     Loaded(Box<Nvml>),
 }
 
@@ -55,7 +55,7 @@ impl Gpu {
             gather_gpu(nvml, index, name, &mut gather);
         }
         if self.known == 0 {
-            let why = counted.err().unwrap_or(SensorState::Unsupported);
+            let why = counted.err().unwrap_or(Missing::unsupported("no_gpu"));
             gather.put(&GPU_UTILIZATION_RATIO, Err(why));
         }
         gather.finish(&self.tally)
@@ -72,7 +72,7 @@ impl Gpu {
             Err(error) => {
                 let why = state_of_load(&error);
                 if before != Some(why) {
-                    tracing::info!(%error, state = why.as_str(), "nvml does not load");
+                    tracing::info!(%error, state = why.state.as_str(), why.reason, "nvml does not load");
                 }
                 Driver::Absent { why, retry: now.plus(SENSOR_RELIST_EVERY) }
             }
@@ -81,15 +81,15 @@ impl Gpu {
 
     /// How many GPUs the driver lists. A driver that cannot say has been unloaded or replaced
     /// beneath us; NVML is let go then and loaded anew later.
-    fn count(&mut self, now: Mono, gather: &mut Gather) -> Result<usize, SensorState> {
+    fn count(&mut self, now: Mono, gather: &mut Gather) -> Result<usize, Missing> {
         let listed = match &self.driver {
-            Driver::Untried => return Err(SensorState::Failed),
+            Driver::Untried => return Err(Missing::failed("not_loaded")),
             Driver::Absent { why, .. } => return Err(*why),
             Driver::Loaded(nvml) => nvml.device_count(),
         };
         let count = listed.map_err(|error| {
             tracing::warn!(%error, "gpus cannot be listed, nvml is let go");
-            let (why, retry) = (SensorState::Failed, now.plus(SENSOR_RELIST_EVERY));
+            let (why, retry) = (Missing::failed("not_listed"), now.plus(SENSOR_RELIST_EVERY));
             self.driver = Driver::Absent { why, retry };
             why
         })?;
@@ -110,13 +110,13 @@ fn load(library: Option<&OsStr>) -> Result<Nvml, NvmlError> {
 }
 
 /// No library and no driver is a machine without GPUs; anything else is a fault.
-fn state_of_load(error: &NvmlError) -> SensorState {
+fn state_of_load(error: &NvmlError) -> Missing {
     match error {
         NvmlError::LibloadingError(_)
         | NvmlError::LibraryNotFound
         | NvmlError::DriverNotLoaded
-        | NvmlError::FailedToLoadSymbol(_) => SensorState::Unsupported,
-        _ => SensorState::Failed,
+        | NvmlError::FailedToLoadSymbol(_) => Missing::unsupported("no_driver"),
+        _ => Missing::failed("not_loaded"),
     }
 }
 
@@ -129,7 +129,7 @@ fn gather_gpu(nvml: Option<&Nvml>, index: u32, name: &mut Option<String>, gather
             ask(&device)
         }
         // There is a GPU under this index, so whatever the error, asking it went wrong.
-        Some(Err(_)) | None => Figures::absent(SensorState::Failed),
+        Some(Err(_)) | None => Figures::absent(Missing::failed("lost")),
     };
     let index = index.to_string();
     let mut identity = vec![("gpu", index.as_str())];
@@ -166,7 +166,7 @@ fn asked<T>(answer: Result<T, NvmlError>) -> Asked<T> {
     answer.map_err(|error| match error {
         NvmlError::NotSupported
         | NvmlError::FunctionNotFound
-        | NvmlError::FailedToLoadSymbol(_) => SensorState::Unsupported,
-        _ => SensorState::Failed,
+        | NvmlError::FailedToLoadSymbol(_) => Missing::unsupported("driver"),
+        _ => Missing::failed("driver"),
     })
 }

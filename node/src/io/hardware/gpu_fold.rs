@@ -2,15 +2,14 @@
 
 use plimsoll_schemas::hardware::{
     GPU_CLOCK_HERTZ, GPU_MEMORY_FREE_BYTES, GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES,
-    GPU_POWER_WATTS, GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, GPU_UTILIZATION_RATIO,
-    SensorState,
+    GPU_POWER_WATTS, GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, GPU_UTILIZATION_RATIO, Missing,
 };
 
 use super::gather::Gather;
 use super::scale;
 
 /// A figure as NVML gave it, or why it did not.
-pub(super) type Asked<T> = Result<T, SensorState>;
+pub(super) type Asked<T> = Result<T, Missing>;
 
 /// Memory of one GPU in bytes.
 #[derive(Clone, Copy)]
@@ -50,14 +49,14 @@ const REASONS: [(u64, &str); 9] = [
 
 impl Figures {
     /// A GPU of which nothing can be asked.
-    pub(super) fn absent(state: SensorState) -> Self {
+    pub(super) fn absent(missing: Missing) -> Self {
         Self {
-            utilization_percent: Err(state),
-            memory: Err(state),
-            temperature_celsius: Err(state),
-            power_milliwatts: Err(state),
-            clocks_mhz: [Err(state); DOMAINS.len()],
-            throttle_bits: Err(state),
+            utilization_percent: Err(missing),
+            memory: Err(missing),
+            temperature_celsius: Err(missing),
+            power_milliwatts: Err(missing),
+            clocks_mhz: [Err(missing); DOMAINS.len()],
+            throttle_bits: Err(missing),
         }
     }
 
@@ -109,6 +108,7 @@ fn held_by(bits: Asked<u64>) -> impl Iterator<Item = (&'static str, scale::Raw)>
 #[cfg(test)]
 mod tests {
     use nvml_wrapper::bitmasks::device::ThrottleReasons;
+    use plimsoll_schemas::hardware::SensorState;
 
     use super::*;
     use crate::io::hardware::Tally;
@@ -137,7 +137,7 @@ mod tests {
             memory: Ok(Memory { total: 80 << 30, used: 10 << 30, free: 70 << 30 }),
             temperature_celsius: Ok(61),
             power_milliwatts: Ok(312_500),
-            clocks_mhz: [Ok(1_980), Ok(1_980), Ok(2_619), Err(SensorState::Unsupported)],
+            clocks_mhz: [Ok(1_980), Ok(1_980), Ok(2_619), Err(Missing::unsupported("driver"))],
             throttle_bits: Ok(0x1004),
         });
         let one = |name: &str| readings.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_lost_gpu_keeps_all_its_readings_and_none_has_a_value() {
-        let readings = fold(&Figures::absent(SensorState::Failed));
+        let readings = fold(&Figures::absent(Missing::failed("lost")));
         assert_eq!(readings.len(), 20);
         assert!(readings.iter().all(|(_, value)| *value == Err(SensorState::Failed)));
     }

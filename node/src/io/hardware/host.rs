@@ -10,10 +10,9 @@ use std::sync::atomic::Ordering;
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::hardware::{
     CPU_CORE_USAGE_RATIO, CPU_USAGE_RATIO, LOAD1, LOAD5, LOAD15, MEMORY_AVAILABLE_BYTES,
-    MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, NETWORK_RECEIVE_BYTES_TOTAL,
+    MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, Missing, NETWORK_RECEIVE_BYTES_TOTAL,
     NETWORK_RECEIVE_ERRORS_TOTAL, NETWORK_TRANSMIT_BYTES_TOTAL, NETWORK_TRANSMIT_ERRORS_TOTAL,
     PROCESS_CPU_RATIO, PROCESS_RESIDENT_BYTES, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES,
-    SensorState,
 };
 use plimsoll_schemas::limits::node::{CORES_MAX, INTERFACES_MAX, SENSOR_EVERY};
 use plimsoll_schemas::time::{Mono, seconds};
@@ -30,7 +29,7 @@ use super::procfs;
 use super::scale::{self, Raw};
 use super::slot::Slot;
 
-const FAILED: Raw = Err(SensorState::Failed);
+const FAILED: Raw = Err(Missing::failed("unread"));
 
 /// The thread that makes samples.
 pub(super) struct HostLoop {
@@ -115,7 +114,7 @@ fn percent(percent: f32) -> Raw {
 }
 
 fn gather_load(gather: &mut Gather) {
-    let load = System::load_average().map_err(|_| SensorState::Failed);
+    let load = System::load_average().map_err(|_| Missing::failed("unread"));
     gather.put(&LOAD1, load.as_ref().map(|load| load.one).map_err(|state| *state));
     gather.put(&LOAD5, load.as_ref().map(|load| load.five).map_err(|state| *state));
     gather.put(&LOAD15, load.as_ref().map(|load| load.fifteen).map_err(|state| *state));

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::hardware::{Reading, Sensor, SensorState};
+use plimsoll_schemas::hardware::{Missing, Reading, Sensor, SensorState};
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::node::{SENSOR_EVERY, SENSOR_STALE_AFTER};
 use plimsoll_schemas::time::Mono;
@@ -45,7 +45,7 @@ impl Slot {
             Some(latest) if old(latest.taken) => latest.readings.iter().map(aged).collect(),
             Some(latest) => latest.readings.clone(),
             None if old(self.began) => {
-                vec![Reading::absent(self.witness, Labels::default(), SensorState::Failed)]
+                vec![Reading::absent(self.witness, Labels::default(), Missing::failed("hangs"))]
             }
             None => Vec::new(),
         }
@@ -77,7 +77,8 @@ fn aged(reading: &Reading) -> Reading {
     match reading.state {
         SensorState::Unsupported => reading.clone(),
         SensorState::Ok | SensorState::Stale | SensorState::Failed => {
-            Reading { state: SensorState::Stale, value: None, ..reading.clone() }
+            let reason = Some("hangs".into());
+            Reading { state: SensorState::Stale, value: None, reason, ..reading.clone() }
         }
     }
 }
@@ -100,7 +101,7 @@ mod tests {
     fn readings_become_stale_after_the_bound_and_current_again_when_replaced() {
         let slot = slot();
         let ok = Reading::ok(&GPU_POWER_WATTS, Labels::default(), 70.0);
-        let none = SensorState::Unsupported;
+        let none = Missing::unsupported("driver");
         let absent = Reading::absent(&GPU_TEMPERATURE_CELSIUS, Labels::default(), none);
         slot.put(Mono(1), vec![ok, absent]);
         let last = Mono(1).plus(SENSOR_STALE_AFTER);
