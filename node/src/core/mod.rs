@@ -39,6 +39,7 @@ pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
+use intake::otlp;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
@@ -153,6 +154,20 @@ impl Core {
     /// A frame could not be read; `reason` is a label.
     pub fn on_frame_refused(&mut self, reason: &'static str) {
         self.intake.on_frame_refused(reason);
+    }
+
+    /// Takes one body of OTLP: of what it holds each point or span is taken or refused.
+    ///
+    /// # Errors
+    /// When it cannot be read whole; then nothing of it is taken.
+    pub fn on_otlp(
+        &mut self,
+        _now: Now,
+        signal: otlp::Signal,
+        encoding: otlp::Encoding,
+        _body: &[u8],
+    ) -> Result<otlp::Outcome, otlp::Malformed> {
+        Err(otlp::Malformed(format!("{signal:?} as {encoding:?} is not read yet")))
     }
 
     /// A socket could not be read, which may have cost a datagram.
