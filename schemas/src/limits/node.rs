@@ -39,6 +39,24 @@ pub const FRAME_READ_BYTES: usize = 16 * 1024;
 /// Bytes that all clients' unfinished frames may take together; the client whose bytes go
 /// beyond is closed, and sends its frame again.
 pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of one body of OTLP, as it is sent and once more when it is inflated: what SDKs and
+/// collectors take for the most that a receiver accepts.
+pub const OTLP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that all bodies of OTLP may take together, from their heads until they are recorded: two
+/// of the largest and many of the usual ones. Whoever finds no room sends again later.
+pub const OTLP_BUFFERS_BYTES_MAX: usize = 9 * 1024 * 1024;
+/// What one request takes of them before its body, and
+pub const OTLP_REQUEST_BYTES: usize = 16 * 1024;
+/// what inflating its body takes: the window of 32 KiB, the tables and a buffer.
+pub const OTLP_INFLATE_BYTES: usize = 96 * 1024;
+/// Time for one body of OTLP.
+pub const OTLP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bodies of OTLP that wait for the driver; more wait in their requests.
+pub const OTLP_QUEUE_MAX: usize = 8;
+/// Connections to each of the two ports for OTLP.
+pub const OTLP_CONNECTIONS_MAX: usize = 64;
+/// Seconds after which a client that found no room may try again.
+pub const OTLP_RETRY_SECONDS: u64 = 1;
 /// Series (histograms, counters and gauges together) in one interval.
 pub const SERIES_MAX: usize = 2_000;
 /// Ways to write one series (orders of its tags) that are remembered, on average.
@@ -146,6 +164,8 @@ pub const ACK_WAIT: Duration = Duration::from_secs(5);
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Time after SIGTERM for reading what the jobs had sent before.
 pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
+/// Pause between two looks in that time, while all that is left to wait for is bodies on their way.
+pub const EMPTY_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
 /// is not waited for.
 pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
