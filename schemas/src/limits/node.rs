@@ -191,8 +191,18 @@ pub const GPUS_MAX: usize = 16;
 pub const DISKS_MAX: usize = 32;
 /// Network interfaces that are read.
 pub const INTERFACES_MAX: usize = 64;
-/// Components whose temperature is read.
-pub const COMPONENTS_MAX: usize = 64;
+/// Components whose temperature is read; a server has one for each core and memory module.
+pub const COMPONENTS_MAX: usize = 256;
+/// Block devices whose work is read.
+pub const BLOCK_DEVICES_MAX: usize = 64;
+/// Names that are looked at in one of the kernel's folders.
+pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
+/// Bytes of one of the kernel's files that hold one figure, at most and less one.
+pub const SENSOR_LINE_BYTES_MAX: usize = 256;
+/// Bytes of one of the kernel's tables; the longest on a machine of 512 cores has 100 KB.
+pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
+/// Control groups above each other whose limits are read.
+pub const CGROUP_DEPTH_MAX: usize = 16;
 /// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
 /// anew once more of it is outdated than not.
 pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
