@@ -1,8 +1,9 @@
 //! Hardware sampling: once a second, every sensor of this machine as [`Reading`]s.
 //!
-//! Three threads, so that a slow part delays nobody: `host` reads what the kernel keeps in
-//! memory and sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML)
-//! may hang in a driver, and only leave their latest readings for `host` to pick up, as
+//! Threads of its own for each slow part, so that it delays nobody: `host` reads what the kernel
+//! keeps in memory and sends the sample; `devices` (file systems, temperatures, clocks) and `gpu`
+//! (NVML) may hang in a driver, `watched` looks through all processes. These only leave their
+//! latest readings for `host` to pick up, as
 //! [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale) once they are old.
 //! Nothing here judges a value, keeps a history or touches the async runtime; a sensor that
 //! cannot be read is reported as absent, never as zero.
@@ -16,13 +17,16 @@ mod lifeline;
 mod procfs;
 mod scale;
 mod slot;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS};
+use plimsoll_schemas::hardware::{
+    GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS, WATCHED_PROCESSES,
+};
 use plimsoll_schemas::limits::node::SENSOR_STOP_WAIT;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -30,6 +34,7 @@ use tokio::sync::mpsc;
 use self::host::HostLoop;
 use self::lifeline::Lifeline;
 use self::slot::Slot;
+use crate::config::{Watch, watches};
 
 /// What is sampled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -43,11 +48,14 @@ pub struct HardwareConfig {
     pub gpu: bool,
     /// The NVML library to load; by default `libnvidia-ml.so.1` where the loader finds it.
     pub nvml_library: Option<PathBuf>,
+    /// Processes whose figures are summed; none by default, and then no thread looks for any.
+    #[serde(deserialize_with = "watches")]
+    pub watch: Vec<Watch>,
 }
 
 impl Default for HardwareConfig {
     fn default() -> Self {
-        Self { enabled: true, gpu: true, nvml_library: None }
+        Self { enabled: true, gpu: true, nvml_library: None, watch: Vec::new() }
     }
 }
 
@@ -133,6 +141,13 @@ fn spawn_all(
     let mut devices = devices::Devices::new(Arc::clone(tally));
     lifeline.spawn("hw-devices", slot.filler(clock, move |now| devices.sample(now)));
     slots.push(slot);
+    if !config.watch.is_empty() {
+        let slot = Arc::new(Slot::new(&WATCHED_PROCESSES, clock.now().mono));
+        let (root, tally) = (PathBuf::from("/"), Arc::clone(tally));
+        let mut watched = watched::Watched::new(root, config.watch.clone(), tally);
+        lifeline.spawn("hw-watched", slot.filler(clock, move |now| watched.sample(now)));
+        slots.push(slot);
+    }
     let host = HostLoop { clock, slots, tally: Arc::clone(tally), samples: samples.clone() };
     lifeline.spawn("hw-host", move |lifeline| host.run(lifeline));
 }
