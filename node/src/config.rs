@@ -18,11 +18,14 @@ mod delivery;
 mod identity;
 mod intake;
 mod otlp;
+mod watch;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 pub use otlp::{OtlpSettings, SpanSettings};
+pub(crate) use watch::watches;
+pub use watch::{By, Watch};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../node.toml");

@@ -2,9 +2,9 @@
 //!
 //! Threads, so that a slow part delays nobody: `host` reads what the kernel keeps in memory and
 //! sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML) may hang in
-//! a driver, and only leave their latest readings for `host` to pick up, as
-//! [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale) once they are old. Each
-//! says what it costs.
+//! a driver, `watched` looks through all processes. These only leave their latest readings for
+//! `host` to pick up, as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
+//! once they are old. Each says what it costs.
 //!
 //! Each idea has its file, which reads what it needs below one root and takes it apart with
 //! functions that are pure.
@@ -35,13 +35,16 @@ mod slot;
 mod table;
 mod throttle;
 mod timekeeping;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS};
+use plimsoll_schemas::hardware::{
+    GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS, WATCHED_PROCESSES,
+};
 use plimsoll_schemas::limits::node::SENSOR_STOP_WAIT;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -50,6 +53,7 @@ use self::host::HostLoop;
 use self::lifeline::Lifeline;
 use self::root::Root;
 use self::slot::Slot;
+use crate::config::{Watch, watches};
 
 /// What is sampled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -67,11 +71,15 @@ pub struct HardwareConfig {
     /// another, such as a host's root inside a container or a recorded tree, files are opened anew
     /// at each sample, and the clock is not asked.
     pub root: PathBuf,
+    /// Processes whose figures are summed; none by default, and then no thread looks for any.
+    #[serde(deserialize_with = "watches")]
+    pub watch: Vec<Watch>,
 }
 
 impl Default for HardwareConfig {
     fn default() -> Self {
-        Self { enabled: true, gpu: true, nvml_library: None, root: PathBuf::from("/") }
+        let (root, watch) = (PathBuf::from("/"), Vec::new());
+        Self { enabled: true, gpu: true, nvml_library: None, root, watch }
     }
 }
 
@@ -157,6 +165,13 @@ fn spawn_all(
     let mut devices = devices::Devices::new(&root, Arc::clone(tally));
     lifeline.spawn("hw-devices", slot.filler(clock, move |now| devices.sample(now)));
     slots.push(slot);
+    if !config.watch.is_empty() {
+        let slot = Arc::new(Slot::new("watched", &WATCHED_PROCESSES, clock.now().mono));
+        let (root, tally) = (config.root.clone(), Arc::clone(tally));
+        let mut watched = watched::Watched::new(root, config.watch.clone(), tally);
+        lifeline.spawn("hw-watched", slot.filler(clock, move |now| watched.sample(now)));
+        slots.push(slot);
+    }
     let (tally, samples) = (Arc::clone(tally), samples.clone());
     let host = HostLoop { clock, root, slots, tally, samples };
     lifeline.spawn("hw-host", move |lifeline| host.run(lifeline));
