@@ -39,6 +39,7 @@ pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
+use intake::point::Point;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
@@ -153,6 +154,14 @@ impl Core {
     /// A frame could not be read; `reason` is a label.
     pub fn on_frame_refused(&mut self, reason: &'static str) {
         self.intake.on_frame_refused(reason);
+    }
+
+    /// Takes one point that another system tells.
+    ///
+    /// # Errors
+    /// Says why nothing of it was taken, which is counted.
+    pub fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        self.intake.on_point(now, point)
     }
 
     /// A socket could not be read, which may have cost a datagram.
