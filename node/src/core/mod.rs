@@ -40,6 +40,7 @@ use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
 use intake::otlp;
+use intake::point::Point;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
@@ -168,6 +169,14 @@ impl Core {
         _body: &[u8],
     ) -> Result<otlp::Outcome, otlp::Malformed> {
         Err(otlp::Malformed(format!("{signal:?} as {encoding:?} is not read yet")))
+    }
+
+    /// Takes one point that another system tells.
+    ///
+    /// # Errors
+    /// Says why nothing of it was taken, which is counted.
+    pub fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        self.intake.on_point(now, point)
     }
 
     /// A socket could not be read, which may have cost a datagram.
