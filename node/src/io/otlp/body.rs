@@ -169,8 +169,8 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    use axum::body::Bytes;
-    use axum::body::HttpBody;
+    use axum::body::{Bytes, HttpBody};
+    use hyper::body::Frame;
 
     use super::*;
 
@@ -184,15 +184,14 @@ mod tests {
         fn poll_frame(
             self: Pin<&mut Self>,
             _context: &mut Context<'_>,
-        ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
+        ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
             Poll::Pending
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_come_is_waited_for_no_longer_than_its_time() {
-        let begun = tokio::time::Instant::now();
-        let came = read(Body::new(Silent), |_| Ok(())).await;
-        assert_eq!((came, begun.elapsed()), (Err(Refusal::Late), OTLP_BODY_TIMEOUT));
+    async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
+        // Time stands still but for what everybody waits for.
+        assert_eq!(read(Body::new(Silent), |_| Ok(())).await, Err(Refusal::Late));
     }
 }
