@@ -35,6 +35,8 @@ mod slot;
 mod table;
 mod throttle;
 mod timekeeping;
+#[cfg(test)]
+mod trees;
 
 use std::path::PathBuf;
 use std::sync::Arc;
