@@ -34,6 +34,8 @@ mod slot;
 mod table;
 mod throttle;
 mod timekeeping;
+#[cfg(test)]
+mod trees;
 mod watched;
 
 use std::path::PathBuf;
