@@ -39,6 +39,7 @@ pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
+use intake::otlp::Otlp;
 use intake::point::Point;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
@@ -88,6 +89,7 @@ pub struct Core {
     sealer: Sealer,
     length: Duration,
     intake: Intake,
+    otlp: Otlp,
     interval_ends: Mono,
     hardware: Vec<Reading>,
     outbox: Outbox,
@@ -116,6 +118,7 @@ impl Core {
         Self {
             sealer: Sealer::new(identity, incarnation),
             length: bounds.interval,
+            otlp: Otlp::new(bounds.rules.clone(), incarnation.0),
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
@@ -345,6 +348,7 @@ impl Core {
     pub fn status(&self) -> Status {
         Status {
             intake: self.intake.figures(),
+            otlp: self.otlp.figures(),
             totals: self.totals.clone(),
             held_samples: self.outbox.samples(),
             entrusted_samples: self.outbox.entrusted().samples(),

@@ -15,6 +15,7 @@ mod interval;
 pub mod labels;
 mod limits;
 mod number;
+pub mod otlp;
 pub mod point;
 pub mod points;
 pub mod reject;
