@@ -41,12 +41,14 @@ pub(super) struct Place(Arc<Held>);
 struct Held {
     ledger: Arc<Ledger>,
     id: Id,
+    has_asked: AtomicBool,
     settled: AtomicBool,
 }
 
 impl Place {
     pub(super) fn new(ledger: Arc<Ledger>, id: Id) -> Self {
-        Self(Arc::new(Held { ledger, id, settled: AtomicBool::new(false) }))
+        let (has_asked, settled) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Held { ledger, id, has_asked, settled }))
     }
 
     fn tell(&self, tell: impl FnOnce(&mut Book, Mono, Id)) {
@@ -54,15 +56,15 @@ impl Place {
         tell(&mut self.0.ledger.book(), now, self.0.id);
     }
 
-    pub(super) fn on_request(&self) {
+    pub(super) fn on_request(&self) -> Asked {
         self.tell(Book::on_request);
+        self.0.has_asked.store(true, Ordering::Relaxed);
+        Asked(Some(self.clone()))
     }
 
-    /// Gives the answer's body, watched until the writer has all of it.
-    pub(super) fn on_answer<B: Body>(&self, body: B) -> Watched<B> {
-        let bytes = body.size_hint().lower();
-        self.tell(|book, now, id| book.on_answer(now, id, bytes));
-        Watched { body, place: self.clone() }
+    /// Whether any request has come.
+    pub(super) fn has_asked(&self) -> bool {
+        self.0.has_asked.load(Ordering::Relaxed)
     }
 
     pub(super) fn on_written(&self) {
@@ -90,10 +92,32 @@ impl Drop for Held {
     }
 }
 
+/// A request that waits for its answer; dropped without one, nobody waits any more.
+pub(super) struct Asked(Option<Place>);
+
+impl Asked {
+    /// Gives the answer's body, watched until the writer has all of it.
+    pub(super) fn on_answer<B: Body>(mut self, body: B) -> Watched<B> {
+        let (bytes, place) = (body.size_hint().lower(), self.0.take());
+        if let Some(place) = &place {
+            place.tell(|book, now, id| book.on_answer(now, id, bytes));
+        }
+        Watched { body, place }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(place) = self.0.take() {
+            place.tell(Book::on_abandoned);
+        }
+    }
+}
+
 /// An answer's body: itself, and a word when the writer lets go of it.
 pub(super) struct Watched<B> {
     body: B,
-    place: Place,
+    place: Option<Place>,
 }
 
 impl<B: Body + Unpin> Body for Watched<B> {
@@ -118,6 +142,8 @@ impl<B: Body + Unpin> Body for Watched<B> {
 
 impl<B> Drop for Watched<B> {
     fn drop(&mut self) {
-        self.place.tell(|book, _, id| book.on_all_said(id));
+        if let Some(place) = &self.place {
+            place.tell(|book, _, id| book.on_all_said(id));
+        }
     }
 }
