@@ -91,6 +91,7 @@ fn page(figures: &Figures) -> String {
     add_intake(&page, status);
     add_limits(&page, &status.limits);
     intake::add(&page, &status.intake);
+    intake::add_otlp(&page, &status.otlp);
     let help = "Datagrams that the kernel dropped because a socket was full";
     let name = "plimsoll_agent_kernel_dropped_datagrams_total";
     by(&page, name, help, &["socket"], figures.dropped);
