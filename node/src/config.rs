@@ -186,6 +186,7 @@ impl Config {
                 "interval.series_max must lie between 1 and 100000",
                 (1..=100_000).contains(&self.interval.series_max),
             ),
+            ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
         ];
         let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
         let spool = delivery::spool_checks(&self.outbox, &self.spool);
@@ -305,6 +306,7 @@ mod tests {
             ("[emergency]\nburst = 5", "emergency.burst"),
             ("[breaker]\nfailures = 0", "breaker.failures"),
             ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
+            ("[hardware]\nroot = 'host'", "hardware.root"),
             ("[log]\nformat = 'xml'", "log.format"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),

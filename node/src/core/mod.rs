@@ -39,7 +39,8 @@ pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
-use intake::otlp;
+use intake::otlp::Otlp;
+use intake::point::Point;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
@@ -88,6 +89,7 @@ pub struct Core {
     sealer: Sealer,
     length: Duration,
     intake: Intake,
+    otlp: Otlp,
     interval_ends: Mono,
     hardware: Vec<Reading>,
     outbox: Outbox,
@@ -116,6 +118,7 @@ impl Core {
         Self {
             sealer: Sealer::new(identity, incarnation),
             length: bounds.interval,
+            otlp: Otlp::new(bounds.rules.clone(), incarnation.0),
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
@@ -156,18 +159,12 @@ impl Core {
         self.intake.on_frame_refused(reason);
     }
 
-    /// Takes one body of OTLP: of what it holds each point or span is taken or refused.
+    /// Takes one point that another system tells.
     ///
     /// # Errors
-    /// When it cannot be read whole; then nothing of it is taken.
-    pub fn on_otlp(
-        &mut self,
-        _now: Now,
-        signal: otlp::Signal,
-        encoding: otlp::Encoding,
-        _body: &[u8],
-    ) -> Result<otlp::Outcome, otlp::Malformed> {
-        Err(otlp::Malformed(format!("{signal:?} as {encoding:?} is not read yet")))
+    /// Says why nothing of it was taken, which is counted.
+    pub fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        self.intake.on_point(now, point)
     }
 
     /// A socket could not be read, which may have cost a datagram.
@@ -351,6 +348,7 @@ impl Core {
     pub fn status(&self) -> Status {
         Status {
             intake: self.intake.figures(),
+            otlp: self.otlp.figures(),
             totals: self.totals.clone(),
             held_samples: self.outbox.samples(),
             entrusted_samples: self.outbox.entrusted().samples(),

@@ -70,6 +70,15 @@ pub const LIMITS_OPERATIONS_MAX: usize = 2 * super::wire::CONFIRMED_LIMITS_MAX;
 pub const LIMIT_FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Clients known that number what they send; for one more the longest silent is forgotten.
 pub const CLIENTS_MAX: usize = 1_024;
+/// Streams of points known, each start of a process one of its own; one of 16 is forgotten, the
+/// longest silent, when there is one more. About 150 bytes each.
+pub const STREAMS_MAX: usize = 8_192;
+/// Bytes of bucket counts kept of them, to take off what they tell next.
+pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Starts of one stream: processes that call themselves the same.
+pub const STREAM_STARTS_MAX: usize = 64;
+/// Buckets of one point. OpenTelemetry's own make 160 by default, and 8 KiB of these are kept.
+pub const POINT_BUCKETS_MAX: usize = 1_024;
 /// Samples that a client's numbers may say were lost at once. What one datagram of values
 /// with the lowest rate stands for, so that a forged number can do no more than a line can.
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
@@ -95,6 +104,8 @@ pub const OTLP_POINTS_MAX: usize = 65_536;
 pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
 /// Buckets of one point, and values of one summary.
 pub const OTLP_BUCKETS_MAX: usize = 8_192;
+/// Quantiles of one point of a summary; those beyond are passed over.
+pub const OTLP_QUANTILES_MAX: usize = 64;
 /// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
 pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
 /// Bytes of what a producer is told about a refusal.
@@ -191,8 +202,18 @@ pub const GPUS_MAX: usize = 16;
 pub const DISKS_MAX: usize = 32;
 /// Network interfaces that are read.
 pub const INTERFACES_MAX: usize = 64;
-/// Components whose temperature is read.
-pub const COMPONENTS_MAX: usize = 64;
+/// Components whose temperature is read; a server has one for each core and memory module.
+pub const COMPONENTS_MAX: usize = 256;
+/// Block devices whose work is read.
+pub const BLOCK_DEVICES_MAX: usize = 64;
+/// Names that are looked at in one of the kernel's folders.
+pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
+/// Bytes of one of the kernel's files that hold one figure, at most and less one.
+pub const SENSOR_LINE_BYTES_MAX: usize = 256;
+/// Bytes of one of the kernel's tables; the longest on a machine of 512 cores has 100 KB.
+pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
+/// Control groups above each other whose limits are read.
+pub const CGROUP_DEPTH_MAX: usize = 16;
 /// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
 /// anew once more of it is outdated than not.
 pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
