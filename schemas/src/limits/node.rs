@@ -102,6 +102,8 @@ pub const OTLP_DEPTH_MAX: usize = 100;
 pub const OTLP_POINTS_MAX: usize = 65_536;
 /// Bytes of a metric's or span's name that are read at all.
 pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
+/// Buckets of one point, and values of one summary.
+pub const OTLP_BUCKETS_MAX: usize = 8_192;
 /// Quantiles of one point of a summary; those beyond are passed over.
 pub const OTLP_QUANTILES_MAX: usize = 64;
 /// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
