@@ -17,10 +17,12 @@ use crate::io::hardware::HardwareConfig;
 mod delivery;
 mod identity;
 mod intake;
+mod otlp;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
+pub use otlp::{OtlpSettings, SpanSettings};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../node.toml");
@@ -47,6 +49,8 @@ pub struct Config {
     pub labels: LabelSettings,
     /// In which unit values stand.
     pub units: UnitSettings,
+    /// What becomes of OpenTelemetry.
+    pub otlp: OtlpSettings,
     /// How much is held while the broker is away.
     pub outbox: OutboxSettings,
     /// How much the emergency lane takes.
@@ -109,6 +113,7 @@ impl Default for Config {
             interval: Interval::default(),
             labels: LabelSettings::default(),
             units: UnitSettings::default(),
+            otlp: OtlpSettings::default(),
             outbox: OutboxSettings::default(),
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
@@ -200,7 +205,7 @@ impl Config {
     }
 
     fn rules(&self) -> Result<Rules, String> {
-        intake::rules(&self.labels, &self.units)
+        intake::rules(&self.labels, &self.units, otlp::rules(&self.otlp)?)
     }
 
     /// The node's name, taken from the host when none was given.
@@ -274,6 +279,20 @@ mod tests {
             ("[units]\nsuffixes = ['seconds']", "units.suffixes: \"seconds\" must be"),
             ("[units]\nsuffixes = ['seconds=m']", "units.suffixes: \"m\" is no unit"),
             ("[units]\nsuffixes = ['a=s', 'a=ms']", "units.suffixes: \"a=ms\" contradicts"),
+            ("[otlp]\nhttp = 'here'", "otlp.http"),
+            ("[otlp]\ngrpc = '4317'", "otlp.grpc"),
+            ("[otlp]\nunit = 'By'", "otlp.unit"),
+            ("[otlp]\nresource_labels = ['a=b.c']", "otlp.resource_labels: \"a=b.c\" must be"),
+            ("[otlp]\nresource_labels = ['a=c', 'b=c']", "\"b=c\" makes a label that another"),
+            ("[otlp]\noperations = ['a']", "otlp.operations: \"a\" must be metric=operation"),
+            ("[otlp]\noperations = ['a=b c']", "otlp.operations: \"a=b c\" must be"),
+            ("[otlp]\noperations = ['=b']", "must be metric=operation"),
+            ("[otlp]\noperations = ['a=b', 'a=c']", "\"a=c\" renames a metric twice"),
+            ("[[otlp.span]]\nname = ''", "otlp.span.name"),
+            ("[[otlp.span]]\nattributes = ['a']", "otlp.span.attributes: \"a\" must be"),
+            ("[[otlp.span]]\noperation = 'a b'", "otlp.span"),
+            ("[[otlp.span]]\nlabels = ['a=']", "otlp.span.labels: \"a=\" must be"),
+            ("[[otlp.span]]\nlabel = ['a']", "otlp.span"),
             ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
             ("[outbox]\nmessages_max = 3999", "outbox.reroute_messages"),
             ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),

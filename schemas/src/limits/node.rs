@@ -63,6 +63,24 @@ pub const IDENTITY_LABELS_MAX: usize = 8;
 pub const UNIT_SUFFIXES_MAX: usize = 64;
 /// Samples that one value may stand for (sample rate 1e-6).
 pub const WEIGHT_MAX: f64 = 1e6;
+/// Metrics that a node may be told to call otherwise.
+pub const OTLP_OPERATIONS_MAX: usize = 256;
+/// Rules that say which spans are latencies; each is held against each span's name.
+pub const OTLP_SPAN_RULES_MAX: usize = 64;
+/// Attributes that one such rule asks for.
+pub const OTLP_SPAN_ATTRIBUTES_MAX: usize = 16;
+/// Levels of messages within each other in a body of OTLP, as other readers allow.
+pub const OTLP_DEPTH_MAX: usize = 100;
+/// Points or spans in one body: what they cost keeps the driver busy for some 20 ms at most.
+pub const OTLP_POINTS_MAX: usize = 65_536;
+/// Bytes of a metric's or span's name that are read at all.
+pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
+/// Buckets of one point, and values of one summary.
+pub const OTLP_BUCKETS_MAX: usize = 8_192;
+/// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
+pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
+/// Bytes of what a producer is told about a refusal.
+pub const OTLP_MESSAGE_BYTES_MAX: usize = 512;
 /// Messages held until the broker has acknowledged them; one more is dropped and counted.
 pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
 /// Bytes held until the broker has acknowledged them.

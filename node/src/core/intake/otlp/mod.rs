@@ -1,5 +1,8 @@
 //! OpenTelemetry in: what a body of OTLP says, as points and latencies.
 
+pub mod glob;
+pub mod rules;
+
 /// What a body tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
