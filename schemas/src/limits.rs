@@ -9,6 +9,7 @@ pub mod fleet;
 pub mod node;
 pub mod notices;
 pub mod rules;
+pub mod scrape;
 
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {

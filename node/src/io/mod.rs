@@ -8,4 +8,5 @@ pub mod keeper;
 pub mod link;
 pub mod listen;
 mod place;
+pub mod scrape;
 pub mod spool;

@@ -90,7 +90,8 @@ impl LabelRules {
         self.keep(labels.iter())
     }
 
-    fn keep<'a>(
+    /// What the rules leave of such pairs; the first of two equal keys wins.
+    pub(super) fn keep<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> (Labels, Option<LineFigures>) {

@@ -17,6 +17,7 @@ mod limits;
 mod number;
 pub mod otlp;
 pub mod point;
+pub mod promtext;
 pub mod reject;
 pub mod rules;
 mod slot;

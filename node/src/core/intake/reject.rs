@@ -40,13 +40,18 @@ pub enum Reject {
     SeriesCap,
     /// Latencies beyond what one series of a message, or one incarnation, may count.
     SamplesCap,
-    /// A datagram too long to be read whole; nothing of it is taken.
+    /// A datagram too long to be read whole, nothing of which is taken; or the end of a page that
+    /// was cut.
     Truncated,
+    /// Bounds of buckets that are none, or too many.
+    Bounds,
+    /// Counts of a histogram that contradict each other.
+    Counts,
 }
 
 impl Reject {
     /// Every reason.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::TooLong,
         Self::Encoding,
         Self::Shape,
@@ -65,6 +70,8 @@ impl Reject {
         Self::SeriesCap,
         Self::SamplesCap,
         Self::Truncated,
+        Self::Bounds,
+        Self::Counts,
     ];
 
     /// The reason's value as a label.
@@ -89,6 +96,8 @@ impl Reject {
             Self::SeriesCap => "series_cap",
             Self::SamplesCap => "samples_cap",
             Self::Truncated => "truncated",
+            Self::Bounds => "bounds",
+            Self::Counts => "counts",
         }
     }
 
