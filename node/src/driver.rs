@@ -27,6 +27,7 @@ use crate::io::http::{self, Figures, Query};
 use crate::io::keeper::Keeper;
 use crate::io::link::{Link, LinkEvent};
 use crate::io::listen::{Heard, Sockets};
+use crate::io::scrape::{Looked, Scraper};
 use crate::io::spool::Written;
 
 /// Why a node did not run.
@@ -57,6 +58,7 @@ struct Driver {
     cost: Cost,
     sampler: Sampler,
     readings: mpsc::Receiver<Vec<Reading>>,
+    scraper: Scraper,
     queries: mpsc::Receiver<Query>,
     server: Option<Server>,
     signals: Signals,
@@ -104,6 +106,7 @@ impl Driver {
         let link = Link::open(bus_config, &config.mesh, &node)
             .map_err(|error| wrong(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
+        let scraper = Scraper::start(&node, config.endpoints());
         let clock = Clock::start();
         let labels = config.identity.labels().map_err(wrong)?;
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
@@ -122,6 +125,7 @@ impl Driver {
             cost: Cost::default(),
             sampler,
             readings,
+            scraper,
             queries,
             server,
             signals,
@@ -158,6 +162,7 @@ impl Driver {
                 let _answered = query.send(self.figures());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
+            Some(looked) = self.scraper.next() => self.on_looked(&looked),
             () = self.frames.readable() => readable = true,
             () = self.sockets.readable() => readable = true,
         }
@@ -305,6 +310,12 @@ impl Driver {
         let count: u64 = self.core.status().confirmations.refused.values().sum();
         if count.is_power_of_two() {
             tracing::warn!(reason, count, "confirmation not believed; who may publish it?");
+        }
+    }
+
+    fn on_looked(&mut self, looked: &Looked) {
+        for warning in self.core.on_scrape(self.clock.now(), &looked.scrape) {
+            tracing::warn!("{warning}");
         }
     }
 

@@ -74,10 +74,7 @@ fn target(one: &ScrapeSettings) -> Result<Target, String> {
         return Err("scrape.allow: an empty name fits nothing; \"*\" fits all".to_owned());
     }
     if !(1..=limits::SERIES_MAX_MAX).contains(&one.series_max) {
-        return Err(format!(
-            "scrape.series_max must lie between 1 and {}",
-            limits::SERIES_MAX_MAX
-        ));
+        return Err(format!("scrape.series_max must lie between 1 and {}", limits::SERIES_MAX_MAX));
     }
     let mut pairs = Vec::new();
     for text in &one.labels {
@@ -142,7 +139,10 @@ mod tests {
         let with = |text: &str| format!("[[scrape]]\nurl = 'http://localhost:1/m'\n{text}");
         for (text, part) in [
             ("[[scrape]]".to_owned(), "scrape.url: \"\" must be"),
-            ("[[scrape]]\nurl = 'localhost:8000'".to_owned(), "scrape.url: \"localhost:8000\" must"),
+            (
+                "[[scrape]]\nurl = 'localhost:8000'".to_owned(),
+                "scrape.url: \"localhost:8000\" must",
+            ),
             ("[[scrape]]\nurl = 'https://h/m'".to_owned(), "plain http"),
             ("[[scrape]]\nurl = 'http://u:p@h/m'".to_owned(), "scrape.url: "),
             (with(&with("")), "is given twice"),

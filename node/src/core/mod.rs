@@ -40,6 +40,8 @@ use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
 use intake::otlp;
+use intake::point::Point;
+use intake::promtext::Scrape;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
@@ -168,6 +170,19 @@ impl Core {
         _body: &[u8],
     ) -> Result<otlp::Outcome, otlp::Malformed> {
         Err(otlp::Malformed(format!("{signal:?} as {encoding:?} is not read yet")))
+    }
+
+    /// Takes one point that another system tells.
+    ///
+    /// # Errors
+    /// Says why nothing of it was taken, which is counted.
+    pub fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        self.intake.on_point(now, point)
+    }
+
+    /// Takes what a look at a target's page brought, and says what its operator should know.
+    pub fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
+        if self.leaving { Vec::new() } else { self.intake.on_scrape(now, scrape) }
     }
 
     /// A socket could not be read, which may have cost a datagram.

@@ -5,6 +5,7 @@
 //! bucket (0.1 % of the value, or 512 ns below 1 ms), and says so. [`codec`] turns the counts
 //! into standard HdrHistogram V2 bytes and reads hostile ones safely.
 
+mod blur;
 mod cells;
 pub mod codec;
 mod counts;
@@ -22,6 +23,7 @@ pub use counts::Counts;
 pub use over::{Over, Overs};
 pub use packed::Packed;
 
+use blur::Blur;
 use codec::CodecError;
 use layout::MAX_NS;
 use thiserror::Error;
@@ -36,18 +38,23 @@ pub struct Histogram {
     counts: Counts,
     /// Of the limits that it watches.
     overs: Overs,
+    /// What is not known of where samples lie; without one all are where they are counted.
+    blur: Option<Box<Blur>>,
 }
 
 /// A value read from a histogram, with the bucket that bounds it.
 ///
-/// The sample of that rank lies in `lower_ns..=value_ns`; `value_ns` is the upper end, as in
-/// every HdrHistogram library, but never above the largest sample.
+/// The sample of that rank lies in `lower_ns..=upper_ns`. `value_ns` is the upper end of its bucket,
+/// as in every HdrHistogram library, but never above the largest sample; and `upper_ns` is the same,
+/// unless samples are known by wide buckets alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
-    /// Upper bound of the sample at this rank.
+    /// The sample at this rank as far as is known.
     pub value_ns: u64,
     /// Lower bound of the sample at this rank.
     pub lower_ns: u64,
+    /// Upper bound of the sample at this rank.
+    pub upper_ns: u64,
 }
 
 /// What a histogram knows exactly, beside its buckets.
@@ -149,7 +156,7 @@ impl Histogram {
         let edges = index(counts.iter().next()).zip(index(counts.iter().next_back()));
         exact.check(total, edges)?;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
-        Ok(Self { count, sum_ns, min_ns, max_ns, counts, overs: Overs::default() })
+        Ok(Self { count, sum_ns, min_ns, max_ns, counts, ..Self::default() })
     }
 
     /// Records one sample.
@@ -174,6 +181,43 @@ impl Histogram {
         self.overs.record(value_ns, n);
     }
 
+    /// Records `n` samples of which is only known that each is over `over_ns` and at most `upto_ns`,
+    /// as a producer's bucket says. Their number is exact, and so is the share over a watched limit
+    /// that is not between the two; the rest is bounded, see [`Quantile`]. Over 0 includes 0, and
+    /// up to an hour all that is longer, as `u64::MAX` for a last bucket without an end.
+    pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
+        let most_ns = upto_ns.min(MAX_NS);
+        let least_ns = over_ns.saturating_add(1);
+        if n == 0 || least_ns >= most_ns {
+            return self.record_n(most_ns, n);
+        }
+        let mut overs = std::mem::take(&mut self.overs);
+        overs.record_within(over_ns, most_ns, n);
+        let mut blur = self.blur.take().unwrap_or_default();
+        for (value_ns, n) in blur::places(least_ns, most_ns, n) {
+            self.record_n(value_ns, n);
+            blur.add(value_ns, least_ns, most_ns, n);
+        }
+        (self.overs, self.blur) = (overs, Some(blur));
+    }
+
+    /// Takes what a producer says its samples sum up to, as far as the ends of their buckets
+    /// allow. Holds for all samples that are in here, so it comes after the last of a producer's
+    /// and before any other's.
+    pub fn state_sum(&mut self, sum_ns: u128) {
+        if let Some(blur) = &self.blur {
+            let (least, most) = blur.sums(|| self.counts.iter());
+            self.sum_ns = sum_ns.clamp(least, most);
+        }
+    }
+
+    /// Whether some samples are known by a producer's wide buckets alone, so that quantiles are
+    /// known within bounds.
+    #[must_use]
+    pub fn is_approximate(&self) -> bool {
+        self.blur.is_some()
+    }
+
     /// Counts exactly, from now on, what is over each of these limits in nanoseconds, and of no
     /// others; at most `limits::wire::LIMITS_MAX`, the smallest. What is here already is counted
     /// from the buckets where the limit is new.
@@ -191,8 +235,12 @@ impl Histogram {
     #[must_use]
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();
-        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
         let beside = |index| self.counts.beside(index);
+        if let Some(blur) = &self.blur {
+            let said = self.overs.get(limit_ns);
+            return said.unwrap_or_else(|| blur.over(limit_ns, beside));
+        }
+        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
         said.unwrap_or_else(|| Over::from_buckets(&exact, limit_ns, beside))
     }
 
@@ -210,6 +258,9 @@ impl Histogram {
         self.merge_overs(&other.overs, |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge(&other.counts);
+        if let Some(theirs) = &other.blur {
+            self.blur.get_or_insert_default().merge(theirs);
+        }
     }
 
     /// Adds all samples of a packed distribution.
@@ -292,10 +343,12 @@ impl Histogram {
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<Quantile> {
         let index = self.counts.index_at_rank(rank)?;
-        Some(Quantile {
-            value_ns: layout::highest(index).clamp(self.min_ns, self.max_ns),
-            lower_ns: layout::lowest(index).clamp(self.min_ns, self.max_ns),
-        })
+        let value_ns = layout::highest(index).clamp(self.min_ns, self.max_ns);
+        let lower_ns = layout::lowest(index).clamp(self.min_ns, self.max_ns);
+        let blur = self.blur.as_ref();
+        let bounds = blur.and_then(|blur| blur.at_rank(|| self.counts.iter(), rank));
+        let (lower_ns, upper_ns) = bounds.unwrap_or((lower_ns, value_ns));
+        Some(Quantile { value_ns, lower_ns, upper_ns })
     }
 }
 

@@ -15,7 +15,8 @@ use crate::limits::wire::LIMITS_MAX;
 pub struct Over {
     /// Samples that are over it.
     pub over: u64,
-    /// Samples in the limit's own bucket that were recorded when nobody knew the limit.
+    /// Samples of which nobody knows: in the limit's own bucket, recorded when it was not watched,
+    /// or in a producer's bucket that the limit divides.
     pub unsure: u64,
 }
 
@@ -109,6 +110,17 @@ impl Overs {
     pub(super) fn record(&mut self, value_ns: u64, n: u64) {
         for (limit, over) in &mut self.0 {
             over.over = over.over.saturating_add(if value_ns > *limit { n } else { 0 });
+        }
+    }
+
+    /// Counts samples of which each is over `over_ns` and at most `upto_ns`.
+    pub(super) fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
+        for (limit, over) in &mut self.0 {
+            over.add(match *limit {
+                limit if limit <= over_ns => Over { over: n, unsure: 0 },
+                limit if limit < upto_ns => Over { over: 0, unsure: n },
+                _ => Over::default(),
+            });
         }
     }
 

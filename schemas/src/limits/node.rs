@@ -52,6 +52,15 @@ pub const LIMITS_OPERATIONS_MAX: usize = 2 * super::wire::CONFIRMED_LIMITS_MAX;
 pub const LIMIT_FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Clients known that number what they send; for one more the longest silent is forgotten.
 pub const CLIENTS_MAX: usize = 1_024;
+/// Streams of points known, each start of a process one of its own; one of 16 is forgotten, the
+/// longest silent, when there is one more. About 150 bytes each.
+pub const STREAMS_MAX: usize = 8_192;
+/// Bytes of bucket counts kept of them, to take off what they tell next.
+pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Starts of one stream: processes that call themselves the same.
+pub const STREAM_STARTS_MAX: usize = 64;
+/// Buckets of one point. OpenTelemetry's own make 160 by default, and 8 KiB of these are kept.
+pub const POINT_BUCKETS_MAX: usize = 1_024;
 /// Samples that a client's numbers may say were lost at once. What one datagram of values
 /// with the lowest rate stands for, so that a forged number can do no more than a line can.
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;

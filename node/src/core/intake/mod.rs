@@ -4,7 +4,8 @@
 //! A line's way: [`dogstatsd`] cuts it into parts, [`spellings`] finds its series by their bytes,
 //! or [`rules`] do ([`units`], [`labels`]) when it is new; [`number`] reads its values, and
 //! [`interval`] counts them, and those over [`limits`] beside. [`clients`] number their datagrams
-//! and frames, [`events`] have words.
+//! and frames, [`events`] have words; what other systems count comes as [`points`],
+//! which [`promtext`] reads from pages.
 
 mod clients;
 mod dogstatsd;
@@ -17,6 +18,7 @@ mod limits;
 mod number;
 pub mod otlp;
 pub mod point;
+pub mod points;
 pub mod promtext;
 pub mod reject;
 pub mod rules;
@@ -38,8 +40,12 @@ use figures::IntakeFigures;
 use find::find;
 pub use interval::OVERFLOW;
 use interval::{Admitted, Interval};
+use point::Point;
+use points::Points;
+use promtext::{Pages, Scrape};
 use reject::Reject;
 use rules::Rules;
+use slot::MetricType;
 
 /// Samples that a client sent and no datagram brought.
 pub(super) const SOCKET: &str = "socket";
@@ -50,6 +56,8 @@ pub(super) const SAMPLES_CAP: &str = "samples_cap";
 pub(super) struct Intake {
     interval: Interval,
     clients: Clients,
+    points: Points,
+    pages: Pages,
     events: OpenEvents,
     /// Samples that were lost before they could be recorded, by reason. They enter the ledger
     /// with the interval in which that was noticed.
@@ -75,8 +83,10 @@ impl Intake {
     /// Nothing yet. `seed` is a number that a sender does not choose.
     pub(super) fn new(now: Now, series_max: usize, rules: Rules, seed: u64) -> Self {
         Self {
+            pages: Pages::new(now, &rules, seed),
             interval: Interval::new(now, series_max, rules, seed),
             clients: Clients::default(),
+            points: Points::new(now, seed),
             events: OpenEvents::default(),
             lost: BTreeMap::new(),
             counted: 0,
@@ -188,11 +198,13 @@ impl Intake {
             self.on_part(merged, samples);
         }
         for (series, amount) in latency.counters {
-            let added = self.interval.add(series, amount);
+            let place = self.interval.place(MetricType::Counter, series);
+            let added = place.map(|place| self.interval.add(place, amount));
             self.on_part(added, 1);
         }
         for (series, value) in latency.gauges {
-            let set = self.interval.set(now, series, value);
+            let place = self.interval.place(MetricType::Gauge, series);
+            let set = place.map(|place| self.interval.set(now, place, value));
             self.on_part(set, 1);
         }
     }
@@ -206,6 +218,29 @@ impl Intake {
             }
             Err(reason) => self.reject(reason),
         }
+    }
+
+    /// Records what a point adds to what its stream told before.
+    ///
+    /// # Errors
+    /// Says why nothing of it was taken, which is counted.
+    pub(super) fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        let taken = self.points.take(now, point, &mut self.interval);
+        self.on_part(taken, 1);
+        taken.map(|_| ())
+    }
+
+    /// Records what a page of a target says, or that there is none, and says what its operator
+    /// should know.
+    pub(super) fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
+        let mut pages = std::mem::take(&mut self.pages);
+        let heard = pages.on_scrape(now, scrape, &mut |point| self.on_point(now, point));
+        self.pages = pages;
+        self.figures.labels.add_all(&heard.labels);
+        for (reason, lines) in heard.refused {
+            *self.figures.rejected.entry(reason).or_default() += lines;
+        }
+        heard.warnings
     }
 
     /// A frame could not be read.
@@ -263,9 +298,12 @@ impl Intake {
     /// Ends the interval; the next begins.
     pub(super) fn close(&mut self, now: Now) -> Closed {
         self.counted = 0;
+        let started = self.interval.started();
+        let (latency, moved) = self.interval.close(now);
+        self.points.renew(|slot| moved[slot]);
         Closed {
-            started: self.interval.started(),
-            latency: self.interval.take(now),
+            started,
+            latency,
             events: self.events.take(),
             lost: std::mem::take(&mut self.lost),
         }
@@ -278,7 +316,8 @@ impl Intake {
 
     /// What came in so far.
     pub(super) fn figures(&self) -> IntakeFigures {
-        IntakeFigures { clients: self.clients.len(), ..self.figures.clone() }
+        let (points, scrapes) = (self.points.figures(), self.pages.figures());
+        IntakeFigures { clients: self.clients.len(), points, scrapes, ..self.figures.clone() }
     }
 
     /// Datagrams that the kernel dropped so far.

@@ -24,7 +24,8 @@ pub enum Reject {
     Negative,
     /// A sample rate that is not above 0 and at most 1.
     Rate,
-    /// A timestamp that is no whole number of seconds since 1970.
+    /// A timestamp that is no whole number of seconds since 1970; a point without one, or that
+    /// began after it ended.
     Timestamp,
     /// A value whose unit is none of time, so that it is no latency.
     Unit,
@@ -34,24 +35,26 @@ pub enum Reject {
     EventsCap,
     /// A sequence line that is malformed, or tells of a loss that cannot be.
     Sequence,
-    /// A datagram whose number was counted before; nothing of it is taken.
+    /// A datagram whose number was counted before, or a point whose time was; nothing of it is
+    /// taken.
     Duplicate,
     /// A gauge of a new series when the series cap is reached.
     SeriesCap,
     /// Latencies beyond what one series of a message, or one incarnation, may count.
     SamplesCap,
-    /// A datagram too long to be read whole, nothing of which is taken; or the end of a page that
-    /// was cut.
+    /// A datagram too long to be read whole; nothing of it is taken.
     Truncated,
-    /// Bounds of buckets that are none, or too many.
+    /// A point that held before the last one taken of its stream.
+    OutOfOrder,
+    /// Bounds of buckets that are no finite numbers in ascending order, or too many.
     Bounds,
-    /// Counts of a histogram that contradict each other.
+    /// Counts of buckets that do not add up, or that went down though nothing began anew.
     Counts,
 }
 
 impl Reject {
     /// Every reason.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::TooLong,
         Self::Encoding,
         Self::Shape,
@@ -70,6 +73,7 @@ impl Reject {
         Self::SeriesCap,
         Self::SamplesCap,
         Self::Truncated,
+        Self::OutOfOrder,
         Self::Bounds,
         Self::Counts,
     ];
@@ -96,6 +100,7 @@ impl Reject {
             Self::SeriesCap => "series_cap",
             Self::SamplesCap => "samples_cap",
             Self::Truncated => "truncated",
+            Self::OutOfOrder => "out_of_order",
             Self::Bounds => "bounds",
             Self::Counts => "counts",
         }

@@ -24,6 +24,22 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
             intake.timestamped,
         ),
         ("plimsoll_agent_event_texts_cut_total", "Texts of events cut to their bound", intake.cut),
+        ("plimsoll_agent_points_total", "Points of other systems taken", intake.points.taken),
+        (
+            "plimsoll_agent_point_baselines_total",
+            "Points that only say from where to count on",
+            intake.points.baselines,
+        ),
+        (
+            "plimsoll_agent_point_restarts_total",
+            "Processes behind points that began anew",
+            intake.points.restarts,
+        ),
+        (
+            "plimsoll_agent_streams_forgotten_total",
+            "Streams of points that gave way to others",
+            intake.points.forgotten,
+        ),
         ("plimsoll_agent_unsupported_total", "Sets, which are not taken", unsupported),
     ];
     for (name, help, value) in counters {
@@ -31,6 +47,8 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
     }
     let help = "Clients that number what they send";
     page.gauge("plimsoll_agent_clients", help, intake.clients as f64);
+    let help = "Streams of points known";
+    page.gauge("plimsoll_agent_streams", help, intake.points.streams as f64);
     let refused = intake.frames_refused.iter().map(|(reason, n)| (*reason, *n));
     let help = "Frames that could not be read, by reason";
     by(page, "plimsoll_agent_frames_refused_total", help, &["reason"], refused);

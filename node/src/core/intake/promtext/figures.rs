@@ -39,7 +39,7 @@ impl ScrapeFigures {
         self.pages += 1;
         self.series = told.taken;
         self.taken += told.taken;
-        self.refused += told.refused.values().map(|(count, _)| count).sum::<u64>();
+        self.refused += told.refused.values().map(|of| of.lines + of.points).sum::<u64>();
         self.left_out += told.left_out;
     }
 

@@ -3,10 +3,10 @@
 
 use plimsoll_schemas::limits::scrape::BUCKETS_MAX;
 use plimsoll_schemas::limits::wire::COUNT_MAX;
-use plimsoll_schemas::time::Wall;
 
 use super::line::Row;
 use super::outline::Role;
+use super::reader::Since;
 use crate::core::intake::reject::Reject;
 
 /// A histogram of which not all rows may have been read.
@@ -15,8 +15,8 @@ pub(super) struct Partial<'a> {
     pub(super) family: &'a str,
     /// The labels of its first row, as they are written.
     pub(super) labels: &'a [u8],
-    /// Its number, and since when it counts.
-    pub(super) stream: (u64, Wall),
+    /// Since when it counts.
+    pub(super) since: Since,
     /// Upper bound, and samples up to it.
     rows: Vec<(f64, u64)>,
     count: Option<u64>,
@@ -36,8 +36,8 @@ pub(super) struct Whole {
 
 impl<'a> Partial<'a> {
     /// None of its rows yet.
-    pub(super) fn new(family: &'a str, labels: &'a [u8], stream: (u64, Wall)) -> Self {
-        Self { family, labels, stream, rows: Vec::new(), count: None, sum: None, wrong: None }
+    pub(super) fn new(family: &'a str, labels: &'a [u8], since: Since) -> Self {
+        Self { family, labels, since, rows: Vec::new(), count: None, sum: None, wrong: None }
     }
 
     /// Takes a row: of a bucket with its bound, else of the whole.

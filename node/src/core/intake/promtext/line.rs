@@ -114,6 +114,9 @@ fn remark(text: &[u8]) -> Result<Line<'_>, Reject> {
 
 fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
     let (name, rest) = name_of(line).ok_or(Reject::Name)?;
+    if !matches!(rest, [] | [b' ' | b'\t' | b'{', ..]) {
+        return Err(Reject::Name);
+    }
     let mut rest = rest.trim_ascii_start();
     let mut labels = &[][..];
     if let [b'{', inner @ ..] = rest {

@@ -25,11 +25,11 @@ use super::reject::Reject;
 use super::rules::Rules;
 pub use figures::ScrapeFigures;
 use outline::Outline;
-use reader::{Reader, Sink, Told};
+use reader::{Reader, Refused, Sink, Told};
 pub use scrape::{Failure, Format, Page, Scrape};
 use streams::Streams;
-pub use target::Target;
 use target::Memory;
+pub use target::Target;
 
 /// All targets.
 #[derive(Default)]
@@ -51,7 +51,7 @@ struct Known {
 /// What is to be counted and said of one scrape.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Lines and series that were refused, by reason.
+    /// Lines and histograms that made no point, by reason.
     pub(super) refused: BTreeMap<Reject, u64>,
     /// What became of labels.
     pub(super) labels: LabelFigures,
@@ -61,11 +61,11 @@ pub(super) struct Heard {
 
 impl Pages {
     /// None read yet. `seed` is a number that a page does not choose.
-    pub(super) fn new(rules: &Rules, seed: u64) -> Self {
+    pub(super) fn new(now: Now, rules: &Rules, seed: u64) -> Self {
         let known = |(place, target): (u64, &Target)| Known {
             target: target.clone(),
             streams: Streams::new(seed.wrapping_add(place)),
-            memory: Memory::default(),
+            memory: Memory::new(now),
             figures: ScrapeFigures::new(&target.name),
             warned: BTreeSet::new(),
         };
@@ -107,7 +107,7 @@ impl Known {
         let reader = Reader::new(now, outline, (target, rules), (streams, memory));
         let mut told = reader.read(lines, sink);
         if !rest.is_empty() {
-            told.refuse(Reject::Truncated, "");
+            told.refuse_line(Reject::Truncated, "");
         }
         self.memory.on_read(now, page.is_whole && rest.is_empty() && !told.is_blind);
         Ok(told)
@@ -115,14 +115,14 @@ impl Known {
 
     fn hear(&mut self, told: Told) -> Heard {
         self.figures.on_page(&told);
-        let mut heard = Heard { labels: told.labels, ..Heard::default() };
-        for (reason, (count, name)) in told.refused {
-            heard.refused.insert(reason, count);
-            if self.warned.insert(reason) {
-                heard.warnings.push(self.target.warning(reason, &name));
+        let mut warnings = Vec::new();
+        for (reason, Refused { name, .. }) in &told.refused {
+            if self.warned.insert(*reason) {
+                warnings.push(self.target.warning(*reason, name));
             }
         }
-        heard
+        let refused = told.refused.into_iter().map(|(reason, refused)| (reason, refused.lines));
+        Heard { refused: refused.collect(), labels: told.labels, warnings }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use plimsoll_schemas::time::{Now, Wall};
 
@@ -27,27 +28,44 @@ pub(super) struct Told {
     pub(super) taken: u64,
     /// Rows that the target's list of names leaves out.
     pub(super) left_out: u64,
-    /// Lines and series that were refused, by reason, each with the first name that it met.
-    pub(super) refused: BTreeMap<Reject, (u64, String)>,
+    /// What was refused, by reason.
+    pub(super) refused: BTreeMap<Reject, Refused>,
     /// What became of labels.
     pub(super) labels: LabelFigures,
     /// Whether there may be series that were not seen.
     pub(super) is_blind: bool,
 }
 
+/// What was refused for one reason.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Refused {
+    /// Lines, and histograms that did not add up.
+    pub(super) lines: u64,
+    /// Points, which whoever refused them has counted.
+    pub(super) points: u64,
+    /// What the first of them was called, where that is known.
+    pub(super) name: String,
+}
+
 impl Told {
-    /// Counts what was refused; `name` is what it was called, where that is known.
-    pub(super) fn refuse(&mut self, reason: Reject, name: &str) {
-        let (count, _) = self.refused.entry(reason).or_insert_with(|| (0, name.to_owned()));
-        *count += 1;
+    /// Counts what made no point.
+    pub(super) fn refuse_line(&mut self, reason: Reject, name: &str) {
+        self.refused(reason, name).lines += 1;
+    }
+
+    fn refused(&mut self, reason: Reject, name: &str) -> &mut Refused {
+        let first = || Refused { name: name.to_owned(), ..Refused::default() };
+        self.refused.entry(reason).or_insert_with(first)
     }
 }
 
 /// A page half read.
 pub(super) struct Reader<'a, 'p> {
-    now: Now,
     outline: Outline<'a>,
-    process_start: Option<Wall>,
+    /// The page's time.
+    time: Wall,
+    /// Whether all that it counts was counted since the page before.
+    is_process_new: bool,
     target: &'p Target,
     rules: &'p Rules,
     streams: &'p Streams,
@@ -60,13 +78,14 @@ pub(super) struct Reader<'a, 'p> {
     told: Told,
 }
 
-/// A series and since when it counts.
+/// Since when a stream counts.
 #[derive(Clone, Copy)]
-struct Known<'r> {
-    name: &'r str,
-    labels: &'r [u8],
+pub(super) struct Since {
     stream: u64,
+    /// As the page says of it alone; zero where it does not.
     start: Wall,
+    /// Whether it began, from nothing, after what was read before.
+    is_new: bool,
 }
 
 impl<'a, 'p> Reader<'a, 'p> {
@@ -77,11 +96,11 @@ impl<'a, 'p> Reader<'a, 'p> {
         (target, rules): (&'p Target, &'p Rules),
         (streams, memory): (&'p Streams, &'p mut Memory),
     ) -> Self {
-        let process_start = memory.process_start(now, outline.process_start);
+        let is_process_new = memory.is_process_new(now, outline.process_start);
         Self {
-            now,
+            time: memory.time(now),
             outline,
-            process_start,
+            is_process_new,
             target,
             rules,
             streams,
@@ -104,12 +123,12 @@ impl<'a, 'p> Reader<'a, 'p> {
             match parse(line, &mut pairs) {
                 Ok(Line::Row(row)) => {
                     let taken = self.on_row(&row, &pairs, sink);
-                    taken.unwrap_or_else(|reason| self.told.refuse(reason, row.name));
+                    taken.unwrap_or_else(|reason| self.told.refuse_line(reason, row.name));
                 }
                 Ok(_) => {}
                 Err(reason) => {
                     self.told.is_blind = true;
-                    self.told.refuse(reason, "");
+                    self.told.refuse_line(reason, "");
                 }
             }
         }
@@ -137,18 +156,21 @@ impl<'a, 'p> Reader<'a, 'p> {
             Role::Gauge | Role::Quantile => {
                 self.take_room()?;
                 let stream = self.streams.of(row.name, pairs);
-                let known =
-                    Known { name: row.name, labels: row.labels, stream, start: Wall::default() };
-                self.tell(known, Value::Gauge(row.value), sink)
+                let since = Since { stream, start: Wall::default(), is_new: false };
+                self.tell(row, since, Value::Gauge(row.value), sink);
+                Ok(())
             }
             Role::Counter => {
                 self.take_room()?;
                 // What has changed its type is another stream.
                 let stream = self.streams.of(row.name, pairs).wrapping_add(1);
-                let created = self.outline.created(family, pairs, self.streams);
-                let start = self.start(created, stream);
-                let known = Known { name: row.name, labels: row.labels, stream, start };
-                self.tell(known, Value::Sum { value: row.value, monotonic: true }, sink)
+                let since = self.since(stream, self.outline.created(family, pairs, self.streams));
+                let sum = |value| Value::Sum { value, monotonic: true };
+                if since.is_new {
+                    self.tell_nothing(row, since, sum(0.0), sink);
+                }
+                self.tell(row, since, sum(row.value), sink);
+                Ok(())
             }
         }
     }
@@ -161,11 +183,10 @@ impl<'a, 'p> Reader<'a, 'p> {
         Ok(())
     }
 
-    /// Since when a stream counts. What the page says of the stream itself is believed; else it
-    /// is as old as its process, or as the last page that did not have it, whatever is later.
-    fn start(&mut self, created: Option<Wall>, stream: u64) -> Wall {
-        let absent_at = self.memory.absent_at(stream);
-        created.or(self.process_start.max(absent_at)).unwrap_or_default()
+    fn since(&mut self, stream: u64, created: Option<Wall>) -> Since {
+        let is_stream_new = self.memory.is_stream_new(stream);
+        let is_new = created.is_none() && (is_stream_new || self.is_process_new);
+        Since { stream, start: created.unwrap_or_default(), is_new }
     }
 
     fn on_part(
@@ -182,8 +203,8 @@ impl<'a, 'p> Reader<'a, 'p> {
                 self.take_room()?;
                 self.places.insert(stream, self.partials.len());
                 let created = self.outline.created_histogram(family, pairs, self.streams);
-                let start = self.start(created, stream);
-                self.partials.push(Partial::new(family, row.labels, (stream, start)));
+                let since = self.since(stream, created);
+                self.partials.push(Partial::new(family, row.labels, since));
                 self.partials.len() - 1
             }
         };
@@ -196,13 +217,18 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn tell_histograms(&mut self, sink: &mut Sink<'_>) {
         let mut whole = Whole::default();
         for mut partial in std::mem::take(&mut self.partials) {
-            let (name, labels, (stream, start)) = (partial.family, partial.labels, partial.stream);
-            let known = Known { name, labels, stream, start };
-            let taken = partial
-                .finish(&mut whole)
-                .and_then(|()| self.unit(name))
-                .and_then(|unit| self.tell(known, Value::Latencies(whole.latencies(unit)), sink));
-            taken.unwrap_or_else(|reason| self.told.refuse(reason, name));
+            let Partial { family: name, labels, since, .. } = partial;
+            let row = Row { name, labels, value: f64::NAN };
+            match partial.finish(&mut whole).and_then(|()| self.unit(name)) {
+                Ok(unit) => {
+                    if since.is_new {
+                        let nothing = whole.nothing();
+                        self.tell_nothing(&row, since, nothing.latencies(unit), sink);
+                    }
+                    self.tell(&row, since, whole.latencies(unit), sink);
+                }
+                Err(reason) => self.told.refuse_line(reason, name),
+            }
         }
     }
 
@@ -214,36 +240,63 @@ impl<'a, 'p> Reader<'a, 'p> {
         unit.0.ok_or(Reject::Unit)
     }
 
-    fn tell(
+    /// Tells that a stream was at nothing before this page: all that it counts now is new, and a
+    /// process that began anew counts from there.
+    fn tell_nothing(
         &mut self,
-        known: Known<'_>,
-        value: Value<'_>,
+        row: &Row<'_>,
+        since: Since,
+        nothing: Value<'_>,
+        sink: &mut Sink<'_>,
+    ) {
+        let before = self.time.minus(Duration::from_nanos(1));
+        // What it counts now is refused for the same reason, and that is told.
+        let _taken = self.point(row, since, (before, nothing), sink);
+    }
+
+    fn tell(&mut self, row: &Row<'_>, since: Since, value: Value<'_>, sink: &mut Sink<'_>) {
+        match self.point(row, since, (self.time, value), sink) {
+            Ok(()) => self.told.taken += 1,
+            Err(reason) => self.told.refused(reason, row.name).points += 1,
+        }
+    }
+
+    fn point(
+        &mut self,
+        row: &Row<'_>,
+        since: Since,
+        (time, value): (Wall, Value<'_>),
         sink: &mut Sink<'_>,
     ) -> Result<(), Reject> {
         let figures = Cell::new(None);
         let is_histogram = matches!(value, Value::Latencies(_));
         let (target, labels) = (self.target, &self.rules.labels);
-        let series =
-            || target.series(labels, (known.name, known.labels), is_histogram, &figures);
+        let series = || target.series(labels, row, is_histogram, &figures);
         let taken = sink(&Point {
-            stream: known.stream,
+            stream: since.stream,
             series: &series,
-            start: known.start,
-            time: self.now.wall,
+            start: since.start,
+            time,
             temporality: Temporality::Cumulative,
             value,
         });
         if let Some(line) = figures.take() {
             self.told.labels.add(line, 1);
         }
-        self.told.taken += u64::from(taken.is_ok());
         taken
     }
 }
 
 impl Whole {
-    fn latencies(&self, unit: TimeUnit) -> Latencies<'_> {
+    /// The same buckets without a sample.
+    fn nothing(&self) -> Self {
+        let (bounds, counts) = (self.bounds.clone(), vec![0; self.counts.len()]);
+        Self { bounds, counts, count: 0, sum: Some(0.0) }
+    }
+
+    fn latencies(&self, unit: TimeUnit) -> Value<'_> {
         let buckets = Buckets::Explicit { bounds: &self.bounds, counts: &self.counts };
-        Latencies { unit, count: self.count, sum: self.sum, min: None, max: None, buckets }
+        let (count, sum) = (self.count, self.sum);
+        Value::Latencies(Latencies { unit, count, sum, min: None, max: None, buckets })
     }
 }

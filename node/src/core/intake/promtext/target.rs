@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::limits::scrape::{SERIES_KNOWN_MAX, START_ROUNDING};
 use plimsoll_schemas::time::{Now, Wall};
 
-use super::line::pairs;
+use super::line::{Row, pairs};
 use super::streams::LE;
 use crate::core::intake::labels::{LabelRules, LineFigures};
 use crate::core::intake::otlp::glob::Glob;
@@ -40,12 +41,12 @@ impl Target {
     pub(super) fn series(
         &self,
         rules: &LabelRules,
-        (name, labels): (&str, &[u8]),
+        row: &Row<'_>,
         is_histogram: bool,
         figures: &Cell<Option<LineFigures>>,
     ) -> Result<Series, Reject> {
-        let operation = Operation::new(name).map_err(|_| Reject::Name)?;
-        let told = pairs(labels);
+        let operation = Operation::new(row.name).map_err(|_| Reject::Name)?;
+        let told = pairs(row.labels);
         let told = told.iter().map(|(key, value)| (*key, &**value));
         let told = told.filter(|(key, value)| !value.is_empty() && !(is_histogram && *key == LE));
         let (labels, left_out) = rules.keep(self.labels.iter().chain(told));
@@ -74,11 +75,14 @@ impl Target {
 }
 
 /// What the pages of a target said so far.
-#[derive(Default)]
 pub(super) struct Memory {
+    /// When the node began.
+    began: Now,
     /// When the last page came.
     last: Option<Now>,
-    /// Whether all its series were seen.
+    /// The time of the last page, which never goes back.
+    time: Wall,
+    /// Whether all series of the last page were seen.
     is_complete: bool,
     process_start: Option<Wall>,
     /// Everything that counts and was on any page.
@@ -86,31 +90,51 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// When the process that tells this page began. A process says so by the machine's clock, and
-    /// a clock that is set moves the start of one that still runs: only one that is younger than
-    /// the page before has begun anew.
-    pub(super) fn process_start(&mut self, now: Now, told: Option<Wall>) -> Option<Wall> {
-        let told = told?;
-        let is_anew = match (self.process_start, self.last) {
-            (Some(_), Some(last)) => {
-                now.wall.since(told) < now.mono.since(last.mono) + START_ROUNDING
-            }
-            _ => true,
-        };
-        if is_anew {
-            self.process_start = Some(told);
+    /// No page yet.
+    pub(super) fn new(began: Now) -> Self {
+        Self {
+            began,
+            last: None,
+            time: Wall::default(),
+            is_complete: false,
+            process_start: None,
+            known: BTreeSet::new(),
         }
-        self.process_start
     }
 
-    /// When the last page came, for a series that it did not have: since then it counts, from
-    /// nothing. `None` for one that was there before, or where nobody knows.
-    pub(super) fn absent_at(&mut self, stream: u64) -> Option<Wall> {
-        if self.known.len() >= SERIES_KNOWN_MAX {
-            return None;
+    /// The time of a page that has come now: a clock that is set back does not make it older than
+    /// the one before.
+    pub(super) fn time(&mut self, now: Now) -> Wall {
+        let since_last = self.last.map_or(Duration::ZERO, |last| now.mono.since(last.mono));
+        self.time = now.wall.max(self.time.plus(since_last));
+        self.time
+    }
+
+    /// Whether the process that tells this page began after the page before it, or, at the first,
+    /// after the node. A process tells its start by the machine's clock, and a clock that is set
+    /// moves the start of one that still runs: it must also be too young to have told the page
+    /// before.
+    pub(super) fn is_process_new(&mut self, now: Now, told: Option<Wall>) -> bool {
+        let Some(told) = told else { return false };
+        let age = now.wall.since(told);
+        match (self.process_start.replace(told), self.last) {
+            (Some(before), Some(last)) => {
+                told > before.plus(START_ROUNDING)
+                    && age < now.mono.since(last.mono) + START_ROUNDING
+            }
+            (None, None) => {
+                let lived = now.mono.since(self.began.mono);
+                (self.began.wall..=now.wall).contains(&told) && age <= lived
+            }
+            _ => false,
         }
-        let is_new = self.known.insert(stream);
-        self.last.filter(|_| is_new && self.is_complete).map(|last| last.wall)
+    }
+
+    /// Whether this stream was on no page before, although there was one that had everything: it
+    /// began since, from nothing.
+    pub(super) fn is_stream_new(&mut self, stream: u64) -> bool {
+        let has_room = self.known.len() < SERIES_KNOWN_MAX;
+        has_room && self.known.insert(stream) && self.last.is_some() && self.is_complete
     }
 
     /// A page was read; `is_complete` tells whether all its series were.
