@@ -20,12 +20,15 @@ mod identity;
 mod intake;
 mod otlp;
 mod scrape;
+mod watch;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 pub use otlp::{OtlpSettings, SpanSettings};
 pub use scrape::ScrapeSettings;
+pub(crate) use watch::watches;
+pub use watch::{By, Watch};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../node.toml");
@@ -193,6 +196,7 @@ impl Config {
                 "interval.series_max must lie between 1 and 100000",
                 (1..=100_000).contains(&self.interval.series_max),
             ),
+            ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
         ];
         let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
         let spool = delivery::spool_checks(&self.outbox, &self.spool);
@@ -319,6 +323,7 @@ mod tests {
             ("[emergency]\nburst = 5", "emergency.burst"),
             ("[breaker]\nfailures = 0", "breaker.failures"),
             ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
+            ("[hardware]\nroot = 'host'", "hardware.root"),
             ("[log]\nformat = 'xml'", "log.format"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),

@@ -39,7 +39,7 @@ pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
-use intake::otlp;
+use intake::otlp::Otlp;
 use intake::point::Point;
 use intake::promtext::Scrape;
 use intake::reject::Reject;
@@ -90,6 +90,7 @@ pub struct Core {
     sealer: Sealer,
     length: Duration,
     intake: Intake,
+    otlp: Otlp,
     interval_ends: Mono,
     hardware: Vec<Reading>,
     outbox: Outbox,
@@ -118,6 +119,7 @@ impl Core {
         Self {
             sealer: Sealer::new(identity, incarnation),
             length: bounds.interval,
+            otlp: Otlp::new(bounds.rules.clone(), incarnation.0),
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
@@ -156,20 +158,6 @@ impl Core {
     /// A frame could not be read; `reason` is a label.
     pub fn on_frame_refused(&mut self, reason: &'static str) {
         self.intake.on_frame_refused(reason);
-    }
-
-    /// Takes one body of OTLP: of what it holds each point or span is taken or refused.
-    ///
-    /// # Errors
-    /// When it cannot be read whole; then nothing of it is taken.
-    pub fn on_otlp(
-        &mut self,
-        _now: Now,
-        signal: otlp::Signal,
-        encoding: otlp::Encoding,
-        _body: &[u8],
-    ) -> Result<otlp::Outcome, otlp::Malformed> {
-        Err(otlp::Malformed(format!("{signal:?} as {encoding:?} is not read yet")))
     }
 
     /// Takes one point that another system tells.
@@ -366,6 +354,7 @@ impl Core {
     pub fn status(&self) -> Status {
         Status {
             intake: self.intake.figures(),
+            otlp: self.otlp.figures(),
             totals: self.totals.clone(),
             held_samples: self.outbox.samples(),
             entrusted_samples: self.outbox.entrusted().samples(),

@@ -4,6 +4,7 @@
 
 mod intake;
 mod scrape;
+mod otlp;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::core::breaker::BreakerState;
 use crate::core::{SpoolFigures, Status};
 use crate::io::cost::{self, Stage};
+use crate::io::otlp::figures as doors;
 
 /// A question to the driver: where to put the answer.
 pub type Query = oneshot::Sender<Figures>;
@@ -36,6 +38,8 @@ pub struct Figures {
     pub connections: usize,
     /// Connections to these pages.
     pub http: Option<server::Figures>,
+    /// What came as OTLP, where it is taken.
+    pub otlp: Option<doors::Figures>,
     /// Time spent in each stage of its turns.
     pub by_stage: [(Stage, Duration); Stage::ALL.len()],
 }
@@ -96,6 +100,9 @@ fn page(figures: &Figures) -> String {
     page.gauge("plimsoll_agent_client_connections", help, figures.connections as f64);
     if let Some(http) = &figures.http {
         add_http(&page, http);
+    }
+    if let Some(otlp) = &figures.otlp {
+        otlp::add(&page, otlp);
     }
     add_cost(&page, figures);
     add_outbox(&page, status);

@@ -39,6 +39,24 @@ pub const FRAME_READ_BYTES: usize = 16 * 1024;
 /// Bytes that all clients' unfinished frames may take together; the client whose bytes go
 /// beyond is closed, and sends its frame again.
 pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of one body of OTLP, as it is sent and once more when it is inflated: what SDKs and
+/// collectors take for the most that a receiver accepts.
+pub const OTLP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that all bodies of OTLP may take together, from their heads until they are recorded: two
+/// of the largest and many of the usual ones. Whoever finds no room sends again later.
+pub const OTLP_BUFFERS_BYTES_MAX: usize = 9 * 1024 * 1024;
+/// What one request takes of them before its body, and
+pub const OTLP_REQUEST_BYTES: usize = 16 * 1024;
+/// what inflating its body takes: the window of 32 KiB, the tables and a buffer.
+pub const OTLP_INFLATE_BYTES: usize = 96 * 1024;
+/// Time for one body of OTLP.
+pub const OTLP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bodies of OTLP that wait for the driver; more wait in their requests.
+pub const OTLP_QUEUE_MAX: usize = 8;
+/// Connections to each of the two ports for OTLP.
+pub const OTLP_CONNECTIONS_MAX: usize = 64;
+/// Seconds after which a client that found no room may try again.
+pub const OTLP_RETRY_SECONDS: u64 = 1;
 /// Series (histograms, counters and gauges together) in one interval.
 pub const SERIES_MAX: usize = 2_000;
 /// Ways to write one series (orders of its tags) that are remembered, on average.
@@ -84,8 +102,8 @@ pub const OTLP_DEPTH_MAX: usize = 100;
 pub const OTLP_POINTS_MAX: usize = 65_536;
 /// Bytes of a metric's or span's name that are read at all.
 pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
-/// Buckets of one point, and values of one summary.
-pub const OTLP_BUCKETS_MAX: usize = 8_192;
+/// Quantiles of one point of a summary; those beyond are passed over.
+pub const OTLP_QUANTILES_MAX: usize = 64;
 /// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
 pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
 /// Bytes of what a producer is told about a refusal.
@@ -155,6 +173,8 @@ pub const ACK_WAIT: Duration = Duration::from_secs(5);
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Time after SIGTERM for reading what the jobs had sent before.
 pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
+/// Pause between two looks in that time, while all that is left to wait for is bodies on their way.
+pub const EMPTY_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
 /// is not waited for.
 pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
@@ -180,8 +200,36 @@ pub const GPUS_MAX: usize = 16;
 pub const DISKS_MAX: usize = 32;
 /// Network interfaces that are read.
 pub const INTERFACES_MAX: usize = 64;
-/// Components whose temperature is read.
-pub const COMPONENTS_MAX: usize = 64;
+/// Components whose temperature is read; a server has one for each core and memory module.
+pub const COMPONENTS_MAX: usize = 256;
+/// Block devices whose work is read.
+pub const BLOCK_DEVICES_MAX: usize = 64;
+/// Names that are looked at in one of the kernel's folders.
+pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
+/// Bytes of one of the kernel's files that hold one figure, at most and less one.
+pub const SENSOR_LINE_BYTES_MAX: usize = 256;
+/// Bytes of one of the kernel's tables; the longest on a machine of 512 cores has 100 KB.
+pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
+/// Control groups above each other whose limits are read.
+pub const CGROUP_DEPTH_MAX: usize = 16;
+/// Watches: groups of processes whose figures are summed.
+pub const WATCHES_MAX: usize = 16;
+/// Processes that one watch sums; with more, it tells their number alone.
+pub const WATCHED_PROCESSES_MAX: usize = 1_024;
+/// Processes of the machine whose names one look compares; the rest is counted as left out.
+pub const WATCH_NAMES_MAX: usize = 65_536;
+/// Control groups below that of one watch whose processes are listed.
+pub const WATCH_CGROUPS_MAX: usize = 1_024;
+/// Time between two looks for the processes of watches, in times of what the last look took:
+/// so they cost at most a hundredth of a core, and are made each second where there is little
+/// to look through.
+pub const WATCH_LOOK_REST: u32 = 100;
+/// Longest such time.
+pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);
+/// Bytes of one file about a process that are read; the kernel writes under 400.
+pub const PROCESS_FILE_BYTES_MAX: usize = 4_096;
+/// Bytes of a list of processes in one control group; with more, they are not summed.
+pub const CGROUP_PROCESSES_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
 /// anew once more of it is outdated than not.
 pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;

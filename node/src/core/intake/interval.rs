@@ -242,6 +242,23 @@ impl Interval {
     /// Tells whether there was room for it among the samples.
     pub(super) fn record_own(&mut self, operation: &Operation, ns: u64) -> bool {
         let slot = self.slot_of((MetricType::Latency, Series::plain(operation.clone())), false);
+        self.record_in(slot, ns)
+    }
+
+    /// Records one latency of a series whose labels were made elsewhere.
+    ///
+    /// # Errors
+    /// When there is no room for it among the samples.
+    pub(super) fn record_one(&mut self, series: Series, ns: u64) -> Result<Admitted, Reject> {
+        let place = self.place(MetricType::Latency, series)?;
+        if !self.record_in(place.slot, ns) {
+            return Err(Reject::SamplesCap);
+        }
+        Ok(Admitted { samples: 1, clamped: (ns > MAX_NS).into(), ..place.admitted() })
+    }
+
+    /// Tells whether there was room for it.
+    fn record_in(&mut self, slot: usize, ns: u64) -> bool {
         let (slot, samples_left) = (&mut self.slots[slot], &mut self.samples_left);
         slot.is_spoken = true;
         let SlotValue::Latency(latency) = &mut slot.value else { return false };

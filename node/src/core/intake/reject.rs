@@ -10,7 +10,7 @@ pub enum Reject {
     TooLong,
     /// Not UTF-8.
     Encoding,
-    /// Not `name:value|type`.
+    /// Not `name:value|type`; a span without ids.
     Shape,
     /// A name that is no operation.
     Name,
@@ -50,11 +50,13 @@ pub enum Reject {
     Bounds,
     /// Counts of buckets that do not add up, or that went down though nothing began anew.
     Counts,
+    /// A point that does not say since when it counts: since the one before it, or since a start.
+    Temporality,
 }
 
 impl Reject {
     /// Every reason.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::TooLong,
         Self::Encoding,
         Self::Shape,
@@ -76,6 +78,7 @@ impl Reject {
         Self::OutOfOrder,
         Self::Bounds,
         Self::Counts,
+        Self::Temporality,
     ];
 
     /// The reason's value as a label.
@@ -103,6 +106,7 @@ impl Reject {
             Self::OutOfOrder => "out_of_order",
             Self::Bounds => "bounds",
             Self::Counts => "counts",
+            Self::Temporality => "temporality",
         }
     }
 

@@ -104,11 +104,6 @@ pub fn suffix(text: &str) -> Result<(String, Unit), String> {
 }
 
 impl Units {
-    /// What the last part of a name says.
-    pub(super) fn named(&self, name: &str) -> Option<Unit> {
-        self.suffixes.get(name.rsplit(SEPARATORS).next()?).copied()
-    }
-
     /// The unit of the values of one line of latencies.
     ///
     /// # Errors
@@ -120,6 +115,12 @@ impl Units {
             Letter::Ms | Letter::C | Letter::G => self.ms,
         };
         unit.0.ok_or(Reject::Unit)
+    }
+
+    /// What the last part of a name says, if anything.
+    pub(super) fn named(&self, name: &str) -> Option<Unit> {
+        let last = name.rsplit(SEPARATORS).next()?;
+        self.suffixes.get(last).copied()
     }
 }
 
