@@ -53,6 +53,7 @@ use tokio::sync::mpsc;
 use self::host::HostLoop;
 use self::lifeline::Lifeline;
 use self::root::Root;
+use self::sampling::Sampling;
 use self::slot::Slot;
 use crate::config::{Watch, watches};
 
@@ -163,6 +164,7 @@ fn spawn_all(
             library: config.nvml_library.clone(),
             tally: Arc::clone(tally),
             slot: Arc::clone(&slot),
+            sampling: Sampling::of("gpu"),
         };
         lifeline.spawn("hw-gpu", move |lifeline| gpus.run(lifeline));
         slots.push(slot);
