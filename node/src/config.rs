@@ -17,11 +17,13 @@ use crate::io::hardware::HardwareConfig;
 mod delivery;
 mod identity;
 mod intake;
+mod otlp;
 mod watch;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
+pub use otlp::{OtlpSettings, SpanSettings};
 pub(crate) use watch::watches;
 pub use watch::{By, Watch};
 
@@ -50,6 +52,8 @@ pub struct Config {
     pub labels: LabelSettings,
     /// In which unit values stand.
     pub units: UnitSettings,
+    /// What becomes of OpenTelemetry.
+    pub otlp: OtlpSettings,
     /// How much is held while the broker is away.
     pub outbox: OutboxSettings,
     /// How much the emergency lane takes.
@@ -112,6 +116,7 @@ impl Default for Config {
             interval: Interval::default(),
             labels: LabelSettings::default(),
             units: UnitSettings::default(),
+            otlp: OtlpSettings::default(),
             outbox: OutboxSettings::default(),
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
@@ -184,6 +189,7 @@ impl Config {
                 "interval.series_max must lie between 1 and 100000",
                 (1..=100_000).contains(&self.interval.series_max),
             ),
+            ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
         ];
         let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
         let spool = delivery::spool_checks(&self.outbox, &self.spool);
@@ -203,7 +209,7 @@ impl Config {
     }
 
     fn rules(&self) -> Result<Rules, String> {
-        intake::rules(&self.labels, &self.units)
+        intake::rules(&self.labels, &self.units, otlp::rules(&self.otlp)?)
     }
 
     /// The node's name, taken from the host when none was given.
@@ -277,6 +283,20 @@ mod tests {
             ("[units]\nsuffixes = ['seconds']", "units.suffixes: \"seconds\" must be"),
             ("[units]\nsuffixes = ['seconds=m']", "units.suffixes: \"m\" is no unit"),
             ("[units]\nsuffixes = ['a=s', 'a=ms']", "units.suffixes: \"a=ms\" contradicts"),
+            ("[otlp]\nhttp = 'here'", "otlp.http"),
+            ("[otlp]\ngrpc = '4317'", "otlp.grpc"),
+            ("[otlp]\nunit = 'By'", "otlp.unit"),
+            ("[otlp]\nresource_labels = ['a=b.c']", "otlp.resource_labels: \"a=b.c\" must be"),
+            ("[otlp]\nresource_labels = ['a=c', 'b=c']", "\"b=c\" makes a label that another"),
+            ("[otlp]\noperations = ['a']", "otlp.operations: \"a\" must be metric=operation"),
+            ("[otlp]\noperations = ['a=b c']", "otlp.operations: \"a=b c\" must be"),
+            ("[otlp]\noperations = ['=b']", "must be metric=operation"),
+            ("[otlp]\noperations = ['a=b', 'a=c']", "\"a=c\" renames a metric twice"),
+            ("[[otlp.span]]\nname = ''", "otlp.span.name"),
+            ("[[otlp.span]]\nattributes = ['a']", "otlp.span.attributes: \"a\" must be"),
+            ("[[otlp.span]]\noperation = 'a b'", "otlp.span"),
+            ("[[otlp.span]]\nlabels = ['a=']", "otlp.span.labels: \"a=\" must be"),
+            ("[[otlp.span]]\nlabel = ['a']", "otlp.span"),
             ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
             ("[outbox]\nmessages_max = 3999", "outbox.reroute_messages"),
             ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),
@@ -289,6 +309,7 @@ mod tests {
             ("[emergency]\nburst = 5", "emergency.burst"),
             ("[breaker]\nfailures = 0", "breaker.failures"),
             ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
+            ("[hardware]\nroot = 'host'", "hardware.root"),
             ("[log]\nformat = 'xml'", "log.format"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),

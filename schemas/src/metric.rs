@@ -94,8 +94,31 @@ figures! {
         /// Used share of the memory of its fullest GPU.
         GpuMemoryUsedRatio "gpu_memory_used_ratio",
         /// Reasons, each on one GPU, for which clocks are held down now: heat, or want of power.
-        /// Not a limit that someone has set, which a busy GPU always reaches.
+        /// Not a limit that someone has set, which a busy GPU always reaches. A GPU that is hot and
+        /// a fifth slower than when it was cool is one more.
         GpuThrottled "gpu_throttled",
+        /// GPUs that were there and cannot be asked now.
+        GpusLost "gpus_lost",
+        /// Faults that drivers of GPUs reported (XID) within the last five minutes.
+        GpuFaults "gpu_faults",
+        /// Errors of GPUs' memory that could not be corrected, within the last five minutes.
+        GpuMemoryErrors "gpu_memory_errors",
+        /// 1 while its processors are hot and a fifth slower than they can be.
+        CpuThrottled "cpu_throttled",
+        /// Used share of the memory that its control group may use.
+        CgroupMemoryUsedRatio "cgroup_memory_used_ratio",
+        /// Share of the last minute's periods in which its control group had to wait for CPU time.
+        CgroupCpuThrottledRatio "cgroup_cpu_throttled_ratio",
+        /// Share of the last ten seconds in which all its tasks waited for memory.
+        MemoryStalledRatio "memory_stalled_ratio",
+        /// Processes that its kernel killed for want of memory, within the last five minutes.
+        OomKills "oom_kills",
+        /// Used share of the files that its fullest file system may hold.
+        DiskInodesUsedRatio "disk_inodes_used_ratio",
+        /// Used share of the files that it may have open.
+        FileHandlesUsedRatio "file_handles_used_ratio",
+        /// 1 while nothing keeps its clock on time.
+        ClockUnsynchronized "clock_unsynchronized",
     }
 }
 

@@ -121,21 +121,21 @@ pub(crate) fn stray_version(path: &str, text: &str) -> Vec<Violation> {
     broken
 }
 
-/// The crate that may have unsafe code where it says why, and only for that has lints of its own.
-const DENIES_UNSAFE: &str = "node/client/Cargo.toml";
+/// Crates that may have unsafe code where they say why, and only for that have their own lints.
+const DENY_UNSAFE: [&str; 2] = ["node/Cargo.toml", "node/client/Cargo.toml"];
 
-/// Members take the workspace's lints; the one that cannot repeats them, but for unsafe code.
+/// Members take the workspace's lints; those that cannot repeat them, but for unsafe code.
 pub(crate) fn own_lints(root: &str, path: &str, text: &str) -> Vec<Violation> {
     if !path.ends_with("/Cargo.toml") {
         return Vec::new();
     }
     let (own, shared) = (lints(text, "[lints"), lints(root, "[workspace.lints"));
-    let agrees = if path == DENIES_UNSAFE {
+    let agrees = if DENY_UNSAFE.contains(&path) {
         own == shared.replace("unsafe_code = \"forbid\"", "unsafe_code = \"deny\"")
     } else {
         own == "]\nworkspace = true\n"
     };
-    let fix = "write `[lints] workspace = true`; node/client repeats the root's tables";
+    let fix = "write `[lints] workspace = true`; two crates repeat the root's tables";
     if agrees { Vec::new() } else { vec![Violation::new(path, 1, fix)] }
 }
 
@@ -177,19 +177,19 @@ mod tests {
     const NOBODY: [&str; 0] = [];
 
     #[test]
-    fn lints_of_ones_own_are_found_and_those_of_the_client_held_equal() {
+    fn lints_of_ones_own_are_found_and_those_for_unsafe_code_held_equal() {
         let root = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n";
         let faults = |path: &str, text: &str| own_lints(root, path, text).len();
         let shared = "[package]\n[lints]\nworkspace = true\n\n[dependencies]\n";
         let repeated = "[lints.rust]\nunsafe_code = \"deny\"\nmissing_docs = \"warn\"\n\n[a]\n";
         let weaker = "[lints.rust]\nunsafe_code = \"deny\"\n";
-        assert_eq!(faults("node/Cargo.toml", shared), 0);
-        assert_eq!(faults(DENIES_UNSAFE, repeated), 0);
+        assert_eq!(faults("schemas/Cargo.toml", shared), 0);
+        assert_eq!(faults(DENY_UNSAFE[0], repeated), 0);
         for (path, text) in [
-            ("node/Cargo.toml", repeated),
-            ("node/Cargo.toml", "[package]\n"),
-            (DENIES_UNSAFE, weaker),
-            (DENIES_UNSAFE, shared),
+            ("schemas/Cargo.toml", repeated),
+            ("schemas/Cargo.toml", "[package]\n"),
+            (DENY_UNSAFE[0], weaker),
+            (DENY_UNSAFE[1], shared),
         ] {
             assert_eq!(faults(path, text), 1, "{path}: {text}");
         }

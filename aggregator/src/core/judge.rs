@@ -61,18 +61,21 @@ pub fn judge(
     let n = sums.samples;
     // A bucket may lie on both sides of the limit where the sample itself is known not to.
     let mut at = |rank: u64| {
-        let Quantile { lower_ns, value_ns } = at_rank(rank)?;
-        Some(match is_over(sums, rank) {
-            Some(true) => (lower_ns.max(budget.limit_ns.saturating_add(1)), value_ns),
-            Some(false) => (lower_ns, value_ns.min(budget.limit_ns)),
-            None => (lower_ns, value_ns),
-        })
+        let ends = match is_over(sums, rank) {
+            Some(true) => (budget.limit_ns.saturating_add(1), u64::MAX),
+            Some(false) => (0, budget.limit_ns),
+            None => (0, u64::MAX),
+        };
+        let Quantile { value_ns, lower_ns, upper_ns } = at_rank(rank)?;
+        let [value_ns, lower_ns, upper_ns] =
+            [value_ns, lower_ns, upper_ns].map(|ns| ns.clamp(ends.0, ends.1));
+        Some(Quantile { value_ns, lower_ns, upper_ns })
     };
     let lower = Some(lower_rank(n, budget.quantile, budget.confidence)).filter(|rank| *rank > 0);
-    let lower_ns = lower.and_then(&mut at).map(|(lower_ns, _)| lower_ns);
-    let value_ns = at(rank(budget.quantile, n)).map(|(_, value_ns)| value_ns);
+    let lower_ns = lower.and_then(&mut at).map(|found| found.lower_ns);
+    let value_ns = at(rank(budget.quantile, n)).map(|found| found.value_ns);
     let upper = upper_rank(n, budget.quantile, budget.confidence);
-    let upper_ns = upper.and_then(&mut at).map(|(_, upper_ns)| upper_ns);
+    let upper_ns = upper.and_then(&mut at).map(|found| found.upper_ns);
     Judgement { finding: finding(budget, sums), sums: *sums, value_ns, lower_ns, upper_ns }
 }
 

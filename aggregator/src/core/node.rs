@@ -5,6 +5,7 @@ mod grown;
 mod operations;
 mod sensed;
 mod shared;
+mod ticks;
 mod trouble;
 mod vitals;
 

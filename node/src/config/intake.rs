@@ -8,6 +8,7 @@ use plimsoll_schemas::limits::node::{LABEL_RULES_MAX, UNIT_SUFFIXES_MAX};
 use serde::{Deserialize, Deserializer};
 
 use crate::core::intake::labels::LabelRules;
+use crate::core::intake::otlp::rules::OtlpRules;
 use crate::core::intake::rules::Rules;
 use crate::core::intake::units::{DEFAULT_SUFFIXES, Unit, Units, suffix};
 
@@ -48,15 +49,19 @@ impl Default for UnitSettings {
     }
 }
 
-fn unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Unit, D::Error> {
+pub(super) fn unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Unit, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// The rules that both sections make.
+/// The rules that both sections make, with those of OTLP.
 ///
 /// # Errors
 /// Names the key and what it may be.
-pub(super) fn rules(labels: &LabelSettings, units: &UnitSettings) -> Result<Rules, String> {
+pub(super) fn rules(
+    labels: &LabelSettings,
+    units: &UnitSettings,
+    otlp: OtlpRules,
+) -> Result<Rules, String> {
     let allow = keys("labels.allow", &labels.allow)?;
     let drop = keys("labels.drop", &labels.drop)?;
     if let Some(both) = allow.intersection(&drop).next() {
@@ -68,6 +73,7 @@ pub(super) fn rules(labels: &LabelSettings, units: &UnitSettings) -> Result<Rule
     Ok(Rules {
         labels: LabelRules { allow, drop, container: labels.container },
         units: Units { ms: units.ms, h: units.h, d: units.d, suffixes },
+        otlp,
     })
 }
 

@@ -39,6 +39,8 @@ pub use custody::SpoolFigures;
 use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
 use intake::Intake;
 pub use intake::figures::IntakeFigures;
+use intake::otlp::Otlp;
+use intake::point::Point;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
@@ -87,6 +89,7 @@ pub struct Core {
     sealer: Sealer,
     length: Duration,
     intake: Intake,
+    otlp: Otlp,
     interval_ends: Mono,
     hardware: Vec<Reading>,
     outbox: Outbox,
@@ -115,6 +118,7 @@ impl Core {
         Self {
             sealer: Sealer::new(identity, incarnation),
             length: bounds.interval,
+            otlp: Otlp::new(bounds.rules.clone(), incarnation.0),
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
@@ -153,6 +157,14 @@ impl Core {
     /// A frame could not be read; `reason` is a label.
     pub fn on_frame_refused(&mut self, reason: &'static str) {
         self.intake.on_frame_refused(reason);
+    }
+
+    /// Takes one point that another system tells.
+    ///
+    /// # Errors
+    /// Says why nothing of it was taken, which is counted.
+    pub fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        self.intake.on_point(now, point)
     }
 
     /// A socket could not be read, which may have cost a datagram.
@@ -336,6 +348,7 @@ impl Core {
     pub fn status(&self) -> Status {
         Status {
             intake: self.intake.figures(),
+            otlp: self.otlp.figures(),
             totals: self.totals.clone(),
             held_samples: self.outbox.samples(),
             entrusted_samples: self.outbox.entrusted().samples(),

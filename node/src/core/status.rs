@@ -8,6 +8,7 @@ use plimsoll_schemas::wire::{Bus, Totals};
 use super::breaker::BreakerState;
 use super::custody::SpoolFigures;
 use super::intake::figures::IntakeFigures;
+use super::intake::otlp::figures::OtlpFigures;
 
 /// What aggregators said of this node's messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Confirmations {
 pub struct Status {
     /// What came in.
     pub intake: IntakeFigures,
+    /// What came as OTLP.
+    pub otlp: OtlpFigures,
     /// What was sealed into snapshots, and of that lost.
     pub totals: Totals,
     /// Samples in messages that the broker has not acknowledged.

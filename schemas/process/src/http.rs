@@ -9,6 +9,7 @@ mod book;
 mod figures;
 mod paced;
 mod place;
+mod streams;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,14 +40,30 @@ pub struct ListenError {
     source: std::io::Error,
 }
 
+/// The protocol of a port; nobody is offered to change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0 and 1.1.
+    Http1,
+    /// HTTP/2 in the clear, from the first byte on.
+    Http2,
+}
+
 /// How much clients may take, together and each.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
+    /// What they have to speak.
+    pub protocol: Protocol,
     /// Connections that are open at once.
     pub connections_max: usize,
+    /// Bytes of one request's body; more is refused with a plain answer. Routes that have a bound
+    /// of their own, and say so in their own way, put none here.
+    pub body_bytes_max: usize,
     /// Bytes of bodies that all clients together have asked for and not taken yet.
     pub owed_bytes_max: u64,
-    /// Time for a request's head, since the last answer or the connection's begin.
+    /// Time for a request's head, since the last answer or the connection's begin. Over HTTP/2 for
+    /// the first one only; later it is the time between two pings, each of which must be answered
+    /// within [`Self::stall_timeout`].
     pub head_timeout: Duration,
     /// Time in which a client takes nothing of its answer.
     pub stall_timeout: Duration,
@@ -57,7 +74,9 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
+            protocol: Protocol::Http1,
             connections_max: limits::CONNECTIONS_MAX,
+            body_bytes_max: limits::BODY_BYTES_MAX,
             owed_bytes_max: limits::OWED_BYTES_MAX,
             head_timeout: limits::HEAD_TIMEOUT,
             stall_timeout: limits::STALL_TIMEOUT,
@@ -104,7 +123,7 @@ impl Server {
         let address = listener.local_addr().map_err(fail)?;
         let late = StatusCode::REQUEST_TIMEOUT;
         let routes = routes
-            .layer(RequestBodyLimitLayer::new(limits::BODY_BYTES_MAX))
+            .layer(RequestBodyLimitLayer::new(bounds.body_bytes_max))
             .layer(TimeoutLayer::with_status_code(late, bounds.request_timeout));
         let book = Book::new(bounds.connections_max, bounds.owed_bytes_max);
         let ledger = Arc::new(Ledger::new(book));

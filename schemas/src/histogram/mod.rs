@@ -5,6 +5,7 @@
 //! bucket (0.1 % of the value, or 512 ns below 1 ms), and says so. [`codec`] turns the counts
 //! into standard HdrHistogram V2 bytes and reads hostile ones safely.
 
+mod blur;
 mod cells;
 pub mod codec;
 mod counts;
@@ -18,13 +19,17 @@ mod payload_tests;
 mod stored;
 mod writer;
 
+pub use blur::{Blur, ToldBlur};
 pub use counts::Counts;
 pub use over::{Over, Overs};
 pub use packed::Packed;
 
 use codec::CodecError;
 use layout::MAX_NS;
+use payload::Checked;
 use thiserror::Error;
+
+use crate::limits::wire::SAMPLES_MAX;
 
 /// All samples of one series over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,18 +41,24 @@ pub struct Histogram {
     counts: Counts,
     /// Of the limits that it watches.
     overs: Overs,
+    /// What is not known of where samples lie; without one all are where they are counted.
+    blur: Option<Box<Blur>>,
 }
 
 /// A value read from a histogram, with the bucket that bounds it.
 ///
-/// The sample of that rank lies in `lower_ns..=value_ns`; `value_ns` is the upper end, as in
-/// every HdrHistogram library, but never above the largest sample.
+/// The sample of that rank lies in `lower_ns..=upper_ns`. `value_ns` is the upper end of its
+/// bucket,
+/// as in every HdrHistogram library, but never above the largest sample; and so is `upper_ns`,
+/// unless samples are known by wide buckets alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
-    /// Upper bound of the sample at this rank.
+    /// The sample at this rank as far as is known.
     pub value_ns: u64,
     /// Lower bound of the sample at this rank.
     pub lower_ns: u64,
+    /// Upper bound of the sample at this rank.
+    pub upper_ns: u64,
 }
 
 /// What a histogram knows exactly, beside its buckets.
@@ -73,6 +84,13 @@ impl ExactFigures {
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+
+    /// As a reader must find them who takes all samples for where they are counted.
+    fn as_counted(self) -> Self {
+        let least = u128::from(self.min_ns) * u128::from(self.count);
+        let most = u128::from(self.max_ns) * u128::from(self.count);
+        Self { sum_ns: self.sum_ns.clamp(least, most), ..self }
     }
 
     /// Names the figure that buckets contradict which hold `total` samples, the first and the
@@ -110,24 +128,31 @@ pub enum Refused {
 
 /// What a snapshot may hold as a latency distribution.
 pub trait Distribution: Sized {
-    /// Reads what a snapshot says of one series, and of samples over limits.
+    /// Reads what a snapshot says of one series, of samples over limits, and of those that may
+    /// lie elsewhere.
     ///
     /// # Errors
-    /// When the bytes are not one, or contradict the figures or what is said to be over.
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused>;
+    /// When the bytes are not one, or contradict the figures or what is said beside them.
+    fn try_from_v2(
+        exact: ExactFigures,
+        bytes: &[u8],
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused>;
 
     /// Number of samples.
     fn count(&self) -> u64;
 }
 
 impl Distribution for Histogram {
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused> {
-        let checked = payload::check_v2(&exact, bytes)?;
-        overs.check(&exact, |limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
-        let mut histogram = Self { overs, ..Self::default() };
-        histogram.merge_exact(&exact);
-        histogram.counts.merge_payload(&checked.payload, checked.edges());
-        Ok(histogram)
+    fn try_from_v2(
+        exact: ExactFigures,
+        bytes: &[u8],
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused> {
+        let checked = payload::check_v2(&exact, bytes, SAMPLES_MAX)?;
+        Self::try_from_checked(exact, &checked, overs, blur)
     }
 
     fn count(&self) -> u64 {
@@ -149,7 +174,20 @@ impl Histogram {
         let edges = index(counts.iter().next()).zip(index(counts.iter().next_back()));
         exact.check(total, edges)?;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
-        Ok(Self { count, sum_ns, min_ns, max_ns, counts, overs: Overs::default() })
+        Ok(Self { count, sum_ns, min_ns, max_ns, counts, ..Self::default() })
+    }
+
+    fn try_from_checked(
+        exact: ExactFigures,
+        checked: &Checked<'_>,
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused> {
+        let (exact, overs, blur) = checked.believe(exact, overs, blur)?;
+        let mut histogram = Self { overs, blur: blur.map(Box::new), ..Self::default() };
+        histogram.merge_exact(&exact);
+        histogram.counts.merge_payload(&checked.payload, checked.edges());
+        Ok(histogram)
     }
 
     /// Records one sample.
@@ -191,8 +229,12 @@ impl Histogram {
     #[must_use]
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();
-        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
         let beside = |index| self.counts.beside(index);
+        if let Some(blur) = &self.blur {
+            let said = self.overs.get(limit_ns);
+            return said.unwrap_or_else(|| blur.over(limit_ns, beside));
+        }
+        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
         said.unwrap_or_else(|| Over::from_buckets(&exact, limit_ns, beside))
     }
 
@@ -210,6 +252,9 @@ impl Histogram {
         self.merge_overs(&other.overs, |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge(&other.counts);
+        if let Some(theirs) = &other.blur {
+            self.blur.get_or_insert_default().merge(theirs);
+        }
     }
 
     /// Adds all samples of a packed distribution.
@@ -217,6 +262,9 @@ impl Histogram {
         self.merge_overs(other.overs(), |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge_payload(other.payload(), other.edges());
+        if let Some(theirs) = other.blur() {
+            self.blur.get_or_insert_default().merge(&theirs);
+        }
     }
 
     fn merge_overs(&mut self, others: &Overs, theirs: impl Fn(u64) -> Over) {
@@ -276,6 +324,12 @@ impl Histogram {
         self.max_ns
     }
 
+    /// Heap bytes in use, apart from what is known of limits.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.counts.heap_bytes() + self.blur.as_ref().map_or(0, |blur| blur.heap_bytes())
+    }
+
     /// The bucket counts.
     #[must_use]
     pub fn counts(&self) -> &Counts {
@@ -292,10 +346,12 @@ impl Histogram {
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<Quantile> {
         let index = self.counts.index_at_rank(rank)?;
-        Some(Quantile {
-            value_ns: layout::highest(index).clamp(self.min_ns, self.max_ns),
-            lower_ns: layout::lowest(index).clamp(self.min_ns, self.max_ns),
-        })
+        let value_ns = layout::highest(index).clamp(self.min_ns, self.max_ns);
+        let lower_ns = layout::lowest(index).clamp(self.min_ns, self.max_ns);
+        let blur = self.blur.as_ref();
+        let bounds = blur.and_then(|blur| blur.at_rank(&self.counts.iter(), rank));
+        let (lower_ns, upper_ns) = bounds.unwrap_or((lower_ns, value_ns));
+        Some(Quantile { value_ns, lower_ns, upper_ns })
     }
 }
 

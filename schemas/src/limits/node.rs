@@ -39,6 +39,24 @@ pub const FRAME_READ_BYTES: usize = 16 * 1024;
 /// Bytes that all clients' unfinished frames may take together; the client whose bytes go
 /// beyond is closed, and sends its frame again.
 pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of one body of OTLP, as it is sent and once more when it is inflated: what SDKs and
+/// collectors take for the most that a receiver accepts.
+pub const OTLP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that all bodies of OTLP may take together, from their heads until they are recorded: two
+/// of the largest and many of the usual ones. Whoever finds no room sends again later.
+pub const OTLP_BUFFERS_BYTES_MAX: usize = 9 * 1024 * 1024;
+/// What one request takes of them before its body, and
+pub const OTLP_REQUEST_BYTES: usize = 16 * 1024;
+/// what inflating its body takes: the window of 32 KiB, the tables and a buffer.
+pub const OTLP_INFLATE_BYTES: usize = 96 * 1024;
+/// Time for one body of OTLP.
+pub const OTLP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bodies of OTLP that wait for the driver; more wait in their requests.
+pub const OTLP_QUEUE_MAX: usize = 8;
+/// Connections to each of the two ports for OTLP.
+pub const OTLP_CONNECTIONS_MAX: usize = 64;
+/// Seconds after which a client that found no room may try again.
+pub const OTLP_RETRY_SECONDS: u64 = 1;
 /// Series (histograms, counters and gauges together) in one interval.
 pub const SERIES_MAX: usize = 2_000;
 /// Ways to write one series (orders of its tags) that are remembered, on average.
@@ -52,6 +70,15 @@ pub const LIMITS_OPERATIONS_MAX: usize = 2 * super::wire::CONFIRMED_LIMITS_MAX;
 pub const LIMIT_FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Clients known that number what they send; for one more the longest silent is forgotten.
 pub const CLIENTS_MAX: usize = 1_024;
+/// Streams of points known, each start of a process one of its own; one of 16 is forgotten, the
+/// longest silent, when there is one more. About 150 bytes each.
+pub const STREAMS_MAX: usize = 8_192;
+/// Bytes of bucket counts kept of them, to take off what they tell next.
+pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Starts of one stream: processes that call themselves the same.
+pub const STREAM_STARTS_MAX: usize = 64;
+/// Buckets of one point. OpenTelemetry's own make 160 by default, and 8 KiB of these are kept.
+pub const POINT_BUCKETS_MAX: usize = 1_024;
 /// Samples that a client's numbers may say were lost at once. What one datagram of values
 /// with the lowest rate stands for, so that a forged number can do no more than a line can.
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
@@ -63,6 +90,26 @@ pub const IDENTITY_LABELS_MAX: usize = 8;
 pub const UNIT_SUFFIXES_MAX: usize = 64;
 /// Samples that one value may stand for (sample rate 1e-6).
 pub const WEIGHT_MAX: f64 = 1e6;
+/// Metrics that a node may be told to call otherwise.
+pub const OTLP_OPERATIONS_MAX: usize = 256;
+/// Rules that say which spans are latencies; each is held against each span's name.
+pub const OTLP_SPAN_RULES_MAX: usize = 64;
+/// Attributes that one such rule asks for.
+pub const OTLP_SPAN_ATTRIBUTES_MAX: usize = 16;
+/// Levels of messages within each other in a body of OTLP, as other readers allow.
+pub const OTLP_DEPTH_MAX: usize = 100;
+/// Points or spans in one body: what they cost keeps the driver busy for some 20 ms at most.
+pub const OTLP_POINTS_MAX: usize = 65_536;
+/// Bytes of a metric's or span's name that are read at all.
+pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
+/// Buckets of one point, and values of one summary.
+pub const OTLP_BUCKETS_MAX: usize = 8_192;
+/// Quantiles of one point of a summary; those beyond are passed over.
+pub const OTLP_QUANTILES_MAX: usize = 64;
+/// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
+pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
+/// Bytes of what a producer is told about a refusal.
+pub const OTLP_MESSAGE_BYTES_MAX: usize = 512;
 /// Messages held until the broker has acknowledged them; one more is dropped and counted.
 pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
 /// Bytes held until the broker has acknowledged them.
@@ -128,6 +175,8 @@ pub const ACK_WAIT: Duration = Duration::from_secs(5);
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Time after SIGTERM for reading what the jobs had sent before.
 pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
+/// Pause between two looks in that time, while all that is left to wait for is bodies on their way.
+pub const EMPTY_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
 /// is not waited for.
 pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
@@ -149,12 +198,38 @@ pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
 pub const CORES_MAX: usize = 512;
 /// GPUs that are read.
 pub const GPUS_MAX: usize = 16;
+/// Time between two polls of each GPU.
+pub const GPU_POLL_EVERY: Duration = Duration::from_millis(100);
+/// Time between two looks at what hardly changes in a GPU: limits, links, broken memory.
+pub const GPU_SELDOM_EVERY: Duration = Duration::from_secs(10);
+/// Time between two loads of an NVML driver that has lost a GPU.
+pub const GPU_RELOAD_EVERY: Duration = Duration::from_secs(600);
+/// Fans of one GPU that are read.
+pub const GPU_FANS_MAX: u32 = 8;
+/// NVLinks of one GPU that are read; NVML's own bound.
+pub const GPU_LINKS_MAX: u32 = 18;
+/// Instances of one divided GPU that are read.
+pub const GPU_INSTANCES_MAX: u32 = 8;
+/// Faults taken from one GPU's driver at one poll.
+pub const GPU_EVENTS_MAX: usize = 16;
+/// Numbers of faults of one GPU that are counted one by one.
+pub const GPU_XIDS_MAX: usize = 32;
 /// Mounted file systems that are read.
 pub const DISKS_MAX: usize = 32;
 /// Network interfaces that are read.
 pub const INTERFACES_MAX: usize = 64;
-/// Components whose temperature is read.
-pub const COMPONENTS_MAX: usize = 64;
+/// Components whose temperature is read; a server has one for each core and memory module.
+pub const COMPONENTS_MAX: usize = 256;
+/// Block devices whose work is read.
+pub const BLOCK_DEVICES_MAX: usize = 64;
+/// Names that are looked at in one of the kernel's folders.
+pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
+/// Bytes of one of the kernel's files that hold one figure, at most and less one.
+pub const SENSOR_LINE_BYTES_MAX: usize = 256;
+/// Bytes of one of the kernel's tables; the longest on a machine of 512 cores has 100 KB.
+pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
+/// Control groups above each other whose limits are read.
+pub const CGROUP_DEPTH_MAX: usize = 16;
 /// Watches: groups of processes whose figures are summed.
 pub const WATCHES_MAX: usize = 16;
 /// Processes that one watch sums; with more, it tells their number alone.

@@ -18,7 +18,7 @@ use crate::core::node::Node;
 
 /// Version of the records; another one is not read, since the streams still hold what they were
 /// made of.
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 const FRAME_BYTES: usize = 6;
 
 /// A part of the state that is written as a whole.

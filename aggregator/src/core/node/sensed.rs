@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{
-    CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, DISK_USED_BYTES,
-    GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON,
-    MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor,
+    CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED,
+    CPU_TEMPERATURE_CELSIUS, CPU_THROTTLED, CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, DISK_INODES,
+    DISK_INODES_USED, DISK_TOTAL_BYTES, DISK_USED_BYTES, FILE_HANDLES, FILE_HANDLES_LIMIT,
+    GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS,
+    GPU_TEMPERATURE_MAX_CELSIUS, GPU_THROTTLE_REASON, GPU_THROTTLED, GPUS_LOST, MEMORY_TOTAL_BYTES,
+    MEMORY_USED_BYTES, PRESSURE_FULL_RATIO, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor,
     TEMPERATURE_CELSIUS,
 };
 use plimsoll_schemas::ids::Labels;
@@ -31,37 +34,75 @@ pub(crate) enum Sensed {
     GpuMemory,
     /// See [`Figure::GpuThrottled`].
     GpuThrottled,
+    /// See [`Figure::CpuThrottled`].
+    CpuThrottled,
+    /// See [`Figure::CgroupMemoryUsedRatio`].
+    CgroupMemory,
+    /// See [`Figure::DiskInodesUsedRatio`].
+    Inodes,
+    /// See [`Figure::FileHandlesUsedRatio`].
+    FileHandles,
+    /// See [`Figure::MemoryStalledRatio`].
+    MemoryStalled,
+    /// See [`Figure::GpusLost`].
+    GpusLost,
+    /// See [`Figure::ClockUnsynchronized`].
+    ClockUnsynchronized,
 }
 
 /// How many there are.
-pub(crate) const SENSED: usize = 8;
+pub(crate) const SENSED: usize = 15;
 
 /// What one sensor has to do with one of them.
 #[derive(Clone, Copy)]
 enum Part {
     Itself,
+    /// The contrary of what is 1 or 0.
+    Not,
+    /// The one of this resource.
+    OfMemory,
     Total,
     Used,
     Available,
     Thermometer,
     Reason,
+    Held,
 }
 
-const PARTS: [(&Sensor, Sensed, Part); 13] = [
+/// By name, so that each reading is found in a few steps.
+const PARTS: [(&Sensor, Sensed, Part); 26] = [
+    (&CGROUP_MEMORY_LIMIT_BYTES, Sensed::CgroupMemory, Part::Total),
+    (&CGROUP_MEMORY_USED_BYTES, Sensed::CgroupMemory, Part::Used),
+    (&CLOCK_SYNCHRONIZED, Sensed::ClockUnsynchronized, Part::Not),
+    (&CPU_TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Itself),
+    (&CPU_THROTTLED, Sensed::CpuThrottled, Part::Itself),
     (&CPU_USAGE_RATIO, Sensed::CpuUsage, Part::Itself),
-    (&MEMORY_TOTAL_BYTES, Sensed::Memory, Part::Total),
-    (&MEMORY_USED_BYTES, Sensed::Memory, Part::Used),
-    (&SWAP_TOTAL_BYTES, Sensed::Swap, Part::Total),
-    (&SWAP_USED_BYTES, Sensed::Swap, Part::Used),
-    (&DISK_TOTAL_BYTES, Sensed::Disk, Part::Total),
     (&DISK_AVAILABLE_BYTES, Sensed::Disk, Part::Available),
+    (&DISK_INODES, Sensed::Inodes, Part::Total),
+    (&DISK_INODES_USED, Sensed::Inodes, Part::Used),
+    (&DISK_TOTAL_BYTES, Sensed::Disk, Part::Total),
     (&DISK_USED_BYTES, Sensed::Disk, Part::Used),
-    (&TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Thermometer),
-    (&GPU_TEMPERATURE_CELSIUS, Sensed::GpuTemperature, Part::Itself),
+    (&FILE_HANDLES, Sensed::FileHandles, Part::Used),
+    (&FILE_HANDLES_LIMIT, Sensed::FileHandles, Part::Total),
     (&GPU_MEMORY_TOTAL_BYTES, Sensed::GpuMemory, Part::Total),
     (&GPU_MEMORY_USED_BYTES, Sensed::GpuMemory, Part::Used),
+    (&GPU_TEMPERATURE_CELSIUS, Sensed::GpuTemperature, Part::Itself),
+    (&GPU_TEMPERATURE_MAX_CELSIUS, Sensed::GpuTemperature, Part::Itself),
     (&GPU_THROTTLE_REASON, Sensed::GpuThrottled, Part::Reason),
+    (&GPU_THROTTLED, Sensed::GpuThrottled, Part::Held),
+    (&GPUS_LOST, Sensed::GpusLost, Part::Itself),
+    (&MEMORY_TOTAL_BYTES, Sensed::Memory, Part::Total),
+    (&MEMORY_USED_BYTES, Sensed::Memory, Part::Used),
+    (&PRESSURE_FULL_RATIO, Sensed::MemoryStalled, Part::OfMemory),
+    (&SWAP_TOTAL_BYTES, Sensed::Swap, Part::Total),
+    (&SWAP_USED_BYTES, Sensed::Swap, Part::Used),
+    (&TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Thermometer),
 ];
+
+fn part_of(sensor: &str) -> Option<(Sensed, Part)> {
+    let place = PARTS.binary_search_by(|(of, ..)| of.name.cmp(sensor)).ok()?;
+    Some((PARTS[place].1, PARTS[place].2))
+}
 
 /// What is known of a memory or a file system, in bytes.
 #[derive(Clone, Copy, Default)]
@@ -118,6 +159,13 @@ impl Sensed {
             Figure::GpuTemperatureCelsius => Self::GpuTemperature,
             Figure::GpuMemoryUsedRatio => Self::GpuMemory,
             Figure::GpuThrottled => Self::GpuThrottled,
+            Figure::CpuThrottled => Self::CpuThrottled,
+            Figure::CgroupMemoryUsedRatio => Self::CgroupMemory,
+            Figure::DiskInodesUsedRatio => Self::Inodes,
+            Figure::FileHandlesUsedRatio => Self::FileHandles,
+            Figure::MemoryStalledRatio => Self::MemoryStalled,
+            Figure::GpusLost => Self::GpusLost,
+            Figure::ClockUnsynchronized => Self::ClockUnsynchronized,
             _ => return None,
         })
     }
@@ -129,25 +177,26 @@ impl<'r> Worst<'r> {
     pub(crate) fn of(readings: &'r [Reading], fits: impl Fn(&Labels) -> bool) -> Self {
         let mut worst = Self::default();
         let mut stores: BTreeMap<_, Store> = BTreeMap::new();
-        let fitting = readings.iter().filter(|reading| fits(&reading.labels));
-        let mut thermometers =
-            readings.iter().filter(|reading| reading.sensor == TEMPERATURE_CELSIUS.name);
-        let with_offset = !thermometers.any(|reading| component(reading).contains("tdie"));
-        for (reading, value) in fitting.filter_map(|reading| Some((reading, reading.value?))) {
-            let part = PARTS.iter().find(|(sensor, ..)| sensor.name == reading.sensor);
-            let Some((_, of, part)) = part else { continue };
+        let thermometers = Thermometers::of(readings);
+        for reading in readings.iter().filter(|reading| fits(&reading.labels)) {
+            let Some(value) = reading.value else { continue };
+            let Some((of, part)) = part_of(&reading.sensor) else { continue };
             let labels = &reading.labels;
-            let store = stores.entry((*of, labels));
             match part {
-                Part::Itself => worst.offer(*of, value, labels),
-                Part::Total => store.or_default().total = Some(value),
-                Part::Used => store.or_default().used = Some(value),
-                Part::Available => store.or_default().available = Some(value),
-                Part::Thermometer if is_processor(reading, with_offset) => {
-                    worst.offer(*of, value, labels);
+                Part::Itself => worst.offer(of, value, labels),
+                Part::Not => worst.offer(of, 1.0 - value, labels),
+                Part::OfMemory if labels.get("resource") == Some("memory") => {
+                    worst.offer(of, value, labels);
                 }
-                Part::Thermometer => {}
-                Part::Reason => worst.count_reason(*of, value, labels),
+                Part::Total => stores.entry((of, labels)).or_default().total = Some(value),
+                Part::Used => stores.entry((of, labels)).or_default().used = Some(value),
+                Part::Available => stores.entry((of, labels)).or_default().available = Some(value),
+                Part::Thermometer if thermometers.count(reading) => {
+                    worst.offer(of, value, labels);
+                }
+                Part::OfMemory | Part::Thermometer => {}
+                Part::Reason => worst.count(of, is_held_down(labels) && value > 0.0, labels),
+                Part::Held => worst.count(of, value > 0.0, labels),
             }
         }
         for ((of, labels), store) in stores {
@@ -177,12 +226,41 @@ impl<'r> Worst<'r> {
         }
     }
 
-    fn count_reason(&mut self, of: Sensed, value: f64, labels: &'r Labels) {
-        let is_one = labels.get("reason").is_some_and(|reason| HELD_DOWN.contains(&reason));
-        let held = is_one && value > 0.0;
+    /// One more of those that are counted, if it is `held`; the first that is gives its name.
+    fn count(&mut self, of: Sensed, held: bool, labels: &'r Labels) {
         let (reasons, known) = self.0[of as usize].unwrap_or((0.0, labels));
         let named = if held && reasons < 1.0 { labels } else { known };
         self.0[of as usize] = Some((reasons + f64::from(u8::from(held)), named));
+    }
+}
+
+fn is_held_down(labels: &Labels) -> bool {
+    labels.get("reason").is_some_and(|reason| HELD_DOWN.contains(&reason))
+}
+
+/// Which thermometers tell how hot the processors are.
+#[derive(Clone, Copy)]
+enum Thermometers {
+    /// None: the node has chosen among them, and says what it found.
+    Chosen,
+    /// Of those with such names all, or all without the offset that is there for fans.
+    Named { with_offset: bool },
+}
+
+impl Thermometers {
+    fn of(readings: &[Reading]) -> Self {
+        if readings.iter().any(|reading| reading.sensor == CPU_TEMPERATURE_CELSIUS.name) {
+            return Self::Chosen;
+        }
+        let mut all = readings.iter().filter(|reading| reading.sensor == TEMPERATURE_CELSIUS.name);
+        Self::Named { with_offset: !all.any(|reading| component(reading).contains("tdie")) }
+    }
+
+    fn count(self, reading: &Reading) -> bool {
+        let Self::Named { with_offset } = self else { return false };
+        let component = component(reading);
+        let counts = with_offset || !component.contains("tctl");
+        counts && PROCESSORS.iter().any(|name| component.contains(name))
     }
 }
 
@@ -190,122 +268,5 @@ fn component(reading: &Reading) -> String {
     reading.labels.get("component").unwrap_or_default().to_ascii_lowercase()
 }
 
-fn is_processor(reading: &Reading, with_offset: bool) -> bool {
-    let component = component(reading);
-    let counts = with_offset || !component.contains("tctl");
-    counts && PROCESSORS.iter().any(|name| component.contains(name))
-}
-
 #[cfg(test)]
-mod tests {
-    use plimsoll_schemas::hardware::Missing;
-
-    use super::*;
-
-    fn read(sensor: &Sensor, label: (&str, &str), value: f64) -> Reading {
-        let labels = [label].into_iter().filter(|(key, _)| !key.is_empty());
-        Reading::ok(sensor, Labels::new(labels).unwrap(), value)
-    }
-
-    #[test]
-    fn the_worst_of_several_counts_and_is_named() {
-        let readings = [
-            read(&DISK_AVAILABLE_BYTES, ("mount", "/"), 50.0),
-            read(&DISK_TOTAL_BYTES, ("mount", "/"), 100.0),
-            read(&DISK_TOTAL_BYTES, ("mount", "/data"), 100.0),
-            read(&DISK_AVAILABLE_BYTES, ("mount", "/data"), 4.0),
-            read(&GPU_MEMORY_TOTAL_BYTES, ("gpu", "0"), 80.0),
-            read(&GPU_MEMORY_USED_BYTES, ("gpu", "0"), 20.0),
-            // Nobody knows how much this one has.
-            read(&GPU_MEMORY_USED_BYTES, ("gpu", "1"), 79.0),
-            read(&TEMPERATURE_CELSIUS, ("component", "nvme Composite"), 99.0),
-            read(&TEMPERATURE_CELSIUS, ("component", "coretemp Core 3"), 71.0),
-            read(&TEMPERATURE_CELSIUS, ("component", "coretemp Core 4"), 70.0),
-        ];
-        let worst = Worst::of(&readings, |_| true);
-        let of = |what| worst.get(what).map(|(value, labels)| (value, labels.iter().next()));
-        assert_eq!(of(Sensed::Disk), Some((0.96, Some(("mount", "/data")))));
-        assert_eq!(of(Sensed::GpuMemory), Some((0.25, Some(("gpu", "0")))));
-        assert_eq!(
-            of(Sensed::CpuTemperature),
-            Some((71.0, Some(("component", "coretemp Core 3"))))
-        );
-        let root = Worst::of(&readings, |labels| labels.get("mount") == Some("/"));
-        assert_eq!(root.get(Sensed::Disk).map(|(value, _)| value), Some(0.5));
-    }
-
-    #[test]
-    fn a_file_system_is_as_full_as_df_says_it_is() {
-        // Of 252 GiB 196 are free, of which ordinary users may have 35.
-        let readings = [
-            read(&DISK_TOTAL_BYTES, ("mount", "/"), 252.0),
-            read(&DISK_USED_BYTES, ("mount", "/"), 56.0),
-            read(&DISK_AVAILABLE_BYTES, ("mount", "/"), 35.0),
-        ];
-        let used = |readings: &[Reading]| {
-            Worst::of(readings, |_| true).get(Sensed::Disk).map(|(value, _)| value)
-        };
-        assert_eq!(used(&readings), Some(56.0 / 91.0));
-        assert_eq!(used(&readings[..2]), Some(56.0 / 252.0));
-        assert_eq!(used(&readings[1..]), Some(56.0 / 91.0));
-        assert_eq!(used(&readings[2..]), None);
-    }
-
-    #[test]
-    fn what_sensors_do_not_say_is_no_figure() {
-        let absent = |sensor, missing| Reading::absent(sensor, Labels::default(), missing);
-        let readings = [
-            absent(&MEMORY_USED_BYTES, Missing::failed("unread")),
-            read(&MEMORY_TOTAL_BYTES, ("", ""), 100.0),
-            absent(&GPU_TEMPERATURE_CELSIUS, Missing::unsupported("driver")),
-            absent(&GPU_THROTTLE_REASON, Missing::stale("hangs")),
-            // A machine without swap space has not used none of it.
-            read(&SWAP_TOTAL_BYTES, ("", ""), 0.0),
-            read(&SWAP_USED_BYTES, ("", ""), 0.0),
-        ];
-        assert_eq!(Worst::of(&readings, |_| true).values(), [None; SENSED]);
-    }
-
-    #[test]
-    fn strange_values_stay_numbers() {
-        let readings = [
-            read(&MEMORY_TOTAL_BYTES, ("", ""), 1e-308),
-            read(&MEMORY_USED_BYTES, ("", ""), 1e308),
-            read(&DISK_TOTAL_BYTES, ("mount", "/"), 1.0),
-            read(&DISK_AVAILABLE_BYTES, ("mount", "/"), -1e308),
-        ];
-        let worst = Worst::of(&readings, |_| true);
-        assert_eq!(worst.get(Sensed::Memory).map(|(value, _)| value), Some(1.0));
-        assert_eq!(worst.get(Sensed::Disk).map(|(value, _)| value), Some(1.0));
-    }
-
-    #[test]
-    fn a_gpu_at_its_power_cap_is_busy_and_one_that_is_too_hot_is_held_down() {
-        let with = |held: &[&str]| {
-            let reasons = ["gpu_idle", "sw_power_cap", "hw_slowdown", "hw_thermal_slowdown"];
-            let read_one = |reason: &&str| {
-                let value = f64::from(u8::from(held.contains(reason)));
-                read(&GPU_THROTTLE_REASON, ("reason", reason), value)
-            };
-            let readings: Vec<_> = reasons.iter().map(read_one).collect();
-            let worst = Worst::of(&readings, |_| true);
-            let (n, labels) = worst.get(Sensed::GpuThrottled).unwrap();
-            (n, labels.get("reason").unwrap().to_owned())
-        };
-        assert_eq!(with(&["sw_power_cap"]).0, 0.0);
-        assert_eq!(with(&["hw_slowdown", "hw_thermal_slowdown"]), (2.0, "hw_slowdown".to_owned()));
-    }
-
-    #[test]
-    fn a_die_that_tells_its_temperature_is_believed_before_the_one_with_an_offset() {
-        let tctl = read(&TEMPERATURE_CELSIUS, ("component", "k10temp Tctl"), 90.0);
-        let tdie = read(&TEMPERATURE_CELSIUS, ("component", "k10temp Tdie"), 63.0);
-        let of = |readings: &[Reading]| {
-            Worst::of(readings, |_| true).get(Sensed::CpuTemperature).map(|(value, _)| value)
-        };
-        assert_eq!(
-            [of(std::slice::from_ref(&tctl)), of(&[tctl.clone(), tdie])],
-            [Some(90.0), Some(63.0)]
-        );
-    }
-}
+mod tests;

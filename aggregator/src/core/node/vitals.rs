@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::grown::{Counted, Grown};
 use super::sensed::{SENSED, Sensed, Worst};
+use super::ticks::Ticks;
 use super::{Node, Shared};
 
 /// What is counted of a node.
@@ -52,6 +53,7 @@ pub struct Vitals {
     sensed: [Option<f64>; SENSED],
     sensed_at: Wall,
     counted: [Counted; COUNTS],
+    ticks: Ticks,
     /// Whether its account and its bus were ever counted: what stood there when a run was first
     /// heard that is older than a span has not grown within it.
     #[serde(default)]
@@ -124,7 +126,8 @@ impl Vitals {
     /// What is kept of a node that is not shown: where counters stood, so that what was counted
     /// once does not grow anew when it speaks again.
     pub(super) fn hidden(&self) -> Self {
-        Self { counted: self.counted, known: self.known, ..Self::default() }
+        let ticks = self.ticks.clone();
+        Self { counted: self.counted, known: self.known, ticks, ..Self::default() }
     }
 
     /// What a watched counter of a job grew by within the last minute.
@@ -175,6 +178,7 @@ impl Node {
         let (vitals, at) = (&mut self.vitals, self.last_heard);
         vitals.sensed = Worst::of(&self.readings.value, |_| true).values();
         vitals.sensed_at = at;
+        vitals.ticks.see(at, &self.readings.value);
         for (place, value) in vitals.sensed.into_iter().enumerate() {
             vitals.peaks.see(at, place, value);
         }
@@ -269,7 +273,11 @@ impl<'n> NodeAt<'n> {
                 let skew = node.skew.filter(|_| self.speaks())?;
                 Some(seconds(skew.ahead_ns.unsigned_abs()))
             }
-            _ => vitals.sensed[Sensed::of(figure)? as usize].filter(|_| self.senses()),
+            _ if !self.senses() => None,
+            _ => match Sensed::of(figure) {
+                Some(sensed) => vitals.sensed[sensed as usize],
+                None => vitals.ticks.figure(at, figure),
+            },
         }
     }
 }

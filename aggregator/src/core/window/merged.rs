@@ -130,10 +130,9 @@ impl Ranks<'_> {
         })?;
         let index = self.first + self.at + within;
         let ExactFigures { min_ns, max_ns, .. } = self.exact;
-        Some(Quantile {
-            value_ns: layout::highest(index).clamp(min_ns, max_ns),
-            lower_ns: layout::lowest(index).clamp(min_ns, max_ns),
-        })
+        let value_ns = layout::highest(index).clamp(min_ns, max_ns);
+        let lower_ns = layout::lowest(index).clamp(min_ns, max_ns);
+        Some(Quantile { value_ns, lower_ns, upper_ns: value_ns })
     }
 }
 

@@ -1,10 +1,12 @@
-//! Counts of what came in, for the node's own metrics. They only ever grow, but for `clients`.
+//! Counts of what came in, for the node's own metrics. They only ever grow, but for the clients and
+//! the streams known.
 
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::wire::EventSource;
 
 use super::labels::LabelFigures;
+use super::points::PointFigures;
 use super::reject::Reject;
 
 /// What came in so far.
@@ -42,4 +44,6 @@ pub struct IntakeFigures {
     pub frames: u64,
     /// Frames that could not be read, by reason.
     pub frames_refused: BTreeMap<&'static str, u64>,
+    /// What other systems told, point by point.
+    pub points: PointFigures,
 }

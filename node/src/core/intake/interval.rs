@@ -61,6 +61,28 @@ pub(super) struct Admitted {
     pub(super) labels: Option<LineFigures>,
 }
 
+/// Where a series is counted, in this interval and, once its slots have moved, the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// What is counted there.
+    pub(super) metric_type: MetricType,
+    /// True when it is that of [`OVERFLOW`].
+    pub(super) folded: bool,
+    slot: usize,
+    labels: Option<LineFigures>,
+}
+
+impl Place {
+    /// The same after slots have moved, if it still has one.
+    pub(super) fn moved(self, slot: impl Fn(usize) -> Option<usize>) -> Option<Self> {
+        slot(self.slot).map(|slot| Self { slot, ..self })
+    }
+
+    fn admitted(self) -> Admitted {
+        Admitted { folded: self.folded, labels: self.labels, ..Admitted::default() }
+    }
+}
+
 /// The values of a line: latencies in [`Interval::latencies`], else one number.
 #[derive(Clone, Copy)]
 struct Read {
@@ -220,6 +242,23 @@ impl Interval {
     /// Tells whether there was room for it among the samples.
     pub(super) fn record_own(&mut self, operation: &Operation, ns: u64) -> bool {
         let slot = self.slot_of((MetricType::Latency, Series::plain(operation.clone())), false);
+        self.record_in(slot, ns)
+    }
+
+    /// Records one latency of a series whose labels were made elsewhere.
+    ///
+    /// # Errors
+    /// When there is no room for it among the samples.
+    pub(super) fn record_one(&mut self, series: Series, ns: u64) -> Result<Admitted, Reject> {
+        let place = self.place(MetricType::Latency, series)?;
+        if !self.record_in(place.slot, ns) {
+            return Err(Reject::SamplesCap);
+        }
+        Ok(Admitted { samples: 1, clamped: (ns > MAX_NS).into(), ..place.admitted() })
+    }
+
+    /// Tells whether there was room for it.
+    fn record_in(&mut self, slot: usize, ns: u64) -> bool {
         let (slot, samples_left) = (&mut self.slots[slot], &mut self.samples_left);
         slot.is_spoken = true;
         let SlotValue::Latency(latency) = &mut slot.value else { return false };
@@ -236,48 +275,64 @@ impl Interval {
     /// # Errors
     /// When there is no room for its samples.
     pub(super) fn merge(&mut self, series: Series, other: Histogram) -> Result<Admitted, Reject> {
-        let (samples, samples_left) = (other.count(), self.samples_left);
-        let (slot, admitted) = self.admit(MetricType::Latency, series)?;
-        if let SlotValue::Latency(latency) = &mut slot.value {
-            latency.merge(other, samples_left)?;
-        }
-        self.samples_left -= samples;
-        Ok(Admitted { samples, ..admitted })
+        let place = self.place(MetricType::Latency, series)?;
+        self.put_latencies(place, other.count(), |_| other)
     }
 
-    /// Adds to one counter of a frame, which folds where there is no place.
-    pub(super) fn add(&mut self, series: Series, amount: f64) -> Result<Admitted, Reject> {
-        let (slot, admitted) = self.admit(MetricType::Counter, series)?;
-        if let SlotValue::Counter(counter) = &mut slot.value {
-            counter.add(amount);
-        }
-        Ok(admitted)
-    }
-
-    /// Sets one gauge of a frame.
+    /// Merges samples, as many as is said, all of them or nothing. `make` is given the limits over
+    /// which they are to be counted.
     ///
     /// # Errors
-    /// When it is new and the series cap is reached.
-    pub(super) fn set(&mut self, now: Wall, series: Series, to: f64) -> Result<Admitted, Reject> {
-        let (slot, admitted) = self.admit(MetricType::Gauge, series)?;
-        if let SlotValue::Gauge(gauge) = &mut slot.value {
-            gauge.set(to, None, now);
+    /// When there is no room for them.
+    pub(super) fn put_latencies(
+        &mut self,
+        place: Place,
+        samples: u64,
+        make: impl FnOnce(&[u64]) -> Histogram,
+    ) -> Result<Admitted, Reject> {
+        let samples_left = self.samples_left;
+        if let SlotValue::Latency(latency) = &mut self.spoken(place).value {
+            latency.merge(samples, samples_left, make)?;
         }
-        Ok(admitted)
+        self.samples_left -= samples;
+        Ok(Admitted { samples, ..place.admitted() })
     }
 
-    /// Finds the slot of a series that a client has made.
-    fn admit(
+    /// Adds to one counter.
+    pub(super) fn add(&mut self, place: Place, amount: f64) -> Admitted {
+        if let SlotValue::Counter(counter) = &mut self.spoken(place).value {
+            counter.add(amount);
+        }
+        place.admitted()
+    }
+
+    /// Sets one gauge.
+    pub(super) fn set(&mut self, now: Wall, place: Place, to: f64) -> Admitted {
+        if let SlotValue::Gauge(gauge) = &mut self.spoken(place).value {
+            gauge.set(to, None, now);
+        }
+        place.admitted()
+    }
+
+    fn spoken(&mut self, place: Place) -> &mut Slot {
+        let slot = &mut self.slots[place.slot];
+        slot.is_spoken = true;
+        slot
+    }
+
+    /// Where a series is counted whose labels were made elsewhere.
+    ///
+    /// # Errors
+    /// When it is a gauge, is new, and the series cap is reached.
+    pub(super) fn place(
         &mut self,
         metric_type: MetricType,
         series: Series,
-    ) -> Result<(&mut Slot, Admitted), Reject> {
+    ) -> Result<Place, Reject> {
         let (kept, labels) = self.rules.labels.sift(series.labels);
         let series = Series { operation: series.operation, labels: kept };
         let (slot, folded) = self.slot((metric_type, series))?;
-        let slot = &mut self.slots[slot];
-        slot.is_spoken = true;
-        Ok((slot, Admitted { folded, labels, ..Admitted::default() }))
+        Ok(Place { metric_type, slot, folded, labels })
     }
 
     /// The slot of a series, or that of [`OVERFLOW`], and which of the two it is.
@@ -304,19 +359,19 @@ impl Interval {
         self.slots.len() - 1
     }
 
-    /// Ends the interval and hands over what it holds, in order of series; the next begins.
-    pub(super) fn take(&mut self, now: Now) -> Latency {
+    /// Ends the interval and hands over what it holds, in order of series, and where each slot
+    /// is in the next, which begins.
+    pub(super) fn close(&mut self, now: Now) -> (Latency, Vec<Option<usize>>) {
         self.started = now;
         let mut latency = Latency::default();
         for ((_, series), slot) in &self.by_series {
             self.slots[*slot].take(series, &mut latency);
         }
-        self.renew();
-        latency
+        (latency, self.renew())
     }
 
     /// Gives up the slots of series that did not speak in the interval that has ended.
-    fn renew(&mut self) {
+    fn renew(&mut self) -> Vec<Option<usize>> {
         let mut kept = 0;
         let moved: Vec<Option<usize>> = self
             .slots
@@ -337,6 +392,7 @@ impl Interval {
             self.slots = Vec::new();
         }
         self.placed = self.slots.iter().filter(|slot| slot.has_place).count();
+        moved
     }
 }
 

@@ -90,7 +90,13 @@ impl LabelRules {
         self.keep(labels.iter())
     }
 
-    fn keep<'a>(
+    /// Whether a key may become a label.
+    pub(super) fn keeps(&self, key: &str) -> bool {
+        (self.allow.is_empty() || self.allow.contains(key)) && !self.drop.contains(key)
+    }
+
+    /// What the rules leave of any pairs, made fit. The first of two equal keys wins.
+    pub(super) fn keep<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> (Labels, Option<LineFigures>) {

@@ -4,7 +4,7 @@
 //! A line's way: [`dogstatsd`] cuts it into parts, [`spellings`] finds its series by their bytes,
 //! or [`rules`] do ([`units`], [`labels`]) when it is new; [`number`] reads its values, and
 //! [`interval`] counts them, and those over [`limits`] beside. [`clients`] number their datagrams
-//! and frames, [`events`] have words.
+//! and frames, [`events`] have words; what other systems count comes as [`points`].
 
 mod clients;
 mod dogstatsd;
@@ -15,7 +15,9 @@ mod interval;
 pub mod labels;
 mod limits;
 mod number;
+pub mod otlp;
 pub mod point;
+pub mod points;
 pub mod reject;
 pub mod rules;
 mod slot;
@@ -36,8 +38,11 @@ use figures::IntakeFigures;
 use find::find;
 pub use interval::OVERFLOW;
 use interval::{Admitted, Interval};
+use point::Point;
+use points::Points;
 use reject::Reject;
 use rules::Rules;
+use slot::MetricType;
 
 /// Samples that a client sent and no datagram brought.
 pub(super) const SOCKET: &str = "socket";
@@ -48,6 +53,7 @@ pub(super) const SAMPLES_CAP: &str = "samples_cap";
 pub(super) struct Intake {
     interval: Interval,
     clients: Clients,
+    points: Points,
     events: OpenEvents,
     /// Samples that were lost before they could be recorded, by reason. They enter the ledger
     /// with the interval in which that was noticed.
@@ -75,6 +81,7 @@ impl Intake {
         Self {
             interval: Interval::new(now, series_max, rules, seed),
             clients: Clients::default(),
+            points: Points::new(now, seed),
             events: OpenEvents::default(),
             lost: BTreeMap::new(),
             counted: 0,
@@ -186,11 +193,13 @@ impl Intake {
             self.on_part(merged, samples);
         }
         for (series, amount) in latency.counters {
-            let added = self.interval.add(series, amount);
+            let place = self.interval.place(MetricType::Counter, series);
+            let added = place.map(|place| self.interval.add(place, amount));
             self.on_part(added, 1);
         }
         for (series, value) in latency.gauges {
-            let set = self.interval.set(now, series, value);
+            let place = self.interval.place(MetricType::Gauge, series);
+            let set = place.map(|place| self.interval.set(now, place, value));
             self.on_part(set, 1);
         }
     }
@@ -204,6 +213,16 @@ impl Intake {
             }
             Err(reason) => self.reject(reason),
         }
+    }
+
+    /// Records what a point adds to what its stream told before.
+    ///
+    /// # Errors
+    /// Says why nothing of it was taken, which is counted.
+    pub(super) fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        let taken = self.points.take(now, point, &mut self.interval);
+        self.on_part(taken, 1);
+        taken.map(|_| ())
     }
 
     /// A frame could not be read.
@@ -261,9 +280,12 @@ impl Intake {
     /// Ends the interval; the next begins.
     pub(super) fn close(&mut self, now: Now) -> Closed {
         self.counted = 0;
+        let started = self.interval.started();
+        let (latency, moved) = self.interval.close(now);
+        self.points.renew(|slot| moved[slot]);
         Closed {
-            started: self.interval.started(),
-            latency: self.interval.take(now),
+            started,
+            latency,
             events: self.events.take(),
             lost: std::mem::take(&mut self.lost),
         }
@@ -276,7 +298,8 @@ impl Intake {
 
     /// What came in so far.
     pub(super) fn figures(&self) -> IntakeFigures {
-        IntakeFigures { clients: self.clients.len(), ..self.figures.clone() }
+        let points = self.points.figures();
+        IntakeFigures { clients: self.clients.len(), points, ..self.figures.clone() }
     }
 
     /// Datagrams that the kernel dropped so far.

@@ -15,9 +15,10 @@ pub struct Point<'a> {
     /// Which stream: hashed from who tells it, the metric's name and kind, and all attributes,
     /// also those that become no label. Two producers of one metric are two streams.
     pub stream: u64,
-    /// Name and labels by rule; asked once for each stream.
+    /// Name and labels by rule; asked for when the stream has no place in the open interval, so
+    /// once for as long as it adds something in each.
     pub series: &'a dyn Fn() -> Result<Series, Reject>,
-    /// Since when it is counted; zero where nobody says.
+    /// Since when it is counted; zero where nobody says. Means nothing for a gauge.
     pub start: Wall,
     /// When it held.
     pub time: Wall,

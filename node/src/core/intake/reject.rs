@@ -10,7 +10,7 @@ pub enum Reject {
     TooLong,
     /// Not UTF-8.
     Encoding,
-    /// Not `name:value|type`.
+    /// Not `name:value|type`; a span without ids.
     Shape,
     /// A name that is no operation.
     Name,
@@ -24,7 +24,8 @@ pub enum Reject {
     Negative,
     /// A sample rate that is not above 0 and at most 1.
     Rate,
-    /// A timestamp that is no whole number of seconds since 1970.
+    /// A timestamp that is no whole number of seconds since 1970; a point without one, or that
+    /// began after it ended.
     Timestamp,
     /// A value whose unit is none of time, so that it is no latency.
     Unit,
@@ -34,7 +35,8 @@ pub enum Reject {
     EventsCap,
     /// A sequence line that is malformed, or tells of a loss that cannot be.
     Sequence,
-    /// A datagram whose number was counted before; nothing of it is taken.
+    /// A datagram whose number was counted before, or a point whose time was; nothing of it is
+    /// taken.
     Duplicate,
     /// A gauge of a new series when the series cap is reached.
     SeriesCap,
@@ -42,11 +44,19 @@ pub enum Reject {
     SamplesCap,
     /// A datagram too long to be read whole; nothing of it is taken.
     Truncated,
+    /// A point that held before the last one taken of its stream.
+    OutOfOrder,
+    /// Bounds of buckets that are no finite numbers in ascending order, or too many.
+    Bounds,
+    /// Counts of buckets that do not add up, or that went down though nothing began anew.
+    Counts,
+    /// A point that does not say since when it counts: since the one before it, or since a start.
+    Temporality,
 }
 
 impl Reject {
     /// Every reason.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::TooLong,
         Self::Encoding,
         Self::Shape,
@@ -65,6 +75,10 @@ impl Reject {
         Self::SeriesCap,
         Self::SamplesCap,
         Self::Truncated,
+        Self::OutOfOrder,
+        Self::Bounds,
+        Self::Counts,
+        Self::Temporality,
     ];
 
     /// The reason's value as a label.
@@ -89,6 +103,10 @@ impl Reject {
             Self::SeriesCap => "series_cap",
             Self::SamplesCap => "samples_cap",
             Self::Truncated => "truncated",
+            Self::OutOfOrder => "out_of_order",
+            Self::Bounds => "bounds",
+            Self::Counts => "counts",
+            Self::Temporality => "temporality",
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a configuration may say about how input is read.
 
 use super::labels::LabelRules;
+use super::otlp::rules::OtlpRules;
 use super::units::Units;
 
 /// The rules of one node.
@@ -10,4 +11,6 @@ pub struct Rules {
     pub labels: LabelRules,
     /// In which unit values stand.
     pub units: Units,
+    /// What becomes of OpenTelemetry.
+    pub otlp: OtlpRules,
 }

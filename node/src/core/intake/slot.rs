@@ -128,16 +128,22 @@ impl LatencySlot {
         samples <= samples_left && count.saturating_add(samples) <= SAMPLES_MAX
     }
 
-    /// Merges a distribution of a client.
+    /// Merges samples of a client, as many as is said. `make` is given the limits to be watched;
+    /// what else a client may have watched is of no use here.
     ///
     /// # Errors
-    /// When there is no room for its samples.
-    pub(super) fn merge(&mut self, mut other: Histogram, samples_left: u64) -> Result<(), Reject> {
-        if !self.has_room_for(other.count(), samples_left) {
+    /// When there is no room for them.
+    pub(super) fn merge(
+        &mut self,
+        samples: u64,
+        samples_left: u64,
+        make: impl FnOnce(&[u64]) -> Histogram,
+    ) -> Result<(), Reject> {
+        if !self.has_room_for(samples, samples_left) {
             return Err(Reject::SamplesCap);
         }
-        // What else a client may have watched is of no use here.
         let limits: Vec<u64> = self.histogram.overs().limits().collect();
+        let mut other = make(&limits);
         other.watch(&limits);
         match self.histogram.is_empty() {
             true => self.histogram = other,

@@ -109,16 +109,18 @@ impl Units {
     /// # Errors
     /// When they are no latencies.
     pub(super) fn of(&self, letter: Letter, name: &str) -> Result<TimeUnit, Reject> {
-        let named = || {
-            let last = name.rsplit(SEPARATORS).next()?;
-            self.suffixes.get(last).copied()
-        };
         let unit = match letter {
-            Letter::H => named().unwrap_or(self.h),
-            Letter::D => named().unwrap_or(self.d),
+            Letter::H => self.named(name).unwrap_or(self.h),
+            Letter::D => self.named(name).unwrap_or(self.d),
             Letter::Ms | Letter::C | Letter::G => self.ms,
         };
         unit.0.ok_or(Reject::Unit)
+    }
+
+    /// What the last part of a name says, if anything.
+    pub(super) fn named(&self, name: &str) -> Option<Unit> {
+        let last = name.rsplit(SEPARATORS).next()?;
+        self.suffixes.get(last).copied()
     }
 }
 

@@ -63,6 +63,11 @@ impl Gather {
         named.into_iter().take(most).collect()
     }
 
+    /// The readings, where nothing can have been left out.
+    pub(super) fn readings(self) -> Vec<Reading> {
+        self.readings
+    }
+
     /// The readings, as many as one message takes.
     pub(super) fn finish(mut self, tally: &Tally) -> Vec<Reading> {
         self.skip(self.readings.len().saturating_sub(READINGS_MAX));

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::limits::node::SENSOR_RELIST_EVERY;
 use plimsoll_schemas::time::{Mono, nanos};
 
 /// What the threads and their owner share.
@@ -92,6 +93,26 @@ impl Pace {
         let now = self.clock.now().mono;
         self.last = next_beat(self.last, now, self.every);
         lifeline.rest(self.last.since(now))
+    }
+}
+
+/// When to look again for what comes and goes; at once the first time.
+#[derive(Default)]
+pub(super) struct Relist(Mono);
+
+impl Relist {
+    /// True each [`SENSOR_RELIST_EVERY`], beginning now.
+    pub(super) fn is_due(&mut self, now: Mono) -> bool {
+        let due = now >= self.0;
+        if due {
+            self.0 = now.plus(SENSOR_RELIST_EVERY);
+        }
+        due
+    }
+
+    /// Something has gone: the next look is due.
+    pub(super) fn hurry(&mut self) {
+        self.0 = Mono(0);
     }
 }
 

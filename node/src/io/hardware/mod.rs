@@ -1,22 +1,41 @@
 //! Hardware sampling: once a second, every sensor of this machine as [`Reading`]s.
 //!
-//! Threads of its own for each slow part, so that it delays nobody: `host` reads what the kernel
-//! keeps in memory and sends the sample; `devices` (file systems, temperatures, clocks) and `gpu`
-//! (NVML) may hang in a driver, `watched` looks through all processes. These only leave their
-//! latest readings for `host` to pick up, as
-//! [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale) once they are old.
+//! Threads, so that a slow part delays nobody: `host` reads what the kernel keeps in memory and
+//! sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML) may hang in
+//! a driver, `watched` looks through all processes. These only leave their latest readings for
+//! `host` to pick up, as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
+//! once they are old. Each says what it costs.
+//!
+//! Each idea has its file, which reads what it needs below one root and takes it apart with
+//! functions that are pure.
 //! Nothing here judges a value, keeps a history or touches the async runtime; a sensor that
 //! cannot be read is reported as absent, never as zero.
 
+mod blocks;
+mod cgroup;
+mod cpu;
 mod devices;
+mod disks;
+mod frequency;
 mod gather;
 mod gpu;
-mod gpu_fold;
 mod host;
+mod hwmon;
 mod lifeline;
-mod procfs;
+mod machine;
+mod memory;
+mod network;
+mod own;
+mod pressure;
+mod root;
+mod sampling;
 mod scale;
 mod slot;
+mod table;
+mod throttle;
+mod timekeeping;
+#[cfg(test)]
+mod trees;
 mod watched;
 
 use std::path::PathBuf;
@@ -33,6 +52,7 @@ use tokio::sync::mpsc;
 
 use self::host::HostLoop;
 use self::lifeline::Lifeline;
+use self::root::Root;
 use self::slot::Slot;
 use crate::config::{Watch, watches};
 
@@ -48,6 +68,10 @@ pub struct HardwareConfig {
     pub gpu: bool,
     /// The NVML library to load; by default `libnvidia-ml.so.1` where the loader finds it.
     pub nvml_library: Option<PathBuf>,
+    /// Where `proc` and `sys` are looked for, an absolute path. Default `/`, this machine. Below
+    /// another, such as a host's root inside a container or a recorded tree, files are opened anew
+    /// at each sample, and the clock is not asked.
+    pub root: PathBuf,
     /// Processes whose figures are summed; none by default, and then no thread looks for any.
     #[serde(deserialize_with = "watches")]
     pub watch: Vec<Watch>,
@@ -55,7 +79,8 @@ pub struct HardwareConfig {
 
 impl Default for HardwareConfig {
     fn default() -> Self {
-        Self { enabled: true, gpu: true, nvml_library: None, watch: Vec::new() }
+        let (root, watch) = (PathBuf::from("/"), Vec::new());
+        Self { enabled: true, gpu: true, nvml_library: None, root, watch }
     }
 }
 
@@ -129,26 +154,32 @@ fn spawn_all(
     tally: &Arc<Tally>,
     samples: &mpsc::Sender<Vec<Reading>>,
 ) {
-    let clock = Clock::start();
+    let (clock, root) = (Clock::start(), Root::new(&config.root));
     let mut slots = Vec::new();
     if config.gpu {
-        let slot = Arc::new(Slot::new(&GPU_UTILIZATION_RATIO, clock.now().mono));
-        let mut gpu = gpu::Gpu::new(config.nvml_library.clone(), Arc::clone(tally));
-        lifeline.spawn("hw-gpu", slot.filler(clock, move |now| gpu.sample(now)));
+        let slot = Arc::new(Slot::new("gpu", &GPU_UTILIZATION_RATIO, clock.now().mono));
+        let gpus = gpu::Gpus {
+            clock,
+            library: config.nvml_library.clone(),
+            tally: Arc::clone(tally),
+            slot: Arc::clone(&slot),
+        };
+        lifeline.spawn("hw-gpu", move |lifeline| gpus.run(lifeline));
         slots.push(slot);
     }
-    let slot = Arc::new(Slot::new(&TEMPERATURE_CELSIUS, clock.now().mono));
-    let mut devices = devices::Devices::new(Arc::clone(tally));
+    let slot = Arc::new(Slot::new("devices", &TEMPERATURE_CELSIUS, clock.now().mono));
+    let mut devices = devices::Devices::new(&root, Arc::clone(tally));
     lifeline.spawn("hw-devices", slot.filler(clock, move |now| devices.sample(now)));
     slots.push(slot);
     if !config.watch.is_empty() {
-        let slot = Arc::new(Slot::new(&WATCHED_PROCESSES, clock.now().mono));
-        let (root, tally) = (PathBuf::from("/"), Arc::clone(tally));
+        let slot = Arc::new(Slot::new("watched", &WATCHED_PROCESSES, clock.now().mono));
+        let (root, tally) = (config.root.clone(), Arc::clone(tally));
         let mut watched = watched::Watched::new(root, config.watch.clone(), tally);
         lifeline.spawn("hw-watched", slot.filler(clock, move |now| watched.sample(now)));
         slots.push(slot);
     }
-    let host = HostLoop { clock, slots, tally: Arc::clone(tally), samples: samples.clone() };
+    let (tally, samples) = (Arc::clone(tally), samples.clone());
+    let host = HostLoop { clock, root, slots, tally, samples };
     lifeline.spawn("hw-host", move |lifeline| host.run(lifeline));
 }
 

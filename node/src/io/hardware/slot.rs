@@ -10,10 +10,13 @@ use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::node::{SENSOR_EVERY, SENSOR_STALE_AFTER};
 use plimsoll_schemas::time::Mono;
 
+use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
+use super::sampling::Sampling;
 
 /// Where one thread leaves its readings.
 pub(super) struct Slot {
+    thread: &'static str,
     // Stands for the whole thread when it never left anything.
     witness: &'static Sensor,
     began: Mono,
@@ -26,8 +29,8 @@ struct Latest {
 }
 
 impl Slot {
-    pub(super) fn new(witness: &'static Sensor, began: Mono) -> Self {
-        Self { witness, began, latest: Mutex::new(None) }
+    pub(super) fn new(thread: &'static str, witness: &'static Sensor, began: Mono) -> Self {
+        Self { thread, witness, began, latest: Mutex::new(None) }
     }
 
     /// Replaces what was there.
@@ -51,8 +54,8 @@ impl Slot {
         }
     }
 
-    /// A thread's body that fills this slot at every beat. The time kept is the one at which
-    /// the sample began, so a slow sample is older, not newer.
+    /// A thread's body that fills this slot at every beat, and says what that costs. The time
+    /// kept is the one at which the sample began, so a slow sample is older, not newer.
     pub(super) fn filler(
         self: &Arc<Self>,
         clock: Clock,
@@ -61,9 +64,13 @@ impl Slot {
         let slot = Arc::clone(self);
         move |lifeline| {
             let mut pace = Pace::new(clock, SENSOR_EVERY);
+            let mut sampling = Sampling::of(slot.thread);
             loop {
                 let began = clock.now().mono;
-                slot.put(began, sample(began));
+                let mut gather = Gather::default();
+                gather.append(sampling.timed(|| sample(began)));
+                sampling.gather(&mut gather);
+                slot.put(began, gather.readings());
                 if !pace.rest(lifeline) {
                     return;
                 }
@@ -90,7 +97,7 @@ mod tests {
     use super::*;
 
     fn slot() -> Slot {
-        Slot::new(&GPU_POWER_WATTS, Mono(0))
+        Slot::new("test", &GPU_POWER_WATTS, Mono(0))
     }
 
     fn states(readings: &[Reading]) -> Vec<(SensorState, Option<f64>)> {

@@ -4,15 +4,16 @@ use std::convert::Infallible;
 use std::error::Error as _;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use futures_util::future::{Either, select};
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
@@ -22,10 +23,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::Bounds;
 use super::figures::Closed;
 use super::paced::Paced;
-use super::place::{Ledger, Place};
+use super::place::{Ledger, Place, Watched};
+use super::streams::{Streams, silence};
+use super::{Bounds, Protocol};
+
+type Answered = Result<Response<Watched<Body>>, Infallible>;
 
 /// Said to a newcomer when there is no place at all.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
@@ -64,8 +68,10 @@ impl Acceptor {
     fn on_accepted(&mut self, stream: TcpStream, address: SocketAddr) {
         let admitted = self.ledger.book().admit(self.ledger.now(), address.ip());
         let Some(id) = admitted else {
-            // A socket just opened has room for one line; if not, being closed says the same.
-            let _told = stream.try_write(BUSY);
+            if self.bounds.protocol == Protocol::Http1 {
+                // A socket just opened has room for one line; if not, being closed says the same.
+                let _told = stream.try_write(BUSY);
+            }
             return;
         };
         let place = Place::new(Arc::clone(&self.ledger), id);
@@ -87,29 +93,68 @@ impl Acceptor {
 }
 
 async fn serve(stream: Paced, place: Place, routes: Router, bounds: Bounds, watcher: Watcher) {
-    let routes = TowerToHyperService::new(routes);
-    let service = service_fn(|request: Request<Incoming>| {
-        place.on_request();
-        let (answer, place) = (routes.call(request), place.clone());
-        async move {
-            let answer = answer.await?;
-            Ok::<_, Infallible>(answer.map(|body| place.on_answer(body)))
-        }
-    });
+    let reason = match bounds.protocol {
+        Protocol::Http1 => serve_http1(stream, &place, routes, &bounds, watcher).await,
+        Protocol::Http2 => serve_http2(stream, &place, routes, &bounds, watcher).await,
+    };
+    place.on_closed(reason);
+}
+
+async fn serve_http1(
+    stream: Paced,
+    place: &Place,
+    routes: Router,
+    bounds: &Bounds,
+    watcher: Watcher,
+) -> Closed {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(bounds.head_timeout)
         .max_buf_size(BUFFER_BYTES_MAX);
+    let service = service_fn(answering(place.clone(), routes));
     let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
     let mut connection = pin!(connection);
-    let reason = match connection.as_mut().await {
-        Ok(()) => Closed::Finished,
-        Err(error) => why(&error),
-    };
+    let reason = connection.as_mut().await.map_or_else(|error| why(&error), |()| Closed::Finished);
+    settle(place, reason)
+}
+
+async fn serve_http2(
+    stream: Paced,
+    place: &Place,
+    routes: Router,
+    bounds: &Bounds,
+    watcher: Watcher,
+) -> Closed {
+    let streams = Streams::default();
+    let service = service_fn(answering(place.clone(), routes));
+    let connection = streams.builder(bounds).serve_connection(TokioIo::new(stream), service);
+    let connection = pin!(watcher.watch(connection));
+    match select(connection, pin!(silence(place, bounds))).await {
+        Either::Left((Ok(()), _connection)) => settle(place, Closed::Finished),
+        Either::Left((Err(error), _connection)) => settle(place, why_http2(&error)),
+        Either::Right(((), _connection)) => Closed::Silent,
+    }
+}
+
+/// What answers the requests of one connection, and tells the book of each.
+fn answering(
+    place: Place,
+    routes: Router,
+) -> impl Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
+    let routes = TowerToHyperService::new(routes);
+    move |request| {
+        let (asked, request) = place.on_request(request);
+        let answer = routes.call(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| asked.on_answer(body))) })
+    }
+}
+
+/// Before the socket is dropped: what is left to say to the client may still reach it.
+fn settle(place: &Place, reason: Closed) -> Closed {
     if matches!(reason, Closed::Finished | Closed::Malformed) {
         place.settle();
     }
-    place.on_closed(reason);
+    reason
 }
 
 fn why(error: &hyper::Error) -> Closed {
@@ -121,5 +166,14 @@ fn why(error: &hyper::Error) -> Closed {
         Some(io::ErrorKind::TimedOut) => Closed::Stalled,
         None if error.is_timeout() => Closed::Silent,
         _ => Closed::Broken,
+    }
+}
+
+/// What is neither a timeout nor the socket's is against the protocol.
+fn why_http2(error: &hyper::Error) -> Closed {
+    let of_socket = error.source().is_some_and(<dyn std::error::Error>::is::<io::Error>);
+    match why(error) {
+        Closed::Broken if !of_socket => Closed::Malformed,
+        reason => reason,
     }
 }

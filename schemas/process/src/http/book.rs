@@ -2,7 +2,8 @@
 //!
 //! A request takes milliseconds to send and an answer not much longer to take, so whoever has been
 //! at it for longest is the least likely to ever be done. He goes first, so that a newcomer always
-//! gets in; nobody goes whose request is being answered. Opens, reads and writes nothing itself.
+//! gets in; nobody goes whose request is being answered. Over HTTP/2 one connection asks several
+//! things at once. Opens, reads and writes nothing itself.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,13 +28,26 @@ pub(super) struct Book {
 
 struct Open {
     address: IpAddr,
-    stage: Stage,
     since: Mono,
-    /// Bytes of the body that it is being sent.
+    /// Requests that wait for their answer.
+    answering: usize,
+    /// Answers whose body the writer does not have in full.
+    unsaid: usize,
+    /// Answers that the kernel does not have in full.
+    unwritten: u64,
+    /// Bytes of their bodies.
     owed: u64,
-    /// True once the whole body has been handed to the writer.
-    all_said: bool,
     task: Option<AbortHandle>,
+}
+
+impl Open {
+    fn stage(&self) -> Stage {
+        match self {
+            Self { answering: 1.., .. } => Stage::Answering,
+            Self { unwritten: 1.., .. } => Stage::Writing,
+            _ => Stage::Waiting,
+        }
+    }
 }
 
 impl Book {
@@ -52,8 +66,9 @@ impl Book {
         let id = self.next;
         self.next += 1;
         self.figures.accepted += 1;
-        let (stage, address) = (Stage::Waiting, household(address));
-        let open = Open { address, stage, since: now, owed: 0, all_said: false, task: None };
+        let address = household(address);
+        let (since, task) = (now, None);
+        let open = Open { address, since, answering: 0, unsaid: 0, unwritten: 0, owed: 0, task };
         self.open.insert(id, open);
         Some(id)
     }
@@ -65,38 +80,44 @@ impl Book {
         }
     }
 
-    /// A whole request has come.
+    /// A whole request has come, its body too.
     pub(super) fn on_request(&mut self, now: Mono, id: Id) {
-        self.enter(now, id, Stage::Answering);
+        let Some(open) = self.open.get_mut(&id) else { return };
+        (open.answering, open.since) = (open.answering + 1, now);
     }
 
-    /// Its answer is there, with a body of so many bytes as far as that is known. What waits for
-    /// longest to be taken is given up when that is too much for all together.
-    pub(super) fn on_answer(&mut self, now: Mono, id: Id, bytes: u64) {
-        self.enter(now, id, Stage::Writing);
+    /// Such a request waits for its answer no more.
+    pub(super) fn on_request_over(&mut self, now: Mono, id: Id) {
         let Some(open) = self.open.get_mut(&id) else { return };
-        (open.owed, open.all_said) = (bytes, false);
+        (open.answering, open.since) = (open.answering.saturating_sub(1), now);
+    }
+
+    /// An answer is there, with a body of so many bytes as far as that is known.
+    /// What waits for longest to be taken is given up when that is too much for all together.
+    pub(super) fn on_answer(&mut self, now: Mono, id: Id, bytes: u64) {
+        let Some(open) = self.open.get_mut(&id) else { return };
+        (open.unsaid, open.unwritten, open.since) = (open.unsaid + 1, open.unwritten + 1, now);
+        open.owed = open.owed.saturating_add(bytes);
         while self.owed() > self.owed_bytes_max {
-            let writing = |other: Id, open: &Open| other != id && open.stage == Stage::Writing;
+            let writing = |other: Id, open: &Open| other != id && open.stage() == Stage::Writing;
             let Some(victim) = self.most_dispensable(writing) else { return };
             self.end(victim, Closed::Owed);
         }
     }
 
-    /// The writer has all of the body.
+    /// The writer has all of one answer's body.
     pub(super) fn on_all_said(&mut self, id: Id) {
         if let Some(open) = self.open.get_mut(&id) {
-            open.all_said = true;
+            open.unsaid = open.unsaid.saturating_sub(1);
         }
     }
 
     /// The kernel has all that the writer had.
     pub(super) fn on_written(&mut self, now: Mono, id: Id) {
-        let done = self.open.get_mut(&id).filter(|o| o.stage == Stage::Writing && o.all_said);
+        let done = self.open.get_mut(&id).filter(|open| open.unwritten > 0 && open.unsaid == 0);
         if let Some(open) = done {
-            open.owed = 0;
-            self.figures.answered += 1;
-            self.enter(now, id, Stage::Waiting);
+            self.figures.answered += std::mem::take(&mut open.unwritten);
+            (open.owed, open.since) = (0, now);
         }
     }
 
@@ -114,17 +135,11 @@ impl Book {
     }
 
     pub(super) fn figures(&self) -> Figures {
-        let count = |stage| self.open.values().filter(|open| open.stage == stage).count();
+        let count = |stage| self.open.values().filter(|open| open.stage() == stage).count();
         let mut figures = self.figures.clone();
         figures.open = Stage::ALL.map(|stage| (stage, count(stage)));
         figures.owed_bytes = self.owed();
         figures
-    }
-
-    fn enter(&mut self, now: Mono, id: Id, stage: Stage) {
-        if let Some(open) = self.open.get_mut(&id) {
-            (open.stage, open.since) = (stage, now);
-        }
     }
 
     fn owed(&self) -> u64 {
@@ -132,7 +147,7 @@ impl Book {
     }
 
     fn displace(&mut self) -> bool {
-        let Some(victim) = self.most_dispensable(|_, open| open.stage != Stage::Answering) else {
+        let Some(victim) = self.most_dispensable(|_, open| open.stage() != Stage::Answering) else {
             return false;
         };
         self.end(victim, Closed::Displaced);

@@ -5,6 +5,11 @@
 use std::collections::BTreeSet;
 
 use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
+use plimsoll_schemas::hardware::{
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_USED_BYTES,
+    CLOCK_SYNCHRONIZED, CPU_THROTTLED, DISK_INODES_USED, FILE_HANDLES, GPU_ECC_ERRORS_TOTAL,
+    GPU_XID_TOTAL, GPUS_LOST, OOM_KILLS_TOTAL, PRESSURE_FULL_RATIO,
+};
 use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::metric::{Figure, FleetFigure, Metric};
 use plimsoll_schemas::rule::file::shipped;
@@ -75,6 +80,42 @@ const CASES: &[Case] = &[
     ("gpu_throttled", |w| w.throttled = 1.0, |w| w.throttled = 0.0),
     ("disk_high", |w| w.disk = 0.86, |w| w.disk = 0.84),
     ("disk_full", |w| w.disk = 0.96, |w| w.disk = 0.5),
+    ("gpu_lost", |w| w.sense(&GPUS_LOST, 1.0), |w| w.sense(&GPUS_LOST, 0.0)),
+    ("gpu_fault", |w| w.tick(&GPU_XID_TOTAL, 1.0), |_| {}),
+    ("gpu_memory_errors", |w| w.tick(&GPU_ECC_ERRORS_TOTAL, 1.0), |_| {}),
+    ("cpu_throttled", |w| w.sense(&CPU_THROTTLED, 1.0), |w| w.sense(&CPU_THROTTLED, 0.0)),
+    (
+        "cgroup_memory_high",
+        |w| w.sense(&CGROUP_MEMORY_USED_BYTES, 86.0),
+        |w| w.sense(&CGROUP_MEMORY_USED_BYTES, 85.0),
+    ),
+    (
+        "cgroup_memory_critical",
+        |w| w.sense(&CGROUP_MEMORY_USED_BYTES, 96.0),
+        |w| w.sense(&CGROUP_MEMORY_USED_BYTES, 90.0),
+    ),
+    (
+        "cgroup_cpu_throttled",
+        |w| {
+            w.tick(&CGROUP_CPU_PERIODS_TOTAL, 10.0);
+            w.tick(&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, 3.0);
+        },
+        |_| {},
+    ),
+    (
+        "memory_stalled",
+        |w| w.sense(&PRESSURE_FULL_RATIO, 0.11),
+        |w| w.sense(&PRESSURE_FULL_RATIO, 0.1),
+    ),
+    ("oom_kills", |w| w.tick(&OOM_KILLS_TOTAL, 1.0), |_| {}),
+    ("inodes_high", |w| w.sense(&DISK_INODES_USED, 86.0), |w| w.sense(&DISK_INODES_USED, 85.0)),
+    ("inodes_full", |w| w.sense(&DISK_INODES_USED, 96.0), |w| w.sense(&DISK_INODES_USED, 5.0)),
+    ("file_handles_high", |w| w.sense(&FILE_HANDLES, 91.0), |w| w.sense(&FILE_HANDLES, 90.0)),
+    (
+        "clock_unsynchronized",
+        |w| w.sense(&CLOCK_SYNCHRONIZED, 0.0),
+        |w| w.sense(&CLOCK_SYNCHRONIZED, 1.0),
+    ),
     ("isolation_violations", |w| w.count("isolation.violations", 4.0), |_| {}),
     ("compile_retries", |w| w.count("compile.retries", 2.0), |_| {}),
     ("broker_away", |w| w.hears(false), |w| w.hears(true)),
@@ -98,7 +139,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Longer than anything a rule of these waits for, with what its metric remembers.
-const PATIENCE_S: u32 = 500;
+const PATIENCE_S: u32 = 700;
 
 /// Thresholds on what no shipped rule watches.
 fn others() -> Vec<Threshold> {

@@ -1,9 +1,15 @@
 //! A machine whose every part can go wrong, as a core hears it, and a store beside the core.
 
+use std::collections::BTreeMap;
+
 use plimsoll_schemas::hardware::{
-    DISK_AVAILABLE_BYTES, DISK_TOTAL_BYTES, GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES,
-    GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, LOAD1, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES,
-    Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor, TEMPERATURE_CELSIUS,
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES,
+    CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED, CPU_THROTTLED, DISK_AVAILABLE_BYTES, DISK_INODES,
+    DISK_INODES_USED, DISK_TOTAL_BYTES, FILE_HANDLES, FILE_HANDLES_LIMIT, GPU_ECC_ERRORS_TOTAL,
+    GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON,
+    GPUS_LOST, LOAD1, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, OOM_KILLS_TOTAL, PRESSURE_FULL_RATIO,
+    Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor, TEMPERATURE_CELSIUS, UPTIME_SECONDS,
+    sensor,
 };
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, MeshName, Operation, RuleName, Series};
@@ -16,6 +22,25 @@ use crate::core::tests::{MS, SECOND, Speaker, start};
 use crate::core::{Core, Delivered};
 
 pub(crate) type Message = (String, Vec<u8>);
+
+/// What else a machine that is well says of itself.
+const SENSORS: [(&Sensor, f64); 15] = [
+    (&GPUS_LOST, 0.0),
+    (&GPU_ECC_ERRORS_TOTAL, 3.0),
+    (&CPU_THROTTLED, 0.0),
+    (&CGROUP_MEMORY_LIMIT_BYTES, 100.0),
+    (&CGROUP_MEMORY_USED_BYTES, 50.0),
+    (&CGROUP_CPU_PERIODS_TOTAL, 1_000.0),
+    (&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, 900.0),
+    (&PRESSURE_FULL_RATIO, 0.01),
+    (&OOM_KILLS_TOTAL, 7.0),
+    (&DISK_INODES, 100.0),
+    (&DISK_INODES_USED, 50.0),
+    (&FILE_HANDLES, 10.0),
+    (&FILE_HANDLES_LIMIT, 100.0),
+    (&CLOCK_SYNCHRONIZED, 1.0),
+    (&UPTIME_SECONDS, 1_000.0),
+];
 
 /// All is well with it until something is set otherwise.
 pub(crate) struct World {
@@ -40,6 +65,8 @@ pub(crate) struct World {
     pub(crate) gpu_celsius: f64,
     pub(crate) gpu_memory: f64,
     pub(crate) throttled: f64,
+    /// Sensors that a machine has once, by name.
+    pub(crate) sensors: BTreeMap<&'static str, f64>,
     pub(crate) clock_ahead_s: u32,
     pub(crate) pending: u64,
     /// What never arrived.
@@ -80,6 +107,7 @@ impl World {
             gpu_celsius: 50.0,
             gpu_memory: 0.5,
             throttled: 0.0,
+            sensors: SENSORS.into_iter().map(|(sensor, value)| (sensor.name, value)).collect(),
             clock_ahead_s: 0,
             pending: 0,
             lost: None,
@@ -134,6 +162,16 @@ impl World {
         let _read = self.core.on_message(self.now, message);
     }
 
+    /// What a sensor says from now on.
+    pub(crate) fn sense(&mut self, sensor: &Sensor, value: f64) {
+        self.sensors.insert(sensor.name, value);
+    }
+
+    /// What a sensor counts grows.
+    pub(crate) fn tick(&mut self, sensor: &Sensor, amount: f64) {
+        *self.sensors.entry(sensor.name).or_default() += amount;
+    }
+
     pub(crate) fn count(&mut self, name: &str, amount: f64) {
         self.counters = vec![(Series::plain(Operation::new(name).unwrap()), amount)];
     }
@@ -158,7 +196,11 @@ impl World {
             Reading::ok(sensor, Labels::new(labels.iter().copied()).unwrap(), value)
         };
         let reason = [("gpu", "1"), ("reason", "hw_thermal_slowdown")];
-        vec![
+        let one = |(name, value): (&&'static str, &f64)| {
+            of(sensor(name).unwrap(), &[("resource", "memory")], *value)
+        };
+        let mut readings: Vec<_> = self.sensors.iter().map(one).collect();
+        readings.extend([
             of(&LOAD1, &[], self.load),
             of(&MEMORY_TOTAL_BYTES, &[], 100.0),
             of(&MEMORY_USED_BYTES, &[], 100.0 * self.memory),
@@ -176,7 +218,8 @@ impl World {
             of(&GPU_MEMORY_USED_BYTES, &[("gpu", "1")], 100.0 * self.gpu_memory),
             of(&GPU_THROTTLE_REASON, &[("gpu", "1"), ("reason", "sw_power_cap")], 1.0),
             of(&GPU_THROTTLE_REASON, &reason, self.throttled),
-        ]
+        ]);
+        readings
     }
 
     fn tell_and_store(&mut self) {

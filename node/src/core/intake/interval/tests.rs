@@ -7,6 +7,12 @@ use plimsoll_schemas::limits::wire::SAMPLES_MAX;
 use proptest::prelude::*;
 
 use super::*;
+
+impl Interval {
+    fn take(&mut self, now: Now) -> Latency {
+        self.close(now).0
+    }
+}
 use crate::core::intake::dogstatsd;
 
 fn interval(series_max: usize) -> Interval {

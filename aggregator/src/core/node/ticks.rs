@@ -1,0 +1,171 @@
+//! What sensors count, and how often that was of late: faults, errors, kills, periods. Counters of
+//! machines run for as long as the machine does, so where one stood when its node was first heard
+//! is no event.
+
+use std::time::Duration;
+
+use plimsoll_schemas::hardware::{
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, GPU_ECC_ERRORS_TOTAL,
+    GPU_XID_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
+};
+use plimsoll_schemas::limits::aggregator::{COUNTED_WITHIN, LOSSES_WITHIN};
+use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use super::grown::Counted;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tick {
+    GpuFault,
+    GpuMemoryError,
+    OomKill,
+    CgroupPeriod,
+    CgroupThrottledPeriod,
+}
+
+const TICKS: [(Tick, &Sensor); 5] = [
+    (Tick::GpuFault, &GPU_XID_TOTAL),
+    (Tick::GpuMemoryError, &GPU_ECC_ERRORS_TOTAL),
+    (Tick::OomKill, &OOM_KILLS_TOTAL),
+    (Tick::CgroupPeriod, &CGROUP_CPU_PERIODS_TOTAL),
+    (Tick::CgroupThrottledPeriod, &CGROUP_CPU_THROTTLED_PERIODS_TOTAL),
+];
+
+/// All of a node's; `None` where its sensors do not count that.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Ticks {
+    counted: [Option<Counted>; TICKS.len()],
+    is_known: bool,
+}
+
+impl Tick {
+    fn of(reading: &Reading) -> Option<Self> {
+        let (tick, _) = TICKS.iter().find(|(_, sensor)| sensor.name == reading.sensor)?;
+        let is_corrected = reading.labels.get("type") == Some("corrected");
+        (*tick != Self::GpuMemoryError || !is_corrected).then_some(*tick)
+    }
+
+    const fn span(self) -> Duration {
+        match self {
+            Self::GpuFault | Self::GpuMemoryError | Self::OomKill => LOSSES_WITHIN,
+            Self::CgroupPeriod | Self::CgroupThrottledPeriod => COUNTED_WITHIN,
+        }
+    }
+
+    /// Where it stood before it was first told, if that is known: nobody tells of a fault before
+    /// there is one.
+    fn before(self, is_known: bool) -> Option<Counted> {
+        (is_known && self == Self::GpuFault).then(Counted::default)
+    }
+}
+
+impl Ticks {
+    /// Looks at readings of a machine, those of several devices summed.
+    pub(super) fn see(&mut self, at: Wall, readings: &[Reading]) {
+        let mut stands = [None; TICKS.len()];
+        for reading in readings {
+            if let Some((tick, value)) = Tick::of(reading).zip(reading.value) {
+                *stands[tick as usize].get_or_insert(0.0) += value;
+            }
+        }
+        for ((tick, _), stand) in TICKS.into_iter().zip(stands) {
+            let Some(stand) = stand.map(whole) else { continue };
+            let counted = &mut self.counted[tick as usize];
+            let known = counted.or_else(|| tick.before(self.is_known));
+            let mut now = known.unwrap_or_else(|| Counted::standing(stand));
+            now.rise(at, tick.span(), stand);
+            *counted = Some(now);
+        }
+        self.is_known = true;
+    }
+
+    /// A figure that these tell.
+    pub(super) fn figure(&self, at: Wall, figure: Figure) -> Option<f64> {
+        let within = |tick: Tick| Some(self.counted[tick as usize]?.within(at, tick.span()));
+        match figure {
+            Figure::GpuFaults => within(Tick::GpuFault),
+            Figure::GpuMemoryErrors => within(Tick::GpuMemoryError),
+            Figure::OomKills => within(Tick::OomKill),
+            Figure::CgroupCpuThrottledRatio => {
+                let periods = within(Tick::CgroupPeriod)?;
+                let throttled = within(Tick::CgroupThrottledPeriod)?;
+                Some(if periods > 0.0 { (throttled / periods).min(1.0) } else { 0.0 })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count; what is none becomes 0 or the greatest"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::ids::Labels;
+
+    use super::*;
+
+    fn at(second: u64) -> Wall {
+        Wall((1_700_000_000 + second) * 1_000_000_000)
+    }
+
+    fn read(sensor: &Sensor, label: (&str, &str), value: f64) -> Reading {
+        Reading::ok(sensor, Labels::new([label]).unwrap(), value)
+    }
+
+    #[test]
+    fn what_stood_when_a_machine_was_first_heard_is_no_event_and_the_first_fault_is() {
+        let mut ticks = Ticks::default();
+        ticks.see(at(0), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 7.0)]);
+        assert_eq!(ticks.figure(at(0), Figure::OomKills), Some(0.0));
+        assert_eq!(ticks.figure(at(0), Figure::GpuFaults), None);
+        let xid = |xid, n| read(&GPU_XID_TOTAL, ("xid", xid), n);
+        ticks.see(at(1), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 9.0), xid("79", 1.0)]);
+        assert_eq!(ticks.figure(at(1), Figure::OomKills), Some(2.0));
+        assert_eq!(ticks.figure(at(1), Figure::GpuFaults), Some(1.0));
+        ticks.see(at(2), &[xid("79", 1.0), xid("63", 2.0)]);
+        assert_eq!(ticks.figure(at(2), Figure::GpuFaults), Some(3.0));
+        assert_eq!(ticks.figure(at(400), Figure::GpuFaults), Some(0.0));
+
+        let mut late = Ticks::default();
+        late.see(at(0), &[xid("79", 4.0)]);
+        assert_eq!(late.figure(at(0), Figure::GpuFaults), Some(0.0), "nobody knows when");
+    }
+
+    #[test]
+    fn a_machine_that_began_anew_or_lost_a_device_has_had_no_event() {
+        let mut ticks = Ticks::default();
+        for (second, kills) in [(0, 50.0), (1, 3.0), (2, 4.0)] {
+            ticks.see(at(second), &[read(&OOM_KILLS_TOTAL, ("a", "b"), kills)]);
+        }
+        assert_eq!(ticks.figure(at(2), Figure::OomKills), Some(1.0));
+    }
+
+    #[test]
+    fn corrected_errors_do_not_count_and_throttled_periods_are_a_share_of_all() {
+        let mut ticks = Ticks::default();
+        for n in 0..3 {
+            let n = f64::from(n);
+            ticks.see(
+                at(1),
+                &[
+                    read(&GPU_ECC_ERRORS_TOTAL, ("type", "corrected"), 100.0 * n),
+                    read(&GPU_ECC_ERRORS_TOTAL, ("type", "uncorrected"), n),
+                    read(&CGROUP_CPU_PERIODS_TOTAL, ("a", "b"), 40.0 * n),
+                    read(&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, ("a", "b"), 10.0 * n),
+                ],
+            );
+        }
+        assert_eq!(ticks.figure(at(1), Figure::GpuMemoryErrors), Some(2.0));
+        assert_eq!(ticks.figure(at(1), Figure::CgroupCpuThrottledRatio), Some(0.25));
+        assert_eq!(ticks.figure(at(90), Figure::CgroupCpuThrottledRatio), Some(0.0));
+    }
+}

@@ -1,0 +1,143 @@
+//! What tells streams apart, and what of it becomes labels. All attributes tell apart, by a hash
+//! in which their order is nothing; text, numbers and truth may become labels, and what is nested
+//! or bytes may not.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+
+use super::protobuf::{Wire, fields, messages};
+use super::rules::{LabelOf, fit_key};
+
+/// Attributes as they stand in one field of a message that was checked.
+#[derive(Clone, Copy)]
+pub(super) struct Attributes<'a> {
+    message: &'a [u8],
+    number: u32,
+}
+
+/// What the value of an attribute says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Said<'a> {
+    /// In words.
+    Text(Cow<'a, str>),
+    /// Nothing that a label holds: a list, a map, bytes.
+    Nested,
+}
+
+impl<'a> Attributes<'a> {
+    /// Those in field `number` of `message`.
+    pub(super) fn new(message: &'a [u8], number: u32) -> Self {
+        Self { message, number }
+    }
+
+    /// Keys and values in the order in which they stand.
+    pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, Said<'a>)> {
+        messages(self.message, self.number).map(|attribute| {
+            let (mut key, mut value) = ("", &[][..]);
+            for field in fields(attribute) {
+                match field {
+                    (1, Wire::Bytes(bytes)) => key = str::from_utf8(bytes).unwrap_or_default(),
+                    (2, Wire::Bytes(bytes)) => value = bytes,
+                    _ => {}
+                }
+            }
+            (key, said(value))
+        })
+    }
+
+    /// The value of one in words.
+    pub(super) fn get(self, key: &str) -> Option<Cow<'a, str>> {
+        self.iter().find_map(|(found, said)| match said {
+            Said::Text(text) if found == key => Some(text),
+            _ => None,
+        })
+    }
+
+    /// The same for the same attributes in any order, whatever they hold.
+    pub(super) fn hash(self, state: &FixedState) -> u64 {
+        let each = messages(self.message, self.number).map(|attribute| hash(state, attribute));
+        each.fold(0, u64::wrapping_add)
+    }
+}
+
+fn said(value: &[u8]) -> Said<'_> {
+    let mut said = Said::Text(Cow::Borrowed(""));
+    for field in fields(value) {
+        said = match field {
+            (1, Wire::Bytes(text)) => {
+                Said::Text(Cow::Borrowed(str::from_utf8(text).unwrap_or_default()))
+            }
+            (2, Wire::Varint(truth)) => Said::Text(Cow::Borrowed(match truth {
+                0 => "false",
+                _ => "true",
+            })),
+            (3, Wire::Varint(number)) => Said::Text(number.cast_signed().to_string().into()),
+            (4, Wire::Fixed64(bits)) => Said::Text(f64::from_bits(bits).to_string().into()),
+            (5..=7, Wire::Bytes(_)) => Said::Nested,
+            _ => continue,
+        };
+    }
+    said
+}
+
+/// One number for some bytes.
+pub(super) fn hash(state: &FixedState, bytes: &[u8]) -> u64 {
+    let mut hasher = state.build_hasher();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// One number for several in this order.
+pub(super) fn join(state: &FixedState, parts: &[u64]) -> u64 {
+    let mut hasher = state.build_hasher();
+    parts.iter().for_each(|part| hasher.write_u64(*part));
+    hasher.finish()
+}
+
+/// Labels on their way: pairs that fit by their keys, and how many attributes no label can hold.
+#[derive(Default)]
+pub(super) struct Pairs<'a> {
+    pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(super) nested: u64,
+}
+
+impl<'a> Pairs<'a> {
+    /// Adds one, unless there is one of its key.
+    pub(super) fn add(&mut self, key: &'a str, value: impl Into<Cow<'a, str>>) {
+        if !self.pairs.iter().any(|(found, _)| found == key) {
+            self.pairs.push((Cow::Borrowed(key), value.into()));
+        }
+    }
+
+    /// Adds those that are named, where any of `sources` has them; the first that does counts.
+    pub(super) fn add_named(&mut self, named: &'a [LabelOf], sources: &[Attributes<'a>]) {
+        for LabelOf { attribute, label } in named {
+            let mut found = sources.iter().filter_map(|source| source.get(attribute));
+            if let Some(value) = found.next() {
+                self.add(label, value);
+            }
+        }
+    }
+
+    /// Adds all, their keys made fit, in an order that is not theirs.
+    pub(super) fn add_all(&mut self, attributes: Attributes<'a>) {
+        let begin = self.pairs.len();
+        for (key, said) in attributes.iter() {
+            match said {
+                Said::Text(value) => self.pairs.push((fit_key(key).into(), value)),
+                Said::Nested => self.nested += 1,
+            }
+        }
+        self.pairs[begin..].sort_unstable();
+    }
+
+    /// The pairs, those first that were added first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+#[cfg(test)]
+mod tests;

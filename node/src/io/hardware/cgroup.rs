@@ -1,0 +1,165 @@
+//! What this process's control group may use, uses, and had to wait for.
+//!
+//! A limit is the tightest of the group's own and of those above it that can be seen. No limit is
+//! said to be none, never a huge number. Both versions of the hierarchy are read, also side by
+//! side: each controller is in one of them.
+
+mod cpu;
+mod memory;
+mod place;
+mod tasks;
+
+use plimsoll_schemas::hardware::{
+    CGROUP_CPU_LIMIT_CORES, CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_SECONDS_TOTAL,
+    CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_SECONDS_TOTAL,
+    CGROUP_MEMORY_EVENTS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CGROUP_TASKS,
+    CGROUP_TASKS_LIMIT, Missing, Sensor,
+};
+use plimsoll_schemas::time::Mono;
+
+use self::place::Place;
+use super::gather::Gather;
+use super::lifeline::Relist;
+use super::root::{Kept, Root};
+use super::scale::Raw;
+use super::table;
+
+const NO_LIMIT: Missing = Missing::unsupported("no_limit");
+/// From here on a number is how the first version says that there is no limit.
+const UNLIMITED: u64 = 1 << 60;
+
+/// The group's controllers, as of the last look for them.
+pub(super) struct Cgroup {
+    root: Root,
+    relist: Relist,
+    groups: Kept,
+    mounts: Kept,
+    memory: Result<memory::Group, Missing>,
+    cpu: Result<cpu::Group, Missing>,
+    tasks: Result<tasks::Group, Missing>,
+}
+
+impl Cgroup {
+    pub(super) fn new(root: &Root) -> Self {
+        let none = Missing::unsupported("not_found");
+        Self {
+            root: root.clone(),
+            relist: Relist::default(),
+            groups: root.kept("proc/self/cgroup"),
+            mounts: root.kept("proc/self/mountinfo"),
+            memory: Err(none),
+            cpu: Err(none),
+            tasks: Err(none),
+        }
+    }
+
+    pub(super) fn gather(&mut self, now: Mono, space: &mut Vec<u8>, gather: &mut Gather) {
+        if self.relist.is_due(now) {
+            self.find(space);
+        }
+        match &mut self.memory {
+            Ok(memory) => memory.gather(space, gather),
+            Err(why) => absent(&MEMORY, *why, gather),
+        }
+        match &mut self.cpu {
+            Ok(cpu) => cpu.gather(space, gather),
+            Err(why) => absent(&CPU, *why, gather),
+        }
+        match &mut self.tasks {
+            Ok(tasks) => tasks.gather(space, gather),
+            Err(why) => absent(&TASKS, *why, gather),
+        }
+    }
+
+    /// Which group this process is in may change, seldom.
+    fn find(&mut self, space: &mut Vec<u8>) {
+        let (root, groups) = (&self.root, self.groups.read(space).map(str::to_owned));
+        let mounts = self.mounts.read(space);
+        let place = |controller| {
+            let place = place::find(controller, groups.as_ref().map_err(|why| *why)?, mounts?);
+            place.ok_or(Missing::unsupported("no_controller"))
+        };
+        self.memory = place("memory").map(|place| memory::Group::new(root, &place));
+        self.cpu = place("cpu").map(|cpu| {
+            let account = place("cpuacct").unwrap_or_else(|_| cpu.clone());
+            cpu::Group::new(root, &cpu, &account)
+        });
+        self.tasks = place("pids").map(|place| tasks::Group::new(root, &place));
+    }
+}
+
+const MEMORY: [&Sensor; 3] =
+    [&CGROUP_MEMORY_LIMIT_BYTES, &CGROUP_MEMORY_USED_BYTES, &CGROUP_MEMORY_EVENTS_TOTAL];
+const CPU: [&Sensor; 5] = [
+    &CGROUP_CPU_LIMIT_CORES,
+    &CGROUP_CPU_SECONDS_TOTAL,
+    &CGROUP_CPU_PERIODS_TOTAL,
+    &CGROUP_CPU_THROTTLED_PERIODS_TOTAL,
+    &CGROUP_CPU_THROTTLED_SECONDS_TOTAL,
+];
+const TASKS: [&Sensor; 2] = [&CGROUP_TASKS, &CGROUP_TASKS_LIMIT];
+
+fn absent(sensors: &[&Sensor], why: Missing, gather: &mut Gather) {
+    sensors.iter().for_each(|sensor| gather.put(sensor, Err(why)));
+}
+
+/// One file of the group and of each above it: its own first.
+fn upwards(root: &Root, place: &Place, file: &str) -> Vec<Kept> {
+    place.folders().map(|folder| root.kept(&format!("{folder}/{file}"))).collect()
+}
+
+/// The tightest of several limits. A group without the file is the topmost one, or one for which
+/// nobody may set a limit.
+fn tightest(limits: impl Iterator<Item = Raw>) -> Raw {
+    let mut tightest = Err(NO_LIMIT);
+    for limit in limits {
+        tightest = match (tightest, limit) {
+            (Ok(known), Ok(limit)) => Ok(f64::min(known, limit)),
+            (Err(_), Ok(limit)) => Ok(limit),
+            (known, Err(NO_LIMIT)) => known,
+            (known, Err(why)) if why == Missing::unsupported("not_found") => known,
+            // A limit that cannot be read may be the tightest.
+            (_, Err(why)) => return Err(why),
+        };
+    }
+    tightest
+}
+
+/// `max` or a number, which may be as large as to mean the same.
+fn limit(text: &str) -> Raw {
+    if text.trim() == "max" {
+        return Err(NO_LIMIT);
+    }
+    let limit = table::count(text)?;
+    if limit < UNLIMITED { Ok(limit as f64) } else { Err(NO_LIMIT) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tightest_of_several_limits_holds_and_none_is_no_number() {
+        let absent = Err(Missing::unsupported("not_found"));
+        let broken = Err(Missing::failed("not_a_number"));
+        for (limits, want) in [
+            (vec![Ok(5.0), Ok(3.0), Err(NO_LIMIT), absent], Ok(3.0)),
+            (vec![Err(NO_LIMIT), Ok(7.0)], Ok(7.0)),
+            (vec![absent, Err(NO_LIMIT)], Err(NO_LIMIT)),
+            (vec![], Err(NO_LIMIT)),
+            (vec![Ok(5.0), broken, Ok(3.0)], broken),
+        ] {
+            assert_eq!(tightest(limits.iter().copied()), want, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_a_number_that_somebody_set() {
+        assert_eq!(limit("1073741824\n"), Ok(1_073_741_824.0));
+        assert_eq!(limit("0"), Ok(0.0));
+        for none in ["max\n", "9223372036854771712", "9223372036854710272"] {
+            assert_eq!(limit(none), Err(NO_LIMIT), "{none}");
+        }
+        assert_eq!(limit("lots"), Err(Missing::failed("not_a_number")));
+    }
+}

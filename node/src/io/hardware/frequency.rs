@@ -1,0 +1,235 @@
+//! Clock frequencies of the cores, and the one that they sustain when nothing holds them down.
+//!
+//! A governor's file says what a core runs at; `/proc/cpuinfo` does where there is no governor,
+//! and costs the kernel a look at every core.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use plimsoll_schemas::hardware::{
+    CPU_FREQUENCY_BASELINE_HERTZ, CPU_FREQUENCY_HERTZ, CPU_FREQUENCY_MEAN_HERTZ, Missing,
+};
+use plimsoll_schemas::limits::node::{CORES_MAX, SENSOR_TABLE_BYTES_MAX};
+use plimsoll_schemas::time::Mono;
+
+use super::gather::Gather;
+use super::lifeline::Relist;
+use super::root::Root;
+use super::scale::{self, Raw};
+use super::table;
+
+const CORES: &str = "sys/devices/system/cpu";
+/// Samples for which cores must keep up a frequency that no file states.
+const SUSTAINED: usize = 5;
+
+/// What the throttling rule goes by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    /// Hertz of the fastest core.
+    pub(super) fastest: Raw,
+    /// Hertz that cores sustain.
+    pub(super) baseline: Raw,
+}
+
+/// Reads the frequencies; remembers which cores there are and what they are made for.
+pub(super) struct Frequencies {
+    root: Root,
+    relist: Relist,
+    cores: Vec<usize>,
+    over: usize,
+    stated: Option<(&'static str, f64)>,
+    seen: Sustained,
+}
+
+impl Frequencies {
+    pub(super) fn new(root: &Root) -> Self {
+        let (relist, seen) = (Relist::default(), Sustained::default());
+        Self { root: root.clone(), relist, cores: vec![], over: 0, stated: None, seen }
+    }
+
+    pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) -> Pace {
+        if self.relist.is_due(now) {
+            let online = self.root.line(&format!("{CORES}/online")).unwrap_or_default();
+            (self.cores, self.over) = core_list(&online);
+            self.stated = self.cores.first().and_then(|core| stated(&self.root, *core));
+        }
+        gather.skip(self.over);
+        let clocks = self.clocks();
+        for (core, clock) in self.cores.iter().zip(&clocks) {
+            if let Some(labels) = gather.labels(&[("core", &core.to_string())]) {
+                gather.put_of(&CPU_FREQUENCY_HERTZ, &labels, *clock);
+            }
+        }
+        if clocks.is_empty() {
+            gather.put(&CPU_FREQUENCY_HERTZ, Err(Missing::unsupported("not_found")));
+        }
+        let known = || clocks.iter().filter_map(|clock| clock.ok());
+        let why = clocks.first().and_then(|clock| clock.err());
+        let why = why.unwrap_or(Missing::unsupported("not_found"));
+        let mean = known().sum::<f64>() / known().count() as f64;
+        let fastest = known().max_by(f64::total_cmp).ok_or(why);
+        gather.put(&CPU_FREQUENCY_MEAN_HERTZ, fastest.map(|_| mean));
+        Pace { fastest, baseline: self.gather_baseline(fastest, gather) }
+    }
+
+    fn clocks(&self) -> Vec<Raw> {
+        let governed: Vec<Raw> =
+            self.cores.iter().map(|core| governed(&self.root, *core)).collect();
+        if governed.iter().all(Result::is_ok) {
+            return governed;
+        }
+        let table = File::open(self.root.at("proc/cpuinfo"));
+        let measured = table.map(|table| core_mhz(BufReader::new(table))).unwrap_or_default();
+        let measured = |core: &usize| measured.get(core).map(|mhz| clock(*mhz));
+        let cores = self.cores.iter().zip(governed);
+        cores.map(|(core, clock)| clock.or_else(|why| measured(core).unwrap_or(Err(why)))).collect()
+    }
+
+    fn gather_baseline(&mut self, fastest: Raw, gather: &mut Gather) -> Raw {
+        let seen = self.seen.after(fastest.ok()).map(|hertz| ("seen", hertz));
+        let Some((source, hertz)) = self.stated.or(seen) else {
+            let why = fastest.err().unwrap_or(Missing::unsupported("not_yet_seen"));
+            gather.put(&CPU_FREQUENCY_BASELINE_HERTZ, Err(why));
+            return Err(why);
+        };
+        if let Some(labels) = gather.labels(&[("source", source)]) {
+            gather.put_of(&CPU_FREQUENCY_BASELINE_HERTZ, &labels, Ok(hertz));
+        }
+        Ok(hertz)
+    }
+}
+
+/// A frequency is sustained once it was reached in [`SUSTAINED`] samples in a row.
+#[derive(Default)]
+struct Sustained {
+    recent: [f64; SUSTAINED],
+    next: usize,
+    highest: f64,
+}
+
+impl Sustained {
+    fn after(&mut self, hertz: Option<f64>) -> Option<f64> {
+        self.recent[self.next] = hertz.unwrap_or(0.0);
+        self.next = (self.next + 1) % SUSTAINED;
+        self.highest = self.recent.into_iter().fold(f64::INFINITY, f64::min).max(self.highest);
+        (self.highest > 0.0).then_some(self.highest)
+    }
+}
+
+/// What a core is made for, by the first file that says so. A driver's greatest frequency may be
+/// a boost that no core sustains, so it comes last.
+fn stated(root: &Root, core: usize) -> Option<(&'static str, f64)> {
+    let sources = [
+        ("base_frequency", "cpufreq/base_frequency", 1e-3),
+        ("nominal_freq", "acpi_cppc/nominal_freq", 1.0),
+        ("cpuinfo_max_freq", "cpufreq/cpuinfo_max_freq", 1e-3),
+    ];
+    sources.into_iter().find_map(|(source, file, mhz)| {
+        let line = root.line(&format!("{CORES}/cpu{core}/{file}"));
+        let hertz = line.and_then(|line| table::number(&line)).and_then(|n| clock(n * mhz));
+        Some((source, hertz.ok()?))
+    })
+}
+
+fn governed(root: &Root, core: usize) -> Raw {
+    let line = root.line(&format!("{CORES}/cpu{core}/cpufreq/scaling_cur_freq"))?;
+    clock(table::number(&line)? / 1e3)
+}
+
+/// A core that runs has a clock; 0 is how kernels say that they do not know it.
+fn clock(mhz: f64) -> Raw {
+    if mhz == 0.0 {
+        return Err(Missing::unsupported("not_found"));
+    }
+    scale::hertz_from_mhz(mhz)
+}
+
+/// Clock of each core in MHz, line by line: the table has a kilobyte for each core. Empty where
+/// the kernel does not say (ARM).
+fn core_mhz(table: impl BufRead) -> BTreeMap<usize, f64> {
+    let mut clocks = BTreeMap::new();
+    let mut core: Option<usize> = None;
+    let mut line = Vec::new();
+    let mut table = table.take(SENSOR_TABLE_BYTES_MAX as u64);
+    while table.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let text = str::from_utf8(&line).unwrap_or_default();
+        match text.split_once(':').map(|(key, value)| (key.trim_end(), value.trim())) {
+            Some(("processor", value)) => core = value.parse().ok(),
+            Some(("cpu MHz", value)) => {
+                let clock = core.zip(value.parse().ok());
+                clocks.extend(clock.filter(|(core, _)| *core < CORES_MAX));
+            }
+            _ => {}
+        }
+        line.clear();
+    }
+    clocks
+}
+
+/// The cores of a list such as `0-3,8`, and how many over the bound were left out.
+fn core_list(text: &str) -> (Vec<usize>, usize) {
+    let ranges = text.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some((first.parse::<usize>().ok()?, last.parse::<usize>().ok()?))
+    });
+    let (mut cores, mut over) = (Vec::new(), 0usize);
+    for (first, last) in ranges {
+        let count = last.saturating_add(1).saturating_sub(first);
+        let taken = count.min(CORES_MAX - cores.len());
+        cores.extend((first..).take(taken));
+        over = over.saturating_add(count - taken);
+    }
+    (cores, over)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_core_has_its_own_clock() {
+        let text = "processor\t: 0\ncpu MHz\t\t: 2596.122\n\nprocessor\t: 2\ncpu MHz\t\t: 3100.5\n";
+        assert_eq!(core_mhz(text.as_bytes()), BTreeMap::from([(0, 2_596.122), (2, 3_100.5)]));
+        assert_eq!(core_mhz(&b"processor\t: 0\nBogoMIPS\t: 243.75\n"[..]), BTreeMap::new());
+    }
+
+    #[test]
+    fn core_lists_expand_within_the_bound() {
+        assert_eq!(core_list("0-3,8\n"), (vec![0, 1, 2, 3, 8], 0));
+        assert_eq!(core_list("x,5-"), (vec![], 0));
+        let (cores, over) = core_list("0-99999");
+        assert_eq!((cores.len(), over), (CORES_MAX, 100_000 - CORES_MAX));
+    }
+
+    #[test]
+    fn a_clock_of_zero_is_unsupported_and_an_absurd_one_failed() {
+        assert_eq!(clock(0.0), Err(Missing::unsupported("not_found")));
+        assert_eq!(clock(f64::from(u32::MAX)), Err(Missing::failed("out_of_range")));
+        assert_eq!(clock(-1.0), Err(Missing::failed("out_of_range")));
+    }
+
+    #[test]
+    fn only_a_frequency_that_was_kept_up_is_sustained() {
+        let mut seen = Sustained::default();
+        let told: Vec<_> = [3.0, 3.0, 2.0, 3.0, 3.0, 9.0, 3.0, 3.0, 1.0, 1.0]
+            .into_iter()
+            .map(|hertz| seen.after(Some(hertz)))
+            .collect();
+        assert_eq!(told[..4], [None; 4]);
+        assert_eq!(told[4..], [2.0, 2.0, 2.0, 3.0, 3.0, 3.0].map(Some));
+        assert_eq!(seen.after(None), Some(3.0));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_or_outgrows_its_bound(
+            text in "(\\PC|[0-9:,\\-\n]|processor\t: |cpu MHz\t: ){0,200}",
+        ) {
+            prop_assert!(core_mhz(text.as_bytes()).len() <= CORES_MAX);
+            prop_assert!(core_list(&text).0.len() <= CORES_MAX);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Temperatures: of every component that hwmon knows, else of thermal zones; and which of them
+//! is the processors'.
+
+use plimsoll_schemas::hardware::{CPU_TEMPERATURE_CELSIUS, Missing, TEMPERATURE_CELSIUS};
+use plimsoll_schemas::limits::node::COMPONENTS_MAX;
+use plimsoll_schemas::time::Mono;
+
+use super::gather::Gather;
+use super::lifeline::Relist;
+use super::root::Root;
+use super::scale::{self, Raw};
+use super::table;
+
+/// Drivers that measure processors; the first that a machine has is believed.
+const DRIVERS: [&str; 4] = ["coretemp", "cpu_thermal", "k10temp", "zenpower"];
+/// What the types of thermal zones of processors contain; the first that a machine has likewise.
+const ZONES: [&str; 3] = ["x86_pkg_temp", "cpu", "soc"];
+
+/// A sensor of temperature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Thermometer {
+    /// The driver's name or the zone's type.
+    source: String,
+    is_zone: bool,
+    /// What it is shown under.
+    component: String,
+    input: String,
+}
+
+/// All of a machine's, as of the last look for them.
+pub(super) struct Thermometers {
+    root: Root,
+    listed: Vec<Thermometer>,
+    relist: Relist,
+}
+
+impl Thermometers {
+    pub(super) fn new(root: &Root) -> Self {
+        Self { root: root.clone(), listed: Vec::new(), relist: Relist::default() }
+    }
+
+    /// Readings of all; the temperature of the processors, for whoever goes on with it.
+    pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) -> Raw {
+        if self.relist.is_due(now) {
+            self.listed = distinct(list(&self.root));
+            gather.skip(self.listed.len().saturating_sub(COMPONENTS_MAX));
+            self.listed.truncate(COMPONENTS_MAX);
+        }
+        let read = |one: &Thermometer| self.root.line(&one.input).and_then(|line| degrees(&line));
+        let celsius: Vec<Raw> = self.listed.iter().map(read).collect();
+        if celsius.contains(&Err(Missing::unsupported("not_found"))) {
+            self.relist.hurry();
+        }
+        for (one, celsius) in self.listed.iter().zip(&celsius) {
+            if let Some(labels) = gather.labels(&[("component", &one.component)]) {
+                gather.put_of(&TEMPERATURE_CELSIUS, &labels, *celsius);
+            }
+        }
+        if self.listed.is_empty() {
+            gather.put(&TEMPERATURE_CELSIUS, Err(Missing::unsupported("no_sensor")));
+        }
+        let (source, hottest) = processors(&self.listed, &celsius);
+        let source: Vec<_> = source.iter().map(|source| ("source", source.as_str())).collect();
+        if let Some(labels) = gather.labels(&source) {
+            gather.put_of(&CPU_TEMPERATURE_CELSIUS, &labels, hottest);
+        }
+        hottest
+    }
+}
+
+fn degrees(line: &str) -> Raw {
+    table::number(line).and_then(|millidegrees| scale::celsius(millidegrees / 1e3))
+}
+
+/// Zones only where no driver of [`DRIVERS`] is: they would repeat what that says.
+fn list(root: &Root) -> Vec<Thermometer> {
+    let folders = |class: &str, prefix: &str| {
+        let names = root.names(class).unwrap_or_default().into_iter();
+        let mut numbers: Vec<u32> =
+            names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers
+            .into_iter()
+            .map(move |number| format!("{class}/{prefix}{number}"))
+            .collect::<Vec<_>>()
+    };
+    let chips = folders("sys/class/hwmon", "hwmon");
+    let mut listed: Vec<_> = chips.iter().flat_map(|chip| chip_inputs(root, chip)).collect();
+    if !listed.iter().any(|one| DRIVERS.contains(&one.source.as_str())) {
+        let zones = folders("sys/class/thermal", "thermal_zone");
+        listed.extend(zones.iter().filter_map(|zone| {
+            let source = root.line(&format!("{zone}/type")).ok()?;
+            let (component, input) = (source.clone(), format!("{zone}/temp"));
+            Some(Thermometer { source, is_zone: true, component, input })
+        }));
+    }
+    listed
+}
+
+fn chip_inputs(root: &Root, chip: &str) -> Vec<Thermometer> {
+    let source = root.line(&format!("{chip}/name")).unwrap_or_default();
+    let model = root.line(&format!("{chip}/device/model")).ok();
+    let names = root.names(chip).unwrap_or_default().into_iter();
+    let mut numbers: Vec<u32> = names
+        .filter_map(|name| name.strip_prefix("temp")?.strip_suffix("_input")?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    let one = |number: u32| {
+        let label = root.line(&format!("{chip}/temp{number}_label")).unwrap_or_default();
+        let label = match (label.as_str(), &model) {
+            ("", Some(_)) => String::new(),
+            ("", None) => format!(" temp{number}"),
+            (label, _) => format!(" {label}"),
+        };
+        let model = model.as_ref().map(|model| format!(" {model}")).unwrap_or_default();
+        let component = format!("{source}{label}{model}");
+        let input = format!("{chip}/temp{number}_input");
+        Thermometer { source: source.clone(), is_zone: false, component, input }
+    };
+    numbers.into_iter().map(one).collect()
+}
+
+/// The second of a name gets a number: two sockets have a `Core 0` each.
+fn distinct(mut listed: Vec<Thermometer>) -> Vec<Thermometer> {
+    let mut seen = std::collections::BTreeMap::<String, usize>::new();
+    for one in &mut listed {
+        let count = seen.entry(one.component.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            one.component = format!("{} #{count}", one.component);
+        }
+    }
+    listed
+}
+
+/// The hottest sensor of the best source, and the source's name.
+fn processors(listed: &[Thermometer], celsius: &[Raw]) -> (Option<String>, Raw) {
+    let of_driver =
+        |wanted: &'static str| move |one: &Thermometer| !one.is_zone && one.source == wanted;
+    let of_zone = |wanted: &'static str| {
+        move |one: &Thermometer| one.is_zone && one.source.to_ascii_lowercase().contains(wanted)
+    };
+    let driver = DRIVERS.into_iter().find_map(|wanted| believed(listed, of_driver(wanted)));
+    let zone = || ZONES.into_iter().find_map(|wanted| believed(listed, of_zone(wanted)));
+    let Some(believed) = driver.or_else(zone) else {
+        return (None, Err(Missing::unsupported("no_sensor")));
+    };
+    let source = believed.first().map(|index| listed[*index].source.clone());
+    let read = believed.iter().filter_map(|index| celsius[*index].ok());
+    let failed = || celsius[believed[0]];
+    (source, read.max_by(f64::total_cmp).map_or_else(failed, Ok))
+}
+
+/// Where those of one source stand. Some AMD parts tell `Tctl` with an offset, for fans; the
+/// ones that do tell `Tdie` too.
+fn believed(listed: &[Thermometer], is_one: impl Fn(&Thermometer) -> bool) -> Option<Vec<usize>> {
+    let named = |index: &usize, name: &str| listed[*index].component.contains(name);
+    let mut found: Vec<usize> = (0..listed.len()).filter(|index| is_one(&listed[*index])).collect();
+    if found.iter().any(|index| named(index, "Tdie")) {
+        found.retain(|index| !named(index, "Tctl"));
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(sensors: &[(&str, bool, &str)]) -> Vec<Thermometer> {
+        let one = |(source, is_zone, component): &(&str, bool, &str)| Thermometer {
+            source: (*source).to_owned(),
+            is_zone: *is_zone,
+            component: (*component).to_owned(),
+            input: String::new(),
+        };
+        sensors.iter().map(one).collect()
+    }
+
+    fn source_of(sensors: &[(&str, bool, &str)], celsius: &[Raw]) -> (Option<String>, Raw) {
+        processors(&listed(sensors), celsius)
+    }
+
+    const NVME: (&str, bool, &str) = ("nvme", false, "nvme Composite");
+    const CORE: (&str, bool, &str) = ("coretemp", false, "coretemp Core 0");
+    const ARM: (&str, bool, &str) = ("cpu_thermal", false, "cpu_thermal temp1");
+    const TCTL: (&str, bool, &str) = ("k10temp", false, "k10temp Tctl");
+    const TDIE: (&str, bool, &str) = ("k10temp", false, "k10temp Tdie");
+    const ZEN: (&str, bool, &str) = ("zenpower", false, "zenpower Tctl");
+    const CPU_ZONE: (&str, bool, &str) = ("CPU-therm", true, "CPU-therm");
+    const GPU_ZONE: (&str, bool, &str) = ("GPU-therm", true, "GPU-therm");
+
+    #[test]
+    fn the_first_driver_that_is_there_tells_with_its_hottest_sensor() {
+        let no_sensor = Err(Missing::unsupported("no_sensor"));
+        let bad = Err(Missing::failed("io_error"));
+        for (sensors, celsius, source, want) in [
+            (vec![NVME, TCTL, CORE, CORE], [99.0, 80.0, 51.0, 53.0].map(Ok), "coretemp", Ok(53.0)),
+            (vec![NVME, ZEN, TCTL, ARM], [99.0, 1.0, 2.0, 3.0].map(Ok), "cpu_thermal", Ok(3.0)),
+            (vec![ZEN, TCTL, TDIE, NVME], [70.0, 90.0, 63.0, 99.0].map(Ok), "k10temp", Ok(63.0)),
+            (vec![ZEN, NVME, GPU_ZONE, NVME], [61.0, 2.0, 3.0, 4.0].map(Ok), "zenpower", Ok(61.0)),
+            (
+                vec![GPU_ZONE, CPU_ZONE, CPU_ZONE, NVME],
+                [99.0, 44.5, 46.0, 70.0].map(Ok),
+                "CPU-therm",
+                Ok(46.0),
+            ),
+            (vec![NVME, GPU_ZONE, NVME, NVME], [1.0; 4].map(Ok), "", no_sensor),
+            (vec![CORE, CORE, TCTL, NVME], [bad, bad, Ok(50.0), Ok(1.0)], "coretemp", bad),
+            (vec![CORE, CORE, TCTL, NVME], [bad, Ok(48.0), Ok(50.0), bad], "coretemp", Ok(48.0)),
+        ] {
+            let got = source_of(&sensors, &celsius);
+            assert_eq!((got.0.unwrap_or_default().as_str(), got.1), (source, want), "{sensors:?}");
+        }
+    }
+
+    #[test]
+    fn a_second_sensor_of_one_name_gets_a_number() {
+        let names: Vec<_> = distinct(listed(&[CORE, NVME, CORE, CORE]))
+            .into_iter()
+            .map(|one| one.component)
+            .collect();
+        assert_eq!(
+            names,
+            ["coretemp Core 0", "nvme Composite", "coretemp Core 0 #2", "coretemp Core 0 #3"]
+        );
+    }
+
+    #[test]
+    fn a_line_is_thousandths_of_a_degree() {
+        assert_eq!(degrees("54250"), Ok(54.25));
+        assert_eq!(degrees("-5000"), Ok(-5.0));
+        assert_eq!(degrees("9223372036854775794"), Err(Missing::failed("out_of_range")));
+        assert_eq!(degrees("hot"), Err(Missing::failed("not_a_number")));
+    }
+}

@@ -1,0 +1,203 @@
+//! Reads the kernel's files below one root, and says why when there is nothing to read.
+//!
+//! Every read is bounded, whatever lies there. What is read at every sample is kept open where
+//! the root is this machine's own and read from its beginning: one call instead of three. Below
+//! any other root files are opened anew, since they may be replaced there.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::str;
+
+use nix::errno::Errno;
+use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::limits::node::{
+    SENSOR_FOLDER_ENTRIES_MAX, SENSOR_LINE_BYTES_MAX, SENSOR_TABLE_BYTES_MAX,
+};
+
+/// Bytes asked for at once, and by which the space grows.
+const STEP: usize = 4_096;
+/// The kernel gives out tables in pieces of nearly a page and no line is half as long: a shorter
+/// piece is the last, and the call that would say so is saved.
+const LAST_BELOW: usize = 2_048;
+
+/// Where `proc` and `sys` are looked for.
+#[derive(Clone, Debug)]
+pub(super) struct Root(PathBuf);
+
+impl Root {
+    pub(super) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// True for the machine that this process runs on; a recorded one cannot be asked anything.
+    pub(super) fn is_own(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
+    /// `path` below the root, absolute or not.
+    pub(super) fn at(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim_start_matches('/'))
+    }
+
+    /// A file that is read at every sample.
+    pub(super) fn kept(&self, path: &str) -> Kept {
+        Kept { path: self.at(path), stays_open: self.is_own(), file: None }
+    }
+
+    /// A file of one short line, opened anew: it may have gone. Blanks around it are cut off.
+    pub(super) fn line(&self, path: &str) -> Result<String, Missing> {
+        line(&self.at(path))
+    }
+
+    /// Names in a folder, sorted, as many as are bounded.
+    pub(super) fn names(&self, path: &str) -> Result<Vec<String>, Missing> {
+        let entries = fs::read_dir(self.at(path)).map_err(|error| missing(&error))?;
+        let entries = entries.take(SENSOR_FOLDER_ENTRIES_MAX).filter_map(Result::ok);
+        let mut names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+fn line(path: &Path) -> Result<String, Missing> {
+    let mut space = [0; SENSOR_LINE_BYTES_MAX];
+    let file = File::open(path).map_err(|error| missing(&error))?;
+    let length = file.read_at(&mut space, 0).map_err(|error| missing(&error))?;
+    if length == space.len() {
+        return Err(Missing::failed("too_long"));
+    }
+    text(&space[..length]).map(|text| text.trim().to_owned())
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Missing> {
+    str::from_utf8(bytes).map_err(|_| Missing::failed("not_text"))
+}
+
+/// A file that is read again and again.
+#[derive(Debug)]
+pub(super) struct Kept {
+    path: PathBuf,
+    stays_open: bool,
+    file: Option<File>,
+}
+
+impl Kept {
+    /// The whole text, in `space`, which grows to what it needs.
+    pub(super) fn read<'s>(&mut self, space: &'s mut Vec<u8>) -> Result<&'s str, Missing> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::open(&self.path).map_err(|error| missing(&error))?,
+        };
+        let length = fill(&file, space)?;
+        self.file = self.stays_open.then_some(file);
+        text(&space[..length])
+    }
+}
+
+fn fill(file: &File, space: &mut Vec<u8>) -> Result<usize, Missing> {
+    let mut filled = 0;
+    loop {
+        if filled + STEP > space.len() {
+            space.resize(space.len() + STEP, 0);
+        }
+        if space.len() > SENSOR_TABLE_BYTES_MAX {
+            *space = Vec::new();
+            return Err(Missing::failed("too_long"));
+        }
+        let piece = file.read_at(&mut space[filled..], filled as u64);
+        let piece = piece.map_err(|error| missing(&error))?;
+        filled += piece;
+        if piece < LAST_BELOW {
+            return Ok(filled);
+        }
+    }
+}
+
+/// What an error of the system says about a sensor.
+pub(super) fn missing(error: &io::Error) -> Missing {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ENODEV | Errno::ENXIO) => {
+            Missing::unsupported("not_found")
+        }
+        Some(Errno::EOPNOTSUPP | Errno::ENOSYS) => Missing::unsupported("not_supported"),
+        Some(Errno::EACCES | Errno::EPERM) => Missing::failed("no_permission"),
+        _ => Missing::failed("io_error"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn an_error_says_whether_there_is_no_such_thing_or_reading_it_went_wrong() {
+        for (errno, want) in [
+            (Errno::ENOENT, Missing::unsupported("not_found")),
+            (Errno::ENODEV, Missing::unsupported("not_found")),
+            (Errno::EOPNOTSUPP, Missing::unsupported("not_supported")),
+            (Errno::EACCES, Missing::failed("no_permission")),
+            (Errno::EPERM, Missing::failed("no_permission")),
+            (Errno::EIO, Missing::failed("io_error")),
+            (Errno::EISDIR, Missing::failed("io_error")),
+        ] {
+            assert_eq!(missing(&errno.into()), want, "{errno}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_short_text_or_says_what_is_wrong_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        symlink("/proc/self/mem", root.at("bad_disk")).unwrap();
+        fs::write(root.at("long"), "7".repeat(10 << 20)).unwrap();
+        fs::write(root.at("bytes"), [0xff, 0xfe]).unwrap();
+        fs::write(root.at("right"), " 54000\n").unwrap();
+        for (name, want) in [
+            ("right", Ok("54000".to_owned())),
+            ("long", Err(Missing::failed("too_long"))),
+            ("bytes", Err(Missing::failed("not_text"))),
+            ("bad_disk", Err(Missing::failed("io_error"))),
+            ("absent", Err(Missing::unsupported("not_found"))),
+            ("right/inside", Err(Missing::unsupported("not_found"))),
+        ] {
+            assert_eq!(root.line(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_read_whole_however_many_pieces_it_comes_in_but_never_beyond_the_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let mut space = Vec::new();
+        let mut table = root.kept("table");
+        assert_eq!(table.read(&mut space), Err(Missing::unsupported("not_found")));
+        for length in [0, 1, LAST_BELOW, STEP - 1, STEP, STEP + 1, 3 * STEP, 100_000] {
+            let text = "x".repeat(length);
+            fs::write(root.at("table"), &text).unwrap();
+            assert_eq!(table.read(&mut space), Ok(text.as_str()), "{length} bytes");
+        }
+        fs::write(root.at("table"), "x".repeat(10 << 20)).unwrap();
+        assert_eq!(table.read(&mut space), Err(Missing::failed("too_long")));
+        assert_eq!(space.capacity(), 0, "nothing big is kept");
+    }
+
+    #[test]
+    fn a_file_that_stays_open_says_what_the_kernel_says_now() {
+        let own = Root::new(Path::new("/"));
+        let (mut uptime, mut space) = (own.kept("/proc/uptime"), Vec::new());
+        let seconds = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
+        let first = seconds(uptime.read(&mut space).unwrap());
+        assert!(uptime.file.is_some());
+        let deadline =
+            plimsoll_schemas::clock::Deadline::within(std::time::Duration::from_secs(20));
+        let mut later = first;
+        while later == first && deadline.pause(std::time::Duration::from_millis(5)) {
+            later = seconds(uptime.read(&mut space).unwrap());
+        }
+        assert!(later > first, "{later} after {first}");
+    }
+}

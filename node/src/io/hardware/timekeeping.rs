@@ -1,0 +1,76 @@
+//! Whether something keeps the kernel's clock on time, and how far off it may be.
+
+use plimsoll_schemas::hardware::{
+    CLOCK_ERROR_SECONDS, CLOCK_OFFSET_SECONDS, CLOCK_SYNCHRONIZED, Missing,
+};
+
+use super::gather::Gather;
+use super::root::{self, Root};
+
+/// Asks the kernel; only that of this machine can be asked.
+pub(super) fn gather(root: &Root, gather: &mut Gather) {
+    let asked = if root.is_own() { ask() } else { Err(Missing::unsupported("recorded")) };
+    // Without anything that keeps the clock, the kernel makes up how far it may be off.
+    let kept = asked.and_then(|clock| {
+        if clock.is_kept { Ok(clock) } else { Err(Missing::unsupported("not_synchronized")) }
+    });
+    gather.put(&CLOCK_SYNCHRONIZED, asked.map(|clock| f64::from(u8::from(clock.is_kept))));
+    gather.put(&CLOCK_OFFSET_SECONDS, kept.map(|clock| clock.offset_seconds));
+    gather.put(&CLOCK_ERROR_SECONDS, kept.map(|clock| clock.error_seconds));
+}
+
+/// The kernel's clock, as what keeps it on time left it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Timekeeping {
+    is_kept: bool,
+    offset_seconds: f64,
+    error_seconds: f64,
+}
+
+/// No crate at hand wraps the one call that tells this, and no file does.
+#[expect(unsafe_code, reason = "adjtimex exists only in C")]
+fn ask() -> Result<Timekeeping, Missing> {
+    // SAFETY: a `timex` is integers only, for which zero is a value; no mode is set, so nothing is
+    // changed, and the call writes into what it is given and keeps no pointer to it.
+    let (state, timex) = unsafe {
+        let mut timex: libc::timex = std::mem::zeroed();
+        (libc::adjtimex(&raw mut timex), timex)
+    };
+    if state < 0 {
+        return Err(root::missing(&std::io::Error::last_os_error()));
+    }
+    Ok(understood(state, &timex))
+}
+
+fn understood(state: i32, timex: &libc::timex) -> Timekeeping {
+    let has_nanos = timex.status & libc::STA_NANO != 0;
+    Timekeeping {
+        is_kept: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+        offset_seconds: timex.offset as f64 * if has_nanos { 1e-9 } else { 1e-6 },
+        error_seconds: timex.maxerror as f64 * 1e-6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::Tally;
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_understood_in_seconds() {
+        let Ok(asked) = ask() else { return };
+        assert!((0.0..1e3).contains(&asked.error_seconds), "{asked:?}");
+        assert!((-1.0..=1.0).contains(&asked.offset_seconds), "{asked:?}");
+    }
+
+    #[test]
+    fn a_recorded_machine_has_no_clock_to_ask() {
+        let mut readings = Gather::default();
+        gather(&Root::new(Path::new("/recorded")), &mut readings);
+        let readings = readings.finish(&Tally::default());
+        assert!(readings.iter().all(|r| r.reason.as_deref() == Some("recorded")));
+        assert_eq!(readings.len(), 3);
+    }
+}

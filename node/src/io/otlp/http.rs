@@ -1,0 +1,110 @@
+//! OTLP over HTTP: `POST /v1/metrics` and `POST /v1/traces`, answered in the request's encoding.
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::State;
+use axum::http::{HeaderMap, Request, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use plimsoll_schemas::limits::node::{OTLP_BODY_BYTES_MAX, OTLP_RETRY_SECONDS};
+
+use super::body::{Coming, Compression, Whole, read};
+use super::figures::{Ending, Source};
+use super::refusal::Refusal;
+use super::room::Visit;
+use super::{Desk, answer};
+use crate::core::intake::otlp::{Encoding, Outcome, Signal};
+
+const PROTOBUF: &str = "application/x-protobuf";
+const JSON: &str = "application/json";
+
+pub(super) fn routes(desk: Desk) -> Router {
+    let take = |signal| {
+        post(async move |State(desk): State<Desk>, request: Request<Body>| {
+            on_export(&desk, signal, request).await
+        })
+    };
+    Router::new()
+        .route("/v1/metrics", take(Signal::Metrics))
+        .route("/v1/traces", take(Signal::Traces))
+        .method_not_allowed_fallback(async |State(desk): State<Desk>, headers: HeaderMap| {
+            on_stray(&desk, &headers, &Refusal::Method)
+        })
+        .fallback(async |State(desk): State<Desk>, headers: HeaderMap| {
+            on_stray(&desk, &headers, &Refusal::Unknown)
+        })
+        .with_state(desk)
+}
+
+async fn on_export(desk: &Desk, signal: Signal, request: Request<Body>) -> Response {
+    let mut visit = desk.room.visit(Source::of("http", Some(signal)));
+    let encoding = encoding(request.headers());
+    let outcome = match encoding {
+        Some(encoding) => export(desk, &visit, signal, encoding, request).await,
+        None => Err(Refusal::ContentType),
+    };
+    let encoding = encoding.unwrap_or(Encoding::Json);
+    visit.on_end(Ending::of(&outcome));
+    match outcome {
+        Ok(outcome) => {
+            let body = answer::exported(signal, encoding, &outcome);
+            ([(header::CONTENT_TYPE, content_type(encoding))], body).into_response()
+        }
+        Err(refusal) => refuse(encoding, &refusal),
+    }
+}
+
+async fn export(
+    desk: &Desk,
+    visit: &Visit,
+    signal: Signal,
+    encoding: Encoding,
+    request: Request<Body>,
+) -> Result<Outcome, Refusal> {
+    let body = take(visit, request).await?;
+    desk.post(signal, encoding, body).await
+}
+
+async fn take(visit: &Visit, request: Request<Body>) -> Result<Whole, Refusal> {
+    let compression = request.headers().get(header::CONTENT_ENCODING);
+    let compression = Compression::named(compression.map_or(b"", |name| name.as_bytes()))?;
+    let body = request.into_body();
+    if body.size_hint().lower() > OTLP_BODY_BYTES_MAX as u64 {
+        return Err(Refusal::TooLarge);
+    }
+    let mut coming = Coming::new(visit.hold()?, compression)?;
+    read(body, |part| coming.on_part(part)).await?;
+    coming.on_end()
+}
+
+/// A request for what there is not.
+fn on_stray(desk: &Desk, headers: &HeaderMap, refusal: &Refusal) -> Response {
+    desk.room.visit(Source::of("http", None)).on_end(Ending::Refused(refusal.as_str()));
+    refuse(encoding(headers).unwrap_or(Encoding::Json), refusal)
+}
+
+fn refuse(encoding: Encoding, refusal: &Refusal) -> Response {
+    let body = answer::refused(encoding, refusal);
+    let headers = [(header::CONTENT_TYPE, content_type(encoding))];
+    let mut response = (refusal.status(), headers, body).into_response();
+    if refusal.is_passing() {
+        response.headers_mut().insert(header::RETRY_AFTER, OTLP_RETRY_SECONDS.into());
+    }
+    response
+}
+
+fn encoding(headers: &HeaderMap) -> Option<Encoding> {
+    let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    match content_type.split(';').next()?.trim() {
+        named if named.eq_ignore_ascii_case(PROTOBUF) => Some(Encoding::Protobuf),
+        named if named.eq_ignore_ascii_case(JSON) => Some(Encoding::Json),
+        _ => None,
+    }
+}
+
+fn content_type(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Protobuf => PROTOBUF,
+        Encoding::Json => JSON,
+    }
+}

@@ -1,0 +1,216 @@
+//! What is not known of where samples lie: a producer's wide bucket says how many there are in it
+//! and no more. Such samples are counted at a few places inside; beside that stands in which
+//! bucket each would be if it were as small, and if it were as large, as its producer allows.
+//!
+//! The r-th smallest of all samples lies between the r-th smallest of the one and of the other,
+//! and no closer bound is right: all samples may be at their least, or all at their most. Says
+//! nothing of samples that came one by one, and costs nothing where there are no others.
+
+mod row;
+mod told;
+
+pub(super) use told::PackedBlur;
+pub use told::ToldBlur;
+
+use row::{Row, difference};
+
+use super::layout::{self, MAX_NS};
+use super::{Histogram, Over};
+
+/// At most so many places for the samples of one producer's bucket.
+const PLACES_MAX: u64 = 16;
+/// Buckets for each place at least: 3 to 6 % of a value above 1 ms.
+const PLACE_BUCKETS: u64 = 64;
+
+/// Samples that lie somewhere between two ends, beside the counts that they are part of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blur {
+    /// Where they are counted.
+    placed: Row,
+    /// Where the least that each may be would be counted.
+    low: Row,
+    /// Where the most that each may be would be counted.
+    high: Row,
+}
+
+/// Where samples are counted of which each lies within `least_ns..=most_ns`, at most
+/// [`PLACES_MAX`]: as many in each part of the buckets between, as (value, samples).
+pub(super) fn places(least_ns: u64, most_ns: u64, n: u64) -> impl Iterator<Item = (u64, u64)> {
+    let first = layout::index_of(least_ns) as u64;
+    let span = layout::index_of(most_ns) as u64 + 1 - first;
+    let places = span.div_ceil(PLACE_BUCKETS).min(PLACES_MAX).min(n);
+    let upto = move |place: u64| u128::from(n) * u128::from(place) / u128::from(places);
+    (0..places).map(move |place| {
+        #[expect(clippy::cast_possible_truncation, reason = "a bucket between those of two values")]
+        let index = (first + span * (2 * place + 1) / (2 * places)) as usize;
+        #[expect(clippy::cast_possible_truncation, reason = "a part of the samples")]
+        let share = (upto(place + 1) - upto(place)) as u64;
+        let middle = layout::lowest(index).midpoint(layout::highest(index));
+        (middle.clamp(least_ns, most_ns), share)
+    })
+}
+
+impl Histogram {
+    /// Records `n` samples of which is only known that each is over `over_ns` and at most
+    /// `upto_ns`,
+    /// as a producer's bucket says. Their number is exact, and so is the share over a watched limit
+    /// that is not between the two; the rest is bounded, see [`Quantile`]. Over 0 includes 0, and
+    /// up to an hour all that is longer, as `u64::MAX` for a last bucket without an end.
+    pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
+        let most_ns = upto_ns.min(MAX_NS);
+        let least_ns = over_ns.saturating_add(1);
+        if n == 0 || least_ns >= most_ns {
+            return self.record_n(most_ns, n);
+        }
+        let mut overs = std::mem::take(&mut self.overs);
+        overs.record_within(over_ns, most_ns, n);
+        let mut blur = self.blur.take().unwrap_or_default();
+        for (value_ns, n) in places(least_ns, most_ns, n) {
+            self.record_n(value_ns, n);
+            blur.add(value_ns, least_ns, most_ns, n);
+        }
+        (self.overs, self.blur) = (overs, Some(blur));
+    }
+
+    /// Takes what a producer says its samples sum up to, as far as the ends of their buckets
+    /// allow. Holds for all samples that are in here, so it comes after the last of a producer's
+    /// and before any other's.
+    pub fn state_sum(&mut self, sum_ns: u128) {
+        if let Some(blur) = &self.blur {
+            let (least, most) = blur.sums(&self.counts.iter());
+            self.sum_ns = sum_ns.clamp(least, most);
+        }
+    }
+
+    /// Whether some samples are known by a producer's wide buckets alone, so that quantiles are
+    /// known within bounds.
+    #[must_use]
+    pub fn is_approximate(&self) -> bool {
+        self.blur.is_some()
+    }
+
+    /// What is not known of where its samples lie; `None` where all lie where they are counted.
+    #[must_use]
+    pub fn blur(&self) -> Option<&Blur> {
+        self.blur.as_deref()
+    }
+}
+
+impl Blur {
+    /// Says of samples that are counted at a value that each lies within `least_ns..=most_ns`.
+    pub(super) fn add(&mut self, value_ns: u64, least_ns: u64, most_ns: u64, n: u64) {
+        self.placed.add(layout::index_of(value_ns), n);
+        self.low.add(layout::index_of(least_ns), n);
+        self.high.add(layout::index_of(most_ns), n);
+    }
+
+    /// Adds what is said of other samples.
+    pub fn merge(&mut self, other: &Self) {
+        self.placed.merge(&other.placed);
+        self.low.merge(&other.low);
+        self.high.merge(&other.high);
+    }
+
+    /// What several say together; `None` of none.
+    pub(super) fn united(parts: impl Iterator<Item = Self>) -> Option<Self> {
+        parts.reduce(|mut one, two| {
+            one.merge(&two);
+            one
+        })
+    }
+
+    /// The least and the most, in nanoseconds, that the sample of `rank` (1 = smallest) may be
+    /// among all of `counts`.
+    #[must_use]
+    pub fn at_rank(
+        &self,
+        counts: &(impl Iterator<Item = (usize, u64)> + Clone),
+        rank: u64,
+    ) -> Option<(u64, u64)> {
+        let find = |ends| {
+            let reached = |seen: &mut i128, (index, n)| {
+                *seen += n;
+                Some((index, *seen >= i128::from(rank)))
+            };
+            let mut row = self.moved(counts.clone(), ends).scan(0, reached);
+            row.find_map(|(index, is_reached)| is_reached.then_some(index))
+        };
+        Some((layout::lowest(find(&self.low)?), highest(find(&self.high)?)))
+    }
+
+    /// Samples over a limit as far as buckets tell, of which `beside` gives the samples in one
+    /// and in all above it.
+    pub(super) fn over(&self, limit_ns: u64, beside: impl Fn(usize) -> (u64, u64)) -> Over {
+        let own = layout::index_of(limit_ns.min(MAX_NS));
+        let above = |all: (u64, u64), placed: (u64, u64), ends: (u64, u64)| {
+            let certain = all.1.saturating_sub(placed.1).saturating_add(ends.1);
+            let within = all.0.saturating_sub(placed.0).saturating_add(ends.0);
+            (certain, certain.saturating_add(if highest(own) <= limit_ns { 0 } else { within }))
+        };
+        let (all, placed) = (beside(own), self.placed.beside(own));
+        let over = above(all, placed, self.low.beside(own)).0;
+        let most = above(all, placed, self.high.beside(own)).1;
+        Over { over, unsure: most.saturating_sub(over) }
+    }
+
+    /// The least and the most, in nanoseconds, that all samples of `counts` may sum up to.
+    pub(super) fn sums(
+        &self,
+        counts: &(impl Iterator<Item = (usize, u64)> + Clone),
+    ) -> (u128, u128) {
+        let sum = |ends, value: fn(usize) -> u64| {
+            let sum = |sum: u128, (index, n): (usize, i128)| {
+                let n = n.max(0).unsigned_abs();
+                sum.saturating_add(n.saturating_mul(value(index).into()))
+            };
+            self.moved(counts.clone(), ends).fold(0, sum)
+        };
+        (sum(&self.low, layout::lowest), sum(&self.high, highest))
+    }
+
+    /// The least and the most, in nanoseconds, that any sample of `counts` may be.
+    fn ends(&self, counts: &(impl Iterator<Item = (usize, u64)> + Clone)) -> Option<(u64, u64)> {
+        let used = |ends| self.moved(counts.clone(), ends).filter(|(_, n)| *n > 0);
+        let (first, last) = (used(&self.low).next()?.0, used(&self.high).last()?.0);
+        Some((layout::lowest(first), highest(last)))
+    }
+
+    /// Whether it may be about samples of `counts`.
+    fn is_about(&self, counts: impl Iterator<Item = (usize, u64)>) -> bool {
+        let none = std::iter::empty();
+        self.placed.len() > 0
+            && difference(counts, self.placed.iter(), none).all(|(_, n)| n >= 0)
+            && self.low.precedes(&self.placed)
+            && self.placed.precedes(&self.high)
+    }
+
+    /// All buckets of `counts`, with the samples that are in them if those spoken of here are at
+    /// one of their ends.
+    fn moved(
+        &self,
+        counts: impl Iterator<Item = (usize, u64)>,
+        ends: &Row,
+    ) -> impl Iterator<Item = (usize, i128)> {
+        difference(counts, self.placed.iter(), ends.iter())
+    }
+
+    /// Buckets in use: places, and least and greatest ends.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.placed.len() + self.low.len() + self.high.len()
+    }
+
+    /// Heap bytes in use.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let rows = [&self.placed, &self.low, &self.high];
+        size_of::<Self>() + rows.map(Row::heap_bytes).iter().sum::<usize>()
+    }
+}
+
+/// The largest value of a bucket that is a sample's.
+fn highest(index: usize) -> u64 {
+    layout::highest(index).min(MAX_NS)
+}
+
+#[cfg(test)]
+mod tests;
