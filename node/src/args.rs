@@ -36,6 +36,10 @@ pub struct Args {
     /// Unix stream socket for frames of the Rust client, "" for none [default: none]
     #[arg(long, value_name = "PATH")]
     stream: Option<String>,
+    /// Take OpenTelemetry's metrics and traces too: over HTTP on 127.0.0.1:4318, over gRPC on
+    /// 127.0.0.1:4317
+    #[arg(long)]
+    otlp: bool,
     /// Directory in which what is held outlives a restart [default: none, memory only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
@@ -50,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll-node --config /etc/plimsoll/node.toml --check-config
   plimsoll-node --unix /run/plimsoll/node.sock --udp '' --set interval.length_ms=500
   plimsoll-node --stream /run/plimsoll/node.stream        # for jobs with the Rust client
+  plimsoll-node --otlp                                    # for jobs with an OpenTelemetry SDK
   plimsoll-node --spool /var/lib/plimsoll                 # nothing held is lost by a crash
   PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
   plimsoll-node --print-config > node.toml                # every key, its default and meaning
@@ -60,7 +65,7 @@ Settings: flags win over PLIMSOLL_NODE_* variables, those over the file.";
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 9] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 11] {
         let labels = (!self.label.is_empty()).then(|| json!(self.label).to_string());
         [
             ("identity.labels", labels),
@@ -70,6 +75,8 @@ impl Args {
             ("listen.udp", self.udp.clone()),
             ("listen.unix", self.unix.clone()),
             ("listen.stream", self.stream.clone()),
+            ("otlp.http", self.otlp.then(|| "127.0.0.1:4318".to_owned())),
+            ("otlp.grpc", self.otlp.then(|| "127.0.0.1:4317".to_owned())),
             ("spool.path", self.spool.as_ref().map(|path| path.display().to_string())),
             ("http.address", self.http.clone()),
         ]

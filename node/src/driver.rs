@@ -4,7 +4,8 @@
 //! out goes through the same loop, so that signals are heard to the end: the sockets are read
 //! empty, the last interval is sealed, the broker gets what is held, the connection closes.
 
-use plimsoll_bus::{BusEvent, Refusal};
+mod broker;
+
 use plimsoll_process::absence::Absence;
 use plimsoll_process::exit::Exit;
 use plimsoll_process::http::Server;
@@ -16,17 +17,17 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
 use crate::config::Config;
-use crate::core::dead_letters::Unacceptable;
 use crate::core::departure::{Departure, Step};
-use crate::core::sealed::Ticket;
-use crate::core::{Core, Identity, Signal};
+use crate::core::{Core, Identity};
 use crate::io::cost::{Cost, Stage};
 use crate::io::frames::Frames;
 use crate::io::hardware::Sampler;
 use crate::io::http::{self, Figures, Query};
 use crate::io::keeper::Keeper;
-use crate::io::link::{Link, LinkEvent};
+use crate::io::link::Link;
 use crate::io::listen::{Heard, Sockets};
+use crate::io::otlp::Doors;
+use crate::io::scrape::{Looked, Scraper};
 use crate::io::spool::Written;
 
 /// Why a node did not run.
@@ -54,9 +55,11 @@ struct Driver {
     absence: Absence,
     sockets: Sockets,
     frames: Frames,
+    doors: Doors,
     cost: Cost,
     sampler: Sampler,
     readings: mpsc::Receiver<Vec<Reading>>,
+    scraper: Scraper,
     queries: mpsc::Receiver<Query>,
     server: Option<Server>,
     signals: Signals,
@@ -101,9 +104,11 @@ impl Driver {
             }
             None => None,
         };
+        let doors = Doors::open(&config.otlp).await.map_err(|error| listen(&error))?;
         let link = Link::open(bus_config, &config.mesh, &node)
             .map_err(|error| wrong(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
+        let scraper = Scraper::start(&node, config.endpoints());
         let clock = Clock::start();
         let labels = config.identity.labels().map_err(wrong)?;
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
@@ -119,9 +124,11 @@ impl Driver {
             url,
             sockets,
             frames,
+            doors,
             cost: Cost::default(),
             sampler,
             readings,
+            scraper,
             queries,
             server,
             signals,
@@ -138,6 +145,8 @@ impl Driver {
         tracing::info!(
             udp = address(self.sockets.udp_address()),
             http = address(self.server.as_ref().map(Server::address)),
+            otlp_http = address(self.doors.http_address()),
+            otlp_grpc = address(self.doors.grpc_address()),
             "node started"
         );
     }
@@ -158,8 +167,10 @@ impl Driver {
                 let _answered = query.send(self.figures());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
+            Some(looked) = self.scraper.next() => self.on_looked(&looked),
             () = self.frames.readable() => readable = true,
             () = self.sockets.readable() => readable = true,
+            () = self.doors.readable() => readable = true,
         }
         self.cost.begin();
         let is_more = readable && self.read_sockets();
@@ -196,7 +207,11 @@ impl Driver {
         });
         self.frames.drain_ended().for_each(|reason| core.on_frame_refused(reason));
         self.cost.end(Stage::Frames);
-        self.departure.on_taken(now.mono, taken + framed);
+        let posted = self.doors.take(|post| {
+            post.answer(|signal, encoding, body| core.on_otlp(now, signal, encoding, body))
+        });
+        self.cost.end(Stage::Otlp);
+        self.departure.on_taken(now.mono, taken + framed + posted, self.doors.is_awaited());
         !self.sockets.is_empty() || !self.frames.is_empty()
     }
 
@@ -206,6 +221,7 @@ impl Driver {
             dropped: self.sockets.dropped(),
             connections: self.frames.clients(),
             http: self.server.as_ref().map(Server::figures),
+            otlp: self.doors.figures(),
             by_stage: self.cost.by_stage(),
         }
     }
@@ -224,6 +240,7 @@ impl Driver {
         }
         self.departure.on_asked(self.clock.now().mono);
         self.sockets.end_rests();
+        self.doors.leave();
     }
 
     /// Carries out the step that the departure has come to, once.
@@ -231,6 +248,7 @@ impl Driver {
         if self.departure.step() == Step::Draining && !self.core.is_leaving() {
             self.sockets.close();
             self.frames = Frames::absent();
+            self.doors.close();
             self.core.on_leave(now);
             tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
         }
@@ -255,93 +273,13 @@ impl Driver {
         }
     }
 
-    fn on_link(&mut self, event: LinkEvent) {
-        match event {
-            LinkEvent::Bus(event) => self.on_bus(event),
-            LinkEvent::Confirmation(payload) => self.on_confirmation(&payload),
-            LinkEvent::CutOff => self.departure.on_cut_off(self.clock.now().mono),
-            LinkEvent::Closed => self.departure.on_closed(),
-        }
-    }
-
-    fn on_bus(&mut self, event: BusEvent) {
-        let now = self.clock.now();
-        let signal = match event {
-            BusEvent::Connected { delivery, server_version } => {
-                tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                (self.complained, self.denial_told) = (false, false);
-                Signal::Connected
-            }
-            BusEvent::Disconnected => {
-                tracing::warn!("broker disconnected; messages wait");
-                Signal::Disconnected
-            }
-            BusEvent::Stalled => {
-                tracing::warn!("broker is silent; messages wait");
-                Signal::Stalled
-            }
-            BusEvent::RoundTrip(span) => {
-                if self.core.is_stalled() {
-                    tracing::info!("broker answers again");
-                }
-                Signal::RoundTrip(span)
-            }
-            BusEvent::Acknowledged { token, .. } => Signal::Acknowledged(Ticket(token)),
-            BusEvent::Refused { token, reason } => self.on_refused(Ticket(token), &reason),
-            BusEvent::Denied { text } => self.on_denied(&text),
-        };
-        self.core.on_signal(now, signal);
-    }
-
     fn on_written(&mut self, written: Option<Written>) {
         self.keeper.on_written(&mut self.core, self.clock.now(), written);
     }
 
-    fn on_confirmation(&mut self, payload: &[u8]) {
-        let Err(reason) = self.core.on_confirmation(self.clock.now(), payload) else {
-            return;
-        };
-        // Anyone who may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
-        let count: u64 = self.core.status().confirmations.refused.values().sum();
-        if count.is_power_of_two() {
-            tracing::warn!(reason, count, "confirmation not believed; who may publish it?");
-        }
-    }
-
-    fn on_denied(&mut self, text: &str) -> Signal {
-        if !std::mem::replace(&mut self.denial_told, true) {
-            tracing::warn!(text, "broker denies; check its permissions for this user");
-        }
-        Signal::Denied
-    }
-
-    /// What no broker can take is given up; anything else may pass. Only what the broker itself
-    /// said counts against it: a message that never left us says nothing about it.
-    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> Signal {
-        if !std::mem::replace(&mut self.complained, true) {
-            tracing::warn!(%reason, "broker did not take a message");
-        }
-        match reason {
-            Refusal::TooLarge => Signal::Refused(ticket, Unacceptable::TooLarge),
-            Refusal::Malformed => Signal::Refused(ticket, Unacceptable::Malformed),
-            Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
-                Signal::Declined(ticket)
-            }
-            Refusal::HandOver | Refusal::Closed => Signal::Deferred(ticket),
-        }
-    }
-
-    fn publish(&mut self, now: Now) {
-        if !self.link.is_open() {
-            return;
-        }
-        while let Some(publish) = self.core.next_publish(now) {
-            if let Err(ticket) = self.link.try_publish(publish) {
-                return self.core.on_not_taken(now, ticket);
-            }
-        }
-        while let Some(letter) = self.core.next_dead_letter() {
-            self.link.leave(letter);
+    fn on_looked(&mut self, looked: &Looked) {
+        for warning in self.core.on_scrape(self.clock.now(), &looked.scrape) {
+            tracing::warn!("{warning}");
         }
     }
 
@@ -352,6 +290,7 @@ impl Driver {
         if let Some(server) = self.server {
             server.end().await;
         }
+        self.doors.end().await;
         let status = self.core.status();
         let (recorded, lost) = (status.totals.recorded, status.totals.lost_sum());
         if status.bus.outbox_messages == 0 && self.core.is_leaving() {

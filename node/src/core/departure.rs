@@ -5,7 +5,9 @@
 
 use std::ops::Add;
 
-use plimsoll_schemas::limits::node::{CLOSE_WAIT, DRAIN_WAIT, EMPTY_BYTES_MAX, EMPTY_WAIT};
+use plimsoll_schemas::limits::node::{
+    CLOSE_WAIT, DRAIN_WAIT, EMPTY_BYTES_MAX, EMPTY_LOOK_EVERY, EMPTY_WAIT,
+};
 use plimsoll_schemas::time::Mono;
 
 /// How far a node is on its way out.
@@ -26,7 +28,7 @@ pub enum Step {
 /// What one look into the sockets brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Datagrams, empty ones too, and frames.
+    /// Datagrams, empty ones too, frames and bodies.
     pub datagrams: usize,
     /// Their bytes.
     pub bytes: usize,
@@ -45,12 +47,15 @@ impl Add for Taken {
 pub struct Departure {
     step: Step,
     until: Mono,
+    /// When the sockets are read once more while they are being emptied.
+    next_look: Mono,
     bytes_left: usize,
 }
 
 impl Default for Departure {
     fn default() -> Self {
-        Self { step: Step::Running, until: Mono(u64::MAX), bytes_left: EMPTY_BYTES_MAX }
+        let (step, until, next_look) = (Step::Running, Mono(u64::MAX), Mono(0));
+        Self { step, until, next_look, bytes_left: EMPTY_BYTES_MAX }
     }
 }
 
@@ -61,10 +66,11 @@ impl Departure {
         self.step
     }
 
-    /// When [`Self::on_deadline`] moves on whatever else happens; while sockets are read, at once.
+    /// When [`Self::on_deadline`] moves on whatever else happens; while sockets are read, when they
+    /// are read again.
     #[must_use]
     pub fn next_deadline(&self) -> Mono {
-        if self.step == Step::Emptying { Mono(0) } else { self.until }
+        if self.step == Step::Emptying { self.next_look } else { self.until }
     }
 
     /// Somebody asks the node to end; asked again, it ends at once and leaves behind what it holds.
@@ -76,11 +82,14 @@ impl Departure {
         }
     }
 
-    /// The sockets were read once more while they are being emptied.
-    pub fn on_taken(&mut self, now: Mono, taken: Taken) {
+    /// The sockets were read once more while they are being emptied. `awaited`: what was begun
+    /// before is still on its way, though nothing of it is there.
+    pub fn on_taken(&mut self, now: Mono, taken: Taken, awaited: bool) {
         self.bytes_left = self.bytes_left.saturating_sub(taken.bytes);
         // Bytes alone are a part of a frame, of which more may follow.
-        let is_empty = taken == Taken::default() || self.bytes_left == 0;
+        let nothing = taken == Taken::default();
+        self.next_look = if nothing { now.plus(EMPTY_LOOK_EVERY) } else { now };
+        let is_empty = nothing && !awaited || self.bytes_left == 0;
         if self.step == Step::Emptying && (is_empty || now >= self.until) {
             (self.step, self.until) = (Step::Draining, now.plus(DRAIN_WAIT));
         }
@@ -129,30 +138,45 @@ mod tests {
     fn a_sender_that_never_stops_is_not_waited_for() {
         let mut departure = asked();
         let looks = (0..10_000).take_while(|_| {
-            departure.on_taken(Mono(1), FLOOD);
+            departure.on_taken(Mono(1), FLOOD, false);
             departure.step() == Step::Emptying
         });
         assert_eq!(looks.count() + 1, EMPTY_BYTES_MAX / FLOOD.bytes);
         let mut slow = asked();
-        slow.on_taken(Mono(0).plus(EMPTY_WAIT), Taken { datagrams: 1, bytes: 0 });
+        slow.on_taken(Mono(0).plus(EMPTY_WAIT), Taken { datagrams: 1, bytes: 0 }, false);
         assert_eq!(slow.step(), Step::Draining);
     }
 
     #[test]
     fn sockets_that_are_empty_are_not_read_again() {
         let mut departure = asked();
-        departure.on_taken(Mono(1), FLOOD);
+        departure.on_taken(Mono(1), FLOOD, false);
         assert_eq!(departure.step(), Step::Emptying);
-        departure.on_taken(Mono(2), Taken { datagrams: 0, bytes: 9 });
+        departure.on_taken(Mono(2), Taken { datagrams: 0, bytes: 9 }, false);
         assert_eq!(departure.step(), Step::Emptying, "a part of a frame came");
-        departure.on_taken(Mono(2), Taken::default());
+        departure.on_taken(Mono(2), Taken::default(), false);
         assert_eq!(departure.step(), Step::Draining);
+    }
+
+    #[test]
+    fn bodies_on_their_way_are_waited_for_without_haste_and_not_for_ever() {
+        let mut departure = asked();
+        departure.on_taken(Mono(1), Taken::default(), true);
+        assert_eq!(departure.step(), Step::Emptying);
+        assert_eq!(departure.next_deadline(), Mono(1).plus(EMPTY_LOOK_EVERY));
+        departure.on_taken(Mono(2), Taken { datagrams: 1, bytes: 9 }, true);
+        assert_eq!(departure.next_deadline(), Mono(2), "more may be there already");
+        let mut late = departure;
+        departure.on_taken(Mono(3), Taken::default(), false);
+        assert_eq!(departure.step(), Step::Draining);
+        late.on_taken(Mono(0).plus(EMPTY_WAIT), Taken::default(), true);
+        assert_eq!(late.step(), Step::Draining);
     }
 
     #[test]
     fn a_drained_node_closes_at_once_and_ends_when_closed() {
         let mut departure = asked();
-        departure.on_taken(Mono(1), Taken::default());
+        departure.on_taken(Mono(1), Taken::default(), false);
         departure.on_deadline(Mono(2), false);
         assert_eq!(departure.step(), Step::Draining);
         departure.on_deadline(Mono(3), true);
@@ -165,7 +189,7 @@ mod tests {
     fn asking_again_ends_any_step_at_once() {
         let steps: [fn(&mut Departure); 3] = [
             |_| {},
-            |departure| departure.on_taken(Mono(0), Taken::default()),
+            |departure| departure.on_taken(Mono(0), Taken::default(), false),
             |departure| departure.on_cut_off(Mono(0)),
         ];
         for (advance, step) in steps.iter().zip([Step::Emptying, Step::Draining, Step::Closing]) {
@@ -187,7 +211,7 @@ mod tests {
             for span in spans_ms.iter().cycle() {
                 now = now.plus(Duration::from_millis(*span));
                 prop_assert!(now <= Mono(0).plus(bound), "{:?} at {now:?}", departure.step());
-                departure.on_taken(now, Taken { datagrams: 1, bytes: 0 });
+                departure.on_taken(now, Taken { datagrams: 1, bytes: 0 }, false);
                 departure.on_deadline(now, false);
                 if departure.step() == Step::Ended {
                     break;

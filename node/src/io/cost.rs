@@ -17,6 +17,8 @@ pub enum Stage {
     Intake,
     /// Taking frames and recording them.
     Frames,
+    /// Recording bodies of OTLP.
+    Otlp,
     /// Sealing intervals and whatever else is due.
     Decide,
     /// Handing messages to the connection.
@@ -27,8 +29,15 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in the order of a turn.
-    pub const ALL: [Self; 6] =
-        [Self::Receive, Self::Intake, Self::Frames, Self::Decide, Self::Publish, Self::Spool];
+    pub const ALL: [Self; 7] = [
+        Self::Receive,
+        Self::Intake,
+        Self::Frames,
+        Self::Otlp,
+        Self::Decide,
+        Self::Publish,
+        Self::Spool,
+    ];
 
     /// As a label.
     #[must_use]
@@ -37,6 +46,7 @@ impl Stage {
             Self::Receive => "receive",
             Self::Intake => "intake",
             Self::Frames => "frames",
+            Self::Otlp => "otlp",
             Self::Decide => "decide",
             Self::Publish => "publish",
             Self::Spool => "spool",

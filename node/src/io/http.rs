@@ -3,6 +3,8 @@
 //! The driver owns all figures; a request asks it for them and formats the answer here.
 
 mod intake;
+mod otlp;
+mod scrape;
 
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::core::breaker::BreakerState;
 use crate::core::{SpoolFigures, Status};
 use crate::io::cost::{self, Stage};
+use crate::io::otlp::figures as doors;
 
 /// A question to the driver: where to put the answer.
 pub type Query = oneshot::Sender<Figures>;
@@ -35,6 +38,8 @@ pub struct Figures {
     pub connections: usize,
     /// Connections to these pages.
     pub http: Option<server::Figures>,
+    /// What came as OTLP, where it is taken.
+    pub otlp: Option<doors::Figures>,
     /// Time spent in each stage of its turns.
     pub by_stage: [(Stage, Duration); Stage::ALL.len()],
 }
@@ -88,6 +93,7 @@ fn page(figures: &Figures) -> String {
     add_limits(&page, &status.limits);
     intake::add(&page, &status.intake);
     intake::add_otlp(&page, &status.otlp);
+    scrape::add(&page, &status.intake.scrapes);
     let help = "Datagrams that the kernel dropped because a socket was full";
     let name = "plimsoll_agent_kernel_dropped_datagrams_total";
     by(&page, name, help, &["socket"], figures.dropped);
@@ -95,6 +101,9 @@ fn page(figures: &Figures) -> String {
     page.gauge("plimsoll_agent_client_connections", help, figures.connections as f64);
     if let Some(http) = &figures.http {
         add_http(&page, http);
+    }
+    if let Some(otlp) = &figures.otlp {
+        otlp::add(&page, otlp);
     }
     add_cost(&page, figures);
     add_outbox(&page, status);

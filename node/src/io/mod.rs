@@ -7,5 +7,7 @@ pub mod http;
 pub mod keeper;
 pub mod link;
 pub mod listen;
+pub mod otlp;
 mod place;
+pub mod scrape;
 pub mod spool;

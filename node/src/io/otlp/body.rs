@@ -6,9 +6,7 @@ use std::io::{self, Write};
 use axum::body::Body;
 use flate2::write::GzDecoder;
 use http_body_util::BodyExt;
-use plimsoll_schemas::limits::node::{
-    OTLP_BODY_BYTES_MAX, OTLP_BODY_TIMEOUT, OTLP_INFLATE_BYTES,
-};
+use plimsoll_schemas::limits::node::{OTLP_BODY_BYTES_MAX, OTLP_BODY_TIMEOUT, OTLP_INFLATE_BYTES};
 use tokio::time::timeout;
 
 use super::refusal::Refusal;
@@ -76,7 +74,7 @@ pub(super) struct Coming {
 
 enum Sink {
     Plain(Kept),
-    Gzip(GzDecoder<Kept>),
+    Gzip(Box<GzDecoder<Kept>>),
 }
 
 /// What is kept of it, inflated.
@@ -95,7 +93,7 @@ impl Coming {
         let kept = Kept { bytes: Vec::new(), hold, refusal: None };
         let kept = match compression {
             Compression::Identity => Sink::Plain(kept),
-            Compression::Gzip => Sink::Gzip(GzDecoder::new(kept)),
+            Compression::Gzip => Sink::Gzip(Box::new(GzDecoder::new(kept))),
         };
         Ok(Self { sent: 0, kept })
     }
@@ -163,5 +161,37 @@ impl Write for Kept {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use axum::body::{Bytes, HttpBody};
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// A body of which nothing comes.
+    struct Silent;
+
+    impl HttpBody for Silent {
+        type Data = Bytes;
+        type Error = axum::Error;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
+        // Time stands still but for what everybody waits for.
+        assert_eq!(read(Body::new(Silent), |_| Ok(())).await, Err(Refusal::Late));
     }
 }

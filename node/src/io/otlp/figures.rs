@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use plimsoll_process::http;
 
-use crate::core::intake::otlp::Signal;
+use super::refusal::Refusal;
+use crate::core::intake::otlp::{Outcome, Signal};
 
 /// Both ports.
 #[derive(Clone, Debug)]
@@ -67,6 +68,14 @@ impl Source {
 }
 
 impl Ending {
+    pub(super) fn of(outcome: &Result<Outcome, Refusal>) -> Self {
+        match outcome {
+            Ok(Outcome { refused: 0, .. }) => Self::Taken,
+            Ok(_) => Self::Partial,
+            Err(refusal) => Self::Refused(refusal.as_str()),
+        }
+    }
+
     /// As a label.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -20,9 +20,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use plimsoll_process::http::{Bounds, ListenError, Protocol, Server};
-use plimsoll_schemas::limits::node::{
-    OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX,
-};
+use plimsoll_schemas::limits::node::{OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::OtlpSettings;
@@ -83,6 +81,8 @@ pub struct Doors {
     http: Option<Server>,
     grpc: Option<Server>,
     posts: mpsc::Receiver<Post>,
+    /// The first of those that wait.
+    first: Option<Post>,
 }
 
 impl Doors {
@@ -97,7 +97,7 @@ impl Doors {
         let (http, grpc) = (http::routes(desk.clone()), grpc::routes(desk));
         let http = serve("otlp.http", settings.http, Protocol::Http1, http).await?;
         let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc).await?;
-        Ok(Self { room, http, grpc, posts })
+        Ok(Self { room, http, grpc, posts, first: None })
     }
 
     /// Where OTLP over HTTP is taken.
@@ -112,14 +112,20 @@ impl Doors {
         self.grpc.as_ref().map(Server::address)
     }
 
-    /// The next body; none where nobody listens. Cancel safe.
-    pub async fn next(&mut self) -> Option<Post> {
-        self.posts.recv().await
+    /// Waits until there is a body to take; for ever where nobody listens. Cancel safe.
+    pub async fn readable(&mut self) {
+        if self.first.is_none() {
+            self.first = self.posts.recv().await;
+        }
+        if self.first.is_none() {
+            std::future::pending::<()>().await;
+        }
     }
 
-    /// Takes the bodies that wait, and gives what they brought.
+    /// Hands over the bodies that wait, up to a bound, and gives what they brought.
     pub fn take(&mut self, mut on_post: impl FnMut(Post) -> Taken) -> Taken {
-        let posts = (0..OTLP_QUEUE_MAX).map_while(|_| self.posts.try_recv().ok());
+        let next = |_| self.first.take().or_else(|| self.posts.try_recv().ok());
+        let posts = (0..=OTLP_QUEUE_MAX).map_while(next);
         posts.fold(Taken::default(), |taken, post| taken + on_post(post))
     }
 
@@ -137,6 +143,7 @@ impl Doors {
     /// Takes no more: whoever waits for an answer is told that nothing was recorded.
     pub fn close(&mut self) {
         self.posts.close();
+        self.first = None;
         while self.posts.try_recv().is_ok() {}
     }
 

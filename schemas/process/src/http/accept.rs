@@ -143,7 +143,8 @@ fn answering(
 ) -> impl Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
     let routes = TowerToHyperService::new(routes);
     move |request| {
-        let (asked, answer) = (place.on_request(), routes.call(request));
+        let (asked, request) = place.on_request(request);
+        let answer = routes.call(request);
         Box::pin(async move { Ok(answer.await?.map(|body| asked.on_answer(body))) })
     }
 }

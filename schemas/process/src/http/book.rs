@@ -80,24 +80,23 @@ impl Book {
         }
     }
 
-    /// The head of a request has come.
+    /// A whole request has come, its body too.
     pub(super) fn on_request(&mut self, now: Mono, id: Id) {
         let Some(open) = self.open.get_mut(&id) else { return };
         (open.answering, open.since) = (open.answering + 1, now);
     }
 
-    /// Nobody waits for the answer to a request any more.
-    pub(super) fn on_abandoned(&mut self, now: Mono, id: Id) {
+    /// Such a request waits for its answer no more.
+    pub(super) fn on_request_over(&mut self, now: Mono, id: Id) {
         let Some(open) = self.open.get_mut(&id) else { return };
         (open.answering, open.since) = (open.answering.saturating_sub(1), now);
     }
 
-    /// The answer to a request is there, with a body of so many bytes as far as that is known.
+    /// An answer is there, with a body of so many bytes as far as that is known.
     /// What waits for longest to be taken is given up when that is too much for all together.
     pub(super) fn on_answer(&mut self, now: Mono, id: Id, bytes: u64) {
-        self.on_abandoned(now, id);
         let Some(open) = self.open.get_mut(&id) else { return };
-        (open.unsaid, open.unwritten) = (open.unsaid + 1, open.unwritten + 1);
+        (open.unsaid, open.unwritten, open.since) = (open.unsaid + 1, open.unwritten + 1, now);
         open.owed = open.owed.saturating_add(bytes);
         while self.owed() > self.owed_bytes_max {
             let writing = |other: Id, open: &Open| other != id && open.stage() == Stage::Writing;

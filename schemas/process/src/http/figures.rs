@@ -3,7 +3,7 @@
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// For the whole head of a request.
+    /// For a whole request.
     Waiting,
     /// For the answer to a request.
     Answering,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use hyper::Request;
 use hyper::body::{Body, Frame, SizeHint};
 use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::time::Mono;
@@ -56,10 +57,19 @@ impl Place {
         tell(&mut self.0.ledger.book(), now, self.0.id);
     }
 
-    pub(super) fn on_request(&self) -> Asked {
-        self.tell(Book::on_request);
+    /// The head of a request has come; its body is watched until all of it has.
+    pub(super) fn on_request<B: Body + Unpin>(
+        &self,
+        request: Request<B>,
+    ) -> (Asked, Request<Coming<B>>) {
         self.0.has_asked.store(true, Ordering::Relaxed);
-        Asked(Some(self.clone()))
+        let (place, is_whole) = (self.clone(), Arc::<AtomicBool>::default());
+        let asked = Asked { place: place.clone(), is_whole: Arc::clone(&is_whole) };
+        let request = request.map(|body| Coming { body, place, is_whole });
+        if request.body().is_end_stream() {
+            request.body().on_whole();
+        }
+        (asked, request)
     }
 
     /// Whether any request has come.
@@ -93,31 +103,73 @@ impl Drop for Held {
 }
 
 /// A request that waits for its answer; dropped without one, nobody waits any more.
-pub(super) struct Asked(Option<Place>);
+pub(super) struct Asked {
+    place: Place,
+    /// Shared with its body: whoever sets it first tells the book.
+    is_whole: Arc<AtomicBool>,
+}
 
 impl Asked {
     /// Gives the answer's body, watched until the writer has all of it.
-    pub(super) fn on_answer<B: Body>(mut self, body: B) -> Watched<B> {
-        let (bytes, place) = (body.size_hint().lower(), self.0.take());
-        if let Some(place) = &place {
-            place.tell(|book, now, id| book.on_answer(now, id, bytes));
-        }
+    pub(super) fn on_answer<B: Body>(self, body: B) -> Watched<B> {
+        let (bytes, place) = (body.size_hint().lower(), self.place.clone());
+        drop(self);
+        place.tell(|book, now, id| book.on_answer(now, id, bytes));
         Watched { body, place }
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if let Some(place) = self.0.take() {
-            place.tell(Book::on_abandoned);
+        if self.is_whole.swap(true, Ordering::Relaxed) {
+            self.place.tell(Book::on_request_over);
         }
+    }
+}
+
+/// A request's body: itself, and a word when all of it has come.
+pub(super) struct Coming<B> {
+    body: B,
+    place: Place,
+    is_whole: Arc<AtomicBool>,
+}
+
+impl<B> Coming<B> {
+    fn on_whole(&self) {
+        if !self.is_whole.swap(true, Ordering::Relaxed) {
+            self.place.tell(Book::on_request);
+        }
+    }
+}
+
+impl<B: Body + Unpin> Body for Coming<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.on_whole();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
 /// An answer's body: itself, and a word when the writer lets go of it.
 pub(super) struct Watched<B> {
     body: B,
-    place: Option<Place>,
+    place: Place,
 }
 
 impl<B: Body + Unpin> Body for Watched<B> {
@@ -142,8 +194,6 @@ impl<B: Body + Unpin> Body for Watched<B> {
 
 impl<B> Drop for Watched<B> {
     fn drop(&mut self) {
-        if let Some(place) = &self.place {
-            place.tell(|book, _, id| book.on_all_said(id));
-        }
+        self.place.tell(|book, _, id| book.on_all_said(id));
     }
 }

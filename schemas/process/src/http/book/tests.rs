@@ -23,6 +23,12 @@ fn book(places: usize, address: IpAddr, connections: u64) -> Book {
     book
 }
 
+/// The answer to a whole request.
+fn answer(book: &mut Book, now: Mono, id: Id, bytes: u64) {
+    book.on_request_over(now, id);
+    book.on_answer(now, id, bytes);
+}
+
 fn ids(book: &Book) -> Vec<Id> {
     book.open.keys().copied().collect()
 }
@@ -31,7 +37,7 @@ fn ids(book: &Book) -> Vec<Id> {
 fn a_newcomer_takes_the_place_of_whoever_dawdled_longest() {
     let mut book = book(4, address("10.0.0.1"), 4);
     book.on_request(at(4), 0);
-    book.on_answer(at(5), 0, 10);
+    answer(&mut book, at(5), 0, 10);
     assert_eq!(book.admit(at(6), address("10.0.0.1")), Some(4));
     // The first has got as far as being written to, so the second has waited longest.
     assert_eq!(ids(&book), [0, 2, 3, 4]);
@@ -45,7 +51,7 @@ fn nobody_goes_whose_request_is_being_answered() {
     book.on_request(at(3), 1);
     assert_eq!(book.admit(at(4), address("10.0.0.2")), None);
     assert_eq!((ids(&book), book.figures().closed_for(Closed::Refused)), (vec![0, 1], 1));
-    book.on_answer(at(5), 1, 10);
+    answer(&mut book, at(5), 1, 10);
     assert_eq!(book.admit(at(6), address("10.0.0.2")), Some(2));
     assert_eq!(ids(&book), [0, 2]);
 }
@@ -88,12 +94,12 @@ fn bytes_that_are_owed_are_bounded_and_the_newest_answer_always_gets_out() {
     let mut book = book(8, address("10.0.0.1"), 4);
     for (id, bytes) in [(0, 400), (1, 400)] {
         book.on_request(at(10), id);
-        book.on_answer(at(10 + id), id, bytes);
+        answer(&mut book, at(10 + id), id, bytes);
     }
     book.on_request(at(20), 2);
-    book.on_answer(at(20), 2, 400);
+    answer(&mut book, at(20), 2, 400);
     assert_eq!((ids(&book), book.figures().owed_bytes), (vec![1, 2, 3], 800));
-    book.on_answer(at(21), 3, 5_000);
+    answer(&mut book, at(21), 3, 5_000);
     assert_eq!((ids(&book), book.figures().owed_bytes), (vec![3], 5_000));
     assert_eq!(book.figures().closed_for(Closed::Owed), 3);
 }
@@ -102,7 +108,7 @@ fn bytes_that_are_owed_are_bounded_and_the_newest_answer_always_gets_out() {
 fn an_answer_is_owed_until_the_kernel_has_all_of_it() {
     let mut book = book(8, address("10.0.0.1"), 1);
     book.on_request(at(1), 0);
-    book.on_answer(at(2), 0, 70);
+    answer(&mut book, at(2), 0, 70);
     let writing = [(Stage::Waiting, 0), (Stage::Answering, 0), (Stage::Writing, 1)];
     book.on_written(at(3), 0);
     assert_eq!((book.figures().open, book.figures().owed_bytes), (writing, 70));
@@ -112,6 +118,36 @@ fn an_answer_is_owed_until_the_kernel_has_all_of_it() {
     let figures = book.figures();
     assert_eq!((figures.open[0], figures.owed_bytes), ((Stage::Waiting, 1), 0));
     assert_eq!((figures.answered, figures.connections()), (1, 1));
+}
+
+#[test]
+fn a_connection_that_asks_twice_at_once_stays_until_both_are_answered_and_owes_both() {
+    let mut book = book(1, address("10.0.0.1"), 1);
+    book.on_request(at(1), 0);
+    book.on_request(at(2), 0);
+    answer(&mut book, at(3), 0, 70);
+    assert_eq!(book.admit(at(4), address("10.0.0.2")), None, "one is still being answered");
+    book.on_request(at(4), 0);
+    book.on_request_over(at(5), 0);
+    answer(&mut book, at(6), 0, 30);
+    book.on_all_said(0);
+    book.on_written(at(7), 0);
+    assert_eq!((book.figures().owed_bytes, book.figures().answered), (100, 0));
+    book.on_all_said(0);
+    book.on_written(at(8), 0);
+    let figures = book.figures();
+    assert_eq!((figures.open[0], figures.owed_bytes), ((Stage::Waiting, 1), 0));
+    assert_eq!(figures.answered, 2);
+}
+
+#[test]
+fn an_answer_before_the_request_is_whole_is_owed_like_any_other() {
+    let mut book = book(1, address("10.0.0.1"), 1);
+    book.on_answer(at(1), 0, 70);
+    assert_eq!(book.figures().open[2], (Stage::Writing, 1));
+    book.on_all_said(0);
+    book.on_written(at(2), 0);
+    assert_eq!((book.figures().open[0], book.figures().owed_bytes), ((Stage::Waiting, 1), 0));
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Metrics of what comes as OTLP: requests by their end, bytes, connections.
+
+use plimsoll_process::http;
+use plimsoll_process::page::{Family, Page};
+
+use crate::io::otlp::figures::Figures;
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+pub(super) fn add(page: &Page, figures: &Figures) {
+    let requests = &figures.requests;
+    let rows: Vec<_> = requests
+        .endings
+        .iter()
+        .map(|((from, ending), n)| ([from.protocol, from.signal, ending.as_str()], *n as f64))
+        .collect();
+    let help = "Requests with OTLP by what became of them";
+    let labels = &["protocol", "signal", "outcome"];
+    let family = Family { name: "plimsoll_agent_otlp_requests_total", help, labels };
+    page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
+    let rows: Vec<_> = requests
+        .volumes
+        .iter()
+        .flat_map(|(from, volume)| {
+            let row = |form, bytes| ([from.protocol, from.signal, form], bytes as f64);
+            [row("sent", volume.sent), row("inflated", volume.inflated)]
+        })
+        .collect();
+    let help = "Bytes of bodies of OTLP that came in full, as they were sent and inflated";
+    let labels = &["protocol", "signal", "form"];
+    let family = Family { name: "plimsoll_agent_otlp_bytes_total", help, labels };
+    page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
+    let help = "Memory that bodies of OTLP take until they are recorded";
+    page.gauge("plimsoll_agent_otlp_buffered_bytes", help, requests.buffered_bytes as f64);
+    add_connections(page, &figures.connections);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_connections(page: &Page, ports: &[(&'static str, http::Figures)]) {
+    let rows: Vec<_> = ports
+        .iter()
+        .flat_map(|(port, figures)| {
+            figures.open.map(|(stage, n)| ([*port, stage.as_str()], n as f64))
+        })
+        .collect();
+    let (name, help) = ("plimsoll_agent_otlp_connections", "Connections to the ports for OTLP");
+    let family = Family { name, help, labels: &["protocol", "stage"] };
+    page.gauges(family, rows.iter().map(|(values, n)| (&values[..], *n)));
+    let rows: Vec<_> = ports
+        .iter()
+        .flat_map(|(port, figures)| {
+            figures.closed().map(|(reason, n)| ([*port, reason.as_str()], n as f64))
+        })
+        .collect();
+    let name = "plimsoll_agent_otlp_connections_closed_total";
+    let help = "Connections to the ports for OTLP that are over, by reason";
+    let family = Family { name, help, labels: &["protocol", "reason"] };
+    page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
+}
