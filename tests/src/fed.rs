@@ -36,10 +36,22 @@ impl Fed {
     /// # Errors
     /// When one does not start.
     pub async fn start_with(dir: &Path, aggregator_settings: String) -> Result<Self> {
+        Self::start_both(dir, aggregator_settings, &[]).await
+    }
+
+    /// The same with further flags of the node.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub async fn start_node_with(dir: &Path, flags: &[&str]) -> Result<Self> {
+        Self::start_both(dir, String::new(), flags).await
+    }
+
+    async fn start_both(dir: &Path, aggregator_settings: String, flags: &[&str]) -> Result<Self> {
         let options = StackOptions { nodes: 0, aggregator_settings, ..StackOptions::new(dir) };
         let mut stack = Stack::start(options).await?;
         let broker = stack.broker().url();
-        let node = Lone::node(NODE, dir, &broker).await?;
+        let node = Lone::node_with(NODE, dir, &broker, flags).await?;
         Ok(Self { stack, node })
     }
 
