@@ -90,6 +90,7 @@ fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
         ("bus.user=u", "bus.password"),
         ("log.filter=x=loud", "log.filter"),
         ("outbox.bytes_max=1", "outbox.bytes_max"),
+        ("hardware.watch=[{ name = 'a' }]", "--set: hardware.watch[0]: needs one of pid, process"),
     ] {
         let checked = run(&["--set", set, "--check-config"], &[]);
         assert_eq!(checked.0, Some(3), "{set}: {checked:?}");

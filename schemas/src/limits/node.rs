@@ -198,6 +198,22 @@ pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
 pub const CORES_MAX: usize = 512;
 /// GPUs that are read.
 pub const GPUS_MAX: usize = 16;
+/// Time between two polls of each GPU.
+pub const GPU_POLL_EVERY: Duration = Duration::from_millis(100);
+/// Time between two looks at what hardly changes in a GPU: limits, links, broken memory.
+pub const GPU_SELDOM_EVERY: Duration = Duration::from_secs(10);
+/// Time between two loads of an NVML driver that has lost a GPU.
+pub const GPU_RELOAD_EVERY: Duration = Duration::from_secs(600);
+/// Fans of one GPU that are read.
+pub const GPU_FANS_MAX: u32 = 8;
+/// NVLinks of one GPU that are read; NVML's own bound.
+pub const GPU_LINKS_MAX: u32 = 18;
+/// Instances of one divided GPU that are read.
+pub const GPU_INSTANCES_MAX: u32 = 8;
+/// Faults taken from one GPU's driver at one poll.
+pub const GPU_EVENTS_MAX: usize = 16;
+/// Numbers of faults of one GPU that are counted one by one.
+pub const GPU_XIDS_MAX: usize = 32;
 /// Mounted file systems that are read.
 pub const DISKS_MAX: usize = 32;
 /// Network interfaces that are read.
@@ -214,6 +230,24 @@ pub const SENSOR_LINE_BYTES_MAX: usize = 256;
 pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
 /// Control groups above each other whose limits are read.
 pub const CGROUP_DEPTH_MAX: usize = 16;
+/// Watches: groups of processes whose figures are summed.
+pub const WATCHES_MAX: usize = 16;
+/// Processes that one watch sums; with more, it tells their number alone.
+pub const WATCHED_PROCESSES_MAX: usize = 1_024;
+/// Processes of the machine whose names one look compares; the rest is counted as left out.
+pub const WATCH_NAMES_MAX: usize = 65_536;
+/// Control groups below that of one watch whose processes are listed.
+pub const WATCH_CGROUPS_MAX: usize = 1_024;
+/// Time between two looks for the processes of watches, in times of what the last look took:
+/// so they cost at most a hundredth of a core, and are made each second where there is little
+/// to look through.
+pub const WATCH_LOOK_REST: u32 = 100;
+/// Longest such time.
+pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);
+/// Bytes of one file about a process that are read; the kernel writes under 400.
+pub const PROCESS_FILE_BYTES_MAX: usize = 4_096;
+/// Bytes of a list of processes in one control group; with more, they are not summed.
+pub const CGROUP_PROCESSES_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
 /// anew once more of it is outdated than not.
 pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;

@@ -2,9 +2,9 @@
 //!
 //! Threads, so that a slow part delays nobody: `host` reads what the kernel keeps in memory and
 //! sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML) may hang in
-//! a driver, and only leave their latest readings for `host` to pick up, as
-//! [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale) once they are old. Each
-//! says what it costs.
+//! a driver, `watched` looks through all processes. These only leave their latest readings for
+//! `host` to pick up, as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
+//! once they are old. Each says what it costs.
 //!
 //! Each idea has its file, which reads what it needs below one root and takes it apart with
 //! functions that are pure.
@@ -19,7 +19,6 @@ mod disks;
 mod frequency;
 mod gather;
 mod gpu;
-mod gpu_fold;
 mod host;
 mod hwmon;
 mod lifeline;
@@ -35,13 +34,18 @@ mod slot;
 mod table;
 mod throttle;
 mod timekeeping;
+#[cfg(test)]
+mod trees;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS};
+use plimsoll_schemas::hardware::{
+    GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS, WATCHED_PROCESSES,
+};
 use plimsoll_schemas::limits::node::SENSOR_STOP_WAIT;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -50,6 +54,7 @@ use self::host::HostLoop;
 use self::lifeline::Lifeline;
 use self::root::Root;
 use self::slot::Slot;
+use crate::config::{Watch, watches};
 
 /// What is sampled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -67,11 +72,15 @@ pub struct HardwareConfig {
     /// another, such as a host's root inside a container or a recorded tree, files are opened anew
     /// at each sample, and the clock is not asked.
     pub root: PathBuf,
+    /// Processes whose figures are summed; none by default, and then no thread looks for any.
+    #[serde(deserialize_with = "watches")]
+    pub watch: Vec<Watch>,
 }
 
 impl Default for HardwareConfig {
     fn default() -> Self {
-        Self { enabled: true, gpu: true, nvml_library: None, root: PathBuf::from("/") }
+        let (root, watch) = (PathBuf::from("/"), Vec::new());
+        Self { enabled: true, gpu: true, nvml_library: None, root, watch }
     }
 }
 
@@ -149,14 +158,26 @@ fn spawn_all(
     let mut slots = Vec::new();
     if config.gpu {
         let slot = Arc::new(Slot::new("gpu", &GPU_UTILIZATION_RATIO, clock.now().mono));
-        let mut gpu = gpu::Gpu::new(config.nvml_library.clone(), Arc::clone(tally));
-        lifeline.spawn("hw-gpu", slot.filler(clock, move |now| gpu.sample(now)));
+        let gpus = gpu::Gpus {
+            clock,
+            library: config.nvml_library.clone(),
+            tally: Arc::clone(tally),
+            slot: Arc::clone(&slot),
+        };
+        lifeline.spawn("hw-gpu", move |lifeline| gpus.run(lifeline));
         slots.push(slot);
     }
     let slot = Arc::new(Slot::new("devices", &TEMPERATURE_CELSIUS, clock.now().mono));
     let mut devices = devices::Devices::new(&root, Arc::clone(tally));
     lifeline.spawn("hw-devices", slot.filler(clock, move |now| devices.sample(now)));
     slots.push(slot);
+    if !config.watch.is_empty() {
+        let slot = Arc::new(Slot::new("watched", &WATCHED_PROCESSES, clock.now().mono));
+        let (root, tally) = (config.root.clone(), Arc::clone(tally));
+        let mut watched = watched::Watched::new(root, config.watch.clone(), tally);
+        lifeline.spawn("hw-watched", slot.filler(clock, move |now| watched.sample(now)));
+        slots.push(slot);
+    }
     let (tally, samples) = (Arc::clone(tally), samples.clone());
     let host = HostLoop { clock, root, slots, tally, samples };
     lifeline.spawn("hw-host", move |lifeline| host.run(lifeline));

@@ -1,0 +1,195 @@
+//! What the processes of one watch used, with those that have ended.
+//!
+//! Fed with the processes of each look, it adds up how far each got since the last one, so the
+//! sums only grow. What was used before the agent began is not in them. It reads nothing.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::limits::node::WATCHED_PROCESSES_MAX;
+use plimsoll_schemas::time::{Mono, seconds};
+
+use super::process::{Process, Used};
+
+/// The account of one watch.
+#[derive(Debug)]
+pub(super) struct Account {
+    /// When the agent started, in the ticks of [`Process::started`].
+    began: Option<u64>,
+    /// By number. Who was not there at the last look stays for a while, so that he is not
+    /// counted a second time when he comes back.
+    known: BTreeMap<u32, Known>,
+    total: Used,
+    looks: u64,
+    last: Mono,
+}
+
+#[derive(Debug)]
+struct Known {
+    started: u64,
+    used: Used,
+    look: u64,
+}
+
+impl Account {
+    pub(super) fn new(began: Option<u64>) -> Self {
+        let (known, total) = (BTreeMap::new(), Used::default());
+        Self { began, known, total, looks: 0, last: Mono(0) }
+    }
+
+    pub(super) fn total(&self) -> Used {
+        self.total
+    }
+
+    /// Books one look. Ticks of CPU a second of those who were there at the last one: what
+    /// somebody new used, and since when, is not known. `None` without any.
+    pub(super) fn look(&mut self, now: Mono, processes: &[(u32, Process)]) -> Option<f64> {
+        let mut of_known = None;
+        self.looks += 1;
+        for (pid, process) in processes {
+            let known = self.known.get(pid).filter(|known| known.started == process.started);
+            let was_there = known.is_some_and(|known| known.look + 1 == self.looks);
+            let before = match known {
+                Some(known) => known.used,
+                None if self.is_younger(process) => Used::default(),
+                None => process.used,
+            };
+            let grown = process.used.since(before);
+            self.total = self.total.plus(grown);
+            if was_there {
+                of_known = Some(of_known.unwrap_or(0) + grown.cpu_ticks);
+            }
+            // A figure that went back would otherwise be counted twice.
+            let used = before.plus(grown);
+            self.known.insert(*pid, Known { started: process.started, used, look: self.looks });
+        }
+        self.forget();
+        let elapsed = seconds(now.0.saturating_sub(self.last.0));
+        self.last = now;
+        of_known.filter(|_| elapsed > 0.0).map(|ticks| ticks as f64 / elapsed)
+    }
+
+    /// Whether all that a process used was used since the agent began.
+    fn is_younger(&self, process: &Process) -> bool {
+        self.began.is_some_and(|began| process.started >= began)
+    }
+
+    fn forget(&mut self) {
+        if self.known.len() > 2 * WATCHED_PROCESSES_MAX {
+            let newest = self.looks;
+            self.known.retain(|_, known| known.look == newest);
+        }
+    }
+}
+
+impl Used {
+    fn since(self, before: Self) -> Self {
+        Self {
+            cpu_ticks: self.cpu_ticks.saturating_sub(before.cpu_ticks),
+            faults_minor: self.faults_minor.saturating_sub(before.faults_minor),
+            faults_major: self.faults_major.saturating_sub(before.faults_major),
+        }
+    }
+
+    fn plus(self, more: Self) -> Self {
+        Self {
+            cpu_ticks: self.cpu_ticks.saturating_add(more.cpu_ticks),
+            faults_minor: self.faults_minor.saturating_add(more.faults_minor),
+            faults_major: self.faults_major.saturating_add(more.faults_major),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn process(started: u64, cpu_ticks: u64) -> Process {
+        let used = Used { cpu_ticks, faults_minor: 2 * cpu_ticks, faults_major: 0 };
+        Process { started, has_ended: false, used, resident_pages: 1, threads: 1 }
+    }
+
+    /// Looks a second apart, and the total and the ticks a second after each.
+    fn follow(began: Option<u64>, looks: &[&[(u32, Process)]]) -> Vec<(u64, Option<f64>)> {
+        let mut account = Account::new(began);
+        let at = |n: usize| Mono(1_000_000_000 * (n as u64 + 1));
+        let looks = looks.iter().enumerate();
+        looks
+            .map(|(n, look)| (account.look(at(n), look), account.total()))
+            .map(|(r, t)| {
+                assert_eq!(t.faults_minor, 2 * t.cpu_ticks);
+                (t.cpu_ticks, r)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_an_ended_process_used_is_kept() {
+        let (old, young) = (process(5, 100), process(50, 7));
+        let looks: [&[_]; 5] = [
+            &[(1, old)],
+            &[(1, process(5, 130)), (2, young)],
+            &[(2, process(50, 27))],
+            &[],
+            &[(3, process(90, 4))],
+        ];
+        let expected = [(0, None), (37, Some(30.0)), (57, Some(20.0)), (57, None), (61, None)];
+        assert_eq!(follow(Some(10), &looks), expected);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_process() {
+        let looks: [&[_]; 3] =
+            [&[(7, process(20, 500))], &[(7, process(60, 3))], &[(7, process(60, 4))]];
+        assert_eq!(follow(Some(10), &looks), [(500, None), (503, None), (504, Some(1.0))]);
+    }
+
+    #[test]
+    fn who_comes_back_is_not_counted_twice() {
+        let looks: [&[_]; 3] = [&[(7, process(20, 500))], &[], &[(7, process(20, 502))]];
+        assert_eq!(follow(Some(10), &looks), [(500, None), (500, None), (502, None)]);
+    }
+
+    #[test]
+    fn without_knowing_when_the_agent_began_nobody_is_counted_from_the_start() {
+        let looks: [&[_]; 2] = [&[(7, process(20, 500))], &[(7, process(20, 501))]];
+        assert_eq!(follow(None, &looks), [(0, None), (1, Some(1.0))]);
+    }
+
+    #[test]
+    fn who_is_remembered_is_bounded() {
+        let mut account = Account::new(Some(0));
+        for n in 0..100_000 {
+            let _rate = account.look(Mono(u64::from(n)), &[(n, process(1, 1))]);
+            assert!(account.known.len() <= 2 * WATCHED_PROCESSES_MAX);
+        }
+        assert_eq!(account.total().cpu_ticks, 100_000);
+    }
+
+    proptest! {
+        #[test]
+        fn sums_only_grow_and_are_what_all_processes_used_at_most(
+            looks in proptest::collection::vec(
+                proptest::collection::btree_map(0_u32..4, 0_u64..9, 0..4), 0..20,
+            ),
+        ) {
+            let mut account = Account::new(Some(0));
+            let mut used = BTreeMap::new();
+            for (n, look) in (0..).zip(looks) {
+                // Each number goes to another process at each fourth look.
+                let started = n / 4;
+                let look: Vec<_> =
+                    look.into_iter().map(|(pid, used)| (pid, process(started, used))).collect();
+                let before = account.total().cpu_ticks;
+                let _rate = account.look(Mono(n), &look);
+                prop_assert!(account.total().cpu_ticks >= before);
+                for (pid, process) in look {
+                    let most: &mut u64 = used.entry((pid, started)).or_default();
+                    *most = process.used.cpu_ticks.max(*most);
+                }
+            }
+            prop_assert_eq!(account.total().cpu_ticks, used.values().sum::<u64>());
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Watches over a tree of files as a kernel would show them, and over real processes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use plimsoll_schemas::clock::{Clock, Deadline};
+use plimsoll_schemas::hardware::SensorState;
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::limits::node::WATCH_CGROUPS_MAX;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A recorded machine whose agent started at tick 100.
+struct Machine {
+    root: TempDir,
+    tally: Arc<Tally>,
+    watched: Watched,
+    seconds: u64,
+}
+
+impl Machine {
+    fn new(by: By) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        write(&root.path().join("proc/self/stat"), &stat("agent", 'S', 100, 0, 1));
+        fs::create_dir_all(root.path().join("sys/fs/cgroup")).unwrap();
+        let tally = Arc::new(Tally::default());
+        let watched = watching(root.path(), by, &tally);
+        Self { root, tally, watched, seconds: 0 }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    /// A process with `ticks` of CPU time, `pages` of memory, and as many page faults as both.
+    fn run(&self, pid: u32, name: &str, started: u64, ticks: u64, pages: u64) {
+        write(&self.path(&format!("proc/{pid}/stat")), &stat(name, 'S', started, ticks, pages));
+        let kept: Vec<u8> = name.bytes().take(15).chain([b'\n']).collect();
+        write(&self.path(&format!("proc/{pid}/comm")), &kept);
+    }
+
+    fn end(&self, pid: u32) {
+        fs::remove_dir_all(self.path(&format!("proc/{pid}"))).unwrap();
+    }
+
+    fn group(&self, path: &str, pids: &str) {
+        write(&self.path(&format!("sys/fs/cgroup/{path}/cgroup.procs")), pids.as_bytes());
+    }
+
+    /// What the watch says, a second after the last time, in the order of [`ORDER`].
+    fn sample(&mut self) -> Vec<Said> {
+        self.seconds += 1;
+        // Each sample looks for processes anew, whatever the last one took.
+        self.watched.names = Rest::default();
+        self.watched.groups = Rest::default();
+        said(&self.watched.sample(Mono(self.seconds * 1_000_000_000)))
+    }
+}
+
+fn watching(root: &Path, by: By, tally: &Arc<Tally>) -> Watched {
+    let labels = Labels::new([("watch", "job")]).unwrap();
+    let watches = vec![Watch { labels, by }];
+    let mut watched = Watched::new(root.to_owned(), watches, Arc::clone(tally));
+    watched.units = Units { ticks_per_second: 100.0, page_bytes: 4_096 };
+    watched
+}
+
+fn write(path: &Path, bytes: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+fn stat(name: &str, state: char, started: u64, ticks: u64, pages: u64) -> Vec<u8> {
+    let minor = ticks + pages;
+    let (user, system) = (ticks / 2, ticks - ticks / 2);
+    format!(
+        "1 ({name}) {state} 1 1 1 0 -1 0 {minor} 99 {ticks} 99 {user} {system} 99 99 20 0 3 0 \
+         {started} 1 {pages} 18446744073709551615\n"
+    )
+    .into_bytes()
+}
+
+/// A value, or why there is none; `None` where nothing was said.
+type Said = Option<Result<f64, (SensorState, String)>>;
+
+const ORDER: [&Sensor; 7] = [
+    &WATCHED_PROCESSES,
+    &WATCHED_CPU_SECONDS_TOTAL,
+    &WATCHED_CPU_RATIO,
+    &WATCHED_RESIDENT_BYTES,
+    &WATCHED_THREADS,
+    &WATCHED_FAULTS_MINOR_TOTAL,
+    &WATCHED_FAULTS_MAJOR_TOTAL,
+];
+
+fn said(readings: &[Reading]) -> Vec<Said> {
+    assert!(readings.iter().all(|reading| reading.labels.get("watch") == Some("job")));
+    let value = |reading: &Reading| {
+        let reason = || reading.reason.as_deref().unwrap_or_default().to_owned();
+        reading.value.ok_or_else(|| (reading.state, reason()))
+    };
+    let of = |sensor: &Sensor| readings.iter().find(|reading| reading.sensor == sensor.name);
+    ORDER.map(|sensor| of(sensor).map(value)).into()
+}
+
+fn values(values: [f64; 7]) -> Vec<Said> {
+    values.map(|value| Some(value).filter(|value| !value.is_nan()).map(Ok)).into()
+}
+
+/// A number of processes, and why there are no sums.
+fn without(count: f64, state: SensorState, reason: &str) -> Vec<Said> {
+    let absent = Some(Err((state, reason.to_owned())));
+    [vec![Some(Ok(count))], vec![absent; 6]].concat()
+}
+
+const PAGE: f64 = 4_096.0;
+/// Nothing was said.
+const NONE: f64 = f64::NAN;
+
+#[test]
+fn figures_of_all_processes_of_a_name_are_summed_with_those_that_ended() {
+    let mut machine = Machine::new(By::Process("worker".to_owned()));
+    machine.run(1, "init", 1, 5_000, 9);
+    assert_eq!(machine.sample(), without(0.0, SensorState::Unsupported, "no_process"));
+    machine.run(7, "worker", 50, 1_000, 3);
+    machine.run(8, "worker", 200, 40, 4);
+    machine.run(9, "worker2", 200, 70, 5);
+    // The first was there before the agent: what it used until now is not counted.
+    assert_eq!(machine.sample(), values([2.0, 0.4, NONE, 7.0 * PAGE, 6.0, 44.0, 40.0]));
+    machine.run(7, "worker", 50, 1_050, 3);
+    machine.run(8, "worker", 200, 65, 4);
+    assert_eq!(machine.sample(), values([2.0, 1.15, 0.75, 7.0 * PAGE, 6.0, 119.0, 115.0]));
+    machine.end(7);
+    assert_eq!(machine.sample(), values([1.0, 1.15, 0.0, 4.0 * PAGE, 3.0, 119.0, 115.0]));
+    machine.end(8);
+    assert_eq!(machine.sample(), without(0.0, SensorState::Unsupported, "no_process"));
+    machine.run(8, "worker", 900, 5, 1);
+    assert_eq!(machine.sample(), values([1.0, 1.2, NONE, PAGE, 3.0, 125.0, 120.0]));
+}
+
+#[test]
+fn a_watched_number_that_goes_to_another_process_counts_both() {
+    let mut machine = Machine::new(By::Pid(7));
+    assert_eq!(machine.sample(), without(0.0, SensorState::Unsupported, "no_process"));
+    machine.run(7, "a (b) c", 200, 500, 1);
+    assert_eq!(machine.sample()[1], Some(Ok(5.0)));
+    machine.run(7, "other", 300, 20, 1);
+    assert_eq!(machine.sample()[1..3], [Some(Ok(5.2)), None]);
+    machine.run(7, "other", 300, 50, 1);
+    assert_eq!(machine.sample()[1..3], [Some(Ok(5.5)), Some(Ok(0.3))]);
+}
+
+#[test]
+fn who_has_ended_is_counted_for_what_he_used_alone() {
+    let mut machine = Machine::new(By::Pid(7));
+    machine.run(7, "job", 200, 10, 1);
+    let _first = machine.sample();
+    write(&machine.path("proc/7/stat"), &stat("job", 'Z', 200, 90, 0));
+    assert_eq!(machine.sample(), without(0.0, SensorState::Unsupported, "no_process"));
+    machine.run(7, "job", 300, 10, 1);
+    assert_eq!(machine.sample()[1], Some(Ok(1.0)));
+}
+
+#[test]
+fn a_group_holds_the_processes_of_all_groups_below_it() {
+    for hierarchy in ["", "memory/", "systemd/"] {
+        let mut machine = Machine::new(By::Cgroup("jobs".into()));
+        assert_eq!(machine.sample(), without(0.0, SensorState::Unsupported, "no_process"));
+        (7..=10).for_each(|pid| machine.run(pid, "x", 200, 1, 1));
+        machine.group(&format!("{hierarchy}jobs"), "");
+        machine.group(&format!("{hierarchy}jobs/a"), "7\n8\n7\n");
+        machine.group(&format!("{hierarchy}jobs/a/b"), "9\n12345\n");
+        machine.group(&format!("{hierarchy}others"), "10\n");
+        let sums = values([3.0, 0.03, NONE, 3.0 * PAGE, 9.0, 6.0, 3.0]);
+        assert_eq!(machine.sample(), sums, "{hierarchy}");
+    }
+}
+
+#[test]
+fn what_cannot_be_known_is_failed_and_no_smaller_sum() {
+    let mut machine = Machine::new(By::Cgroup("jobs".into()));
+    machine.run(7, "x", 200, 10, 1);
+    machine.group("jobs", "7\n8\n");
+    assert_eq!(machine.sample()[1], Some(Ok(0.1)));
+    write(&machine.path("proc/8/stat"), b"8 (x) S no figures\n");
+    assert_eq!(machine.sample(), without(2.0, SensorState::Failed, "malformed"));
+    machine.run(8, "x", 200, 10, 1);
+    assert_eq!(machine.sample()[1], Some(Ok(0.2)));
+
+    machine.group("jobs", "0\n7\n");
+    let unknown = Some(Err((SensorState::Failed, "other_pid_namespace".to_owned())));
+    assert_eq!(machine.sample(), vec![unknown; 7]);
+    let many: String = (1..=WATCHED_PROCESSES_MAX + 1).map(|pid| format!("{pid}\n")).collect();
+    machine.group("jobs", &many);
+    assert_eq!(machine.sample(), without(1_025.0, SensorState::Failed, "too_many"));
+    machine.group("jobs", "7\n8\n");
+    machine.run(7, "x", 200, 30, 1);
+    assert_eq!(machine.sample()[1], Some(Ok(0.4)));
+    for n in 0..WATCH_CGROUPS_MAX {
+        machine.group(&format!("jobs/{n}"), "");
+    }
+    let unknown = Some(Err((SensorState::Failed, "too_many_cgroups".to_owned())));
+    assert_eq!(machine.sample(), vec![unknown; 7]);
+    assert_eq!(machine.tally.skipped.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_machine_without_files_fails_and_does_not_say_none() {
+    let empty = tempfile::tempdir().unwrap();
+    let tally = Arc::new(Tally::default());
+    for (by, state, reason) in [
+        (By::Process("x".to_owned()), SensorState::Failed, "unread"),
+        (By::Cgroup("x".into()), SensorState::Unsupported, "no_cgroups"),
+    ] {
+        let unknown = Some(Err((state, reason.to_owned())));
+        let readings = watching(empty.path(), by, &tally).sample(Mono(1));
+        assert_eq!(said(&readings), vec![unknown; 7]);
+    }
+}
+
+#[test]
+fn a_name_longer_than_the_kernel_keeps_is_compared_with_the_arguments() {
+    let mut machine = Machine::new(By::Process("my_long_training.py".to_owned()));
+    for (pid, name, arguments) in [
+        (7, "my_long_training.py", "/usr/bin/python3\0./jobs/my_long_training.py\0--fast\0"),
+        (8, "my_long_training.py", "/opt/my_long_training.py\0"),
+        (9, "my_long_training.py", "my_long_training.py2\0x\0my_long_training.py\0"),
+        (10, "my_long_train", "my_long_training.py\0"),
+        (11, "my_long_training.py", ""),
+    ] {
+        machine.run(pid, name, 200, 1, 1);
+        write(&machine.path(&format!("proc/{pid}/cmdline")), arguments.as_bytes());
+    }
+    assert_eq!(machine.sample()[0], Some(Ok(2.0)));
+}
+
+#[test]
+fn a_number_that_changes_hands_between_two_looks_is_left_out_until_the_next() {
+    let mut machine = Machine::new(By::Process("worker".to_owned()));
+    machine.run(7, "worker", 200, 10, 1);
+    assert_eq!(machine.sample()[1], Some(Ok(0.1)));
+    machine.watched.names = Rest(Mono(u64::MAX));
+    machine.run(7, "other", 300, 900, 1);
+    let readings = machine.watched.sample(Mono(10_000_000_000));
+    assert_eq!(said(&readings), without(0.0, SensorState::Unsupported, "no_process"));
+}
+
+#[test]
+fn looks_rest_a_hundred_times_what_they_took_and_thirty_seconds_at_most() {
+    let mut rest = Rest::default();
+    assert!(rest.is_over(Mono(0)));
+    let took = Stopwatch::start();
+    assert!(Deadline::within(Duration::from_secs(60)).pause(Duration::from_millis(20)));
+    rest.begin(Mono(0), took);
+    assert!(!rest.is_over(Mono(0).plus(Duration::from_millis(1_900))));
+    assert!(rest.is_over(Mono(0).plus(WATCH_LOOK_REST_MAX)));
+}
+
+/// A real process that is ended with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+fn start(shell: &Path, script: &str) -> Running {
+    let mut shell = Command::new(shell);
+    Running(shell.args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap())
+}
+
+/// Samples until one is as wished.
+fn poll(watched: &mut Watched, clock: Clock, is_enough: impl Fn(&[Said]) -> bool) -> Vec<Said> {
+    let deadline = Deadline::within(Duration::from_secs(60));
+    loop {
+        let said = said(&watched.sample(clock.now().mono));
+        if is_enough(&said) {
+            return said;
+        }
+        assert!(deadline.pause(Duration::from_millis(50)), "{said:?}");
+    }
+}
+
+#[test]
+fn a_real_process_burns_ends_and_is_not_forgotten() {
+    let (clock, tally) = (Clock::start(), Arc::new(Tally::default()));
+    let burning = start(Path::new("/bin/sh"), "while :; do :; done");
+    let mut watched = watching(Path::new("/"), By::Pid(burning.0.id()), &tally);
+    let value = |said: &[Said], at: usize| said[at].clone().and_then(Result::ok).unwrap_or(0.0);
+    let busy = poll(&mut watched, clock, |said| value(said, 1) >= 0.2 && value(said, 2) > 0.0);
+    assert_eq!(value(&busy, 0), 1.0);
+    assert_eq!(value(&busy, 4), 1.0);
+    assert!(value(&busy, 3) >= 64.0 * 1_024.0, "{busy:?}");
+    assert!(value(&busy, 5) > 0.0, "{busy:?}");
+    drop(burning);
+    let over = poll(&mut watched, clock, |said| value(said, 0) == 0.0);
+    assert_eq!(over, without(0.0, SensorState::Unsupported, "no_process"));
+    assert!(watched.watches[0].1.account.total().cpu_ticks >= 20);
+}
+
+#[test]
+fn a_real_process_is_found_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("w{}", std::process::id());
+    let (clock, tally) = (Clock::start(), Arc::new(Tally::default()));
+    let mut watched = watching(Path::new("/"), By::Process(name.clone()), &tally);
+    let none = said(&watched.sample(clock.now().mono));
+    assert_eq!(none, without(0.0, SensorState::Unsupported, "no_process"));
+    let shell = folder.path().join(&name);
+    std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
+    let start = || start(&shell, "read line");
+    let two = [start(), start()];
+    let _found = poll(&mut watched, clock, |said| said[0] == Some(Ok(2.0)));
+    drop(two);
+    let _gone = poll(&mut watched, clock, |said| said[0] == Some(Ok(0.0)));
+}
