@@ -102,12 +102,7 @@ pub(crate) const GPU: &[Fault] = &[
     fault("gpu_throttled", "throttle", |m| m.gpu("1.throttle=0x40\n"), cool),
     fault("gpu_lost", "gpus_", |m| m.gpu("1.lost=1\n"), cool),
     fault("gpu_fault", "xid", |m| m.gpu("xid=79\n"), |_| {}),
-    fault(
-        "gpu_memory_errors",
-        "ecc",
-        |m| m.gpu("xid=79\necc_uncorrected=2\n"),
-        |_| {},
-    ),
+    fault("gpu_memory_errors", "ecc", |m| m.gpu("xid=79\necc_uncorrected=2\n"), |_| {}),
 ];
 
 pub(crate) const FILE_SYSTEM: &[Fault] = &[

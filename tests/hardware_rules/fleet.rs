@@ -32,8 +32,7 @@ impl Fleet {
 
     /// A second in which the node says this of its machine, and the rules are judged.
     pub(crate) fn hears(&mut self, readings: &[Reading]) {
-        self.now =
-            Now { mono: self.now.mono.plus(SECOND), wall: self.now.wall.plus(SECOND) };
+        self.now = Now { mono: self.now.mono.plus(SECOND), wall: self.now.wall.plus(SECOND) };
         self.seq += 1;
         let body = Body::Hardware(Hardware { readings: readings.to_vec() });
         let header = Header {

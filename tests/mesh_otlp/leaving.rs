@@ -75,7 +75,7 @@ async fn whatever_a_leaving_node_answered_well_is_at_the_aggregator() {
     for producer in producers {
         taken += producer.await.unwrap();
     }
-    let summary = mesh.drained().await.unwrap();
+    let summary = mesh.left().await.unwrap();
     assert!(taken >= 100, "{taken}");
     assert_eq!(count(&summary, NODE, "left_op"), taken * SAMPLES);
     mesh.stack.end().await.unwrap();

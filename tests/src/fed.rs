@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use nix::sys::signal::Signal;
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_schemas::summary::{Presence, Summary};
 
@@ -60,7 +61,16 @@ impl Fed {
     /// # Errors
     /// When the node does not end well, or its ledger is not settled.
     pub async fn drained(&mut self) -> Result<Summary> {
-        let status = self.node.terminate(DRAIN_WAIT).await?;
+        self.node.signal(Signal::SIGTERM);
+        self.left().await
+    }
+
+    /// The same, once the node was asked to leave.
+    ///
+    /// # Errors
+    /// When the node does not end well, or its ledger is not settled.
+    pub async fn left(&mut self) -> Result<Summary> {
+        let status = self.node.end(DRAIN_WAIT).await?;
         ensure!(status.success(), "the node ended with {status}: {}", self.node.log());
         let left =
             |summary: &Summary| node(summary, NODE).is_ok_and(|row| row.presence == Presence::Left);

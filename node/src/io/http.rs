@@ -3,8 +3,8 @@
 //! The driver owns all figures; a request asks it for them and formats the answer here.
 
 mod intake;
-mod scrape;
 mod otlp;
+mod scrape;
 
 use std::time::Duration;
 
