@@ -1,8 +1,7 @@
 //! Sensor readings: every sensor the mesh knows, and what one reading of it can say.
 //!
-//! A sensor that cannot be read says so; it never reports a made-up zero. The catalogue is the
-//! single source of metric names: a node may send only what stands here, an aggregator exposes
-//! only what stands here and counts the rest.
+//! What cannot be read says so and is never a made-up zero. The catalogue is the single source of
+//! names: a node sends only what stands here, an aggregator exposes that and counts the rest.
 
 use serde::{Deserialize, Serialize};
 
@@ -337,7 +336,7 @@ catalogue! {
     GPU_CLOCK_LIMIT_HERTZ gauge "gpu_clock_limit_hertz"
         "Clock frequency that one domain of one GPU can reach";
     GPU_THROTTLED gauge "gpu_throttled"
-        "1 while one GPU runs 20 % below the clock it had when cool and busy, and above 75 degrees";
+        "1 while a busy GPU above 75 degrees runs 20 % below its clock when cool and busy";
     GPU_THROTTLE_SECONDS_TOTAL counter "gpu_throttle_seconds_total"
         "Time for which one GPU's clocks were held down for the named reason";
     GPU_PCIE_RECEIVE_BYTES_PER_SECOND gauge "gpu_pcie_receive_bytes_per_second"
@@ -353,15 +352,17 @@ catalogue! {
     GPU_NVLINK_UP gauge "gpu_nvlink_up"
         "1 while one NVLink of one GPU works";
     GPU_NVLINK_ERRORS_TOTAL counter "gpu_nvlink_errors_total"
-        "Errors on one NVLink of one GPU, by kind";
+        "Errors on the NVLinks of one GPU, by kind";
     GPU_ECC_ERRORS_TOTAL counter "gpu_ecc_errors_total"
         "Memory errors of one GPU since its driver was loaded: corrected, uncorrected";
     GPU_RETIRED_PAGES gauge "gpu_retired_pages"
-        "Pages of one GPU's memory that are used no more";
+        "Pages of one GPU's memory that are used no more, by kind of error";
     GPU_REMAPPED_ROWS gauge "gpu_remapped_rows"
         "Rows of one GPU's memory that were replaced by spare ones, by kind of error";
+    GPU_FAULTS_TOTAL counter "gpu_faults_total"
+        "Faults that one GPU's driver reported since the node agent began";
     GPU_XID_TOTAL counter "gpu_xid_total"
-        "Faults that one GPU's driver reported, by number of the fault";
+        "Of those, by number of the fault";
     GPU_MIG_ENABLED gauge "gpu_mig_enabled"
         "1 while one GPU is divided into instances";
     GPU_FAN_RATIO gauge "gpu_fan_ratio"

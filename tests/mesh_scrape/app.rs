@@ -73,9 +73,9 @@ pub(crate) fn rude(answer: &'static [u8]) -> String {
             }
             let mut stream = stream.into_inner();
             let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n";
-            let mut sent = stream.write_all(head);
+            let (mut sent, answer) = (stream.write_all(head), answer.repeat(100_000));
             while sent.is_ok() {
-                sent = stream.write_all(answer);
+                sent = stream.write_all(&answer);
             }
         }
     });

@@ -3,8 +3,8 @@
 //! The driver owns all figures; a request asks it for them and formats the answer here.
 
 mod intake;
-mod scrape;
 mod otlp;
+mod scrape;
 
 use std::time::Duration;
 
@@ -92,6 +92,7 @@ fn page(figures: &Figures) -> String {
     add_intake(&page, status);
     add_limits(&page, &status.limits);
     intake::add(&page, &status.intake);
+    intake::add_otlp(&page, &status.otlp);
     scrape::add(&page, &status.intake.scrapes);
     let help = "Datagrams that the kernel dropped because a socket was full";
     let name = "plimsoll_agent_kernel_dropped_datagrams_total";

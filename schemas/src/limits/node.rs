@@ -102,6 +102,8 @@ pub const OTLP_DEPTH_MAX: usize = 100;
 pub const OTLP_POINTS_MAX: usize = 65_536;
 /// Bytes of a metric's or span's name that are read at all.
 pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
+/// Buckets of one point, and values of one summary.
+pub const OTLP_BUCKETS_MAX: usize = 8_192;
 /// Quantiles of one point of a summary; those beyond are passed over.
 pub const OTLP_QUANTILES_MAX: usize = 64;
 /// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
@@ -196,6 +198,22 @@ pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
 pub const CORES_MAX: usize = 512;
 /// GPUs that are read.
 pub const GPUS_MAX: usize = 16;
+/// Time between two polls of each GPU.
+pub const GPU_POLL_EVERY: Duration = Duration::from_millis(100);
+/// Time between two looks at what hardly changes in a GPU: limits, links, broken memory.
+pub const GPU_SELDOM_EVERY: Duration = Duration::from_secs(10);
+/// Time between two loads of an NVML driver that has lost a GPU.
+pub const GPU_RELOAD_EVERY: Duration = Duration::from_secs(600);
+/// Fans of one GPU that are read.
+pub const GPU_FANS_MAX: u32 = 8;
+/// NVLinks of one GPU that are read; NVML's own bound.
+pub const GPU_LINKS_MAX: u32 = 18;
+/// Instances of one divided GPU that are read.
+pub const GPU_INSTANCES_MAX: u32 = 8;
+/// Faults taken from one GPU's driver at one poll.
+pub const GPU_EVENTS_MAX: usize = 16;
+/// Numbers of faults of one GPU that are counted one by one.
+pub const GPU_XIDS_MAX: usize = 32;
 /// Mounted file systems that are read.
 pub const DISKS_MAX: usize = 32;
 /// Network interfaces that are read.

@@ -1,5 +1,5 @@
-//! Counts of what came in, for the node's own metrics. They only ever grow, but for `clients` and the
-//! streams known.
+//! Counts of what came in, for the node's own metrics. They only ever grow, but for the clients and
+//! the streams known.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,6 @@ mod disks;
 mod frequency;
 mod gather;
 mod gpu;
-mod gpu_fold;
 mod host;
 mod hwmon;
 mod lifeline;
@@ -35,6 +34,8 @@ mod slot;
 mod table;
 mod throttle;
 mod timekeeping;
+#[cfg(test)]
+mod trees;
 mod watched;
 
 use std::path::PathBuf;
@@ -157,8 +158,13 @@ fn spawn_all(
     let mut slots = Vec::new();
     if config.gpu {
         let slot = Arc::new(Slot::new("gpu", &GPU_UTILIZATION_RATIO, clock.now().mono));
-        let mut gpu = gpu::Gpu::new(config.nvml_library.clone(), Arc::clone(tally));
-        lifeline.spawn("hw-gpu", slot.filler(clock, move |now| gpu.sample(now)));
+        let gpus = gpu::Gpus {
+            clock,
+            library: config.nvml_library.clone(),
+            tally: Arc::clone(tally),
+            slot: Arc::clone(&slot),
+        };
+        lifeline.spawn("hw-gpu", move |lifeline| gpus.run(lifeline));
         slots.push(slot);
     }
     let slot = Arc::new(Slot::new("devices", &TEMPERATURE_CELSIUS, clock.now().mono));

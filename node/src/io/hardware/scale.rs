@@ -14,7 +14,8 @@ const WATTS_MAX: f64 = 20_000.0;
 const HERTZ_MAX: f64 = 100e9;
 const BYTES_MAX: f64 = (1u64 << 60) as f64;
 
-fn up_to(value: f64, most: f64) -> Raw {
+/// `value` itself, from 0 to `most`.
+pub(super) fn up_to(value: f64, most: f64) -> Raw {
     if (0.0..=most).contains(&value) { Ok(value) } else { Err(Missing::failed("out_of_range")) }
 }
 

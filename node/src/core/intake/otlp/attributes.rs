@@ -138,3 +138,6 @@ impl<'a> Pairs<'a> {
         self.pairs.iter().map(|(key, value)| (&**key, &**value))
     }
 }
+
+#[cfg(test)]
+mod tests;

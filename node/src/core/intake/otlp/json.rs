@@ -282,3 +282,6 @@ impl Value<'_> {
         self.out.push(low_bits(number));
     }
 }
+
+#[cfg(test)]
+mod tests;

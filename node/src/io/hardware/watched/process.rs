@@ -70,10 +70,11 @@ impl Processes {
     }
 }
 
+/// One call: the kernel writes such a file at once, and there may be ten thousand of them.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::with_capacity(512);
-    File::open(path)?.take(PROCESS_FILE_BYTES_MAX as u64).read_to_end(&mut text)?;
-    Ok(text)
+    let mut text = [0; PROCESS_FILE_BYTES_MAX];
+    let len = File::open(path)?.read(&mut text)?;
+    Ok(text[..len].to_vec())
 }
 
 /// A process that ends while its file is open answers `ESRCH`.

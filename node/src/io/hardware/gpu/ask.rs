@@ -1,0 +1,100 @@
+//! The calls that every poll makes, and what NVML's errors mean. Nothing here takes long on a
+//! driver that is well: what does is in `aside.rs`.
+
+use nvml_wrapper::Device;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::{Bits, NvmlError};
+use nvml_wrapper::struct_wrappers::device::MemoryInfo;
+use plimsoll_schemas::hardware::Missing;
+
+use super::super::scale::{self, Raw};
+use super::fold::{DOMAINS, Poll};
+
+/// In the order of [`DOMAINS`].
+pub(super) const CLOCKS: [Clock; DOMAINS.len()] =
+    [Clock::Graphics, Clock::SM, Clock::Memory, Clock::Video];
+
+/// The GPU fell off the bus, or is not listed any more.
+pub(super) const LOST: Missing = Missing::failed("lost");
+
+/// NVML's answer, or in one word why there is none.
+pub(super) fn asked<T>(answer: Result<T, NvmlError>) -> Result<T, Missing> {
+    answer.map_err(|error| missing(&error))
+}
+
+/// What an error of NVML makes of a reading.
+pub(super) fn missing(error: &NvmlError) -> Missing {
+    match error {
+        NvmlError::NotSupported | NvmlError::VgpuEccNotSupported => {
+            Missing::unsupported("not_supported")
+        }
+        NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_) => {
+            Missing::unsupported("old_driver")
+        }
+        NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound | NvmlError::DriverNotLoaded => {
+            Missing::unsupported("no_driver")
+        }
+        NvmlError::GpuLost => LOST,
+        NvmlError::NoPermission | NvmlError::OperatingSystem => Missing::failed("no_permission"),
+        NvmlError::Timeout => Missing::failed("timeout"),
+        NvmlError::ResetRequired => Missing::failed("reset_required"),
+        NvmlError::LibRmVersionMismatch => Missing::failed("driver_replaced"),
+        NvmlError::Uninitialized => Missing::failed("not_loaded"),
+        NvmlError::NoData => Missing::failed("no_data"),
+        NvmlError::InsufficientPower => Missing::failed("no_power_cable"),
+        NvmlError::IrqIssue => Missing::failed("no_interrupts"),
+        NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) | NvmlError::Utf8Error(_) => {
+            Missing::failed("not_understood")
+        }
+        _ => Missing::failed("driver"),
+    }
+}
+
+/// What changes from moment to moment.
+pub(super) fn poll(device: &Device<'_>) -> Poll {
+    let utilization = asked(device.utilization_rates());
+    let percent =
+        |percent: Result<u32, Missing>| percent.map(f64::from).and_then(scale::ratio_from_percent);
+    let memory = asked(device.memory_info());
+    let bytes = |part: fn(&MemoryInfo) -> u64| {
+        memory.as_ref().map(part).map_err(|missing| *missing).and_then(scale::bytes)
+    };
+    let celsius = asked(device.temperature(TemperatureSensor::Gpu)).map(f64::from);
+    let [graphics, sm, clock_of_memory, video] =
+        CLOCKS.map(|clock| hertz(device.clock_info(clock)));
+    Poll {
+        figures: [
+            percent(utilization.as_ref().map(|rates| rates.gpu).map_err(|missing| *missing)),
+            percent(utilization.map(|rates| rates.memory)),
+            bytes(|memory| memory.total),
+            bytes(|memory| memory.used),
+            bytes(|memory| memory.free),
+            celsius.and_then(scale::celsius),
+            watts(device.power_usage()),
+            graphics,
+            sm,
+            clock_of_memory,
+            video,
+        ],
+        throttle_bits: asked(throttle_bits(device)),
+    }
+}
+
+/// A clock that NVML gives in MHz.
+pub(super) fn hertz(mhz: Result<u32, NvmlError>) -> Raw {
+    asked(mhz).and_then(|mhz| scale::hertz_from_mhz(f64::from(mhz)))
+}
+
+/// Power that NVML gives in mW.
+pub(super) fn watts(milliwatts: Result<u32, NvmlError>) -> Raw {
+    asked(milliwatts).and_then(scale::watts_from_milliwatts)
+}
+
+/// The lenient call drops unknown bits without a word; the strict one's error holds them all.
+fn throttle_bits(device: &Device<'_>) -> Result<u64, NvmlError> {
+    match device.current_throttle_reasons_strict() {
+        Ok(reasons) => Ok(reasons.bits()),
+        Err(NvmlError::IncorrectBits(Bits::U64(bits))) => Ok(bits),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,166 @@
+//! Asks NVML about every GPU, on a thread of its own: any call here may hang. Each GPU is polled
+//! ten times a second, and once a second the polls become readings: least, mean and greatest.
+//!
+//! A driver that hangs with one GPU stops the polls of all, and their readings become stale:
+//! NVML holds locks of its own, so that a thread for each GPU would hang like this one.
+//! A machine without the library or its driver says so in a few readings, so that the absence is
+//! visible, and is looked at again once a minute.
+
+mod aside;
+mod ask;
+mod faults;
+mod fold;
+mod links;
+mod one;
+mod roster;
+mod session;
+mod throttle;
+mod units;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+use plimsoll_schemas::clock::Clock;
+use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, GPUS_LISTED, GPUS_LOST, Missing};
+use plimsoll_schemas::limits::node::{GPU_POLL_EVERY, SENSOR_EVERY, SENSOR_RELIST_EVERY};
+use plimsoll_schemas::time::Mono;
+
+use self::roster::Roster;
+use self::session::Session;
+use super::Tally;
+use super::gather::Gather;
+use super::lifeline::{Lifeline, Pace};
+use super::scale::Raw;
+use super::slot::Slot;
+
+/// All GPUs of this machine, and where their readings go.
+pub(super) struct Gpus {
+    pub(super) clock: Clock,
+    pub(super) library: Option<PathBuf>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) slot: Arc<Slot>,
+}
+
+/// Why a driver is let go.
+enum Ended {
+    /// The thread shall end.
+    Cut,
+    /// It must be loaded anew at once.
+    Reload,
+    /// It cannot be asked any more.
+    Gone(Missing),
+}
+
+impl Gpus {
+    /// The thread's body.
+    pub(super) fn run(self, lifeline: &Lifeline) {
+        let mut roster = Roster::default();
+        let mut told = None;
+        loop {
+            let why = match self.load() {
+                Ok(nvml) => match self.watch(&nvml, &mut roster, lifeline) {
+                    Ended::Cut => return,
+                    Ended::Reload => continue,
+                    Ended::Gone(why) => why,
+                },
+                Err(error) => {
+                    let why = why_not_loaded(&error);
+                    if told.replace(why) != Some(why) {
+                        let state = why.state.as_str();
+                        tracing::info!(%error, state, why.reason, "nvml does not load");
+                    }
+                    why
+                }
+            };
+            if !self.go_without(why, &mut roster, lifeline) {
+                return;
+            }
+        }
+    }
+
+    fn load(&self) -> Result<Nvml, NvmlError> {
+        let mut builder = Nvml::builder();
+        if let Some(path) = &self.library {
+            builder.lib_path(path.as_ref());
+        }
+        let nvml = builder.init()?;
+        tracing::info!(driver = nvml.sys_driver_version().ok(), "nvml loaded");
+        Ok(nvml)
+    }
+
+    /// Polls the GPUs of one loaded driver for as long as it can be asked.
+    fn watch(&self, nvml: &Nvml, roster: &mut Roster, lifeline: &Lifeline) -> Ended {
+        // Before the first beat, so that each tenth beat closes an interval.
+        let began = self.clock.now().mono;
+        let mut pace = Pace::new(self.clock, GPU_POLL_EVERY);
+        let mut session = Session::new(nvml, began);
+        let mut close_at = began.plus(SENSOR_EVERY);
+        let mut listed = session.list(roster);
+        loop {
+            let now = self.clock.now().mono;
+            match &listed {
+                Err(error) => {
+                    tracing::warn!(%error, "gpus cannot be listed, nvml is let go");
+                    return Ended::Gone(Missing::failed("not_listed"));
+                }
+                Ok(_) if session.must_reload(roster, now) => return Ended::Reload,
+                Ok(count) if now >= close_at => {
+                    self.publish(now, roster, Ok(*count));
+                    close_at = close_at.plus(SENSOR_EVERY);
+                    if close_at <= now {
+                        close_at = now.plus(SENSOR_EVERY);
+                    }
+                    listed = session.list(roster);
+                }
+                Ok(_) => {}
+            }
+            session.poll(roster, now);
+            if !pace.rest(lifeline) {
+                return Ended::Cut;
+            }
+        }
+    }
+
+    /// Says why there are no readings until it is time to look again; false to end the thread.
+    fn go_without(&self, why: Missing, roster: &mut Roster, lifeline: &Lifeline) -> bool {
+        // GPUs that were there once are not unsupported, whatever became of their driver.
+        roster.lose(Missing::failed(why.reason));
+        let mut pace = Pace::new(self.clock, SENSOR_EVERY);
+        let again = self.clock.now().mono.plus(SENSOR_RELIST_EVERY);
+        loop {
+            let now = self.clock.now().mono;
+            if now >= again {
+                return true;
+            }
+            self.publish(now, roster, Err(why));
+            if !pace.rest(lifeline) {
+                return false;
+            }
+        }
+    }
+
+    fn publish(&self, now: Mono, roster: &mut Roster, listed: Result<u32, Missing>) {
+        let mut gather = Gather::default();
+        let known = !roster.gpus.is_empty();
+        let lost: Raw = if known { Ok(0) } else { listed }.map(|_| roster.lost() as f64);
+        gather.put(&GPUS_LISTED, listed.and_then(|count| units::count(count.into())));
+        gather.put(&GPUS_LOST, lost);
+        gather.skip(roster.unseated);
+        if !known {
+            let why = listed.err().unwrap_or(Missing::unsupported("no_gpu"));
+            gather.put(&GPU_UTILIZATION_RATIO, Err(why));
+        }
+        roster.gpus.iter_mut().for_each(|gpu| gpu.close(&mut gather));
+        self.slot.put(now, gather.finish(&self.tally));
+    }
+}
+
+/// No library and no driver is a machine without GPUs; anything else is a fault.
+fn why_not_loaded(error: &NvmlError) -> Missing {
+    match ask::missing(error) {
+        Missing { reason: "old_driver" | "no_driver", .. } => Missing::unsupported("no_driver"),
+        missing => missing,
+    }
+}

@@ -1,0 +1,71 @@
+//! A real driver and its GPUs, where this machine has them: the sampler's figures beside those
+//! of `nvidia-smi`. Elsewhere it says that nothing was compared.
+
+use std::io::{Write, stderr};
+use std::process::Command;
+use std::time::Duration;
+
+use plimsoll_schemas::clock::Deadline;
+use plimsoll_schemas::hardware::Reading;
+
+use super::bench::{Bench, look_up};
+
+/// What is asked of `nvidia-smi`, the figure of ours that it is, ours in one of its units, and
+/// how far both may be apart: they were not read at the same moment.
+const COMPARED: [(&str, &str, f64, f64); 9] = [
+    ("memory.total", "gpu_memory_total_bytes mig=", 1_048_576.0, 1.0),
+    ("memory.used", "gpu_memory_used_bytes mig=", 1_048_576.0, 512.0),
+    ("temperature.gpu", "gpu_temperature_celsius", 1.0, 10.0),
+    ("power.draw", "gpu_power_watts", 1.0, 150.0),
+    ("enforced.power.limit", "gpu_power_limit_watts", 1.0, 1.0),
+    ("clocks.max.gr", "gpu_clock_limit_hertz domain=graphics", 1e6, 1.0),
+    ("pcie.link.width.current", "gpu_pcie_link_width", 1.0, 0.0),
+    ("ecc.errors.uncorrected.volatile.total", "gpu_ecc_errors_total kind=uncorrected", 1.0, 0.0),
+    ("utilization.gpu", "gpu_utilization_ratio", 0.01, 100.0),
+];
+
+#[test]
+fn on_a_real_gpu_the_figures_are_those_of_nvidia_smi() {
+    let Some(sample) = real_sample() else {
+        return say("SKIPPED: no libnvidia-ml with a GPU here, nothing was compared");
+    };
+    let asked: Vec<_> = COMPARED.iter().map(|(field, ..)| *field).collect();
+    let smi = Command::new("nvidia-smi")
+        .arg(format!("--query-gpu=index,{}", asked.join(",")))
+        .arg("--format=csv,noheader,nounits")
+        .output();
+    let Ok(smi) = smi else { return say("SKIPPED: a GPU but no nvidia-smi to compare with") };
+    let table = String::from_utf8(smi.stdout).unwrap();
+    assert!(!table.trim().is_empty(), "{}", String::from_utf8_lossy(&smi.stderr));
+    for line in table.lines() {
+        let mut cells = line.split(", ");
+        let gpu = cells.next().unwrap();
+        for ((field, figure, unit, apart), theirs) in COMPARED.iter().zip(cells) {
+            let ours = look_up(&sample, &format!("{figure} gpu={gpu}")).unwrap();
+            say(&format!("gpu {gpu} {field}: {theirs}, ours {ours:?} of {unit}"));
+            // What nvidia-smi writes as [N/A] is nothing to compare with.
+            if let (Ok(theirs), Ok(ours)) = (theirs.trim().parse::<f64>(), ours) {
+                assert!((ours / unit - theirs).abs() <= *apart, "{field}: {ours} for {theirs}");
+            }
+        }
+    }
+}
+
+/// A sample in which each GPU has all its readings, none without a real driver and a GPU.
+fn real_sample() -> Option<Vec<Reading>> {
+    let mut bench = Bench::start(tempfile::tempdir().unwrap(), None);
+    let deadline = Deadline::within(Duration::from_secs(60));
+    loop {
+        let sample = bench.next();
+        match look_up(&sample, "gpus_listed") {
+            Some(Ok(gpus)) if gpus > 0.0 => return Some(sample),
+            Some(_) => return None,
+            None => assert!(!deadline.has_passed(), "the driver does not answer"),
+        }
+    }
+}
+
+/// On standard error itself: what `eprintln` writes, the test runner shows of failures only.
+fn say(line: &str) {
+    stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
+}
