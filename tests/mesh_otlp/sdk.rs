@@ -67,16 +67,14 @@ async fn every_way_of_the_sdk_brings_each_sample_once() {
         export(&mesh, way, &named(n), &named(n), &sent).await.unwrap();
     }
     let job = "node=\"fed\"";
+    let shop = "service=\"shop\"";
+    let increments = format!("plimsoll_job_increments{{{job},counter=\"otlp_count\",{shop}");
+    let value = |gauge: &str| format!("plimsoll_job_value{{{job},gauge=\"{gauge}\",{shop}}}");
     for (series, value) in [
         // Each producer adds 1, 2 and 3.
-        (
-            format!(
-                "plimsoll_job_increments{{{job},counter=\"otlp_count\",service=\"shop\",zone=\"x\"}}"
-            ),
-            48.0,
-        ),
-        (format!("plimsoll_job_value{{{job},gauge=\"otlp_level\",service=\"shop\"}}"), 3.0),
-        (format!("plimsoll_job_value{{{job},gauge=\"otlp_gauge\",service=\"shop\"}}"), -7.5),
+        (format!("{increments},zone=\"x\"}}"), 48.0),
+        (value("otlp_level"), 3.0),
+        (value("otlp_gauge"), -7.5),
     ] {
         shown(mesh.stack.api(), &series, value).await.unwrap();
     }
