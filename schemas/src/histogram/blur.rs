@@ -86,7 +86,7 @@ impl Histogram {
         if let Some(blur) = &self.blur {
             let (least, most) = match blur.placed.samples() == self.count {
                 true => blur.sums_of_ends(),
-                false => blur.sums(&self.counts.iter()),
+                false => blur.sums(self.count, &self.counts.iter()),
             };
             self.sum_ns = sum_ns.clamp(least, most);
         }
@@ -130,10 +130,11 @@ impl Blur {
     }
 
     /// The least and the most, in nanoseconds, that the sample of `rank` (1 = smallest) may be
-    /// among all of `counts`.
+    /// among all `count` samples, of which `counts` are the buckets.
     #[must_use]
     pub fn at_rank(
         &self,
+        count: u64,
         counts: &(impl Iterator<Item = (usize, u64)> + Clone),
         rank: u64,
     ) -> Option<(u64, u64)> {
@@ -142,7 +143,7 @@ impl Blur {
                 *seen += n;
                 Some((index, *seen >= i128::from(rank)))
             };
-            let mut row = self.moved(counts.clone(), ends).scan(0, reached);
+            let mut row = self.moved(count, counts.clone(), ends).scan(0, reached);
             row.find_map(|(index, is_reached)| is_reached.then_some(index))
         };
         Some((layout::lowest(find(&self.low)?), highest(find(&self.high)?)))
@@ -163,9 +164,10 @@ impl Blur {
         Over { over, unsure: most.saturating_sub(over) }
     }
 
-    /// The least and the most, in nanoseconds, that all samples of `counts` may sum up to.
+    /// The least and the most, in nanoseconds, that all `count` samples may sum up to.
     pub(super) fn sums(
         &self,
+        count: u64,
         counts: &(impl Iterator<Item = (usize, u64)> + Clone),
     ) -> (u128, u128) {
         let sum = |ends, value: fn(usize) -> u64| {
@@ -173,7 +175,7 @@ impl Blur {
                 let n = n.max(0).unsigned_abs();
                 sum.saturating_add(n.saturating_mul(value(index).into()))
             };
-            self.moved(counts.clone(), ends).fold(0, sum)
+            self.moved(count, counts.clone(), ends).fold(0, sum)
         };
         (sum(&self.low, layout::lowest), sum(&self.high, highest))
     }
@@ -187,9 +189,13 @@ impl Blur {
         (sum(&self.low, layout::lowest), sum(&self.high, highest))
     }
 
-    /// The least and the most, in nanoseconds, that any sample of `counts` may be.
-    fn ends(&self, counts: &(impl Iterator<Item = (usize, u64)> + Clone)) -> Option<(u64, u64)> {
-        let used = |ends| self.moved(counts.clone(), ends).filter(|(_, n)| *n > 0);
+    /// The least and the most, in nanoseconds, that any of `count` samples may be.
+    fn ends(
+        &self,
+        count: u64,
+        counts: &(impl Iterator<Item = (usize, u64)> + Clone),
+    ) -> Option<(u64, u64)> {
+        let used = |ends| self.moved(count, counts.clone(), ends).filter(|(_, n)| *n > 0);
         let (first, last) = (used(&self.low).next()?.0, used(&self.high).last()?.0);
         Some((layout::lowest(first), highest(last)))
     }
@@ -203,14 +209,16 @@ impl Blur {
             && self.placed.precedes(&self.high)
     }
 
-    /// All buckets of `counts`, with the samples that are in them if those spoken of here are at
-    /// one of their ends.
+    /// The buckets of all `count` samples if those spoken of here are at one of their ends. Where
+    /// these are all, what lies in which of `counts` is not looked at.
     fn moved(
         &self,
+        count: u64,
         counts: impl Iterator<Item = (usize, u64)>,
         ends: &Row,
     ) -> impl Iterator<Item = (usize, i128)> {
-        difference(counts, self.placed.iter(), ends.iter())
+        let looked_at = if self.placed.total() == count { 0 } else { usize::MAX };
+        difference(counts.take(looked_at), self.placed.iter().take(looked_at), ends.iter())
     }
 
     /// Buckets in use: places, and least and greatest ends.

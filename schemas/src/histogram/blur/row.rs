@@ -30,6 +30,11 @@ impl Row {
         self.0.len()
     }
 
+    /// All samples.
+    pub(super) fn total(&self) -> u64 {
+        self.iter().fold(0, |sum, (_, n)| sum.saturating_add(n))
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         self.0.capacity() * size_of::<(usize, u64)>()
     }
