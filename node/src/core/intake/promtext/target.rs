@@ -48,7 +48,8 @@ impl Target {
         let operation = Operation::new(row.name).map_err(|_| Reject::Name)?;
         let told = pairs(row.labels);
         let told = told.iter().map(|(key, value)| (*key, &**value));
-        let told = told.filter(|(key, value)| !value.is_empty() && !(is_histogram && *key == LE));
+        let is_bound = |key: &str| is_histogram && key == LE;
+        let told = told.filter(|(key, value)| !value.is_empty() && !is_bound(key));
         let (labels, left_out) = rules.keep(self.labels.iter().chain(told));
         figures.set(left_out);
         Ok(Series { operation, labels })
