@@ -62,8 +62,8 @@ impl Target {
         let Self { name: target, series_max, .. } = self;
         match reason {
             Reject::Unit => format!(
-                "{target}: nothing tells the unit of histogram {name:?}; set unit in its [[scrape]] \
-                 to s, ms, us or ns, or leave the name out of allow"
+                "{target}: nothing tells the unit of histogram {name:?}; set unit in its \
+                 [[scrape]] to s, ms, us or ns, or leave the name out of allow"
             ),
             Reject::SeriesCap => format!(
                 "{target}: a page has more than {series_max} series, or the node no room; list the \
