@@ -75,7 +75,7 @@ impl Snapshot {
     }
 
     fn packed(&self) -> Packed {
-        Packed::try_from_v2(self.exact, &self.bytes, Overs::default())
+        Packed::try_from_v2(self.exact, &self.bytes, Overs::default(), None)
             .expect("what was just written can be read")
     }
 }

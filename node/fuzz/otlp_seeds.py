@@ -85,6 +85,6 @@ def traces():
 if __name__ == "__main__":
     explicit = ExplicitBucketHistogramAggregation([0.005, 0.01, 0.05, 0.1, 0.5])
     metrics("delta_explicit", AggregationTemporality.DELTA, explicit)
-    exponential = ExponentialBucketHistogramAggregation()
+    exponential = ExponentialBucketHistogramAggregation(max_size=20)
     metrics("cumulative_exponential", AggregationTemporality.CUMULATIVE, exponential)
     traces()

@@ -13,17 +13,20 @@ use serde::{Deserialize, Deserializer};
 use crate::core::bounds::Bounds;
 use crate::core::intake::rules::Rules;
 use crate::io::hardware::HardwareConfig;
+use crate::io::scrape::Endpoint;
 
 mod delivery;
 mod identity;
 mod intake;
 mod otlp;
+mod scrape;
 mod watch;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 pub use otlp::{OtlpSettings, SpanSettings};
+pub use scrape::ScrapeSettings;
 pub(crate) use watch::watches;
 pub use watch::{By, Watch};
 
@@ -54,6 +57,8 @@ pub struct Config {
     pub units: UnitSettings,
     /// What becomes of OpenTelemetry.
     pub otlp: OtlpSettings,
+    /// Whose pages of Prometheus text are read.
+    pub scrape: Vec<ScrapeSettings>,
     /// How much is held while the broker is away.
     pub outbox: OutboxSettings,
     /// How much the emergency lane takes.
@@ -117,6 +122,7 @@ impl Default for Config {
             labels: LabelSettings::default(),
             units: UnitSettings::default(),
             otlp: OtlpSettings::default(),
+            scrape: Vec::new(),
             outbox: OutboxSettings::default(),
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
@@ -173,6 +179,7 @@ impl Config {
         self.check_ranges()?;
         self.check_sockets()?;
         self.rules()?;
+        scrape::endpoints(&self.scrape)?;
         self.identity.labels()?;
         self.node_name()?;
         self.bus.check(&self.mesh)?;
@@ -209,7 +216,8 @@ impl Config {
     }
 
     fn rules(&self) -> Result<Rules, String> {
-        intake::rules(&self.labels, &self.units, otlp::rules(&self.otlp)?)
+        let rules = intake::rules(&self.labels, &self.units, otlp::rules(&self.otlp)?)?;
+        Ok(Rules { targets: scrape::targets(&self.scrape)?, ..rules })
     }
 
     /// The node's name, taken from the host when none was given.
@@ -222,6 +230,12 @@ impl Config {
             .clone()
             .or_else(host)
             .ok_or_else(|| "name: the host has none; set one with --name".to_owned())
+    }
+
+    /// The ways to the targets that are scraped, of a configuration that was checked.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        scrape::endpoints(&self.scrape).unwrap_or_default()
     }
 
     /// The core's bounds, of a configuration that was checked; rules that do not pass the check

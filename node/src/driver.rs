@@ -27,6 +27,7 @@ use crate::io::keeper::Keeper;
 use crate::io::link::Link;
 use crate::io::listen::{Heard, Sockets};
 use crate::io::otlp::Doors;
+use crate::io::scrape::{Looked, Scraper};
 use crate::io::spool::Written;
 
 /// Why a node did not run.
@@ -58,6 +59,7 @@ struct Driver {
     cost: Cost,
     sampler: Sampler,
     readings: mpsc::Receiver<Vec<Reading>>,
+    scraper: Scraper,
     queries: mpsc::Receiver<Query>,
     server: Option<Server>,
     signals: Signals,
@@ -106,6 +108,7 @@ impl Driver {
         let link = Link::open(bus_config, &config.mesh, &node)
             .map_err(|error| wrong(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
+        let scraper = Scraper::start(&node, config.endpoints());
         let clock = Clock::start();
         let labels = config.identity.labels().map_err(wrong)?;
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
@@ -125,6 +128,7 @@ impl Driver {
             cost: Cost::default(),
             sampler,
             readings,
+            scraper,
             queries,
             server,
             signals,
@@ -163,6 +167,7 @@ impl Driver {
                 let _answered = query.send(self.figures());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
+            Some(looked) = self.scraper.next() => self.on_looked(&looked),
             () = self.frames.readable() => readable = true,
             () = self.sockets.readable() => readable = true,
             () = self.doors.readable() => readable = true,
@@ -270,6 +275,12 @@ impl Driver {
 
     fn on_written(&mut self, written: Option<Written>) {
         self.keeper.on_written(&mut self.core, self.clock.now(), written);
+    }
+
+    fn on_looked(&mut self, looked: &Looked) {
+        for warning in self.core.on_scrape(self.clock.now(), &looked.scrape) {
+            tracing::warn!("{warning}");
+        }
     }
 
     async fn finish(self) -> Exit {

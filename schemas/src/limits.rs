@@ -10,6 +10,7 @@ pub mod http;
 pub mod node;
 pub mod notices;
 pub mod rules;
+pub mod scrape;
 
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {

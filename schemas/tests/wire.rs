@@ -241,12 +241,44 @@ fn every_field_out_of_bounds_is_refused() {
         (first("over"), over(&[1, 2, 3, 4, 5].map(|limit| (limit, 400, 0))), "bounds"),
         (first("over"), Value::Unsigned(1), "shape"),
         (first("over"), Value::List(vec![Value::List(vec![Value::Unsigned(1)])]), "shape"),
+        (first("blur"), Value::Unsigned(1), "shape"),
+        (first("blur"), Value::Map(Map::new()), "shape"),
+        (first("blur"), blur(&[7], &[7]), "contradiction"),
+        (first("blur"), blur(&[0x80], &[]), "histogram"),
     ];
     for (path, value, reason) in table {
         let error = decode(&subject(Kind::Latency), &changed(&latency(), &path, value.clone()))
             .expect_err(&format!("{path:?} = {value:?} was accepted"));
         assert_eq!(error.reason(), reason, "{path:?} = {value:?}: {error}");
     }
+}
+
+fn blur(low: &[u8], high: &[u8]) -> Value {
+    let rows = [("low", low), ("high", high)];
+    let rows = rows.map(|(name, row)| (name.to_owned(), Value::Bytes(row.to_vec())));
+    let sum = ("sum_ns".to_owned(), Value::Unsigned(1));
+    Value::Map(rows.into_iter().chain([sum]).collect())
+}
+
+#[test]
+fn what_wide_buckets_leave_open_comes_back() {
+    let mut histogram = Histogram::default();
+    histogram.watch(&[18_000_000]);
+    histogram.record(7_000_000);
+    histogram.record_within(10_000_000, 25_000_000, 90);
+    histogram.record_within(25_000_000, 50_000_000, 10);
+    histogram.state_sum(100 * 12_000_000);
+    let latency = Latency {
+        histograms: vec![(series("epoch_hook"), histogram.clone())],
+        ..Latency::default()
+    };
+    let bytes = bytes_of(&Snapshot { header: header(), body: Body::Latency(latency) });
+    let Body::Latency(read) = decode(&subject(Kind::Latency), &bytes).unwrap().body else {
+        panic!("it is another body");
+    };
+    assert_eq!(read.histograms, [(series("epoch_hook"), histogram.clone())]);
+    assert_eq!(histogram.over(18_000_000), Over { over: 10, unsure: 90 });
+    assert_eq!(histogram.sum_ns(), 1_200_000_000);
 }
 
 #[test]

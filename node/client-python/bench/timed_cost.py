@@ -57,6 +57,7 @@ def variants(statsd_port: int) -> Dict[str, Function]:
         "bare": bare,
         "plimsoll @timed": plimsoll.timed("bench_timed")(bare),
         "plimsoll with timer()": with_timer,
+        "plimsoll @timed, cpu=True": plimsoll.timed("bench_idle", cpu=True)(bare),
     }
     try:
         import prometheus_client

@@ -9,6 +9,9 @@ from typing import Iterable, List, Mapping, Tuple
 
 from . import limits
 
+IDLE = ".idle"
+"""Behind an operation: what of its time its thread did not work; in the Rust client too."""
+
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]")
 _NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9_.-]")
 # Separators of the line, and control characters.
@@ -18,6 +21,12 @@ _NOT_IN_VALUES = re.compile(r"[,|\x00-\x1f\x7f-\x9f]")
 def operation_name(name: str) -> str:
     """`name` as an operation: letters, digits and `_./-`, at most 128 bytes."""
     return _NOT_IN_NAMES.sub("_", name)[: limits.NAME_BYTES_MAX] or "_"
+
+
+def idle_name(name: str) -> str:
+    """The operation whose latencies are what calls of `name` waited: cut before the suffix,
+    so that no name is too long to keep the two apart."""
+    return f"{name[: limits.NAME_BYTES_MAX - len(IDLE)]}{IDLE}"
 
 
 def label_pairs(labels: Mapping[str, object]) -> List[Tuple[str, str]]:

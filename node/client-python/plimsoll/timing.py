@@ -6,11 +6,14 @@ Counts an `Exception` that leaves the block in `<operation>.errors`, tokens in
 
 import math
 import types
+from threading import get_ident
 from time import perf_counter_ns as clock
+from time import thread_time_ns as cpu_clock
 from typing import Dict, Optional, Type, TypeVar
 
 from . import limits
 from .client import CLIENT
+from .names import idle_name
 from .series import Latency
 
 _Timer = TypeVar("_Timer", bound="Timer")
@@ -75,6 +78,44 @@ class Timer:
             count_error(self.operation, self.labels)
 
 
+class IdleTimer(Timer):
+    """A block that also records what of its time its thread did not work."""
+
+    __slots__ = ("_cpu_begun", "_thread")
+
+    def __enter__(self: _Timer) -> _Timer:
+        self._thread = get_ident()
+        self._cpu_begun = cpu_clock()
+        return super().__enter__()
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        cpu_ended = cpu_clock()
+        super().__exit__(kind, error, trace)
+        if self._thread == get_ident():
+            series = CLIENT.registry.latency(idle_name(self.operation), self.labels)
+            add_idle(series, self.elapsed_ns, cpu_ended - self._cpu_begun)
+        else:
+            CLIENT.registry.drop("idle")
+
+    async def __aenter__(self: _Timer) -> _Timer:
+        return Timer.__enter__(self)
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        # While it waited its thread worked for others, so the thread's time says nothing of it.
+        Timer.__exit__(self, kind, error, trace)
+        CLIENT.registry.drop("idle")
+
+
 class NoTimer(Timer):
     """What a block gets while timers are switched off."""
 
@@ -134,13 +175,29 @@ def add_latency(series: Latency, value_ns: int, expected_ns: int = 0) -> None:
         CLIENT.registry.drop("corrected", len(missing) - limits.CORRECTED_MAX)
 
 
+def add_idle(series: Latency, wall_ns: int, cpu_ns: int) -> None:
+    """What a span took less what its thread worked in it, measured around it."""
+    series.add(max(0, wall_ns - cpu_ns))
+
+
 NO_TIMER = NoTimer("", {})
 
 
 def timer(
-    operation: str, /, *, expected_interval_s: Optional[float] = None, **labels: object
+    operation: str,
+    /,
+    *,
+    expected_interval_s: Optional[float] = None,
+    cpu: bool = False,
+    **labels: object,
 ) -> Timer:
-    """A block whose duration is recorded, under labels that may be added inside."""
+    """A block whose duration is recorded, under labels that may be added inside.
+
+    With `cpu=True` also, as the operation `<operation>.idle`, how much of it the block's thread
+    did not work: slept, waited for a lock, a disk, a socket, another process, or its turn in the
+    interpreter or on a processor. Not with `async with`: while a task waits its thread works for
+    others, so there is no telling, and `plimsoll_client_dropped` counts it as `idle`.
+    """
     if not (CLIENT.settings.enabled and CLIENT.settings.timers):
         return NO_TIMER
-    return Timer(operation, labels, expected_interval_s)
+    return (IdleTimer if cpu else Timer)(operation, labels, expected_interval_s)

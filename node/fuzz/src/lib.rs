@@ -1,8 +1,9 @@
 //! What must hold whatever bytes come from outside: each function takes any bytes and panics
 //! where one of these rules is broken.
 //!
-//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-confirmations` and `fuzz-wire` put a coverage-guided
-//! fuzzer in front of them; the tests run them over `seeds/` and the golden messages of the wire.
+//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-otlp`, `fuzz-promtext`, `fuzz-confirmations` and
+//! `fuzz-wire` put a coverage-guided fuzzer in front of them; the tests run them over `seeds/` and the
+//! golden messages of the wire.
 //! With cargo-fuzz and a nightly toolchain, ten minutes of one:
 //!
 //! ```text
@@ -13,6 +14,11 @@
 use std::time::Duration;
 
 use plimsoll_node::core::bounds::Bounds;
+use plimsoll_node::core::intake::otlp;
+use plimsoll_node::core::intake::otlp::glob::Glob;
+use plimsoll_node::core::intake::otlp::rules::{LabelOf, SpanRule};
+use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
+use plimsoll_node::core::intake::units::{TimeUnit, Unit};
 use plimsoll_node::core::sealed::Publish;
 use plimsoll_node::core::{Core, Identity, Signal};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
@@ -32,8 +38,12 @@ fn identity() -> Identity {
 }
 
 fn node() -> (Core, Now) {
+    node_within(Bounds::default())
+}
+
+fn node_within(bounds: Bounds) -> (Core, Now) {
     let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
-    let mut core = Core::new(identity(), Bounds::default(), now);
+    let mut core = Core::new(identity(), bounds, now);
     core.on_signal(now, Signal::Connected);
     let limit = |name, ns| (Operation::new(name).expect("a constant name of plain letters"), ns);
     let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
@@ -76,6 +86,70 @@ pub fn frames(bytes: &[u8]) {
     assert_eq!(core.on_frame(now, frame), seq);
     assert_eq!(core.status().intake.samples, taken, "a frame counts once");
     check_sealed(core, now);
+}
+
+/// A node reads the bytes as bodies of OTLP, of metrics and of traces in either encoding: a
+/// malformed one changes nothing, one that comes again adds nothing but what says that it is
+/// new, and what the node makes of them can be read.
+///
+/// # Panics
+/// When that is not so.
+pub fn otlp(bytes: &[u8]) {
+    for signal in [otlp::Signal::Metrics, otlp::Signal::Traces] {
+        for encoding in [otlp::Encoding::Protobuf, otlp::Encoding::Json] {
+            let (mut core, now) = node_of_spans();
+            let now = now.after(Duration::from_secs(1));
+            let outcome = core.on_otlp(now, signal, encoding, bytes);
+            let status = core.status();
+            if let Ok(outcome) = &outcome {
+                assert_eq!(outcome.refused > 0, outcome.message.is_some());
+            } else {
+                assert_eq!((status.intake.samples, status.series), (0, 0), "nothing is taken");
+            }
+            let again = core.on_otlp(now, signal, encoding, bytes);
+            assert_eq!(again.is_ok(), outcome.is_ok());
+            check_sealed(core, now);
+        }
+    }
+}
+
+/// A node to which each span is a latency.
+fn node_of_spans() -> (Core, Now) {
+    let mut bounds = Bounds::default();
+    bounds.rules.otlp.spans = vec![SpanRule {
+        name: Glob::new("*"),
+        attributes: Vec::new(),
+        operation: None,
+        labels: LabelOf::read("http.route").into_iter().collect(),
+    }];
+    node_within(bounds)
+}
+
+/// A node reads the bytes as pages of one target in both formats (cut at 0xff), five seconds
+/// apart: whatever it seals can be read, and holds every sample that it says it took.
+///
+/// # Panics
+/// When that is not so.
+pub fn promtext(bytes: &[u8]) {
+    for format in [Format::Text, Format::OpenMetrics] {
+        let mut bounds = Bounds::default();
+        bounds.rules.targets = vec![Target {
+            name: "http://t/".to_owned(),
+            labels: Labels::default(),
+            unit: Unit(Some(TimeUnit::Milliseconds)),
+            allow: Vec::new(),
+            series_max: 50,
+        }];
+        let (mut core, mut now) = node_within(bounds);
+        for body in bytes.split(|byte| *byte == 0xff) {
+            let page = Page { format, body: body.to_vec(), is_whole: true };
+            let scrape = Scrape { target: 0, took: Duration::ZERO, page: Ok(page) };
+            now = now.after(Duration::from_secs(5));
+            let _warnings = core.on_scrape(now, &scrape);
+            assert!(core.status().intake.scrapes[0].series <= 50);
+        }
+        check_sealed(core, now);
+    }
 }
 
 /// A node reads the bytes as a confirmation: what can be read comes back as it was written, what
@@ -156,8 +230,18 @@ mod tests {
     }
 
     #[test]
+    fn no_body_of_otlp_near_a_seed_breaks_a_rule() {
+        run("seeds/otlp", otlp);
+    }
+
+    #[test]
     fn no_frame_near_a_seed_breaks_a_rule() {
         run("seeds/frames", frames);
+    }
+
+    #[test]
+    fn no_page_near_a_seed_breaks_a_rule() {
+        run("seeds/promtext", promtext);
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub(super) fn rules(
         labels: LabelRules { allow, drop, container: labels.container },
         units: Units { ms: units.ms, h: units.h, d: units.d, suffixes },
         otlp,
+        targets: Vec::new(),
     })
 }
 

@@ -17,6 +17,8 @@ use plimsoll_schemas::wire::{Body, Latency};
 const BUCKET_BYTES: usize = 9;
 /// An upper bound of the bytes that one limit takes: three numbers, and its part of the name.
 const OVER_BYTES: usize = 36;
+/// An upper bound of the bytes around what is said of samples that may lie elsewhere.
+const BLUR_BYTES: usize = 96;
 /// An upper bound of the bytes around a series: field names, numbers, HDR header.
 const SERIES_BYTES: usize = 256;
 /// An upper bound of the bytes of a header without labels and a bus body, whose reasons are all
@@ -198,7 +200,7 @@ impl Size {
         for (series, histogram) in &latency.histograms {
             size.samples = size.samples.saturating_add(histogram.count());
             size.wire_bytes += histogram_bytes(histogram);
-            size.heap_bytes += histogram.counts().heap_bytes();
+            size.heap_bytes += histogram.heap_bytes();
             size.add_name(series);
         }
         latency.counters.iter().for_each(|(series, _)| size.add_name(series));
@@ -258,10 +260,11 @@ fn label_bytes((key, value): (&str, &str)) -> usize {
     key.len() + value.len() + 6
 }
 
-/// An upper bound of the bytes of a histogram's buckets, and of what is over its limits.
+/// An upper bound of the bytes of a histogram's buckets, and of what is known beside them.
 pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
     let buckets = histogram.counts().iter().count();
-    buckets * BUCKET_BYTES + histogram.overs().limits().len() * OVER_BYTES
+    let blur = histogram.blur().map_or(0, |blur| BLUR_BYTES + blur.buckets() * BUCKET_BYTES);
+    buckets * BUCKET_BYTES + blur + histogram.overs().limits().len() * OVER_BYTES
 }
 
 #[cfg(test)]

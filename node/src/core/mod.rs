@@ -41,6 +41,7 @@ use intake::Intake;
 pub use intake::figures::IntakeFigures;
 use intake::otlp::Otlp;
 use intake::point::Point;
+use intake::promtext::Scrape;
 use intake::reject::Reject;
 use outbox::{Forged, Outbox};
 use seal::Sealer;
@@ -165,6 +166,11 @@ impl Core {
     /// Says why nothing of it was taken, which is counted.
     pub fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
         self.intake.on_point(now, point)
+    }
+
+    /// Takes what a look at a target's page brought, and says what its operator should know.
+    pub fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
+        if self.leaving { Vec::new() } else { self.intake.on_scrape(now, scrape) }
     }
 
     /// A socket could not be read, which may have cost a datagram.

@@ -4,6 +4,7 @@
 
 mod intake;
 mod otlp;
+mod scrape;
 
 use std::time::Duration;
 
@@ -91,6 +92,8 @@ fn page(figures: &Figures) -> String {
     add_intake(&page, status);
     add_limits(&page, &status.limits);
     intake::add(&page, &status.intake);
+    intake::add_otlp(&page, &status.otlp);
+    scrape::add(&page, &status.intake.scrapes);
     let help = "Datagrams that the kernel dropped because a socket was full";
     let name = "plimsoll_agent_kernel_dropped_datagrams_total";
     by(&page, name, help, &["socket"], figures.dropped);

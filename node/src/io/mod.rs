@@ -9,4 +9,5 @@ pub mod link;
 pub mod listen;
 pub mod otlp;
 mod place;
+pub mod scrape;
 pub mod spool;

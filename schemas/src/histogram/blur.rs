@@ -6,9 +6,16 @@
 //! and no closer bound is right: all samples may be at their least, or all at their most. Says
 //! nothing of samples that came one by one, and costs nothing where there are no others.
 
-use std::cmp::Ordering;
+mod row;
+mod told;
 
-use super::{Over, layout};
+pub(super) use told::PackedBlur;
+pub use told::ToldBlur;
+
+use row::{Row, difference};
+
+use super::layout::{self, MAX_NS};
+use super::{Histogram, Over};
 
 /// At most so many places for the samples of one producer's bucket.
 const PLACES_MAX: u64 = 16;
@@ -17,7 +24,7 @@ const PLACE_BUCKETS: u64 = 64;
 
 /// Samples that lie somewhere between two ends, beside the counts that they are part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Blur {
+pub struct Blur {
     /// Where they are counted.
     placed: Row,
     /// Where the least that each may be would be counted.
@@ -26,25 +33,77 @@ pub(super) struct Blur {
     high: Row,
 }
 
-/// Samples in few buckets, in ascending order: (bucket, samples).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Row(Vec<(usize, u64)>);
-
 /// Where samples are counted of which each lies within `least_ns..=most_ns`, at most
 /// [`PLACES_MAX`]: as many in each part of the buckets between, as (value, samples).
 pub(super) fn places(least_ns: u64, most_ns: u64, n: u64) -> impl Iterator<Item = (u64, u64)> {
     let first = layout::index_of(least_ns) as u64;
     let span = layout::index_of(most_ns) as u64 + 1 - first;
     let places = span.div_ceil(PLACE_BUCKETS).min(PLACES_MAX).min(n);
-    let upto = move |place: u64| u128::from(n) * u128::from(place) / u128::from(places);
+    // n * place / places, which might not fit.
+    let upto = move |place: u64| n / places * place + n % places * place / places;
     (0..places).map(move |place| {
         #[expect(clippy::cast_possible_truncation, reason = "a bucket between those of two values")]
         let index = (first + span * (2 * place + 1) / (2 * places)) as usize;
-        #[expect(clippy::cast_possible_truncation, reason = "a part of the samples")]
-        let share = (upto(place + 1) - upto(place)) as u64;
+        let share = upto(place + 1) - upto(place);
         let middle = layout::lowest(index).midpoint(layout::highest(index));
         (middle.clamp(least_ns, most_ns), share)
     })
+}
+
+impl Histogram {
+    /// Records `n` samples of which is only known that each is over `over_ns` and at most
+    /// `upto_ns`,
+    /// as a producer's bucket says. Their number is exact, and so is the share over a watched limit
+    /// that is not between the two; the rest is bounded, see [`Quantile`]. Over 0 includes 0, and
+    /// up to an hour all that is longer, as `u64::MAX` for a last bucket without an end.
+    pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
+        let most_ns = upto_ns.min(MAX_NS);
+        let least_ns = over_ns.saturating_add(1);
+        if n == 0 || least_ns >= most_ns {
+            return self.record_n(most_ns, n);
+        }
+        let mut overs = std::mem::take(&mut self.overs);
+        overs.record_within(over_ns, most_ns, n);
+        let mut blur = self.blur.take().unwrap_or_default();
+        for (value_ns, n) in places(least_ns, most_ns, n) {
+            self.record_n(value_ns, n);
+            blur.add(value_ns, least_ns, most_ns, n);
+        }
+        (self.overs, self.blur) = (overs, Some(blur));
+    }
+
+    /// Has room for samples between two values, so that not each of them has to make some: a row
+    /// grows by being copied.
+    pub fn make_room(&mut self, least_ns: u64, most_ns: u64) {
+        let [first, last] = [least_ns, most_ns].map(|ns| layout::index_of(ns.min(MAX_NS)));
+        self.counts.cover(first, last.max(first));
+    }
+
+    /// Takes what a producer says its samples sum up to, as far as the ends of their buckets
+    /// allow. Holds for all samples that are in here, so it comes after the last of a producer's
+    /// and before any other's.
+    pub fn state_sum(&mut self, sum_ns: u128) {
+        if let Some(blur) = &self.blur {
+            let (least, most) = match blur.placed.samples() == self.count {
+                true => blur.sums_of_ends(),
+                false => blur.sums(self.count, &self.counts.iter()),
+            };
+            self.sum_ns = sum_ns.clamp(least, most);
+        }
+    }
+
+    /// Whether some samples are known by a producer's wide buckets alone, so that quantiles are
+    /// known within bounds.
+    #[must_use]
+    pub fn is_approximate(&self) -> bool {
+        self.blur.is_some()
+    }
+
+    /// What is not known of where its samples lie; `None` where all lie where they are counted.
+    #[must_use]
+    pub fn blur(&self) -> Option<&Blur> {
+        self.blur.as_deref()
+    }
 }
 
 impl Blur {
@@ -56,24 +115,35 @@ impl Blur {
     }
 
     /// Adds what is said of other samples.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.placed.merge(&other.placed);
         self.low.merge(&other.low);
         self.high.merge(&other.high);
     }
 
+    /// What several say together; `None` of none.
+    pub(super) fn united(parts: impl Iterator<Item = Self>) -> Option<Self> {
+        parts.reduce(|mut one, two| {
+            one.merge(&two);
+            one
+        })
+    }
+
     /// The least and the most, in nanoseconds, that the sample of `rank` (1 = smallest) may be
-    /// among all of `counts`.
-    pub(super) fn at_rank<I>(&self, counts: impl Fn() -> I, rank: u64) -> Option<(u64, u64)>
-    where
-        I: Iterator<Item = (usize, u64)>,
-    {
+    /// among all `count` samples, of which `counts` are the buckets.
+    #[must_use]
+    pub fn at_rank(
+        &self,
+        count: u64,
+        counts: &(impl Iterator<Item = (usize, u64)> + Clone),
+        rank: u64,
+    ) -> Option<(u64, u64)> {
         let find = |ends| {
             let reached = |seen: &mut i128, (index, n)| {
                 *seen += n;
                 Some((index, *seen >= i128::from(rank)))
             };
-            let mut row = self.moved(counts(), ends).scan(0, reached);
+            let mut row = self.moved(count, counts.clone(), ends).scan(0, reached);
             row.find_map(|(index, is_reached)| is_reached.then_some(index))
         };
         Some((layout::lowest(find(&self.low)?), highest(find(&self.high)?)))
@@ -82,7 +152,7 @@ impl Blur {
     /// Samples over a limit as far as buckets tell, of which `beside` gives the samples in one
     /// and in all above it.
     pub(super) fn over(&self, limit_ns: u64, beside: impl Fn(usize) -> (u64, u64)) -> Over {
-        let own = layout::index_of(limit_ns.min(layout::MAX_NS));
+        let own = layout::index_of(limit_ns.min(MAX_NS));
         let above = |all: (u64, u64), placed: (u64, u64), ends: (u64, u64)| {
             let certain = all.1.saturating_sub(placed.1).saturating_add(ends.1);
             let within = all.0.saturating_sub(placed.0).saturating_add(ends.0);
@@ -94,84 +164,79 @@ impl Blur {
         Over { over, unsure: most.saturating_sub(over) }
     }
 
-    /// The least and the most, in nanoseconds, that all samples of `counts` may sum up to.
-    pub(super) fn sums<I>(&self, counts: impl Fn() -> I) -> (u128, u128)
-    where
-        I: Iterator<Item = (usize, u64)>,
-    {
+    /// The least and the most, in nanoseconds, that all `count` samples may sum up to.
+    pub(super) fn sums(
+        &self,
+        count: u64,
+        counts: &(impl Iterator<Item = (usize, u64)> + Clone),
+    ) -> (u128, u128) {
         let sum = |ends, value: fn(usize) -> u64| {
             let sum = |sum: u128, (index, n): (usize, i128)| {
                 let n = n.max(0).unsigned_abs();
                 sum.saturating_add(n.saturating_mul(value(index).into()))
             };
-            self.moved(counts(), ends).fold(0, sum)
+            self.moved(count, counts.clone(), ends).fold(0, sum)
         };
         (sum(&self.low, layout::lowest), sum(&self.high, highest))
     }
 
-    /// All buckets of `counts`, with the samples that are in them if those spoken of here are at
-    /// one of their ends.
+    /// The same where there are no samples but those spoken of here.
+    fn sums_of_ends(&self) -> (u128, u128) {
+        let sum = |ends: &Row, value: fn(usize) -> u64| {
+            let sums = ends.iter().map(|(index, n)| u128::from(n) * u128::from(value(index)));
+            sums.fold(0_u128, u128::saturating_add)
+        };
+        (sum(&self.low, layout::lowest), sum(&self.high, highest))
+    }
+
+    /// The least and the most, in nanoseconds, that any of `count` samples may be.
+    fn ends(
+        &self,
+        count: u64,
+        counts: &(impl Iterator<Item = (usize, u64)> + Clone),
+    ) -> Option<(u64, u64)> {
+        let used = |ends| self.moved(count, counts.clone(), ends).filter(|(_, n)| *n > 0);
+        let (first, last) = (used(&self.low).next()?.0, used(&self.high).last()?.0);
+        Some((layout::lowest(first), highest(last)))
+    }
+
+    /// Whether it may be about samples of `counts`.
+    fn is_about(&self, counts: impl Iterator<Item = (usize, u64)>) -> bool {
+        let none = std::iter::empty();
+        self.placed.len() > 0
+            && difference(counts, self.placed.iter(), none).all(|(_, n)| n >= 0)
+            && self.low.precedes(&self.placed)
+            && self.placed.precedes(&self.high)
+    }
+
+    /// The buckets of all `count` samples if those spoken of here are at one of their ends. Where
+    /// these are all, what lies in which of `counts` is not looked at.
     fn moved(
         &self,
+        count: u64,
         counts: impl Iterator<Item = (usize, u64)>,
         ends: &Row,
     ) -> impl Iterator<Item = (usize, i128)> {
-        let mut counts = counts.peekable();
-        let (mut placed, mut ends) = (self.placed.iter().peekable(), ends.iter().peekable());
-        std::iter::from_fn(move || {
-            let next = [counts.peek(), placed.peek(), ends.peek()];
-            let index = next.into_iter().flatten().map(|(index, _)| *index).min()?;
-            let is_next = |(at, _): &(usize, u64)| *at == index;
-            let [all, placed, ends] =
-                [counts.next_if(is_next), placed.next_if(is_next), ends.next_if(is_next)]
-                    .map(|bucket| bucket.map_or(0, |(_, n)| i128::from(n)));
-            Some((index, all - placed + ends))
-        })
+        let looked_at = if self.placed.total() == count { 0 } else { usize::MAX };
+        difference(counts.take(looked_at), self.placed.iter().take(looked_at), ends.iter())
+    }
+
+    /// Buckets in use: places, and least and greatest ends.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.placed.len() + self.low.len() + self.high.len()
+    }
+
+    /// Heap bytes in use.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let rows = [&self.placed, &self.low, &self.high];
+        size_of::<Self>() + rows.map(Row::heap_bytes).iter().sum::<usize>()
     }
 }
 
 /// The largest value of a bucket that is a sample's.
 fn highest(index: usize) -> u64 {
-    layout::highest(index).min(layout::MAX_NS)
-}
-
-impl Row {
-    fn add(&mut self, index: usize, n: u64) {
-        match self.0.binary_search_by_key(&index, |(at, _)| *at) {
-            Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(n),
-            Err(at) => self.0.insert(at, (index, n)),
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        let mut merged = Vec::with_capacity(self.0.len().max(other.0.len()));
-        let (mut ours, mut theirs) = (self.iter().peekable(), other.iter().peekable());
-        while let (Some((one, n)), Some((two, more))) = (ours.peek(), theirs.peek()) {
-            merged.push(match one.cmp(two) {
-                Ordering::Less => (*one, *n),
-                Ordering::Equal => (*one, n.saturating_add(*more)),
-                Ordering::Greater => (*two, *more),
-            });
-            let (is_ours, is_theirs) = (one <= two, two <= one);
-            ours.next_if(|_| is_ours);
-            theirs.next_if(|_| is_theirs);
-        }
-        merged.extend(ours);
-        merged.extend(theirs);
-        self.0 = merged;
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.0.iter().copied()
-    }
-
-    /// Samples in one bucket, and in all above it.
-    fn beside(&self, index: usize) -> (u64, u64) {
-        let sum = |sum: u64, (_, n): &(usize, u64)| sum.saturating_add(*n);
-        let from = self.0.partition_point(|(at, _)| *at < index);
-        let above = self.0.partition_point(|(at, _)| *at <= index);
-        (self.0[from..above].iter().fold(0, sum), self.0[above..].iter().fold(0, sum))
-    }
+    layout::highest(index).min(MAX_NS)
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ impl Counts {
     }
 
     /// Blocks that hold samples, in ascending order: (index of the first, counts).
-    fn blocks(&self) -> impl DoubleEndedIterator<Item = (usize, [u64; BLOCK])> {
+    fn blocks(&self) -> impl DoubleEndedIterator<Item = (usize, [u64; BLOCK])> + Clone {
         (0..self.len()).step_by(BLOCK).filter_map(|at| {
             let block = match &self.cells {
                 Cells::Narrow(cells) => block(cells, at),
@@ -169,7 +169,7 @@ impl Counts {
     }
 
     /// Buckets with samples, in ascending order: (index, samples).
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + Clone {
         self.blocks().flat_map(|(index, block)| {
             let cells = block.into_iter().enumerate().filter(|(_, n)| *n > 0);
             cells.map(move |(at, n)| (index + at, n))

@@ -19,14 +19,17 @@ mod payload_tests;
 mod stored;
 mod writer;
 
+pub use blur::{Blur, ToldBlur};
 pub use counts::Counts;
 pub use over::{Over, Overs};
 pub use packed::Packed;
 
-use blur::Blur;
 use codec::CodecError;
 use layout::MAX_NS;
+use payload::Checked;
 use thiserror::Error;
+
+use crate::limits::wire::SAMPLES_MAX;
 
 /// All samples of one series over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,8 +47,9 @@ pub struct Histogram {
 
 /// A value read from a histogram, with the bucket that bounds it.
 ///
-/// The sample of that rank lies in `lower_ns..=upper_ns`. `value_ns` is the upper end of its bucket,
-/// as in every HdrHistogram library, but never above the largest sample; and `upper_ns` is the same,
+/// The sample of that rank lies in `lower_ns..=upper_ns`. `value_ns` is the upper end of its
+/// bucket,
+/// as in every HdrHistogram library, but never above the largest sample; and so is `upper_ns`,
 /// unless samples are known by wide buckets alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
@@ -55,6 +59,17 @@ pub struct Quantile {
     pub lower_ns: u64,
     /// Upper bound of the sample at this rank.
     pub upper_ns: u64,
+}
+
+impl Quantile {
+    /// Where a producer's wide buckets leave open in which of ours the sample lies: the least and
+    /// the most that it may be.
+    #[must_use]
+    pub fn within(&self) -> Option<(u64, u64)> {
+        let index = |ns: u64| layout::index_of(ns.min(MAX_NS));
+        let is_open = index(self.lower_ns) != index(self.upper_ns);
+        is_open.then_some((self.lower_ns, self.upper_ns))
+    }
 }
 
 /// What a histogram knows exactly, beside its buckets.
@@ -80,6 +95,13 @@ impl ExactFigures {
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+
+    /// As a reader must find them who takes all samples for where they are counted.
+    fn as_counted(self) -> Self {
+        let least = u128::from(self.min_ns) * u128::from(self.count);
+        let most = u128::from(self.max_ns) * u128::from(self.count);
+        Self { sum_ns: self.sum_ns.clamp(least, most), ..self }
     }
 
     /// Names the figure that buckets contradict which hold `total` samples, the first and the
@@ -117,24 +139,31 @@ pub enum Refused {
 
 /// What a snapshot may hold as a latency distribution.
 pub trait Distribution: Sized {
-    /// Reads what a snapshot says of one series, and of samples over limits.
+    /// Reads what a snapshot says of one series, of samples over limits, and of those that may
+    /// lie elsewhere.
     ///
     /// # Errors
-    /// When the bytes are not one, or contradict the figures or what is said to be over.
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused>;
+    /// When the bytes are not one, or contradict the figures or what is said beside them.
+    fn try_from_v2(
+        exact: ExactFigures,
+        bytes: &[u8],
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused>;
 
     /// Number of samples.
     fn count(&self) -> u64;
 }
 
 impl Distribution for Histogram {
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused> {
-        let checked = payload::check_v2(&exact, bytes)?;
-        overs.check(&exact, |limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
-        let mut histogram = Self { overs, ..Self::default() };
-        histogram.merge_exact(&exact);
-        histogram.counts.merge_payload(&checked.payload, checked.edges());
-        Ok(histogram)
+    fn try_from_v2(
+        exact: ExactFigures,
+        bytes: &[u8],
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused> {
+        let checked = payload::check_v2(&exact, bytes, SAMPLES_MAX)?;
+        Self::try_from_checked(exact, &checked, overs, blur)
     }
 
     fn count(&self) -> u64 {
@@ -159,6 +188,19 @@ impl Histogram {
         Ok(Self { count, sum_ns, min_ns, max_ns, counts, ..Self::default() })
     }
 
+    fn try_from_checked(
+        exact: ExactFigures,
+        checked: &Checked<'_>,
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused> {
+        let (exact, overs, blur) = checked.believe(exact, overs, blur)?;
+        let mut histogram = Self { overs, blur: blur.map(Box::new), ..Self::default() };
+        histogram.merge_exact(&exact);
+        histogram.counts.merge_payload(&checked.payload, checked.edges());
+        Ok(histogram)
+    }
+
     /// Records one sample.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
@@ -179,43 +221,6 @@ impl Histogram {
         self.sum_ns = self.sum_ns.saturating_add(u128::from(value_ns) * u128::from(n));
         self.counts.add(layout::index_of(value_ns), n);
         self.overs.record(value_ns, n);
-    }
-
-    /// Records `n` samples of which is only known that each is over `over_ns` and at most `upto_ns`,
-    /// as a producer's bucket says. Their number is exact, and so is the share over a watched limit
-    /// that is not between the two; the rest is bounded, see [`Quantile`]. Over 0 includes 0, and
-    /// up to an hour all that is longer, as `u64::MAX` for a last bucket without an end.
-    pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
-        let most_ns = upto_ns.min(MAX_NS);
-        let least_ns = over_ns.saturating_add(1);
-        if n == 0 || least_ns >= most_ns {
-            return self.record_n(most_ns, n);
-        }
-        let mut overs = std::mem::take(&mut self.overs);
-        overs.record_within(over_ns, most_ns, n);
-        let mut blur = self.blur.take().unwrap_or_default();
-        for (value_ns, n) in blur::places(least_ns, most_ns, n) {
-            self.record_n(value_ns, n);
-            blur.add(value_ns, least_ns, most_ns, n);
-        }
-        (self.overs, self.blur) = (overs, Some(blur));
-    }
-
-    /// Takes what a producer says its samples sum up to, as far as the ends of their buckets
-    /// allow. Holds for all samples that are in here, so it comes after the last of a producer's
-    /// and before any other's.
-    pub fn state_sum(&mut self, sum_ns: u128) {
-        if let Some(blur) = &self.blur {
-            let (least, most) = blur.sums(|| self.counts.iter());
-            self.sum_ns = sum_ns.clamp(least, most);
-        }
-    }
-
-    /// Whether some samples are known by a producer's wide buckets alone, so that quantiles are
-    /// known within bounds.
-    #[must_use]
-    pub fn is_approximate(&self) -> bool {
-        self.blur.is_some()
     }
 
     /// Counts exactly, from now on, what is over each of these limits in nanoseconds, and of no
@@ -268,6 +273,9 @@ impl Histogram {
         self.merge_overs(other.overs(), |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge_payload(other.payload(), other.edges());
+        if let Some(theirs) = other.blur() {
+            self.blur.get_or_insert_default().merge(&theirs);
+        }
     }
 
     fn merge_overs(&mut self, others: &Overs, theirs: impl Fn(u64) -> Over) {
@@ -327,6 +335,12 @@ impl Histogram {
         self.max_ns
     }
 
+    /// Heap bytes in use, apart from what is known of limits.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.counts.heap_bytes() + self.blur.as_ref().map_or(0, |blur| blur.heap_bytes())
+    }
+
     /// The bucket counts.
     #[must_use]
     pub fn counts(&self) -> &Counts {
@@ -346,7 +360,7 @@ impl Histogram {
         let value_ns = layout::highest(index).clamp(self.min_ns, self.max_ns);
         let lower_ns = layout::lowest(index).clamp(self.min_ns, self.max_ns);
         let blur = self.blur.as_ref();
-        let bounds = blur.and_then(|blur| blur.at_rank(|| self.counts.iter(), rank));
+        let bounds = blur.and_then(|blur| blur.at_rank(self.count, &self.counts.iter(), rank));
         let (lower_ns, upper_ns) = bounds.unwrap_or((lower_ns, value_ns));
         Some(Quantile { value_ns, lower_ns, upper_ns })
     }

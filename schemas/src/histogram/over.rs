@@ -50,17 +50,17 @@ impl Over {
         (exact.min_ns > limit_ns).then_some(Self { over: exact.count, unsure: 0 })
     }
 
-    /// Whether it says nothing that `buckets` contradict, nor the smallest and the largest sample
-    /// where these lie on either side of the limit.
-    fn is_within(self, buckets: Self, exact: &ExactFigures, limit_ns: u64) -> bool {
+    /// Whether it says nothing that `buckets` contradict.
+    fn is_within(self, buckets: Self) -> bool {
         let Some(most) = self.over.checked_add(self.unsure) else { return false };
+        self.over >= buckets.over && most <= buckets.over.saturating_add(buckets.unsure)
+    }
+
+    /// Whether it says nothing that the smallest and the largest sample contradict, where these
+    /// lie on either side of the limit.
+    fn is_beside(self, exact: &ExactFigures, limit_ns: u64) -> bool {
         let lies_between = exact.min_ns <= limit_ns && limit_ns < exact.max_ns;
-        let is_over_both = lies_between && self.over >= exact.count;
-        let is_over_none = lies_between && most == 0;
-        self.over >= buckets.over
-            && most <= buckets.over.saturating_add(buckets.unsure)
-            && !is_over_both
-            && !is_over_none
+        !lies_between || self.over < exact.count && (self.over, self.unsure) != (0, 0)
     }
 }
 
@@ -151,9 +151,9 @@ impl Overs {
         self.0 = entries;
     }
 
-    /// Heap bytes in use.
+    /// Heap bytes in use beside its own.
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + 2 * size_of::<usize>() + self.0.capacity() * size_of::<(u64, Over)>()
+        self.0.capacity() * size_of::<(u64, Over)>()
     }
 
     /// Whether limits from outside are few enough, different and in range.
@@ -163,13 +163,17 @@ impl Overs {
         in_range && self.0.len() <= LIMITS_MAX && self.0.is_sorted_by(|one, two| one.0 < two.0)
     }
 
-    /// Checks what comes from outside against the exact figures and the buckets.
+    /// Checks what comes from outside against the buckets, and the exact figures if the smallest
+    /// and the largest sample are known.
     pub(super) fn check(
         &self,
-        exact: &ExactFigures,
+        exact: Option<&ExactFigures>,
         buckets: impl Fn(u64) -> Over,
     ) -> Result<(), Refused> {
-        let agrees = |(limit, over): &(u64, Over)| over.is_within(buckets(*limit), exact, *limit);
+        let agrees = |(limit, over): &(u64, Over)| {
+            over.is_within(buckets(*limit))
+                && exact.is_none_or(|exact| over.is_beside(exact, *limit))
+        };
         match self.is_sound() && self.0.iter().all(agrees) {
             true => Ok(()),
             false => Err(Refused::Contradiction("over")),

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::blur::{Blur, PackedBlur, ToldBlur};
 use super::codec::STORED_MAX;
 use super::counts::Counts;
-use super::payload::{self, Buckets};
+use super::payload::{self, Buckets, Checked};
 use super::writer::Writer;
 use super::{Distribution, ExactFigures, Histogram, Over, Overs, Refused, layout};
+use crate::limits::wire::SAMPLES_MAX;
 
 /// Where a row would have more cells for each byte, few buckets lie far apart and are sorted.
 const CELLS_PER_BYTE_MAX: usize = 64;
@@ -28,18 +30,26 @@ pub struct Packed {
     /// Runs of empty buckets and counts in turn, as in a V2 payload, checked and canonical:
     /// equal distributions have equal bytes.
     payload: Arc<[u8]>,
-    /// What is known of samples over limits beside the buckets.
-    overs: Option<Arc<Overs>>,
+    aside: Option<Arc<Aside>>,
+}
+
+/// What is known beside the buckets, where anything is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Aside {
+    /// Of samples over limits.
+    overs: Overs,
+    /// Of samples that may lie elsewhere.
+    blur: Option<PackedBlur>,
 }
 
 /// Where nothing is known.
 static NO_OVERS: Overs = Overs::NONE;
 
 impl Packed {
-    fn new(exact: ExactFigures, payload: Arc<[u8]>, overs: Overs) -> Self {
+    fn new(exact: ExactFigures, payload: Arc<[u8]>, aside: Aside) -> Self {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
-        let overs = (count > 0 && !overs.is_empty()).then(|| Arc::new(overs));
-        Self { count, sum_ns, min_ns, max_ns, payload, overs }
+        let aside = (count > 0 && aside != Aside::default()).then(|| Arc::new(aside));
+        Self { count, sum_ns, min_ns, max_ns, payload, aside }
     }
 
     /// What is known exactly.
@@ -52,7 +62,7 @@ impl Packed {
     /// What its message said of samples over limits.
     #[must_use]
     pub fn overs(&self) -> &Overs {
-        self.overs.as_deref().unwrap_or(&NO_OVERS)
+        self.aside.as_deref().map_or(&NO_OVERS, |aside| &aside.overs)
     }
 
     /// The same samples and no more said of limits than the buckets tell: for whoever keeps many
@@ -60,7 +70,30 @@ impl Packed {
     /// hundred bytes, and merging such ones takes time.
     #[must_use]
     pub fn without_overs(&self) -> Self {
-        Self { overs: None, ..self.clone() }
+        let blur = self.packed_blur().cloned();
+        let aside = blur.map(|blur| Arc::new(Aside { overs: Overs::NONE, blur: Some(blur) }));
+        Self { aside, ..self.clone() }
+    }
+
+    fn try_from_checked(
+        exact: ExactFigures,
+        checked: &Checked<'_>,
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused> {
+        let (exact, overs, blur) = checked.believe(exact, overs, blur)?;
+        let blur = blur.map(|blur| PackedBlur::of(&blur, &checked.payload));
+        Ok(Self::new(exact, checked.payload.as_ref().into(), Aside { overs, blur }))
+    }
+
+    fn packed_blur(&self) -> Option<&PackedBlur> {
+        self.aside.as_deref().and_then(|aside| aside.blur.as_ref())
+    }
+
+    /// What is not known of where its samples lie; `None` where all lie where they are counted.
+    #[must_use]
+    pub fn blur(&self) -> Option<Blur> {
+        self.packed_blur().map(|blur| blur.open(&self.payload))
     }
 
     /// True without a sample.
@@ -121,7 +154,10 @@ impl Packed {
                 writer.push(same[0].0, n);
             }
         }
-        Self::new(exact, writer.written().into(), Self::united_overs(&parts().collect::<Vec<_>>()))
+        let overs = Self::united_overs(&parts().collect::<Vec<_>>());
+        let blur = Blur::united(parts().filter_map(Self::blur));
+        let blur = blur.map(|blur| PackedBlur::of(&blur, writer.written()));
+        Self::new(exact, writer.written().into(), Aside { overs, blur })
     }
 
     fn united_overs(parts: &[&Self]) -> Overs {
@@ -139,6 +175,11 @@ impl Packed {
     #[must_use]
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();
+        if let Some(blur) = self.packed_blur() {
+            let beside = |index| payload::beside(&self.payload, index);
+            let said = self.overs().get(limit_ns);
+            return said.unwrap_or_else(|| blur.open(&self.payload).over(limit_ns, beside));
+        }
         let said = Over::plain(&exact, limit_ns).or_else(|| self.overs().get(limit_ns));
         said.unwrap_or_else(|| payload::over(&exact, &self.payload, limit_ns))
     }
@@ -146,8 +187,15 @@ impl Packed {
     /// Heap bytes in use.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let overs = self.overs.as_deref().map_or(0, Overs::heap_bytes);
-        self.payload.len() + 2 * size_of::<usize>() + overs
+        let aside = self.aside.as_deref().map_or(0, Aside::heap_bytes);
+        self.payload.len() + 2 * size_of::<usize>() + aside
+    }
+}
+
+impl Aside {
+    fn heap_bytes(&self) -> usize {
+        let blur = self.blur.as_ref().map_or(0, PackedBlur::heap_bytes);
+        size_of::<Self>() + 2 * size_of::<usize>() + self.overs.heap_bytes() + blur
     }
 }
 
@@ -158,10 +206,14 @@ fn edges(exact: &ExactFigures) -> Option<(usize, usize)> {
 
 impl Distribution for Packed {
     /// Keeps the bytes as they came when they are canonical, and writes them anew if not.
-    fn try_from_v2(exact: ExactFigures, bytes: &[u8], overs: Overs) -> Result<Self, Refused> {
-        let checked = payload::check_v2(&exact, bytes)?;
-        overs.check(&exact, |limit_ns| payload::over(&exact, &checked.payload, limit_ns))?;
-        Ok(Self::new(exact, checked.payload.as_ref().into(), overs))
+    fn try_from_v2(
+        exact: ExactFigures,
+        bytes: &[u8],
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<Self, Refused> {
+        let checked = payload::check_v2(&exact, bytes, SAMPLES_MAX)?;
+        Self::try_from_checked(exact, &checked, overs, blur)
     }
 
     fn count(&self) -> u64 {
@@ -173,7 +225,9 @@ impl From<&Histogram> for Packed {
     fn from(histogram: &Histogram) -> Self {
         let mut writer = Writer::default();
         histogram.counts().each(|index, n| writer.push(index, n));
-        Self::new(histogram.exact(), writer.written().into(), histogram.overs().clone())
+        let blur = histogram.blur().map(|blur| PackedBlur::of(blur, writer.written()));
+        let aside = Aside { overs: histogram.overs().clone(), blur };
+        Self::new(histogram.exact(), writer.written().into(), aside)
     }
 }
 
@@ -189,6 +243,8 @@ struct Stored<'a> {
     payload: &'a [u8],
     #[serde(default, skip_serializing_if = "is_none")]
     over: Cow<'a, Overs>,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    blur: Option<ToldBlur<'a>>,
 }
 
 fn is_none(overs: &Overs) -> bool {
@@ -201,10 +257,16 @@ impl Serialize for Packed {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let none = Self::default();
         let stored = if self.count > STORED_MAX { &none } else { self };
-        let Self { count, sum_ns, min_ns, max_ns, ref payload, .. } = *stored;
+        let blur = stored.packed_blur().map(|blur| blur.told(stored.sum_ns, stored.overs()));
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = match blur {
+            Some(_) => stored.exact().as_counted(),
+            None => stored.exact(),
+        };
         let (sum_high, sum_low) = ((sum_ns >> 64) as u64, sum_ns as u64);
-        let over = Cow::Borrowed(stored.overs());
-        Stored { count, sum_high, sum_low, min_ns, max_ns, payload, over }.serialize(serializer)
+        let over = Cow::Borrowed(if blur.is_some() { &NO_OVERS } else { stored.overs() });
+        let payload = &stored.payload;
+        Stored { count, sum_high, sum_low, min_ns, max_ns, payload, over, blur }
+            .serialize(serializer)
     }
 }
 
@@ -215,15 +277,11 @@ impl<'de> Deserialize<'de> for Packed {
         let sum_ns = (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low);
         let (count, min_ns, max_ns) = (stored.count, stored.min_ns, stored.max_ns);
         let exact = ExactFigures { count, sum_ns, min_ns, max_ns };
-        let edges = checked.edges();
         exact
-            .check(checked.total, edges)
+            .check(checked.total, checked.edges())
             .map_err(|figure| D::Error::custom(Refused::Contradiction(figure)))?;
-        let overs = stored.over.into_owned();
-        overs
-            .check(&exact, |limit_ns| payload::over(&exact, &checked.payload, limit_ns))
-            .map_err(D::Error::custom)?;
-        Ok(Self::new(exact, checked.payload.as_ref().into(), overs))
+        Self::try_from_checked(exact, &checked, stored.over.into_owned(), stored.blur)
+            .map_err(D::Error::custom)
     }
 }
 

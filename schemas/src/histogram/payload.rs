@@ -8,14 +8,14 @@
 
 use std::borrow::Cow;
 
+use super::blur::{Blur, ToldBlur};
 use super::codec::{self, CodecError};
 use super::numbers::{
     Eight, HIGH, ONES, across, empty, in_lanes, read_number, split_eight, split_first_run,
     split_short, sum, used,
 };
 use super::writer::Writer;
-use super::{ExactFigures, Over, Refused, layout};
-use crate::limits::wire::SAMPLES_MAX;
+use super::{ExactFigures, Over, Overs, Refused, layout};
 
 /// A payload that is in range and canonical: equal distributions have equal bytes, and one
 /// without samples has none.
@@ -26,6 +26,7 @@ pub(super) struct Checked<'a> {
     pub(super) total: u64,
     /// The bucket after the last.
     end: usize,
+    samples_max: u64,
 }
 
 impl Checked<'_> {
@@ -33,6 +34,24 @@ impl Checked<'_> {
     pub(super) fn edges(&self) -> Option<(usize, usize)> {
         let first = split_first_run(&self.payload).0;
         self.end.checked_sub(1).map(|last| (first, last))
+    }
+
+    /// Believes what is said beside the buckets, exact figures among it that agree with them.
+    ///
+    /// # Errors
+    /// On what the buckets contradict.
+    pub(super) fn believe(
+        &self,
+        exact: ExactFigures,
+        overs: Overs,
+        blur: Option<ToldBlur<'_>>,
+    ) -> Result<(ExactFigures, Overs, Option<Blur>), Refused> {
+        if let Some(told) = blur {
+            let (blur, sum_ns, overs) = told.check(exact.count, &self.payload, self.samples_max)?;
+            return Ok((ExactFigures { sum_ns, ..exact }, overs, Some(blur)));
+        }
+        overs.check(Some(&exact), |limit_ns| over(&exact, &self.payload, limit_ns))?;
+        Ok((exact, overs, None))
     }
 }
 
@@ -107,12 +126,16 @@ impl Scan {
     }
 }
 
-/// Reads V2 bytes of one snapshot, which are said to come to these figures.
+/// Reads V2 bytes of at most `samples_max` samples, which are said to come to these figures.
 ///
 /// # Errors
 /// When the bytes are no histogram of the mesh's layout, or contradict the figures.
-pub(super) fn check_v2<'a>(exact: &ExactFigures, bytes: &'a [u8]) -> Result<Checked<'a>, Refused> {
-    let checked = check(codec::check_header(bytes)?, SAMPLES_MAX)?;
+pub(super) fn check_v2<'a>(
+    exact: &ExactFigures,
+    bytes: &'a [u8],
+    samples_max: u64,
+) -> Result<Checked<'a>, Refused> {
+    let checked = check(codec::check_header(bytes)?, samples_max)?;
     exact.check(checked.total, checked.edges()).map_err(Refused::Contradiction)?;
     Ok(checked)
 }
@@ -152,12 +175,12 @@ pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<Checked<'_>, Cod
     }
     let (total, end) = (scan.total, scan.index);
     if scan.odd == 0 && scan.run == 0 {
-        return Ok(Checked { payload: Cow::Borrowed(payload), total, end });
+        return Ok(Checked { payload: Cow::Borrowed(payload), total, end, samples_max });
     }
     let mut writer = Writer::default();
     Buckets::of(payload).for_each(|(index, n)| writer.push(index, n));
     let end = writer.next;
-    Ok(Checked { payload: Cow::Owned(writer.into_bytes()), total, end })
+    Ok(Checked { payload: Cow::Owned(writer.into_bytes()), total, end, samples_max })
 }
 
 /// Reads any payload, short numbers eight at a time.
@@ -231,17 +254,21 @@ pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
 
 /// Samples over a limit, as far as a checked payload and its figures tell.
 pub(super) fn over(exact: &ExactFigures, payload: &[u8], limit_ns: u64) -> Over {
-    Over::from_buckets(exact, limit_ns, |own| {
-        let (mut within, mut above) = (0_u64, 0_u64);
-        each(payload, |index, n| {
-            within = within.saturating_add(if index == own { n } else { 0 });
-            above = above.saturating_add(if index > own { n } else { 0 });
-        });
-        (within, above)
-    })
+    Over::from_buckets(exact, limit_ns, |own| beside(payload, own))
+}
+
+/// Samples in one bucket of a checked payload, and in all above it.
+pub(super) fn beside(payload: &[u8], own: usize) -> (u64, u64) {
+    let (mut within, mut above) = (0_u64, 0_u64);
+    each(payload, |index, n| {
+        within = within.saturating_add(if index == own { n } else { 0 });
+        above = above.saturating_add(if index > own { n } else { 0 });
+    });
+    (within, above)
 }
 
 /// Buckets with samples of any payload without errors, in ascending order: (index, samples).
+#[derive(Clone)]
 pub(super) struct Buckets<'a> {
     payload: &'a [u8],
     index: usize,

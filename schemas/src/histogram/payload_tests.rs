@@ -12,7 +12,7 @@ use crate::limits::wire::SAMPLES_MAX;
 type Reference = hdrhistogram::Histogram<u64>;
 
 fn read(exact: ExactFigures, bytes: &[u8]) -> Result<Packed, Refused> {
-    Packed::try_from_v2(exact, bytes, Overs::default())
+    Packed::try_from_v2(exact, bytes, Overs::default(), None)
 }
 
 /// One number of a payload, in a form that need not be the shortest.
@@ -130,7 +130,7 @@ proptest! {
         let buckets: Vec<_> = counts.iter().collect();
         let exact = exact(&buckets);
         let packed = read(exact, &bytes).unwrap();
-        let histogram = Histogram::try_from_v2(exact, &bytes, Overs::default()).unwrap();
+        let histogram = Histogram::try_from_v2(exact, &bytes, Overs::default(), None).unwrap();
         prop_assert_eq!(&packed, &Packed::from(&histogram));
         prop_assert_eq!(packed.buckets().collect::<Vec<_>>(), buckets);
         prop_assert!(packed.payload().len() <= bytes.len());

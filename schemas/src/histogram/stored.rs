@@ -3,23 +3,28 @@
 //! The wire has a form of its own, bounded to what one snapshot may hold; this one holds sums
 //! over any time. Reading checks the figures against the counts, like the wire does.
 
+use std::borrow::Cow;
+
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::blur::ToldBlur;
 use super::codec::{self, STORED_MAX};
-use super::{ExactFigures, Histogram, Overs, Refused};
+use super::{ExactFigures, Histogram, Overs, payload};
 
 #[derive(Default, Serialize, Deserialize)]
-struct Stored {
+struct Stored<'a> {
     count: u64,
     sum_high: u64,
     sum_low: u64,
     min_ns: u64,
     max_ns: u64,
-    #[serde(with = "serde_bytes")]
-    hdr: Vec<u8>,
+    #[serde(borrow, with = "serde_bytes")]
+    hdr: Cow<'a, [u8]>,
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
     over: Overs,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    blur: Option<ToldBlur<'a>>,
 }
 
 impl Serialize for Histogram {
@@ -28,14 +33,16 @@ impl Serialize for Histogram {
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let hdr = codec::encode(&self.counts).filter(|_| (1..=STORED_MAX).contains(&self.count));
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.told_exact();
         let stored = hdr.map_or_else(Stored::default, |hdr| Stored {
-            count: self.count,
-            sum_high: (self.sum_ns >> 64) as u64,
-            sum_low: self.sum_ns as u64,
-            min_ns: self.min_ns,
-            max_ns: self.max_ns,
-            hdr,
-            over: self.overs.clone(),
+            count,
+            sum_high: (sum_ns >> 64) as u64,
+            sum_low: sum_ns as u64,
+            min_ns,
+            max_ns,
+            hdr: hdr.into(),
+            over: self.told_overs(),
+            blur: self.told_blur(),
         });
         stored.serialize(serializer)
     }
@@ -47,19 +54,15 @@ impl<'de> Deserialize<'de> for Histogram {
         if stored.count == 0 && stored.hdr.is_empty() {
             return Ok(Self::default());
         }
-        let (counts, total) =
-            codec::decode_up_to(&stored.hdr, STORED_MAX).map_err(D::Error::custom)?;
         let exact = ExactFigures {
             count: stored.count,
             sum_ns: (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low),
             min_ns: stored.min_ns,
             max_ns: stored.max_ns,
         };
-        let refuse = |figure| D::Error::custom(Refused::Contradiction(figure));
-        let mut histogram = Self::try_from_parts(exact, counts, total).map_err(refuse)?;
-        stored.over.check(&exact, |limit_ns| histogram.over(limit_ns)).map_err(D::Error::custom)?;
-        histogram.overs = stored.over;
-        Ok(histogram)
+        payload::check_v2(&exact, &stored.hdr, STORED_MAX)
+            .and_then(|checked| Self::try_from_checked(exact, &checked, stored.over, stored.blur))
+            .map_err(D::Error::custom)
     }
 }
 

@@ -102,6 +102,11 @@ pub const OTLP_DEPTH_MAX: usize = 100;
 pub const OTLP_POINTS_MAX: usize = 65_536;
 /// Bytes of a metric's or span's name that are read at all.
 pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
+/// Buckets of one point, and values of one summary.
+pub const OTLP_BUCKETS_MAX: usize = 8_192;
+/// Attributes of one point, span or producer that may become labels, as many as OpenTelemetry's own
+/// keep; those beyond only tell streams apart.
+pub const OTLP_ATTRIBUTES_MAX: usize = 128;
 /// Quantiles of one point of a summary; those beyond are passed over.
 pub const OTLP_QUANTILES_MAX: usize = 64;
 /// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
@@ -237,9 +242,9 @@ pub const WATCH_NAMES_MAX: usize = 65_536;
 /// Control groups below that of one watch whose processes are listed.
 pub const WATCH_CGROUPS_MAX: usize = 1_024;
 /// Time between two looks for the processes of watches, in times of what the last look took:
-/// so they cost at most a hundredth of a core, and are made each second where there is little
-/// to look through.
-pub const WATCH_LOOK_REST: u32 = 100;
+/// they cost half a hundredth of a core at most, and are made each second where there is little
+/// to look through. A look takes 12 us a process of the machine.
+pub const WATCH_LOOK_REST: u32 = 200;
 /// Longest such time.
 pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);
 /// Bytes of one file about a process that are read; the kernel writes under 400.

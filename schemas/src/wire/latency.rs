@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::{Latency, WireError, is_zero};
-use crate::histogram::{Distribution, ExactFigures, Histogram, Overs, Refused, codec};
+use crate::histogram::{Distribution, ExactFigures, Histogram, Overs, Refused, ToldBlur, codec};
 use crate::ids::{Labels, Operation, Series};
 use crate::limits::wire::SERIES_MAX;
 
@@ -40,6 +40,10 @@ struct HistogramEntry<'a> {
     hdr: Cow<'a, [u8]>,
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
     over: Overs,
+    /// Of samples that may lie elsewhere than they are counted; a reader that does not know it
+    /// takes them for where they are.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    blur: Option<ToldBlur<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -62,20 +66,22 @@ const UNIT: &str = "ns";
 impl<'a> LatencyBody<'a> {
     pub(super) fn of(latency: &'a Latency) -> Self {
         let histogram = |(series, histogram): &'a (Series, Histogram)| {
-            let (sum_carry, sum_ns) = halves(histogram.sum_ns());
+            let ExactFigures { count, sum_ns, min_ns, max_ns } = histogram.told_exact();
+            let (sum_carry, sum_ns) = halves(sum_ns);
             HistogramEntry {
                 operation: series.operation.as_str().into(),
                 labels: series.labels.clone(),
                 unit: UNIT.into(),
-                count: histogram.count(),
+                count,
                 sum_ns,
                 sum_carry,
-                min_ns: histogram.min_ns(),
-                max_ns: histogram.max_ns(),
+                min_ns,
+                max_ns,
                 hdr: codec::encode(histogram.counts())
                     .expect("a histogram on its way out counts far fewer than can be stored")
                     .into(),
-                over: histogram.overs().clone(),
+                over: histogram.told_overs(),
+                blur: histogram.told_blur(),
             }
         };
         let number = |(series, value): &'a (Series, f64)| NumberEntry {
@@ -134,7 +140,7 @@ fn check_histogram<H: Distribution>(entry: HistogramEntry<'_>) -> Result<(Series
         min_ns: entry.min_ns,
         max_ns: entry.max_ns,
     };
-    match H::try_from_v2(exact, &entry.hdr, entry.over) {
+    match H::try_from_v2(exact, &entry.hdr, entry.over, entry.blur) {
         Ok(histogram) => Ok((series, histogram)),
         Err(Refused::Bytes(source)) => {
             Err(WireError::Histogram { series: series.to_string(), source })

@@ -192,7 +192,7 @@ impl World {
         if node.departure.step() == Step::Running {
             node.down = Some(down);
             node.departure.on_asked(now.mono);
-            node.departure.on_taken(now.mono, Taken::default());
+            node.departure.on_taken(now.mono, Taken::default(), false);
         }
         self.settle_node(number);
     }

@@ -81,7 +81,7 @@ fn what_no_message_can_hold_is_given_back_whole() {
 }
 
 #[test]
-fn the_bound_on_bytes_holds_for_the_longest_numbers_over_limits() {
+fn the_bound_on_bytes_holds_for_the_longest_numbers_beside_the_buckets() {
     let limits = [1, 2, 3, 4].map(|n| n * 5_000_000_000);
     let mut histogram = Histogram::default();
     let fill = |histogram: &mut Histogram| {
@@ -91,6 +91,8 @@ fn the_bound_on_bytes_holds_for_the_longest_numbers_over_limits() {
     fill(&mut histogram);
     histogram.watch(&limits);
     fill(&mut histogram);
+    let open = [1_000, 1_000_000_000, 1_000_000_000_000];
+    open.iter().for_each(|over| histogram.record_within(*over, over + 1_000_000, 1 << 33));
     let histograms = (0..999).map(|n| (series(&format!("h{n}")), histogram.clone())).collect();
     let latency = Latency { histograms, ..Latency::default() };
     let draft = Draft::new(Body::Latency(latency), Wall(1), 1, Mono(1));

@@ -1,5 +1,5 @@
-//! Counts of what came in, for the node's own metrics. They only ever grow, but for `clients` and the
-//! streams known.
+//! Counts of what came in, for the node's own metrics. They only ever grow, but for the clients and
+//! the streams known.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use plimsoll_schemas::wire::EventSource;
 
 use super::labels::LabelFigures;
 use super::points::PointFigures;
+use super::promtext::ScrapeFigures;
 use super::reject::Reject;
 
 /// What came in so far.
@@ -46,4 +47,6 @@ pub struct IntakeFigures {
     pub frames_refused: BTreeMap<&'static str, u64>,
     /// What other systems told, point by point.
     pub points: PointFigures,
+    /// Targets whose pages are read.
+    pub scrapes: Vec<ScrapeFigures>,
 }

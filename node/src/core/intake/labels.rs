@@ -53,6 +53,17 @@ impl LabelFigures {
         self.mended += u64::from(mended) * values;
     }
 
+    /// Adds those of others.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        let LabelFigures { allow, drop, too_many, repeated, no_key, mended } = other;
+        self.allow += allow;
+        self.drop += drop;
+        self.too_many += too_many;
+        self.repeated += repeated;
+        self.no_key += no_key;
+        self.mended += mended;
+    }
+
     /// Tags left out, by reason.
     #[must_use]
     pub fn dropped(&self) -> [(&'static str, u64); 5] {

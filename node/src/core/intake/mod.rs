@@ -4,7 +4,8 @@
 //! A line's way: [`dogstatsd`] cuts it into parts, [`spellings`] finds its series by their bytes,
 //! or [`rules`] do ([`units`], [`labels`]) when it is new; [`number`] reads its values, and
 //! [`interval`] counts them, and those over [`limits`] beside. [`clients`] number their datagrams
-//! and frames, [`events`] have words; what other systems count comes as [`points`].
+//! and frames, [`events`] have words; what other systems count comes as [`points`],
+//! which [`promtext`] reads from pages.
 
 mod clients;
 mod dogstatsd;
@@ -18,6 +19,7 @@ mod number;
 pub mod otlp;
 pub mod point;
 pub mod points;
+pub mod promtext;
 pub mod reject;
 pub mod rules;
 mod slot;
@@ -40,6 +42,7 @@ pub use interval::OVERFLOW;
 use interval::{Admitted, Interval};
 use point::Point;
 use points::Points;
+use promtext::{Pages, Scrape};
 use reject::Reject;
 use rules::Rules;
 use slot::MetricType;
@@ -54,6 +57,7 @@ pub(super) struct Intake {
     interval: Interval,
     clients: Clients,
     points: Points,
+    pages: Pages,
     events: OpenEvents,
     /// Samples that were lost before they could be recorded, by reason. They enter the ledger
     /// with the interval in which that was noticed.
@@ -79,6 +83,7 @@ impl Intake {
     /// Nothing yet. `seed` is a number that a sender does not choose.
     pub(super) fn new(now: Now, series_max: usize, rules: Rules, seed: u64) -> Self {
         Self {
+            pages: Pages::new(now, &rules, seed),
             interval: Interval::new(now, series_max, rules, seed),
             clients: Clients::default(),
             points: Points::new(now, seed),
@@ -225,6 +230,19 @@ impl Intake {
         taken.map(|_| ())
     }
 
+    /// Records what a page of a target says, or that there is none, and says what its operator
+    /// should know.
+    pub(super) fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
+        let mut pages = std::mem::take(&mut self.pages);
+        let heard = pages.on_scrape(now, scrape, &mut |point| self.on_point(now, point));
+        self.pages = pages;
+        self.figures.labels.add_all(&heard.labels);
+        for (reason, lines) in heard.refused {
+            *self.figures.rejected.entry(reason).or_default() += lines;
+        }
+        heard.warnings
+    }
+
     /// A frame could not be read.
     pub(super) fn on_frame_refused(&mut self, reason: &'static str) {
         *self.figures.frames_refused.entry(reason).or_default() += 1;
@@ -298,8 +316,8 @@ impl Intake {
 
     /// What came in so far.
     pub(super) fn figures(&self) -> IntakeFigures {
-        let points = self.points.figures();
-        IntakeFigures { clients: self.clients.len(), points, ..self.figures.clone() }
+        let (points, scrapes) = (self.points.figures(), self.pages.figures());
+        IntakeFigures { clients: self.clients.len(), points, scrapes, ..self.figures.clone() }
     }
 
     /// Datagrams that the kernel dropped so far.

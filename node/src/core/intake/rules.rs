@@ -2,6 +2,7 @@
 
 use super::labels::LabelRules;
 use super::otlp::rules::OtlpRules;
+use super::promtext::Target;
 use super::units::Units;
 
 /// The rules of one node.
@@ -13,4 +14,6 @@ pub struct Rules {
     pub units: Units,
     /// What becomes of OpenTelemetry.
     pub otlp: OtlpRules,
+    /// Whose pages are read.
+    pub targets: Vec<Target>,
 }

@@ -61,7 +61,7 @@ impl HostLoop {
 }
 
 /// Readers of the kernel's figures, with what they need of the last time.
-struct Host {
+pub(super) struct Host {
     root: Root,
     /// What files are read into.
     space: Vec<u8>,
@@ -76,7 +76,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(root: &Root) -> Self {
+    pub(super) fn new(root: &Root) -> Self {
         Self {
             root: root.clone(),
             space: Vec::new(),
@@ -91,7 +91,7 @@ impl Host {
         }
     }
 
-    fn gather_scalars(&mut self, now: Mono, gather: &mut Gather) {
+    pub(super) fn gather_scalars(&mut self, now: Mono, gather: &mut Gather) {
         let space = &mut self.space;
         self.cpu.gather_all(space, gather);
         self.memory.gather(space, gather);
@@ -103,7 +103,7 @@ impl Host {
         self.own.gather(now, gather);
     }
 
-    fn gather_lists(&mut self, now: Mono, gather: &mut Gather) {
+    pub(super) fn gather_lists(&mut self, now: Mono, gather: &mut Gather) {
         self.network.gather_interfaces(&mut self.space, gather);
         self.blocks.gather(now, &mut self.space, gather);
         self.cpu.gather_cores(gather);

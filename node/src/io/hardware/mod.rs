@@ -34,6 +34,8 @@ mod slot;
 mod table;
 mod throttle;
 mod timekeeping;
+#[cfg(test)]
+mod trees;
 mod watched;
 
 use std::path::PathBuf;
@@ -173,8 +175,8 @@ fn spawn_all(
     slots.push(slot);
     if !config.watch.is_empty() {
         let slot = Arc::new(Slot::new("watched", &WATCHED_PROCESSES, clock.now().mono));
-        let (root, tally) = (config.root.clone(), Arc::clone(tally));
-        let mut watched = watched::Watched::new(root, config.watch.clone(), tally);
+        let (watches, tally) = (config.watch.clone(), Arc::clone(tally));
+        let mut watched = watched::Watched::new(&root, watches, tally);
         lifeline.spawn("hw-watched", slot.filler(clock, move |now| watched.sample(now)));
         slots.push(slot);
     }

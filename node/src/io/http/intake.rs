@@ -5,6 +5,7 @@ use plimsoll_schemas::wire::EventSource;
 
 use super::by;
 use crate::core::IntakeFigures;
+use crate::core::intake::otlp::figures::{Kind, OtlpFigures};
 use crate::core::intake::reject::Reject;
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
@@ -59,4 +60,32 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
     let help = "Tags that became no labels, by reason, once for each value";
     let dropped = intake.labels.dropped();
     by(page, "plimsoll_agent_labels_dropped_total", help, &["reason"], dropped);
+}
+
+pub(super) fn add_otlp(page: &Page, otlp: &OtlpFigures) {
+    let [metrics, traces] = otlp.malformed;
+    let bodies = [("metrics", otlp.metrics), ("traces", otlp.traces)];
+    let help = "Bodies of OTLP read, by what they tell of";
+    by(page, "plimsoll_agent_otlp_bodies_total", help, &["signal"], bodies);
+    let help = "Bodies of OTLP that could not be read; nothing of them was taken";
+    let malformed = [("metrics", metrics), ("traces", traces)];
+    by(page, "plimsoll_agent_otlp_malformed_total", help, &["signal"], malformed);
+    let help =
+        "Points of OTLP taken, by kind; a summary's quantiles are gauges that cannot be merged";
+    let points = Kind::ALL.map(|kind| (kind.as_str(), otlp.points[kind as usize]));
+    by(page, "plimsoll_agent_otlp_points_total", help, &["kind"], points);
+    let left = [("refused", otlp.points_refused), ("without_value", otlp.without_value)];
+    let help = "Points of OTLP not taken";
+    by(page, "plimsoll_agent_otlp_points_left_total", help, &["outcome"], left);
+    let spans = [
+        ("matched", otlp.spans_matched),
+        ("unmatched", otlp.spans_unmatched),
+        ("repeated", otlp.spans_repeated),
+        ("refused", otlp.spans_refused),
+    ];
+    let help = "Spans by what became of them; only matched ones are latencies";
+    by(page, "plimsoll_agent_otlp_spans_total", help, &["outcome"], spans);
+    let dropped = otlp.labels.dropped().into_iter().chain([("nested", otlp.nested)]);
+    let help = "Attributes that became no labels, by reason; of metrics once for each stream";
+    by(page, "plimsoll_agent_otlp_attributes_left_out_total", help, &["reason"], dropped);
 }

@@ -70,14 +70,14 @@ fn what_the_buckets_contradict_is_refused() {
     ];
     for overs in forged {
         let refused = Some(Refused::Contradiction("over"));
-        let packed = Packed::try_from_v2(histogram.exact(), &bytes, overs.clone());
+        let packed = Packed::try_from_v2(histogram.exact(), &bytes, overs.clone(), None);
         assert_eq!(packed.err(), refused, "{overs:?}");
-        let read = Histogram::try_from_v2(histogram.exact(), &bytes, overs.clone());
+        let read = Histogram::try_from_v2(histogram.exact(), &bytes, overs.clone(), None);
         assert_eq!(read.err(), refused, "{overs:?}");
     }
     for (over, unsure) in [(1, 2), (1, 0), (3, 0), (2, 1)] {
         let overs = said(LIMIT_NS, over, unsure);
-        let packed = Packed::try_from_v2(histogram.exact(), &bytes, overs).unwrap();
+        let packed = Packed::try_from_v2(histogram.exact(), &bytes, overs, None).unwrap();
         assert_eq!(packed.over(LIMIT_NS), Over { over, unsure });
         assert_eq!(packed.without_overs().over(LIMIT_NS), Over { over: 1, unsure: 2 });
     }
@@ -91,7 +91,7 @@ fn what_the_smallest_and_the_largest_sample_contradict_is_refused() {
         [(0, 0, false), (2, 0, false), (0, 1, true), (0, 2, true), (1, 0, true), (1, 1, true)]
     {
         let overs = Overs(vec![(LIMIT_NS, Over { over, unsure })]);
-        let read = Packed::try_from_v2(histogram.exact(), &bytes, overs);
+        let read = Packed::try_from_v2(histogram.exact(), &bytes, overs, None);
         assert_eq!(read.is_ok(), is_possible, "{over} {unsure}");
     }
 }
@@ -152,7 +152,7 @@ fn sent(histogram: &Histogram) -> Histogram {
     let bytes = codec::encode(histogram.counts()).unwrap();
     let said = rmp_serde::to_vec(histogram.overs()).unwrap();
     let overs: Overs = rmp_serde::from_slice(&said).unwrap();
-    Histogram::try_from_v2(histogram.exact(), &bytes, overs).unwrap()
+    Histogram::try_from_v2(histogram.exact(), &bytes, overs, None).unwrap()
 }
 
 fn stored<T: Serialize + serde::de::DeserializeOwned>(one: &T) -> T {

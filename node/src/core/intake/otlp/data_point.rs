@@ -219,3 +219,6 @@ fn sum(buckets: &[u8]) -> u64 {
     let counts = fields(buckets).filter(|(number, _)| *number == 2);
     counts.flat_map(|(_, wire)| counts_of(wire)).fold(0, u64::saturating_add)
 }
+
+#[cfg(test)]
+mod tests;

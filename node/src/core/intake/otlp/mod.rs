@@ -183,3 +183,8 @@ fn fit_operation(name: &str) -> Result<Operation, Reject> {
     let fit: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     Operation::new(fit).map_err(|_| Reject::Name)
 }
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod writer;

@@ -181,3 +181,6 @@ pub(super) fn zigzag(number: u64) -> i32 {
     let number = number as u32;
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
+
+#[cfg(test)]
+mod tests;

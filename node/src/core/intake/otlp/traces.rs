@@ -144,3 +144,6 @@ impl SpanRule {
             && self.attributes.iter().all(is_so)
     }
 }
+
+#[cfg(test)]
+mod tests;

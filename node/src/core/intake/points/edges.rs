@@ -92,3 +92,6 @@ fn power_of_two(exponent: i64) -> f64 {
         1_024.. => f64::INFINITY,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,3 +129,6 @@ fn taken_off(counts: &mut [u64], kept: &[u64]) -> bool {
         holds & !is_less
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,3 +194,6 @@ impl Streams {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,14 @@ use plimsoll_schemas::wire::Latency;
 
 use super::*;
 use crate::core::intake::Intake;
-use crate::core::intake::point::Buckets;
+use crate::core::intake::point::{Buckets, Latencies};
 use crate::core::intake::rules::Rules;
 use crate::core::intake::units::TimeUnit;
+
+mod bounds;
+mod model;
+mod refused;
+mod values;
 
 const BOUNDS: [f64; 3] = [5.0, 10.0, 25.0];
 
@@ -27,15 +32,19 @@ fn series() -> Result<Series, Reject> {
     Ok(Series::plain(Operation::new("a").unwrap()))
 }
 
-fn explicit(counts: &[u64]) -> Value<'_> {
-    Value::Latencies(Latencies {
+fn latencies(counts: &[u64]) -> Latencies<'_> {
+    Latencies {
         unit: TimeUnit::Milliseconds,
         count: counts.iter().sum(),
         sum: None,
         min: None,
         max: None,
         buckets: Buckets::Explicit { bounds: &BOUNDS, counts },
-    })
+    }
+}
+
+fn explicit(counts: &[u64]) -> Value<'_> {
+    Value::Latencies(latencies(counts))
 }
 
 fn point(temporality: Temporality, start: u64, time: u64, value: Value<'_>) -> Point<'_> {
@@ -97,4 +106,128 @@ fn a_delta_is_added_and_its_repetition_refused() {
     assert_eq!(told(&mut intake, &delta(4, 6, explicit(&[1, 2, 3, 4]))), Err("duplicate"));
     assert_eq!(told(&mut intake, &delta(2, 4, explicit(&[1, 2, 3, 4]))), Err("out_of_order"));
     assert_eq!(told(&mut intake, &delta(5, 6, explicit(&[1, 0, 0, 0]))), Ok(1));
+}
+
+/// What becomes of a point: (start, time, counts, samples or the reason for none).
+type Case = (u64, u64, [u64; 4], Result<u64, &'static str>);
+
+/// Points of one stream in turn.
+fn check(points: &[Case]) -> (u64, u64, u64) {
+    let mut intake = intake();
+    for (n, (start, time, counts, expected)) in points.iter().enumerate() {
+        let outcome = told(&mut intake, &since(*start, *time, explicit(counts)));
+        assert_eq!(outcome, *expected, "point {n}");
+    }
+    let samples: u64 = points.iter().filter_map(|(.., outcome)| outcome.ok()).sum();
+    assert_eq!(closed(&mut intake).samples(), samples);
+    figures(&intake)
+}
+
+#[test]
+fn a_later_start_is_a_restart() {
+    let points = [
+        (1, 5, [1, 2, 3, 4], Ok(10)),
+        (6, 7, [0, 1, 0, 0], Ok(1)),
+        (6, 9, [0, 1, 1, 0], Ok(1)),
+        // What the one before had still to say.
+        (1, 6, [1, 2, 4, 4], Ok(1)),
+        (1, 5, [1, 2, 3, 4], Err("out_of_order")),
+        (6, 9, [0, 1, 1, 0], Err("duplicate")),
+    ];
+    assert_eq!(check(&points), (4, 0, 1));
+}
+
+#[test]
+fn two_who_call_themselves_the_same_are_told_apart_by_their_start() {
+    let points = [
+        (1, 5, [1, 0, 0, 0], Ok(1)),
+        (2, 6, [0, 0, 0, 7], Ok(0)),
+        (1, 7, [2, 0, 0, 0], Ok(1)),
+        (2, 8, [0, 0, 0, 9], Ok(9)),
+        (1, 9, [4, 0, 0, 0], Ok(2)),
+        (2, 10, [0, 0, 0, 10], Ok(1)),
+    ];
+    assert_eq!(check(&points), (6, 1, 0));
+}
+
+#[test]
+fn a_start_that_is_another_each_time_is_never_counted_twice() {
+    let mut points = vec![(1, 1_000, [9, 0, 0, 0], Ok(9))];
+    points.extend((0..200).map(|n| (2 + n, 1_001 + n, [10, 0, 0, 0], Ok(0))));
+    assert_eq!(check(&points), (201, 200, 0));
+}
+
+#[test]
+fn without_a_start_a_count_that_went_down_is_a_restart() {
+    let mut intake = intake();
+    fn untold(time: u64, counts: &[u64]) -> Point<'_> {
+        Point { start: Wall(0), ..since(0, time, explicit(counts)) }
+    }
+    for (time, counts, new) in
+        [(5, [9, 9, 9, 9], 0), (6, [9, 9, 9, 10], 1), (7, [2, 0, 0, 0], 2), (8, [2, 1, 0, 0], 1)]
+    {
+        assert_eq!(told(&mut intake, &untold(time, &counts)), Ok(new), "{time}");
+    }
+    // Not all of them, and yet it cannot be.
+    assert_eq!(told(&mut intake, &untold(9, &[1, 8, 0, 0])), Ok(9));
+    assert_eq!(figures(&intake), (5, 1, 2));
+}
+
+#[test]
+fn with_a_start_a_count_that_went_down_is_refused_until_it_is_above() {
+    let points = [
+        (1, 5, [5, 0, 0, 0], Ok(5)),
+        (1, 6, [4, 0, 0, 0], Err("counts")),
+        (1, 7, [4, 2, 0, 0], Err("counts")),
+        (1, 8, [6, 0, 0, 0], Ok(1)),
+    ];
+    assert_eq!(check(&points), (2, 0, 0));
+}
+
+/// A producer whose clock is so many seconds ahead of the node's, which began at second 1 000.
+fn skewed(ahead: i64, start: i64, time: i64) -> Point<'static> {
+    let wall = |seconds| at(u64::try_from(1_000 + seconds + ahead).unwrap()).wall;
+    Point { start: wall(start), time: wall(time), ..since(0, 0, explicit(&[1, 2, 3, 4])) }
+}
+
+#[test]
+fn a_clock_that_is_wrong_makes_nothing_count_twice() {
+    // The node began at second 0 here and hears each at the second at which it holds.
+    for (ahead, start, new) in [
+        (0, 0, 10),
+        (0, 2, 10),
+        (0, -1, 0),
+        (60, 2, 10),
+        (60, -1, 0),
+        (60, -70, 0),
+        (-60, 2, 0),
+        (-60, -1, 0),
+    ] {
+        let began = at(1_000);
+        let mut intake = Intake::new(began, 2_000, Rules::default(), 7);
+        let now = began.after(Duration::from_secs(5));
+        assert_eq!(intake.on_point(now, &skewed(ahead, start, 5)), Ok(()));
+        assert_eq!(intake.counted(), new, "{ahead} {start}");
+        // A restart is one by its own clock.
+        let now = began.after(Duration::from_secs(9));
+        assert_eq!(intake.on_point(now, &skewed(ahead, 6, 9)), Ok(()));
+        assert_eq!(intake.counted(), new + 10, "{ahead} {start}");
+    }
+}
+
+#[test]
+fn other_bounds_from_the_same_start_are_counted_on_from() {
+    let mut intake = intake();
+    assert_eq!(told(&mut intake, &since(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10));
+    let told_since = |time, counts: &[u64; 2], intake: &mut Intake| {
+        let buckets = Buckets::Explicit { bounds: &[1.0], counts };
+        let latencies = Latencies { count: counts.iter().sum(), buckets, ..latencies(&[]) };
+        told(intake, &since(1, time, Value::Latencies(latencies)))
+    };
+    for (time, counts, expected) in
+        [(6, [6, 6], Ok(0)), (7, [5, 8], Err("counts")), (8, [6, 7], Ok(1))]
+    {
+        assert_eq!(told_since(time, &counts, &mut intake), expected, "{time}");
+    }
+    assert_eq!(figures(&intake), (3, 1, 0));
 }

@@ -1,0 +1,110 @@
+//! What is not taken: the words that its producer hears, and that nothing else suffers.
+
+use super::*;
+
+fn good() -> Writer {
+    metric(("good", ""), SUM, &[number(BEGAN + 1, BEGAN + 2, 1.0)], DELTA)
+}
+
+#[test]
+fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
+    let (from, to) = (BEGAN + 1, BEGAN + 2);
+    let buckets = || histogram(from, to, &[0.1], &[4, 1]);
+    let long = "x".repeat(2_000);
+    let bad_bounds = histogram(from, to, &[2.0, 1.0], &[1, 1, 1]);
+    for (bad, reason, words) in [
+        (
+            metric(("req.size", "By"), HISTOGRAM, &[buckets()], DELTA),
+            "unit",
+            "metric req.size: a histogram in \"By\" holds no latencies; set the instrument's unit",
+        ),
+        (
+            metric(("req", ""), EXPONENTIAL, &[buckets()], DELTA),
+            "unit",
+            "metric req: this exponential_histogram says no unit of time; set",
+        ),
+        (
+            metric(("req_bytes", ""), HISTOGRAM, &[buckets()], DELTA),
+            "unit",
+            "metric req_bytes: this histogram says no unit of time",
+        ),
+        (
+            metric(("req", "s"), HISTOGRAM, &[buckets()], 0),
+            "temporality",
+            "metric req: this histogram says no temporality; set it to delta or cumulative",
+        ),
+        (
+            metric(("req", "s"), SUM, &[number(from, to, 1.0)], 9),
+            "temporality",
+            "metric req: this sum says no temporality",
+        ),
+        (metric(("n", ""), GAUGE, &[Writer::default().fixed(3, to)], 0), "number", "metric n:"),
+        (metric(("n", ""), GAUGE, &[number(0, to, f64::NAN)], 0), "number", "no finite value"),
+        (metric(("n", ""), GAUGE, &[number(0, 0, 1.0)], 0), "timestamp", "metric n: "),
+        (metric(("", ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "metric without a name: "),
+        (metric((&long[..200], ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "otlp.operations"),
+        (metric((&long, ""), GAUGE, &[number(0, to, 1.0)], 0), "too_long", "too long; rename"),
+        (metric(("h", "s"), HISTOGRAM, &[bad_bounds], DELTA), "bounds", "metric h: "),
+    ] {
+        let mut node = Node::new(Rules::default());
+        let outcome = node.metrics(&[good(), bad, good_too()]);
+        let message = outcome.message.unwrap_or_default();
+        assert!(message.contains(words) && message.len() <= 512, "{words}: {message}");
+        assert_eq!(outcome.refused, 1, "{words}");
+        let expected = [("good{service=shop}", 1.0), ("too{service=shop}", 1.0)];
+        assert_eq!(node.recorded(), recorded(expected), "{words}");
+        let rejected: Vec<_> =
+            node.intake.figures().rejected.iter().map(|(r, n)| (r.as_str(), *n)).collect();
+        assert_eq!(rejected, [(reason, 1)], "{words}");
+        assert_eq!(node.otlp.figures().points_refused, 1, "{words}");
+    }
+}
+
+fn good_too() -> Writer {
+    metric(("too", ""), SUM, &[number(BEGAN + 1, BEGAN + 2, 1.0)], DELTA)
+}
+
+#[test]
+fn the_first_refusal_is_told_and_all_are_counted() {
+    let mut node = Node::new(Rules::default());
+    let bad = |name| metric((name, "By"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], DELTA);
+    let outcome = node.metrics(&[bad("a"), good(), bad("b"), bad("c")]);
+    assert_eq!(outcome.refused, 3);
+    assert!(outcome.message.unwrap().starts_with("metric a: "));
+}
+
+#[test]
+fn a_malformed_body_changes_nothing() {
+    let body = body_of(&[("service.name", "shop")], &[good()]);
+    let broken = [&body[..], &[0x0a, 99]].concat();
+    let mut node = Node::new(Rules::default());
+    let Malformed(text) = node.take(Signal::Metrics, Encoding::Protobuf, &broken).unwrap_err();
+    assert_eq!(text, "metrics request: ends within a field");
+    let json = b"{\"resourceMetrics\":[{}],";
+    let Malformed(text) = node.take(Signal::Traces, Encoding::Json, json).unwrap_err();
+    assert!(text.starts_with("trace request: EOF while parsing"), "{text}");
+    assert_eq!(node.recorded(), recorded([]));
+    let figures = node.otlp.figures();
+    assert_eq!((figures.malformed, figures.metrics, figures.points), ([1, 1], 0, [0; 5]));
+}
+
+#[test]
+fn more_points_than_a_body_may_have_are_malformed() {
+    let points = vec![Writer::default(); OTLP_POINTS_MAX + 1];
+    let body = |points: &[Writer]| body_of(&[], &[metric(("a", ""), GAUGE, points, 0)]);
+    let mut node = Node::new(Rules::default());
+    let most = node.take(Signal::Metrics, Encoding::Protobuf, &body(&points[1..])).unwrap();
+    assert_eq!(most.refused, OTLP_POINTS_MAX as u64);
+    let more = node.take(Signal::Metrics, Encoding::Protobuf, &body(&points));
+    assert!(more.unwrap_err().0.contains("65537 points or spans, more than 65536; send fewer"));
+}
+
+#[test]
+fn a_leaving_node_takes_nothing() {
+    let mut node = Node::new(Rules::default());
+    let body = body_of(&[], &[good(), good_too()]);
+    let how = (Signal::Metrics, Encoding::Protobuf);
+    let outcome = node.otlp.on_body(None, node.now, how, &body).unwrap();
+    assert_eq!(outcome.refused, 2);
+    assert!(outcome.message.unwrap().contains("leaving"));
+}

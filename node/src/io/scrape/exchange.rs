@@ -1,0 +1,132 @@
+//! One look: a connection of its own, one request, one answer, all within one deadline. Follows
+//! no redirect and keeps no connection.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::future::{Either, select};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Request, Response, StatusCode, Version};
+use hyper_util::rt::TokioIo;
+use plimsoll_schemas::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::endpoint::Endpoint;
+use crate::core::intake::promtext::{Failure, Format, Page};
+
+const ACCEPTED: &str =
+    "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+/// A page and the room that it takes.
+pub(super) type Brought = (Page, Option<OwnedSemaphorePermit>);
+
+impl Endpoint {
+    /// Asks for the page. What comes takes its bytes of `room`.
+    pub(super) async fn look(&self, room: &Arc<Semaphore>) -> Result<Brought, Failure> {
+        // What is waited for when time is up.
+        let mut waited = Failure::ConnectTimeout;
+        let looked = timeout(self.timeout, self.exchange(&mut waited, room)).await;
+        looked.unwrap_or(Err(waited))
+    }
+
+    async fn exchange(
+        &self,
+        waited: &mut Failure,
+        room: &Arc<Semaphore>,
+    ) -> Result<Brought, Failure> {
+        let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
+        let stream = TokioIo::new(connected.map_err(|_| Failure::Connect)?);
+        *waited = Failure::AnswerTimeout;
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD_BYTES_MAX);
+        let (sender, connection) =
+            builder.handshake(stream).await.map_err(|error| failure(&error))?;
+        let asked = pin!(self.ask(sender, waited, room));
+        match select(asked, pin!(connection)).await {
+            Either::Left((brought, _)) => brought,
+            // A connection that is over may have brought an answer.
+            Either::Right((_, asked)) => asked.await,
+        }
+    }
+
+    async fn ask(
+        &self,
+        mut sender: SendRequest<Empty<Bytes>>,
+        waited: &mut Failure,
+        room: &Arc<Semaphore>,
+    ) -> Result<Brought, Failure> {
+        let request = Request::get(&self.path)
+            .header(HOST, &self.authority)
+            .header(ACCEPT, ACCEPTED)
+            .header(CONNECTION, "close")
+            .header(USER_AGENT, concat!("plimsoll-node/", env!("CARGO_PKG_VERSION")))
+            .body(Empty::new())
+            .map_err(|_| Failure::Garbage)?;
+        let answer = sender.send_request(request).await.map_err(|error| failure(&error))?;
+        *waited = Failure::BodyTimeout;
+        let format = format(&answer)?;
+        let is_whole = answer.body().size_hint().exact().is_some()
+            || answer.version() == Version::HTTP_11 && is_chunked(&answer);
+        let (body, room) = read(answer.into_body(), room).await?;
+        Ok((Page { format, body, is_whole }, room))
+    }
+}
+
+fn failure(error: &hyper::Error) -> Failure {
+    if error.is_parse() { Failure::Garbage } else { Failure::Reset }
+}
+
+fn is_chunked(answer: &Response<Incoming>) -> bool {
+    answer.headers().contains_key(hyper::header::TRANSFER_ENCODING)
+}
+
+/// The format that an answer is in. Prometheus' own clients always say it; one that says nothing,
+/// or only that it is text, means the older one.
+fn format(answer: &Response<Incoming>) -> Result<Format, Failure> {
+    if answer.status() != StatusCode::OK {
+        return Err(Failure::Status);
+    }
+    let header = |name| answer.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
+    if !matches!(header(CONTENT_ENCODING), b"" | b"identity") {
+        return Err(Failure::Encoding);
+    }
+    let media_type = header(CONTENT_TYPE).split(|byte| *byte == b';').next().unwrap_or_default();
+    match media_type.trim_ascii().to_ascii_lowercase().as_slice() {
+        b"application/openmetrics-text" => Ok(Format::OpenMetrics),
+        b"" | b"text/plain" => Ok(Format::Text),
+        _ => Err(Failure::Type),
+    }
+}
+
+/// Reads a body as it comes, and no further than its bound.
+async fn read(
+    mut body: Incoming,
+    room: &Arc<Semaphore>,
+) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Failure> {
+    if body.size_hint().lower() > PAGE_BYTES_MAX as u64 {
+        return Err(Failure::TooLong);
+    }
+    let (mut page, mut taken) = (Vec::new(), None::<OwnedSemaphorePermit>);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure(&error))?;
+        let Ok(bytes) = frame.into_data() else { continue };
+        if page.len() + bytes.len() > PAGE_BYTES_MAX {
+            return Err(Failure::TooLong);
+        }
+        page.extend_from_slice(&bytes);
+        let shared = page.len().saturating_sub(PAGE_BYTES_RESERVED);
+        let more = shared - taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = u32::try_from(more).map_err(|_| Failure::TooLong)?;
+        let more = room.clone().try_acquire_many_owned(more).map_err(|_| Failure::Crowded)?;
+        match &mut taken {
+            Some(taken) => taken.merge(more),
+            None => taken = Some(more),
+        }
+    }
+    Ok((page, taken))
+}

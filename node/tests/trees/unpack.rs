@@ -1,0 +1,38 @@
+// Lays a recorded tree's files out under a folder. Included by the tests that need it.
+//
+// The text says in its first lines what it records. `= path text` is a file of one line,
+// `== path` begins one of several, and `== path later` what it holds at the second look.
+
+use std::fs;
+use std::path::Path;
+
+/// Writes the files of the first look, or those that the second one changes.
+pub(crate) fn unpack(text: &str, root: &Path, later: bool) {
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let (path, content) = if let Some(path) = line.strip_prefix("== ") {
+            let mut content = String::new();
+            while let Some(line) = lines.next_if(|line| !line.starts_with('=')) {
+                content.extend([line, "\n"]);
+            }
+            (path, content)
+        } else if let Some(line) = line.strip_prefix("= ") {
+            let (path, value) = line.split_once(' ').unwrap_or((line, ""));
+            (path, format!("{value}\n"))
+        } else {
+            continue;
+        };
+        let is_later = path.ends_with(" later");
+        if is_later == later {
+            write(&root.join(path.trim_end_matches(" later")), content.trim_start_matches('\n'));
+        }
+    }
+}
+
+/// Replaces the file in one step, as nobody must read half of it.
+pub(crate) fn write(path: &Path, content: &str) {
+    let written = path.with_extension("new");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&written, content).unwrap();
+    fs::rename(written, path).unwrap();
+}

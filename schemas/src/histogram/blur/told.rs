@@ -1,0 +1,150 @@
+//! A blur in a few bytes, as messages and checkpoints carry it, and as many are kept. What was
+//! read is believed once it fits the buckets that it speaks of.
+//!
+//! A reader of before knows nothing of a blur and takes samples for where they are counted. So
+//! what would contradict that, the true sum and the samples over limits, stands in here, and
+//! beside the buckets only what agrees with them.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::Blur;
+use super::row::Row;
+use crate::histogram::payload::{self, Buckets};
+use crate::histogram::writer::Writer;
+use crate::histogram::{ExactFigures, Histogram, Overs, Refused};
+
+/// What is written of a blur. Rows are payloads of V2 bytes, without the header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldBlur<'a> {
+    /// The counts of samples that may lie elsewhere; nothing where these are all.
+    #[serde(default, borrow, with = "serde_bytes", skip_serializing_if = "is_empty")]
+    placed: Cow<'a, [u8]>,
+    /// Where they would be counted if each were as small as it may be.
+    #[serde(borrow, with = "serde_bytes")]
+    low: Cow<'a, [u8]>,
+    /// Where they would be counted if each were as large as it may be.
+    #[serde(borrow, with = "serde_bytes")]
+    high: Cow<'a, [u8]>,
+    /// The lower and the upper half of the sum of all samples of the histogram.
+    sum_ns: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    sum_carry: u64,
+    /// Of all samples of the histogram.
+    #[serde(default, skip_serializing_if = "Overs::is_empty")]
+    over: Overs,
+}
+
+fn is_empty(bytes: &[u8]) -> bool {
+    bytes.is_empty()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Histogram {
+    /// The exact figures as they are written beside the buckets.
+    pub(crate) fn told_exact(&self) -> ExactFigures {
+        let exact = self.exact();
+        if self.blur.is_some() { exact.as_counted() } else { exact }
+    }
+
+    /// Samples over limits as they are written beside the buckets.
+    pub(crate) fn told_overs(&self) -> Overs {
+        if self.blur.is_some() { Overs::NONE } else { self.overs.clone() }
+    }
+
+    /// What is written of samples that may lie elsewhere.
+    pub(crate) fn told_blur(&self) -> Option<ToldBlur<'static>> {
+        let blur = self.blur.as_ref()?;
+        let mut writer = Writer::default();
+        self.counts.each(|index, n| writer.push(index, n));
+        Some(PackedBlur::of(blur, writer.written()).into_told(self.sum_ns, &self.overs))
+    }
+}
+
+impl ToldBlur<'_> {
+    /// Believes it if it can be about `count` samples in these buckets. Gives their sum and how
+    /// many are over limits as well.
+    ///
+    /// # Errors
+    /// On rows that are none, that are about other samples, or that are not below and above where
+    /// these are counted; and when the sum or what is over a limit is then impossible.
+    pub(in crate::histogram) fn check(
+        self,
+        count: u64,
+        buckets: &[u8],
+        samples_max: u64,
+    ) -> Result<(Blur, u128, Overs), Refused> {
+        let row =
+            |bytes: &[u8]| Ok::<_, Refused>(Row::of(&payload::check(bytes, samples_max)?.payload));
+        let (low, high) = (row(&self.low)?, row(&self.high)?);
+        let placed = if self.placed.is_empty() { Row::of(buckets) } else { row(&self.placed)? };
+        let blur = Blur { placed, low, high };
+        let ends =
+            blur.ends(count, &Buckets::of(buckets)).filter(|_| blur.is_about(Buckets::of(buckets)));
+        let (least, most) = ends.ok_or(Refused::Contradiction("blur"))?;
+        let sum_ns = (u128::from(self.sum_carry) << 64) | u128::from(self.sum_ns);
+        let sum_if_all_were = |ns: u64| u128::from(ns) * u128::from(count);
+        if !(sum_if_all_were(least)..=sum_if_all_were(most)).contains(&sum_ns) {
+            return Err(Refused::Contradiction("sum"));
+        }
+        let beside = |index| payload::beside(buckets, index);
+        self.over.check(None, |limit_ns| blur.over(limit_ns, beside))?;
+        Ok((blur, sum_ns, self.over))
+    }
+}
+
+/// A blur of which many are kept: the payloads of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::histogram) struct PackedBlur {
+    /// Empty where all samples may lie elsewhere.
+    placed: Box<[u8]>,
+    low: Box<[u8]>,
+    high: Box<[u8]>,
+}
+
+impl PackedBlur {
+    /// Of samples that are counted in these buckets, a canonical payload.
+    pub(in crate::histogram) fn of(blur: &Blur, buckets: &[u8]) -> Self {
+        let placed = blur.placed.payload();
+        let placed = if placed == buckets { Vec::new() } else { placed };
+        let (low, high) = (blur.low.payload(), blur.high.payload());
+        Self { placed: placed.into(), low: low.into(), high: high.into() }
+    }
+
+    /// What it says of samples that are counted in these buckets.
+    pub(in crate::histogram) fn open(&self, buckets: &[u8]) -> Blur {
+        let placed = if self.placed.is_empty() { buckets } else { &self.placed };
+        Blur { placed: Row::of(placed), low: Row::of(&self.low), high: Row::of(&self.high) }
+    }
+
+    /// What is written of it, and of all samples.
+    pub(in crate::histogram) fn told<'a>(&'a self, sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
+        let Self { placed, low, high } = self;
+        told([placed, low, high].map(|row| Cow::Borrowed(&**row)), sum_ns, overs)
+    }
+
+    pub(in crate::histogram) fn into_told(self, sum_ns: u128, overs: &Overs) -> ToldBlur<'static> {
+        let Self { placed, low, high } = self;
+        told([placed, low, high].map(|row| Cow::Owned(row.into())), sum_ns, overs)
+    }
+
+    /// Heap bytes in use.
+    pub(in crate::histogram) fn heap_bytes(&self) -> usize {
+        self.placed.len() + self.low.len() + self.high.len()
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
+fn told<'a>(rows: [Cow<'a, [u8]>; 3], sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
+    let [placed, low, high] = rows;
+    let (sum_carry, sum_ns) = ((sum_ns >> 64) as u64, sum_ns as u64);
+    ToldBlur { placed, low, high, sum_ns, sum_carry, over: overs.clone() }
+}
+
+#[cfg(test)]
+mod tests;

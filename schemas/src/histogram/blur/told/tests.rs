@@ -1,0 +1,271 @@
+//! A blur on its way: what is said holds after any way, and what cannot be is refused.
+
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::histogram::layout::{self, MAX_NS};
+use crate::histogram::{Distribution, Over, Packed, Quantile, codec};
+
+const MS: u64 = 1_000_000;
+const LIMIT_NS: u64 = 18 * MS;
+
+/// What may befall samples on their way.
+#[derive(Clone, Debug)]
+enum Step {
+    Watch(Vec<u64>),
+    Record(u64, u64),
+    /// Values between two ends that are told.
+    Within(u64, u64, Vec<u64>),
+    /// The same of someone else, who knew these limits.
+    Merge(Vec<u64>, u64, u64, Vec<u64>),
+    MergePacked(Vec<u64>, u64, u64, Vec<u64>),
+    Send,
+    Store,
+    Pack,
+}
+
+fn near() -> impl Strategy<Value = u64> {
+    prop_oneof![LIMIT_NS - 3..LIMIT_NS + 3, 1..40 * MS, 1..5_000_u64, 1..2 * MAX_NS,]
+}
+
+/// Two ends and values between.
+fn bucket() -> impl Strategy<Value = (u64, u64, Vec<u64>)> {
+    let ends = (near(), near()).prop_map(|(one, two)| (one.min(two) - 1, one.max(two)));
+    ends.prop_flat_map(|(over, upto)| {
+        (Just(over), Just(upto), prop::collection::vec(over + 1..=upto, 0..20))
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let limits = || prop::collection::vec(prop_oneof![Just(LIMIT_NS), near()], 0..4);
+    let step = prop_oneof![
+        1 => limits().prop_map(Step::Watch),
+        2 => (near(), 0..5_u64).prop_map(|(value, n)| Step::Record(value, n)),
+        4 => bucket().prop_map(|(over, upto, values)| Step::Within(over, upto, values)),
+        2 => (limits(), bucket())
+            .prop_map(|(limits, (over, upto, values))| Step::Merge(limits, over, upto, values)),
+        1 => (limits(), bucket()).prop_map(|(limits, (over, upto, values))| {
+            Step::MergePacked(limits, over, upto, values)
+        }),
+        1 => Just(Step::Send),
+        1 => Just(Step::Store),
+        1 => Just(Step::Pack),
+    ];
+    prop::collection::vec(step, 0..16)
+}
+
+fn within(limits: &[u64], over: u64, upto: u64, values: &[u64]) -> Histogram {
+    let mut histogram = Histogram::default();
+    histogram.watch(limits);
+    histogram.record_within(over, upto, values.len() as u64);
+    histogram.state_sum(values.iter().map(|value| u128::from((*value).min(MAX_NS))).sum());
+    histogram
+}
+
+fn stored<T: Serialize + DeserializeOwned>(one: &T) -> T {
+    rmp_serde::from_slice(&rmp_serde::to_vec_named(one).unwrap()).unwrap()
+}
+
+fn sent<D: Distribution>(histogram: &Histogram) -> D {
+    let bytes = codec::encode(histogram.counts()).unwrap();
+    let blur = rmp_serde::to_vec_named(&histogram.told_blur()).unwrap();
+    let blur = rmp_serde::from_slice(&blur).unwrap();
+    D::try_from_v2(histogram.told_exact(), &bytes, histogram.told_overs(), blur).unwrap()
+}
+
+impl Step {
+    fn take(self, histogram: &mut Histogram, all: &mut Vec<u64>) {
+        match self {
+            Self::Watch(limits) => histogram.watch(&limits),
+            Self::Record(value, n) => {
+                histogram.record_n(value, n);
+                (0..n).for_each(|_| all.push(value));
+            }
+            Self::Within(over, upto, values) => {
+                histogram.record_within(over, upto, values.len() as u64);
+                all.extend(values);
+            }
+            Self::Merge(limits, over, upto, values) => {
+                histogram.merge(&within(&limits, over, upto, &values));
+                all.extend(values);
+            }
+            Self::MergePacked(limits, over, upto, values) => {
+                histogram.merge_packed(&Packed::from(&within(&limits, over, upto, &values)));
+                all.extend(values);
+            }
+            Self::Send => *histogram = sent(histogram),
+            Self::Store => *histogram = stored(histogram),
+            Self::Pack => {
+                let packed = stored(&Packed::from(&*histogram));
+                *histogram = Histogram::default();
+                histogram.merge_packed(&packed);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_truth_lies_within_what_is_said_whatever_befell_the_samples(
+        steps in steps(), others in prop::collection::vec(near(), 2),
+    ) {
+        let (mut histogram, mut all) = (Histogram::default(), Vec::new());
+        for step in steps {
+            step.take(&mut histogram, &mut all);
+            let mut all: Vec<u64> = all.iter().map(|value| (*value).min(MAX_NS)).collect();
+            all.sort_unstable();
+            prop_assert_eq!(histogram.count(), all.len() as u64);
+            for (rank, truly) in (1..).zip(&all).step_by(1 + all.len() / 8) {
+                let Quantile { lower_ns, upper_ns, value_ns } = histogram.at_rank(rank).unwrap();
+                prop_assert!((lower_ns..=upper_ns).contains(truly), "{lower_ns} {truly} {upper_ns}");
+                prop_assert!((lower_ns..=upper_ns).contains(&value_ns));
+            }
+            let packed = Packed::from(&histogram);
+            for limit in histogram.overs().limits().chain([LIMIT_NS]).chain(others.clone()) {
+                let Over { over, unsure } = histogram.over(limit);
+                let truly = all.iter().filter(|value| **value > limit).count() as u64;
+                prop_assert!((over..=over + unsure).contains(&truly), "{over} {unsure} {truly}");
+                prop_assert_eq!(packed.over(limit), Over { over, unsure });
+            }
+        }
+    }
+
+    #[test]
+    fn packed_and_sent_samples_are_the_same_samples(steps in steps(), more in steps()) {
+        let (mut one, mut two, mut all) = (Histogram::default(), Histogram::default(), Vec::new());
+        steps.into_iter().for_each(|step| step.take(&mut one, &mut all));
+        more.into_iter().for_each(|step| step.take(&mut two, &mut all));
+        // Who holds no samples may still watch limits, which are kept nowhere else.
+        if one.is_empty() || two.is_empty() {
+            return Ok(());
+        }
+        let packed = Packed::from(&one);
+        prop_assert_eq!(&sent::<Histogram>(&one), &one);
+        prop_assert_eq!(&sent::<Packed>(&one), &packed);
+        prop_assert_eq!(&stored(&one), &one);
+        prop_assert_eq!(&stored(&packed), &packed);
+        let united = Packed::united(&[packed, Packed::from(&two)]);
+        one.merge(&two);
+        prop_assert_eq!(united, Packed::from(&one));
+    }
+
+    #[test]
+    fn a_reader_that_knows_no_blur_takes_the_message(steps in steps()) {
+        let (mut histogram, mut all) = (Histogram::default(), Vec::new());
+        steps.into_iter().for_each(|step| step.take(&mut histogram, &mut all));
+        let bytes = codec::encode(histogram.counts()).unwrap();
+        let read = Histogram::try_from_v2(
+            histogram.told_exact(), &bytes, histogram.told_overs(), None,
+        );
+        let read = read.unwrap();
+        prop_assert_eq!((read.count(), read.counts()), (histogram.count(), histogram.counts()));
+    }
+
+    #[test]
+    fn a_blur_of_any_bytes_is_refused_or_harmless(
+        steps in steps(),
+        rows in prop::array::uniform3(prop_oneof![
+            2 => Just(None),
+            1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Some),
+            1 => prop::collection::vec(0..8_u8, 0..40).prop_map(Some),
+        ]),
+        sum in prop::option::of(any::<(u64, u64)>()),
+        more in steps(),
+    ) {
+        let (mut histogram, mut all) = (Histogram::default(), Vec::new());
+        steps.into_iter().for_each(|step| step.take(&mut histogram, &mut all));
+        let Some(mut told) = histogram.told_blur() else { return Ok(()) };
+        let [placed, low, high] = rows;
+        for (row, forged) in
+            [(&mut told.placed, placed), (&mut told.low, low), (&mut told.high, high)]
+        {
+            *row = forged.map_or(std::mem::take(row), Cow::Owned);
+        }
+        (told.sum_carry, told.sum_ns) = sum.unwrap_or((told.sum_carry, told.sum_ns));
+        let bytes = codec::encode(histogram.counts()).unwrap();
+        let read = Histogram::try_from_v2(histogram.told_exact(), &bytes, Overs::NONE, Some(told));
+        let Ok(mut read) = read else { return Ok(()) };
+        more.into_iter().for_each(|step| step.take(&mut read, &mut all));
+        prop_assert_eq!(&stored(&read), &read);
+        for rank in 1..=read.count() {
+            let Quantile { lower_ns, value_ns, upper_ns } = read.at_rank(rank).unwrap();
+            prop_assert!(lower_ns <= value_ns && value_ns <= upper_ns);
+        }
+    }
+}
+
+fn told() -> (Histogram, ToldBlur<'static>) {
+    let mut histogram = within(&[LIMIT_NS], 10 * MS, 25 * MS, &[11 * MS, 12 * MS, 24 * MS]);
+    histogram.record(5 * MS);
+    let told = histogram.told_blur().unwrap();
+    (histogram, told)
+}
+
+fn row(buckets: &[(u64, u64)]) -> Cow<'static, [u8]> {
+    let mut row = Row::default();
+    buckets.iter().for_each(|(ns, n)| row.add(layout::index_of(*ns), *n));
+    Cow::Owned(row.payload())
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let (histogram, good) = told();
+    let bytes = codec::encode(histogram.counts()).unwrap();
+    let refused = |told: ToldBlur<'static>| {
+        let exact = histogram.told_exact();
+        let packed = Packed::try_from_v2(exact, &bytes, Overs::NONE, Some(told.clone())).err();
+        let read = Histogram::try_from_v2(exact, &bytes, Overs::NONE, Some(told)).err();
+        assert_eq!(packed, read);
+        read
+    };
+    assert_eq!(refused(good.clone()), None);
+    let contradicts = |figure| Some(Refused::Contradiction(figure));
+    let good = || good.clone();
+    for (figure, told) in [
+        ("blur", ToldBlur { placed: row(&[(7 * MS, 3)]), ..good() }),
+        ("blur", ToldBlur { placed: row(&[]), ..good() }),
+        ("blur", ToldBlur { low: row(&[(10 * MS, 2)]), ..good() }),
+        ("blur", ToldBlur { low: row(&[(10 * MS, 4)]), ..good() }),
+        ("blur", ToldBlur { low: row(&[(10 * MS, 2), (25 * MS, 1)]), ..good() }),
+        ("blur", ToldBlur { low: row(&[]), high: row(&[]), ..good() }),
+        ("blur", ToldBlur { high: row(&[(25 * MS, 2), (10 * MS, 1)]), ..good() }),
+        ("sum", ToldBlur { sum_ns: 4 * 5 * MS - 20_000, ..good() }),
+        ("sum", ToldBlur { sum_ns: 4 * 25 * MS + 200_000, ..good() }),
+        ("sum", ToldBlur { sum_carry: 1, ..good() }),
+    ] {
+        assert_eq!(refused(told.clone()), contradicts(figure), "{told:?}");
+    }
+    let over = |said: &[(u64, u64, u64)]| {
+        let bytes = rmp_serde::to_vec(said).unwrap();
+        refused(ToldBlur { over: rmp_serde::from_slice(&bytes).unwrap(), ..good() })
+    };
+    assert_eq!(over(&[(LIMIT_NS, 0, 3)]), None);
+    assert_eq!(over(&[(LIMIT_NS, 2, 1)]), None);
+    for said in [(LIMIT_NS, 4, 0), (LIMIT_NS, 1, 3), (7 * MS, 2, 0), (LIMIT_NS, u64::MAX, 2)] {
+        assert_eq!(over(&[said]), contradicts("over"), "{said:?}");
+    }
+    let cut = ToldBlur { low: Cow::Borrowed(&[0x80]), ..good() };
+    assert_eq!(refused(cut), Some(Refused::Bytes(codec::CodecError::Truncated)));
+}
+
+#[test]
+fn a_blur_of_no_samples_is_refused() {
+    let (_, told) = told();
+    let bytes = codec::encode(Histogram::default().counts()).unwrap();
+    let read = Packed::try_from_v2(ExactFigures::default(), &bytes, Overs::NONE, Some(told));
+    assert_eq!(read.err(), Some(Refused::Contradiction("blur")));
+}
+
+#[test]
+fn a_blur_takes_few_bytes_and_exact_samples_none() {
+    let mut histogram = Histogram::default();
+    for (over, upto, n) in [(5, 10, 700), (10, 25, 20_000), (25, 50, 9_000), (50, 75, 3)] {
+        histogram.record_within(over * MS, upto * MS, n);
+    }
+    let bytes = rmp_serde::to_vec_named(&histogram.told_blur()).unwrap();
+    assert!(bytes.len() < 100, "{} bytes", bytes.len());
+    let mut exact = Histogram::default();
+    exact.record(5);
+    assert_eq!((exact.told_blur(), exact.heap_bytes()), (None, exact.counts().heap_bytes()));
+}

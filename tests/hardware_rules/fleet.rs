@@ -1,0 +1,72 @@
+//! An aggregator's real core in simulated time, and one node that says what a machine's sensors say.
+
+use std::time::Duration;
+
+use plimsoll_aggregator::core::standing::Wanted;
+use plimsoll_aggregator::core::{Core, Delivered};
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Seq};
+use plimsoll_schemas::rule::file::shipped;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+use plimsoll_schemas::wire::{self, Body, Hardware, Header, Snapshot, Totals};
+
+const SECOND: Duration = Duration::from_secs(1);
+const NODE: &str = "machine";
+
+/// The aggregator, with the rules that are shipped.
+pub(crate) struct Fleet {
+    core: Core,
+    now: Now,
+    seq: u64,
+}
+
+impl Fleet {
+    pub(crate) fn new() -> Self {
+        let now = Now { mono: Mono(0), wall: Wall(1_699_920_000 * 1_000_000_000) };
+        let mut core = Core::new(MeshName::new("m").unwrap(), shipped(), now);
+        Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+        Self { core, now, seq: 0 }
+    }
+
+    /// A second in which the node says this of its machine, and the rules are judged.
+    pub(crate) fn hears(&mut self, readings: &[Reading]) {
+        self.now = Now { mono: self.now.mono.plus(SECOND), wall: self.now.wall.plus(SECOND) };
+        self.seq += 1;
+        let body = Body::Hardware(Hardware { readings: readings.to_vec() });
+        let header = Header {
+            node: NodeName::new(NODE).unwrap(),
+            incarnation: Incarnation(1),
+            seq: Seq(self.seq),
+            start: self.now.wall.minus(SECOND),
+            length_ns: nanos(SECOND),
+            totals: Totals::default(),
+            last: false,
+            heir: None,
+            labels: Labels::default(),
+        };
+        let payload = wire::encode(&Snapshot { header, body });
+        let message = Delivered {
+            lane: Lane::Normal,
+            stream_seq: self.seq,
+            pending: 0,
+            at: Some(self.now.wall),
+            sent: Some(self.now.wall),
+            subject: &format!("plimsoll.v1.m.normal.{NODE}.hardware"),
+            payload: &payload,
+        };
+        self.core.on_message(self.now, message).expect("a node says what can be read");
+        self.core.on_deadline(self.now);
+        while let Some(due) = self.core.notices().next_due(self.now.mono) {
+            self.core.notices().on_delivered(due.token);
+        }
+    }
+
+    /// Where the alert of a rule about the node stands.
+    pub(crate) fn state(&self, rule: &str) -> AlertState {
+        let page = self.core.alerts_page(self.now.wall, &Wanted::default());
+        let row = page.alerts.into_iter().find(|row| row.key.rule.as_str() == rule);
+        row.map_or(AlertState::Inactive, |row| row.state)
+    }
+}
