@@ -179,7 +179,9 @@ mod tests {
         }
 
         #[test]
-        fn any_figures_are_read_or_refused(figures in proptest::collection::vec(any::<u64>(), 0..60)) {
+        fn any_figures_are_read_or_refused(
+            figures in proptest::collection::vec(any::<u64>(), 0..60),
+        ) {
             let figures: Vec<String> = figures.iter().map(u64::to_string).collect();
             let process = parse(format!("1 (x) S {}", figures.join(" ")).as_bytes());
             if let Some(process) = process {

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_schemas::clock::{Clock, Deadline};
-use plimsoll_schemas::hardware::SensorState;
+use plimsoll_schemas::hardware::{SAMPLING_CPU_SECONDS_TOTAL, SensorState};
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::node::WATCH_CGROUPS_MAX;
 use tempfile::TempDir;
 
+use super::super::{HardwareConfig, Sampler};
 use super::*;
 
 /// A recorded machine whose agent started at tick 100.
@@ -319,4 +320,26 @@ fn a_real_process_is_found_by_its_name() {
     let _found = poll(&mut watched, clock, |said| said[0] == Some(Ok(2.0)));
     drop(two);
     let _gone = poll(&mut watched, clock, |said| said[0] == Some(Ok(0.0)));
+}
+
+#[test]
+fn what_is_watched_comes_with_the_samples_and_says_what_it_costs() {
+    let labels = Labels::new([("watch", "job")]).unwrap();
+    let watch = vec![Watch { labels, by: By::Pid(std::process::id()) }];
+    let config = HardwareConfig { gpu: false, watch, ..HardwareConfig::default() };
+    let (sampler, mut samples) = Sampler::start(&config);
+    let deadline = Deadline::within(Duration::from_secs(60));
+    let told = |sample: &[Reading], sensor: &Sensor, label| {
+        let mut of = sample.iter().filter(|reading| reading.sensor == sensor.name);
+        of.any(|reading| reading.labels.iter().any(|pair| pair == label) && reading.value.is_some())
+    };
+    loop {
+        if let Ok(sample) = samples.try_recv()
+            && told(&sample, &WATCHED_CPU_RATIO, ("watch", "job"))
+            && told(&sample, &SAMPLING_CPU_SECONDS_TOTAL, ("thread", "watched"))
+        {
+            return sampler.stop();
+        }
+        assert!(deadline.pause(Duration::from_millis(20)), "no sample tells of the watch");
+    }
 }
