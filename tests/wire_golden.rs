@@ -18,7 +18,7 @@ use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
 /// Every message of the version; names are only ever added.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "bus_coalesced",
     "bus_disconnected",
     "bus_kernel_dropped",
@@ -37,6 +37,7 @@ const NAMES: [&str; 18] = [
     "latency_sum_carry",
     "latency_typical",
     "latency_wide",
+    "latency_within",
 ];
 
 /// What an encoder makes of a sidecar's input.

@@ -68,6 +68,18 @@ fn labels_come_from_flags_then_variables_then_the_file_and_are_checked() {
 }
 
 #[test]
+fn one_flag_opens_both_ports_for_otlp_and_a_key_moves_one_of_them() {
+    let (code, stdout, stderr) =
+        run(&["--otlp", "--set", "otlp.grpc=127.0.0.1:5317", "--check-config"], &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for told in ["otlp.http: set by flags", "otlp.grpc: set by --set"] {
+        assert!(stdout.contains(told), "{told} is not in {stdout}");
+    }
+    let (_, stdout, _) = check(&[]);
+    assert!(!stdout.contains("otlp"), "{stdout}");
+}
+
+#[test]
 fn text_that_looks_like_a_number_is_a_name_and_a_password() {
     let (code, stdout, stderr) = check(&[
         ("PLIMSOLL_NODE_NAME", "7".into()),

@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+#[cfg(feature = "mesh")]
 use crate::alert::LatencyHigh;
 use crate::ids::{IdError, MeshName, NodeName, RuleName};
 
@@ -156,6 +157,7 @@ pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
 }
 
 /// What stands where a rule's name does in a notice's subject and is none: no rule may be named so.
+#[cfg(feature = "mesh")]
 pub const BESIDE_RULES: [&str; 2] = [UNDELIVERED, LatencyHigh::NAME];
 
 const UNDELIVERED: &str = "undelivered";

@@ -255,6 +255,19 @@ pub struct Quantiles {
     pub p50_ns: Option<u64>,
     /// 99th percentile: the upper end of its bucket.
     pub p99_ns: Option<u64>,
+    /// Where some samples are known by their producers' wide buckets alone: then the smallest,
+    /// the largest and the quantiles are approximate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approximate: Option<Approximate>,
+}
+
+/// What approximate figures surely lie between, the least and the most each, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approximate {
+    /// The median.
+    pub p50_ns: (u64, u64),
+    /// The 99th percentile.
+    pub p99_ns: (u64, u64),
 }
 
 /// One budget judged in one scope.
@@ -276,6 +289,10 @@ pub struct BudgetRow {
     pub samples: u64,
     /// The quantile's value, when there are samples.
     pub value_ns: Option<u64>,
+    /// Where producers' wide buckets leave that open: the least and the most that it may be. The
+    /// confidence bounds are widened by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ns: Option<(u64, u64)>,
     /// Its lower confidence bound.
     pub lower_ns: Option<u64>,
     /// Its upper confidence bound, where the samples allow for one.
@@ -284,8 +301,8 @@ pub struct BudgetRow {
     /// Samples over the limit.
     #[serde(default)]
     pub over: u64,
-    /// Samples in the limit's own bucket that were recorded before the limit was known: they may
-    /// be over it too.
+    /// Samples of which nobody knows: in the limit's own bucket, recorded before the limit was
+    /// known, or in a producer's bucket that the limit divides. They may be over it too.
     #[serde(default)]
     pub unsure: u64,
     /// Nodes whose samples are in the window, and nodes expected there.

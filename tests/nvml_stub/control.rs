@@ -141,7 +141,10 @@ pub unsafe fn answer<T>(
 
 /// Exports functions that give one number of one GPU.
 macro_rules! figures {
-    ($($function:ident($($argument:ident),*) $type:ty, $field:literal, $key:literal, $default:expr;)*) => {$(
+    ($(
+        $function:ident($($argument:ident),*) $type:ty, $field:literal, $key:literal,
+        $default:expr;
+    )*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $function(
             device: $crate::control::Device,

@@ -1,4 +1,4 @@
-//! NVLinks.
+//! NVLinks: how many there are, which are down, and their errors, alike on all of them.
 
 use std::ffi::{c_uint, c_ulonglong};
 

@@ -118,13 +118,13 @@ class GoldenMessages(unittest.TestCase):
     def check_over(self, stated, told):
         """What is over limits: those that are told, and some that are not."""
         known = {limit_ns: (above, unsure) for limit_ns, above, unsure in stated.get("over", [])}
-        samples = stated.get("before", []) + stated["samples"]
+        samples = stated.get("before", []) + stated["samples"] + stated.get("truth", [])
         for limit_ns in [*known, 18_000_000, 25_000_001]:
             truth = sum(n for value_ns, n in samples if value_ns > limit_ns)
             above, unsure = wire.over(told, limit_ns)
             self.assertEqual((above, unsure), known.get(limit_ns, (above, unsure)))
             self.assertTrue(above <= truth <= above + unsure, (above, unsure, truth))
-            if limit_ns in known and not stated.get("before"):
+            if limit_ns in known and not unsure and not stated.get("before"):
                 count = told["count"] or 1
                 self.assertEqual(wire.share_over(told, limit_ns), (truth / count, truth / count))
 
@@ -138,8 +138,27 @@ class GoldenMessages(unittest.TestCase):
         self.assertEqual({**exact, **quantiles}, figures)
         self.assertEqual(wire.quantile(told, 1000), figures["max_ns"])
         self.assertEqual(hdr.get_total_count(), figures["count"])
-        samples = stated.get("before", []) + stated["samples"]
+        samples = stated.get("before", []) + stated["samples"] + stated.get("placed", [])
         self.assertEqual(buckets(hdr), expected_buckets(hdr, samples))
+
+    def test_quantiles_known_by_wide_buckets_lie_within_what_is_stated(self):
+        checked = []
+
+        def check(sidecar, message):
+            rows = sidecar["body"].get("latency", {}).get("histograms", [])
+            for stated, told in zip(rows, message["body"].get("histograms", []), strict=True):
+                self.assertEqual("blur" in told, "within" in stated)
+                for key, (low_ns, high_ns) in stated.get("bounds", {}).items():
+                    permille = QUANTILES[key]
+                    self.assertEqual(wire.bounds(told, permille), (low_ns, high_ns))
+                    truth = sorted(stated["samples"] + stated["truth"])
+                    truth = [value_ns for value_ns, n in truth for _ in range(n)]
+                    value_ns = truth[-(-permille * told["count"] // 1000) - 1]
+                    self.assertTrue(low_ns <= value_ns <= high_ns, (key, value_ns))
+                    checked.append(key)
+
+        self.each(check)
+        self.assertGreaterEqual(len(checked), 8)
 
 
 class Refusals(unittest.TestCase):

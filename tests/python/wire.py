@@ -29,14 +29,23 @@ The figures are exact; the sum is sum_carry * 2**64 + sum_ns, and sum_carry may 
 holds the standard HdrHistogram V2 bytes, uncompressed: 1 us to 1 h in ns, 3 digits. Of limits
 that the node knew it has over: [[limit_ns, over, unsure], ..], at most 4, ascending: so many
 samples are above the limit, and of so many more in the limit's own bucket that is not known.
+
+Samples of which only a wide bucket is known are counted somewhere in it, and the histogram has
+blur: {placed, low, high, sum_ns, sum_carry, over}. placed holds the counts that may lie elsewhere
+(absent: all do), low where they would be counted were each as small as it may be, high as large:
+V2 payloads without the header. The sum and the samples over limits are then those in blur, where
+unsure counts as well whoever is in a bucket that the limit divides.
 """
 
+import collections
 import zlib
 
 import msgpack
 from hdrh.histogram import HdrHistogram
 
 SCHEMA = 1
+HEADER_BYTES = 40
+MAX_NS = 3_600_000_000_000
 
 
 def read(message):
@@ -45,9 +54,25 @@ def read(message):
     if fields["schema"] != SCHEMA:
         raise ValueError(f"schema {fields['schema']} is not {SCHEMA}")
     for histogram in fields["body"].get("histograms", []):
+        blur = histogram.pop("blur", None)
+        if blur is not None:
+            histogram["blur"] = read_blur(histogram["hdr"], blur)
+            histogram.update(sum_ns=blur["sum_ns"], sum_carry=blur.get("sum_carry", 0))
+            histogram["over"] = blur.get("over", [])
         histogram["sum_ns"] += histogram.pop("sum_carry", 0) << 64
         histogram["hdr"] = decode_hdr(histogram["hdr"])
     return fields
+
+
+def read_blur(v2_bytes, blur):
+    """Its rows as HdrHistograms, in the layout of the histogram that they are about."""
+    payloads = {"placed": v2_bytes[HEADER_BYTES:], **blur}
+    rows = {}
+    for row in ("placed", "low", "high"):
+        payload = payloads[row]
+        head = v2_bytes[:4] + len(payload).to_bytes(4, "big") + v2_bytes[8:HEADER_BYTES]
+        rows[row] = decode_hdr(head + payload)
+    return rows
 
 
 def decode_hdr(v2_bytes):
@@ -67,21 +92,52 @@ def quantile(histogram, permille):
     return min(histogram["hdr"].get_value_at_percentile(100.0 * rank / count), histogram["max_ns"])
 
 
+def rows_of(hdr):
+    """Lowest and highest value of each bucket with samples, and how many it holds."""
+    return [(hdr.get_lowest_equivalent_value(row.value_iterated_to), row.value_iterated_to,
+             row.count_at_value_iterated_to) for row in hdr.get_recorded_iterator()]
+
+
+def ends(histogram, end):
+    """The same of all samples, were those that may lie elsewhere at their "low" or "high" end."""
+    rows = collections.Counter()
+    blur = histogram.get("blur")
+    parts = [(histogram["hdr"], 1)]
+    if blur is not None:
+        parts += [(blur["placed"], -1), (blur[end], 1)]
+    for hdr, sign in parts:
+        for lowest, highest, n in rows_of(hdr):
+            rows[lowest, highest] += sign * n
+    return sorted((lowest, highest, n) for (lowest, highest), n in rows.items() if n)
+
+
+def bounds(histogram, permille):
+    """What the sample of rank ceil(q * count) surely lies between."""
+    rank = max(1, -(-permille * histogram["count"] // 1000))
+
+    def at_rank(end):
+        seen = 0
+        for lowest, highest, n in ends(histogram, end):
+            seen += n
+            if seen >= rank:
+                return lowest, highest
+        return 0, 0
+
+    return at_rank("low")[0], min(at_rank("high")[1], MAX_NS)
+
+
 def over(histogram, limit_ns):
     """Samples above a limit, and how many more may be: as told, else counted from the buckets."""
     for told_ns, above, unsure in histogram.get("over", []):
         if told_ns == limit_ns:
             return above, unsure
-    if histogram["max_ns"] <= limit_ns:
+    if "blur" not in histogram and histogram["max_ns"] <= limit_ns:
         return 0, 0
-    if histogram["min_ns"] > limit_ns:
+    if "blur" not in histogram and histogram["min_ns"] > limit_ns:
         return histogram["count"], 0
-    hdr = histogram["hdr"]
-    last_ns = hdr.get_highest_equivalent_value(limit_ns)
-    rows = [(row.value_iterated_to, row.count_at_value_iterated_to)
-            for row in hdr.get_recorded_iterator()]
-    above = sum(n for value_ns, n in rows if value_ns > last_ns)
-    return above, 0 if last_ns == limit_ns else hdr.get_count_at_value(limit_ns)
+    above = sum(n for lowest, _, n in ends(histogram, "low") if lowest > limit_ns)
+    most = sum(n for _, highest, n in ends(histogram, "high") if highest > limit_ns)
+    return above, most - above
 
 
 def share_over(histogram, limit_ns):

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use nix::sys::signal::Signal;
 use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_schemas::summary::{Presence, Summary};
 
@@ -36,10 +37,22 @@ impl Fed {
     /// # Errors
     /// When one does not start.
     pub async fn start_with(dir: &Path, aggregator_settings: String) -> Result<Self> {
+        Self::start_both(dir, aggregator_settings, &[]).await
+    }
+
+    /// The same with further flags of the node.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub async fn start_node_with(dir: &Path, flags: &[&str]) -> Result<Self> {
+        Self::start_both(dir, String::new(), flags).await
+    }
+
+    async fn start_both(dir: &Path, aggregator_settings: String, flags: &[&str]) -> Result<Self> {
         let options = StackOptions { nodes: 0, aggregator_settings, ..StackOptions::new(dir) };
         let mut stack = Stack::start(options).await?;
         let broker = stack.broker().url();
-        let node = Lone::node(NODE, dir, &broker).await?;
+        let node = Lone::node_with(NODE, dir, &broker, flags).await?;
         Ok(Self { stack, node })
     }
 
@@ -48,7 +61,16 @@ impl Fed {
     /// # Errors
     /// When the node does not end well, or its ledger is not settled.
     pub async fn drained(&mut self) -> Result<Summary> {
-        let status = self.node.terminate(DRAIN_WAIT).await?;
+        self.node.signal(Signal::SIGTERM);
+        self.left().await
+    }
+
+    /// The same, once the node was asked to leave.
+    ///
+    /// # Errors
+    /// When the node does not end well, or its ledger is not settled.
+    pub async fn left(&mut self) -> Result<Summary> {
+        let status = self.node.end(DRAIN_WAIT).await?;
         ensure!(status.success(), "the node ended with {status}: {}", self.node.log());
         let left =
             |summary: &Summary| node(summary, NODE).is_ok_and(|row| row.presence == Presence::Left);

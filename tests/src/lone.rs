@@ -100,6 +100,15 @@ impl Lone {
         Ok(address.parse()?)
     }
 
+    /// Where the node takes OTLP: `http` or `grpc`.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn otlp(&self, protocol: &str) -> Result<SocketAddr> {
+        let address = logged(&self.log(), &format!("otlp_{protocol}"));
+        Ok(address.context("no address for OTLP in the log")?.parse()?)
+    }
+
     /// Standard output and error so far.
     #[must_use]
     pub fn log(&self) -> String {

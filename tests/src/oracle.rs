@@ -146,6 +146,7 @@ mod tests {
             max_ns: 3_000_000,
             p50_ns: Some(p50),
             p99_ns: Some(p99),
+            approximate: None,
         }
     }
 

@@ -59,6 +59,18 @@ struct Distribution {
     /// What was recorded before that, when no limit was known.
     #[serde(default)]
     before: Vec<(u64, u64)>,
+    /// What is told of samples that only a producer's buckets tell of: over, up to, how many.
+    #[serde(default)]
+    within: Vec<(u64, u64, u64)>,
+    /// Where these are counted: nanoseconds and how often.
+    #[serde(default)]
+    placed: Vec<(u64, u64)>,
+    /// What they were: nanoseconds and how often.
+    #[serde(default)]
+    truth: Vec<(u64, u64)>,
+    /// What quantiles surely lie between.
+    #[serde(default)]
+    bounds: BTreeMap<String, (u64, u64)>,
     /// Limits, samples over each, and samples of which that is not known.
     #[serde(default)]
     over: Vec<(u64, u64, u64)>,
@@ -120,6 +132,9 @@ impl Sidecar {
                 let told = latency.histograms.iter().map(|(_, histogram)| Figures::of(histogram));
                 let stated = histograms.iter().map(|one| one.figures);
                 assert_eq!(told.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
+                for (stated, (_, told)) in histograms.iter().zip(&latency.histograms) {
+                    stated.assert_bounds(told);
+                }
                 let told = latency.histograms.iter().map(|(_, histogram)| json!(histogram.overs()));
                 let stated = histograms.iter().map(|one| json!(one.over));
                 assert_eq!(told.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
@@ -162,7 +177,32 @@ impl Distribution {
         self.before.iter().for_each(|(value_ns, n)| histogram.record_n(*value_ns, *n));
         histogram.watch(&self.over.iter().map(|(limit_ns, ..)| *limit_ns).collect::<Vec<_>>());
         self.samples.iter().for_each(|(value_ns, n)| histogram.record_n(*value_ns, *n));
+        for (over_ns, upto_ns, n) in &self.within {
+            histogram.record_within(*over_ns, *upto_ns, *n);
+        }
+        histogram.state_sum(self.figures.sum_ns);
         (Series { operation: self.operation.clone(), labels: self.labels.clone() }, histogram)
+    }
+}
+
+impl Distribution {
+    /// Fails unless quantiles have the bounds that are stated.
+    fn assert_bounds(&self, told: &Histogram) {
+        let n = |samples: &[(u64, u64)]| samples.iter().map(|(_, n)| n).sum::<u64>();
+        let within = self.within.iter().map(|(.., n)| n).sum::<u64>();
+        assert_eq!((n(&self.placed), n(&self.truth)), (within, within));
+        assert_eq!(told.is_approximate(), within > 0);
+        for (name, bounds) in &self.bounds {
+            let permille = match name.as_str() {
+                "p50_ns" => 500,
+                "p90_ns" => 900,
+                "p99_ns" => 990,
+                "p999_ns" => 999,
+                other => panic!("{other} is no quantile"),
+            };
+            let found = told.quantile(f64::from(permille) / 1000.0).expect("it has samples");
+            assert_eq!((found.lower_ns, found.upper_ns), *bounds, "{name}");
+        }
     }
 }
 

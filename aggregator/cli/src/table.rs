@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Summary, Verdict};
+use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Quantiles, Summary, Verdict};
 
 /// The table's window: long enough for a quantile, short enough to see change.
 const SHOWN: Window = Window::TenSeconds;
@@ -107,8 +107,8 @@ fn operation_line(
         "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  {}",
         row.operation,
         scope(&row.scope),
-        milliseconds(shown.p50_ns),
-        milliseconds(shown.p99_ns),
+        approximately(shown, shown.p50_ns),
+        approximately(shown, shown.p99_ns),
         limit,
         headroom,
         rate,
@@ -161,6 +161,12 @@ fn ratio(value: u64, of: u64) -> f64 {
     value as f64 / of as f64
 }
 
+/// With a `~` where it is known within bounds alone.
+fn approximately(of: &Quantiles, ns: Option<u64>) -> String {
+    let sign = if of.approximate.is_some() && ns.is_some() { "~" } else { "" };
+    sign.to_owned() + &milliseconds(ns)
+}
+
 fn milliseconds(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ratio(ns, 1_000_000)))
 }
@@ -169,7 +175,7 @@ fn milliseconds(ns: Option<u64>) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plimsoll_schemas::summary::{NodeRow, Presence, Quantiles, RulesState, WindowRow};
+    use plimsoll_schemas::summary::{NodeRow, Presence, RulesState, WindowRow};
 
     use super::*;
 
@@ -240,6 +246,7 @@ mod tests {
             window: SHOWN,
             samples: 100,
             value_ns: None,
+            within_ns: None,
             lower_ns: None,
             verdict: Verdict::Breach,
             upper_ns: None,

@@ -82,6 +82,7 @@ fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidence {
         upper_seconds: judgement.upper_ns.map(seconds),
         over: sums.over,
         unsure: sums.unsure,
+        within_seconds: judgement.within_ns.map(|(least, most)| (seconds(least), seconds(most))),
     })
 }
 

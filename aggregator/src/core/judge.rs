@@ -32,6 +32,8 @@ pub struct Judgement {
     pub sums: Sums,
     /// The quantile in nanoseconds, when there are samples.
     pub value_ns: Option<u64>,
+    /// Where producers' wide buckets leave that open: the least and the most that it may be.
+    pub within_ns: Option<(u64, u64)>,
     /// Its lower confidence bound in nanoseconds, when there are enough samples for one.
     pub lower_ns: Option<u64>,
     /// Its upper confidence bound in nanoseconds, when there are enough samples for one.
@@ -73,10 +75,17 @@ pub fn judge(
     };
     let lower = Some(lower_rank(n, budget.quantile, budget.confidence)).filter(|rank| *rank > 0);
     let lower_ns = lower.and_then(&mut at).map(|found| found.lower_ns);
-    let value_ns = at(rank(budget.quantile, n)).map(|found| found.value_ns);
+    let value = at(rank(budget.quantile, n));
     let upper = upper_rank(n, budget.quantile, budget.confidence);
     let upper_ns = upper.and_then(&mut at).map(|found| found.upper_ns);
-    Judgement { finding: finding(budget, sums), sums: *sums, value_ns, lower_ns, upper_ns }
+    Judgement {
+        finding: finding(budget, sums),
+        sums: *sums,
+        value_ns: value.map(|found| found.value_ns),
+        within_ns: value.and_then(|found| found.within()),
+        lower_ns,
+        upper_ns,
+    }
 }
 
 /// What the samples of which these are the sums say.

@@ -215,6 +215,7 @@ mod tests {
             upper_seconds: None,
             over: 9,
             unsure: 0,
+            within_seconds: None,
         };
         LatencyHigh { mesh, key, at_seconds, evidence }
     }

@@ -15,6 +15,7 @@ impl Page<'_> {
         self.quantile(writer, "plimsoll_latency_p50_seconds", help, |q| q.p50_ns);
         let help = "99th percentile of latency from merged counts, upper end of its bucket";
         self.quantile(writer, "plimsoll_latency_p99_seconds", help, |q| q.p99_ns);
+        self.approximate(writer);
         let family = Family::gauge("plimsoll_latency_window_samples", "Samples in the window");
         writer.family(family, |rows| {
             for (labels, row) in self.speaking() {
@@ -70,6 +71,30 @@ impl Page<'_> {
                     windows.filter_map(|(window, at)| Some((&self.sets.windows[window], of(at)?)));
                 for (window, ns) in total.into_iter().chain(windows) {
                     rows.add(&[labels, window], Value::nanos(ns));
+                }
+            }
+        });
+    }
+
+    /// Within what the quantiles surely lie where producers' wide buckets leave that open.
+    fn approximate(&self, writer: &mut Writer) {
+        let help = "The least that the approximate median may be";
+        let name = "plimsoll_latency_p50_low_seconds";
+        self.quantile(writer, name, help, |q| Some(q.approximate?.p50_ns.0));
+        let help = "The most that the approximate median may be";
+        let name = "plimsoll_latency_p50_high_seconds";
+        self.quantile(writer, name, help, |q| Some(q.approximate?.p50_ns.1));
+        let help = "The least that the approximate 99th percentile may be";
+        let name = "plimsoll_latency_p99_low_seconds";
+        self.quantile(writer, name, help, |q| Some(q.approximate?.p99_ns.0));
+        let help = "The most that the approximate 99th percentile may be";
+        let name = "plimsoll_latency_p99_high_seconds";
+        self.quantile(writer, name, help, |q| Some(q.approximate?.p99_ns.1));
+        let help = "1 where a window holds samples that are known by their producer's wide buckets";
+        writer.family(Family::gauge("plimsoll_operation_approximate", help), |rows| {
+            for (labels, row) in self.speaking() {
+                if row.windows.values().any(|window| window.quantiles.approximate.is_some()) {
+                    rows.add(&[labels], Value::flag(true));
                 }
             }
         });

@@ -99,6 +99,7 @@ fn figures(mut samples: Vec<u64>) -> Quantiles {
         max_ns: *max,
         p50_ns: at(0.5),
         p99_ns: at(0.99),
+        approximate: None,
     }
 }
 

@@ -21,6 +21,7 @@ fn quantiles(samples: &[u64]) -> Quantiles {
         max_ns: histogram.max_ns(),
         p50_ns: histogram.quantile(0.5).map(|q| q.value_ns),
         p99_ns: histogram.quantile(0.99).map(|q| q.value_ns),
+        approximate: None,
     }
 }
 

@@ -200,6 +200,7 @@ mod tests {
             upper_seconds: None,
             over: 0,
             unsure: 0,
+            within_seconds: None,
         });
         let notice = Notice::new(
             MeshName::new("drill").unwrap(),

@@ -96,6 +96,7 @@ mod tests {
             window: Window::TenSeconds,
             samples: 1,
             value_ns: None,
+            within_ns: None,
             lower_ns: None,
             verdict,
             alert,

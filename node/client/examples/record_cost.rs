@@ -60,6 +60,7 @@ fn latencies() -> Vec<u64> {
 fn candidates<'a>() -> Vec<(&'static str, Work<'a>)> {
     let operation = Operation::new("record_cost");
     let paced = Operation::new("paced").expected_interval(std::time::Duration::from_secs(60));
+    let with_idle = Operation::new("with_idle").with_idle();
     let counter = Counter::new("counted");
     let mut reference = hdrhistogram::Histogram::<u64>::new_with_bounds(LOW_NS, MAX_NS, DIGITS)
         .expect("the layout of the mesh is valid");
@@ -71,6 +72,7 @@ fn candidates<'a>() -> Vec<(&'static str, Work<'a>)> {
         ("hdrhistogram record", each(move |ns| reference.saturating_record(ns))),
         ("prometheus observe", each(move |ns| prometheus.observe(seconds(ns)))),
         ("plimsoll scope guard", each(move |_| drop(operation.start()))),
+        ("plimsoll scope guard, with idle", each(move |_| drop(with_idle.start()))),
         ("two clock readings alone", each(|_| _ = black_box(Stopwatch::start().elapsed()))),
         ("plimsoll counter", each(move |ns| counter.add(ns))),
     ]

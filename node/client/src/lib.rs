@@ -19,6 +19,9 @@
 //! # end_of_epoch();
 //! ```
 //!
+//! A scope that asks also records what of its time its thread did not work, as the operation
+//! `<operation>.idle`: `Operation::new("epoch_hook").with_idle()`; see [`Operation::with_idle`].
+//!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `PLIMSOLL_ENABLE` | anything but `1` makes all calls do nothing | `1` |
@@ -36,6 +39,7 @@ mod gate;
 mod half;
 mod held;
 mod hooks;
+mod idle;
 mod line;
 mod local;
 mod number;
@@ -44,6 +48,7 @@ mod sender;
 mod settings;
 mod stats;
 
+pub use idle::{IdleTimer, WithIdle};
 pub use number::{Counter, Gauge, HitCounter};
 pub use operation::{Operation, Timer};
 pub use plimsoll_schemas::ids::IdError;

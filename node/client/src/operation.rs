@@ -60,6 +60,10 @@ impl Operation {
         Ok(Self::of(Some(series(name, labels)?)))
     }
 
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+
     fn of(asked: Option<Series>) -> Self {
         Self { index: gate::lock().directory.operation(asked), interval_ns: 0 }
     }

@@ -1,9 +1,9 @@
 //! What must hold whatever bytes come from outside: each function takes any bytes and panics
 //! where one of these rules is broken.
 //!
-//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-otlp`, `fuzz-confirmations` and `fuzz-wire` put a
-//! coverage-guided fuzzer in front of them; the tests run them over `seeds/` and the golden
-//! messages of the wire. Those of OTLP are the official SDK's, by `otlp_seeds.py`.
+//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-otlp`, `fuzz-promtext`, `fuzz-confirmations` and
+//! `fuzz-wire` put a coverage-guided fuzzer in front of them; the tests run them over `seeds/` and
+//! the golden messages of the wire. Those of OTLP are the official SDK's, by `otlp_seeds.py`.
 //! With cargo-fuzz and a nightly toolchain, ten minutes of one:
 //!
 //! ```text
@@ -17,6 +17,8 @@ use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::intake::otlp;
 use plimsoll_node::core::intake::otlp::glob::Glob;
 use plimsoll_node::core::intake::otlp::rules::{LabelOf, SpanRule};
+use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
+use plimsoll_node::core::intake::units::{TimeUnit, Unit};
 use plimsoll_node::core::sealed::Publish;
 use plimsoll_node::core::{Core, Identity, Signal};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
@@ -123,6 +125,33 @@ fn node_of_spans() -> (Core, Now) {
     node_within(bounds)
 }
 
+/// A node reads the bytes as pages of one target in both formats (cut at 0xff), five seconds
+/// apart: whatever it seals can be read, and holds every sample that it says it took.
+///
+/// # Panics
+/// When that is not so.
+pub fn promtext(bytes: &[u8]) {
+    for format in [Format::Text, Format::OpenMetrics] {
+        let mut bounds = Bounds::default();
+        bounds.rules.targets = vec![Target {
+            name: "http://t/".to_owned(),
+            labels: Labels::default(),
+            unit: Unit(Some(TimeUnit::Milliseconds)),
+            allow: Vec::new(),
+            series_max: 50,
+        }];
+        let (mut core, mut now) = node_within(bounds);
+        for body in bytes.split(|byte| *byte == 0xff) {
+            let page = Page { format, body: body.to_vec(), is_whole: true };
+            let scrape = Scrape { target: 0, took: Duration::ZERO, page: Ok(page) };
+            now = now.after(Duration::from_secs(5));
+            let _warnings = core.on_scrape(now, &scrape);
+            assert!(core.status().intake.scrapes[0].series <= 50);
+        }
+        check_sealed(core, now);
+    }
+}
+
 /// A node reads the bytes as a confirmation: what can be read comes back as it was written, what
 /// the node knows afterwards is bounded, and no sample is lost by it.
 ///
@@ -208,6 +237,11 @@ mod tests {
     #[test]
     fn no_frame_near_a_seed_breaks_a_rule() {
         run("seeds/frames", frames);
+    }
+
+    #[test]
+    fn no_page_near_a_seed_breaks_a_rule() {
+        run("seeds/promtext", promtext);
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod tests {
                 upper_seconds: None,
                 over: 9,
                 unsure: 0,
+                within_seconds: None,
             },
         };
         let text = serde_json::to_string(&event).unwrap();

@@ -113,7 +113,11 @@ pub struct LatencyEvidence {
     /// Samples over the limit.
     #[serde(default)]
     pub over: u64,
-    /// Samples in the limit's own bucket that were recorded before the limit was known.
+    /// Samples of which nobody knows on which side of the limit they lie.
     #[serde(default)]
     pub unsure: u64,
+    /// Where some samples are known by their producers' wide buckets alone, so that the value is
+    /// approximate: the least and the most that it may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_seconds: Option<(f64, f64)>,
 }

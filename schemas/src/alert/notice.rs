@@ -148,6 +148,7 @@ mod tests {
             upper_seconds: None,
             over: 0,
             unsure: 0,
+            within_seconds: None,
         })
     }
 

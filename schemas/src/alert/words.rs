@@ -37,7 +37,10 @@ fn of_latency(
         _ if of.value_seconds <= of.limit_seconds => "within",
         _ => "over",
     };
-    let (value, limit) = (span(of.value_seconds), span(of.limit_seconds));
+    let (mut value, limit) = (span(of.value_seconds), span(of.limit_seconds));
+    if let Some((least, most)) = of.within_seconds {
+        value = format!("~{value} (approximate, from {} to {})", span(least), span(most));
+    }
     let (samples, window, place) = (grouped(of.samples), of.window, place(&key.scope));
     write!(
         text,
@@ -139,6 +142,7 @@ mod tests {
             upper_seconds: None,
             over: 0,
             unsure: 0,
+            within_seconds: None,
         })
     }
 

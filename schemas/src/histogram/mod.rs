@@ -61,6 +61,17 @@ pub struct Quantile {
     pub upper_ns: u64,
 }
 
+impl Quantile {
+    /// Where a producer's wide buckets leave open in which of ours the sample lies: the least and
+    /// the most that it may be.
+    #[must_use]
+    pub fn within(&self) -> Option<(u64, u64)> {
+        let index = |ns: u64| layout::index_of(ns.min(MAX_NS));
+        let is_open = index(self.lower_ns) != index(self.upper_ns);
+        is_open.then_some((self.lower_ns, self.upper_ns))
+    }
+}
+
 /// What a histogram knows exactly, beside its buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExactFigures {
@@ -349,7 +360,7 @@ impl Histogram {
         let value_ns = layout::highest(index).clamp(self.min_ns, self.max_ns);
         let lower_ns = layout::lowest(index).clamp(self.min_ns, self.max_ns);
         let blur = self.blur.as_ref();
-        let bounds = blur.and_then(|blur| blur.at_rank(&self.counts.iter(), rank));
+        let bounds = blur.and_then(|blur| blur.at_rank(self.count, &self.counts.iter(), rank));
         let (lower_ns, upper_ns) = bounds.unwrap_or((lower_ns, value_ns));
         Some(Quantile { value_ns, lower_ns, upper_ns })
     }

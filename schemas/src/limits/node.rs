@@ -242,9 +242,9 @@ pub const WATCH_NAMES_MAX: usize = 65_536;
 /// Control groups below that of one watch whose processes are listed.
 pub const WATCH_CGROUPS_MAX: usize = 1_024;
 /// Time between two looks for the processes of watches, in times of what the last look took:
-/// so they cost at most a hundredth of a core, and are made each second where there is little
-/// to look through.
-pub const WATCH_LOOK_REST: u32 = 100;
+/// they cost half a hundredth of a core at most, and are made each second where there is little
+/// to look through. A look takes 12 us a process of the machine.
+pub const WATCH_LOOK_REST: u32 = 200;
 /// Longest such time.
 pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);
 /// Bytes of one file about a process that are read; the kernel writes under 400.

@@ -6,8 +6,10 @@ use std::time::Duration;
 pub const TARGETS_MAX: usize = 16;
 /// Bytes of one page; node_exporter's has about 150 KB, a large application's 1 MB.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Bytes of all pages that are on their way at one time, so that sixteen large ones at once do not
-/// make a small agent large.
+/// Bytes of a page for which there is always room, whatever other targets send.
+pub const PAGE_BYTES_RESERVED: usize = 256 * 1024;
+/// Bytes beyond those of all pages that are on their way at one time, so that sixteen large ones
+/// at once do not make a small agent large.
 pub const PAGES_BYTES_MAX: usize = 2 * PAGE_BYTES_MAX;
 /// Pages that wait for the driver.
 pub const PAGES_QUEUE_MAX: usize = 2;

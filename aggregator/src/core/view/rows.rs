@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::histogram::{ExactFigures, Over, rank};
+use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
-use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles, WindowRow};
+use plimsoll_schemas::summary::{Approximate, BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
 use crate::core::alert::displayed;
@@ -189,6 +189,7 @@ fn budget_row(
         window: budget.window,
         samples: judgement.sums.samples,
         value_ns: judgement.value_ns,
+        within_ns: judgement.within_ns,
         lower_ns: judgement.lower_ns,
         upper_ns: judgement.upper_ns,
         over: judgement.sums.over,
@@ -205,14 +206,18 @@ fn budget_row(
 
 pub(super) fn quantiles(samples: &Merged, ranks: &mut Ranks<'_>) -> Quantiles {
     let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();
-    let mut at = |quantile| ranks.find(rank(quantile, count)).map(|found| found.value_ns);
+    let mut at = |quantile| ranks.find(rank(quantile, count));
+    let (p50, p99) = (at(0.5), at(0.99));
+    let ends = |of: Option<Quantile>| of.map_or((0, 0), |found| (found.lower_ns, found.upper_ns));
+    let approximate = Approximate { p50_ns: ends(p50), p99_ns: ends(p99) };
     let mean = sum_ns.checked_div(u128::from(count)).unwrap_or(0);
     Quantiles {
         count,
         mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
         min_ns,
         max_ns,
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
+        p50_ns: p50.map(|found| found.value_ns),
+        p99_ns: p99.map(|found| found.value_ns),
+        approximate: samples.is_approximate().then_some(approximate),
     }
 }

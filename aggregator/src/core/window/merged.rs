@@ -2,7 +2,7 @@
 //! nothing is allocated for a row, every bucket has its place, and only those between the
 //! smallest and the greatest sample are ever looked at. What is kept is never kept so.
 
-use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, Quantile, layout};
+use plimsoll_schemas::histogram::{Blur, ExactFigures, Histogram, Packed, Quantile, layout};
 
 /// Buckets that are passed together when a rank is looked for.
 const BLOCK: usize = 64;
@@ -13,11 +13,13 @@ pub struct Merged {
     exact: ExactFigures,
     /// Of each bucket of the layout.
     counts: Box<[u64]>,
+    /// What is not known of where samples lie, if anything.
+    blur: Option<Blur>,
 }
 
 impl Default for Merged {
     fn default() -> Self {
-        Self { exact: ExactFigures::default(), counts: vec![0; layout::LEN].into() }
+        Self { exact: ExactFigures::default(), counts: vec![0; layout::LEN].into(), blur: None }
     }
 }
 
@@ -26,16 +28,19 @@ impl Merged {
     pub fn clear(&mut self) {
         self.used_mut().fill(0);
         self.exact = ExactFigures::default();
+        self.blur = None;
     }
 
     pub(super) fn add_packed(&mut self, samples: &Packed) {
         self.exact.merge(&samples.exact());
         samples.each_bucket(|index, n| self.add(index, n));
+        self.add_blur(samples.blur().as_ref());
     }
 
     pub(super) fn add_histogram(&mut self, samples: &Histogram) {
         self.exact.merge(&samples.exact());
         samples.counts().iter().for_each(|(index, n)| self.add(index, n));
+        self.add_blur(samples.blur());
     }
 
     /// Adds all samples of `other`.
@@ -44,6 +49,19 @@ impl Merged {
         let (first, theirs) = other.used();
         let ours = &mut self.counts[first..first + theirs.len()];
         ours.iter_mut().zip(theirs).for_each(|(ours, n)| *ours = ours.saturating_add(*n));
+        self.add_blur(other.blur.as_ref());
+    }
+
+    fn add_blur(&mut self, theirs: Option<&Blur>) {
+        if let Some(theirs) = theirs {
+            self.blur.get_or_insert_default().merge(theirs);
+        }
+    }
+
+    /// Whether some samples are known by their producers' wide buckets alone.
+    #[must_use]
+    pub fn is_approximate(&self) -> bool {
+        self.blur.is_some()
     }
 
     #[inline]
@@ -88,7 +106,7 @@ impl Merged {
     #[must_use]
     pub fn ranks(&self) -> Ranks<'_> {
         let (first, used) = self.used();
-        Ranks { exact: self.exact, first, used, at: 0, below: 0 }
+        Ranks { exact: self.exact, blur: self.blur.as_ref(), first, used, at: 0, below: 0 }
     }
 }
 
@@ -96,6 +114,7 @@ impl Merged {
 #[derive(Clone, Debug)]
 pub struct Ranks<'m> {
     exact: ExactFigures,
+    blur: Option<&'m Blur>,
     first: usize,
     used: &'m [u64],
     /// Where in `used` the next search begins, and how many samples lie below that.
@@ -132,7 +151,11 @@ impl Ranks<'_> {
         let ExactFigures { min_ns, max_ns, .. } = self.exact;
         let value_ns = layout::highest(index).clamp(min_ns, max_ns);
         let lower_ns = layout::lowest(index).clamp(min_ns, max_ns);
-        Some(Quantile { value_ns, lower_ns, upper_ns: value_ns })
+        let buckets = self.used.iter().zip(self.first..);
+        let buckets = buckets.filter(|(n, _)| **n > 0).map(|(n, index)| (index, *n));
+        let open = self.blur.and_then(|blur| blur.at_rank(self.exact.count, &buckets, rank));
+        let (lower_ns, upper_ns) = open.unwrap_or((lower_ns, value_ns));
+        Some(Quantile { value_ns, lower_ns, upper_ns })
     }
 }
 

@@ -165,7 +165,7 @@ impl Slot {
     pub(super) fn heap_bytes(&self) -> usize {
         let samples = match &self.samples {
             Samples::Packed(packed) => packed.heap_bytes(),
-            Samples::Open(histogram) => histogram.counts().heap_bytes(),
+            Samples::Open(histogram) => histogram.heap_bytes(),
         };
         samples + self.tally.heap_bytes()
     }

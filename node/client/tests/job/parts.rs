@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use plimsoll_client::{Counter, Gauge, HitCounter, Operation, flush, stats};
+use plimsoll_schemas::clock::Deadline;
 
 use crate::forking;
 use crate::process::{FOLDER, PART, poll_for};
@@ -19,6 +21,7 @@ fn part() {
     match part.as_str() {
         "everything" => everything(),
         "exit" => exit(),
+        "idle" => idle(),
         "churn" => churn(),
         "stress" => stress(),
         "afterthought" => afterthought(),
@@ -75,6 +78,34 @@ fn exit() {
     thread::spawn(move || (0..1_000).for_each(|n| hook.record_ns(n))).join().unwrap();
     (1_000..2_000).for_each(|n| hook.record_ns(n));
     std::process::exit(0);
+}
+
+/// For how long the part `idle` sleeps, and works.
+pub(crate) const SPAN: Duration = Duration::from_millis(50);
+
+fn idle() {
+    let cpu = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
+    let work = move || {
+        let until = cpu() + SPAN;
+        while cpu() < until {}
+    };
+    let waited = Operation::with_labels("waited", [("phase", "train")]).with_idle();
+    let timer = waited.start();
+    assert!(!Deadline::within(SPAN).pause(SPAN));
+    timer.stop();
+    let worked = Operation::new("worked").with_idle();
+    let timer = worked.start();
+    work();
+    drop(timer);
+    let helped = Operation::new("helped").with_idle();
+    thread::scope(|scope| {
+        let _timer = helped.start();
+        scope.spawn(work).join().unwrap();
+    });
+    waited.start().cancel();
+    let longest = Operation::new(&"x".repeat(128));
+    let _other = longest.with_idle().start();
+    assert_eq!(stats().folded, 1);
 }
 
 fn churn() {

@@ -1,10 +1,12 @@
 //! What a job recorded arrives, all of it and once, whichever way threads and process end.
 
+use std::time::Duration;
+
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
 
 use crate::node::{Manner, Node};
-use crate::parts::latency;
+use crate::parts::{SPAN, latency};
 use crate::process::Place;
 
 fn histogram(values: impl Iterator<Item = u64>) -> Histogram {
@@ -26,6 +28,27 @@ fn all_that_a_job_records_arrives_exactly() {
     assert_eq!(seen.counters, counters.map(|(name, n)| (name.to_owned(), n)).into());
     assert_eq!(seen.gauges, [("loss".to_owned(), 0.25)].into());
     assert_eq!((seen.last.len(), seen.connections), (1, 1));
+}
+
+#[test]
+fn waiting_and_the_work_of_others_are_idle_and_own_work_is_not() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start("idle").ends_well();
+    let seen = node.leave();
+    let one = |series: &str| {
+        let histogram = &seen.histograms[series];
+        assert_eq!(histogram.count(), 1, "{series}");
+        Duration::from_nanos(histogram.max_ns())
+    };
+    let (waited, idle) = (one("waited{phase=train}"), one("waited.idle{phase=train}"));
+    assert!(waited >= SPAN && idle >= SPAN / 2 && idle <= waited, "{waited:?} {idle:?}");
+    let (worked, idle) = (one("worked"), one("worked.idle"));
+    assert!(idle + SPAN <= worked + worked / 100, "{worked:?} {idle:?}");
+    let (helped, idle) = (one("helped"), one("helped.idle"));
+    assert!(helped >= SPAN && idle >= SPAN / 2, "{helped:?} {idle:?}");
+    let (_longest, _other) = (one(&"x".repeat(128)), one("other"));
+    assert_eq!(seen.samples(), 8);
 }
 
 #[test]

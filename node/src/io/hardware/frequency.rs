@@ -32,12 +32,10 @@ pub(super) struct Pace {
     pub(super) baseline: Raw,
 }
 
-/// Reads the frequencies; remembers which cores there are and what they are made for.
+/// Reads the frequencies; remembers what the cores are made for.
 pub(super) struct Frequencies {
     root: Root,
     relist: Relist,
-    cores: Vec<usize>,
-    over: usize,
     stated: Option<(&'static str, f64)>,
     seen: Sustained,
 }
@@ -45,18 +43,18 @@ pub(super) struct Frequencies {
 impl Frequencies {
     pub(super) fn new(root: &Root) -> Self {
         let (relist, seen) = (Relist::default(), Sustained::default());
-        Self { root: root.clone(), relist, cores: vec![], over: 0, stated: None, seen }
+        Self { root: root.clone(), relist, stated: None, seen }
     }
 
     pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) -> Pace {
+        let online = self.root.line(&format!("{CORES}/online")).unwrap_or_default();
+        let (cores, over) = core_list(&online);
+        gather.skip(over);
         if self.relist.is_due(now) {
-            let online = self.root.line(&format!("{CORES}/online")).unwrap_or_default();
-            (self.cores, self.over) = core_list(&online);
-            self.stated = self.cores.first().and_then(|core| stated(&self.root, *core));
+            self.stated = cores.first().and_then(|core| stated(&self.root, *core));
         }
-        gather.skip(self.over);
-        let clocks = self.clocks();
-        for (core, clock) in self.cores.iter().zip(&clocks) {
+        let clocks = clocks(&self.root, &cores);
+        for (core, clock) in cores.iter().zip(&clocks) {
             if let Some(labels) = gather.labels(&[("core", &core.to_string())]) {
                 gather.put_of(&CPU_FREQUENCY_HERTZ, &labels, *clock);
             }
@@ -73,19 +71,6 @@ impl Frequencies {
         Pace { fastest, baseline: self.gather_baseline(fastest, gather) }
     }
 
-    fn clocks(&self) -> Vec<Raw> {
-        let governed: Vec<Raw> =
-            self.cores.iter().map(|core| governed(&self.root, *core)).collect();
-        if governed.iter().all(Result::is_ok) {
-            return governed;
-        }
-        let table = File::open(self.root.at("proc/cpuinfo"));
-        let measured = table.map(|table| core_mhz(BufReader::new(table))).unwrap_or_default();
-        let measured = |core: &usize| measured.get(core).map(|mhz| clock(*mhz));
-        let cores = self.cores.iter().zip(governed);
-        cores.map(|(core, clock)| clock.or_else(|why| measured(core).unwrap_or(Err(why)))).collect()
-    }
-
     fn gather_baseline(&mut self, fastest: Raw, gather: &mut Gather) -> Raw {
         let seen = self.seen.after(fastest.ok()).map(|hertz| ("seen", hertz));
         let Some((source, hertz)) = self.stated.or(seen) else {
@@ -98,6 +83,18 @@ impl Frequencies {
         }
         Ok(hertz)
     }
+}
+
+fn clocks(root: &Root, cores: &[usize]) -> Vec<Raw> {
+    let governed: Vec<Raw> = cores.iter().map(|core| governed(root, *core)).collect();
+    if governed.iter().all(Result::is_ok) {
+        return governed;
+    }
+    let table = File::open(root.at("proc/cpuinfo"));
+    let measured = table.map(|table| core_mhz(BufReader::new(table))).unwrap_or_default();
+    let measured = |core: &usize| measured.get(core).map(|mhz| clock(*mhz));
+    let cores = cores.iter().zip(governed);
+    cores.map(|(core, clock)| clock.or_else(|why| measured(core).unwrap_or(Err(why)))).collect()
 }
 
 /// A frequency is sustained once it was reached in [`SUSTAINED`] samples in a row.

@@ -6,6 +6,7 @@ use plimsoll_schemas::hardware::{
 
 use super::gather::Gather;
 use super::root::{Kept, Root};
+use super::scale::{self, Raw};
 use super::table;
 
 /// Above any limit that somebody set: how kernels say that there is none.
@@ -30,7 +31,7 @@ impl Machine {
     pub(super) fn gather(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
         let load = self.load.read(space);
         for (index, sensor) in [&LOAD1, &LOAD5, &LOAD15].into_iter().enumerate() {
-            gather.put(sensor, load.and_then(|load| table::number(nth(load, index))));
+            gather.put(sensor, load.and_then(|load| decimal(load, index)));
         }
         let files = self.files.read(space);
         let handles = files.and_then(|files| table::count(nth(files, 0)));
@@ -38,7 +39,7 @@ impl Machine {
         let limit = files.and_then(|files| table::count(nth(files, 2)));
         gather.put(&FILE_HANDLES_LIMIT, limit.and_then(limited));
         let uptime = self.uptime.read(space);
-        gather.put(&UPTIME_SECONDS, uptime.and_then(|uptime| table::number(nth(uptime, 0))));
+        gather.put(&UPTIME_SECONDS, uptime.and_then(|uptime| decimal(uptime, 0)));
     }
 }
 
@@ -46,6 +47,10 @@ fn nth(line: &str, index: usize) -> &str {
     line.split_ascii_whitespace().nth(index).unwrap_or_default()
 }
 
-fn limited(limit: u64) -> Result<f64, Missing> {
+fn decimal(line: &str, index: usize) -> Raw {
+    table::number(nth(line, index)).and_then(scale::at_least_nothing)
+}
+
+fn limited(limit: u64) -> Raw {
     if limit < NO_LIMIT { Ok(limit as f64) } else { Err(Missing::unsupported("no_limit")) }
 }

@@ -39,7 +39,8 @@ fn gather_sizes(table: Result<&str, Missing>, gather: &mut Gather) {
     };
     // Inside a container, what is available may be the host's and more than there is in all.
     let less = |whole, part| {
-        bytes(whole).and_then(|whole| bytes(part).map(|part| whole.saturating_sub(part)))
+        let (whole, part) = (bytes(whole)?, bytes(part)?);
+        whole.checked_sub(part).ok_or(Missing::failed("out_of_range"))
     };
     for (sensor, size) in [
         (&MEMORY_TOTAL_BYTES, bytes("MemTotal")),
@@ -66,5 +67,19 @@ fn gather_events(table: Result<&str, Missing>, page_bytes: u64, gather: &mut Gat
         (&OOM_KILLS_TOTAL, "oom_kill", 1),
     ] {
         gather.put(sensor, times(key, unit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swapped_pages_are_told_in_bytes_of_this_machine_s_pages() {
+        let mut gather = Gather::default();
+        gather_events(Ok("pswpin 3\npswpout 0\npgmajfault 7\n"), 65_536, &mut gather);
+        let told: Vec<_> = gather.readings().iter().map(|r| (r.value, r.state.as_str())).collect();
+        let ok = |value| (Some(value), "ok");
+        assert_eq!(told, [ok(196_608.0), ok(0.0), ok(7.0), (None, "unsupported")]);
     }
 }

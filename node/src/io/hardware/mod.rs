@@ -53,6 +53,7 @@ use tokio::sync::mpsc;
 use self::host::HostLoop;
 use self::lifeline::Lifeline;
 use self::root::Root;
+use self::sampling::Sampling;
 use self::slot::Slot;
 use crate::config::{Watch, watches};
 
@@ -163,6 +164,7 @@ fn spawn_all(
             library: config.nvml_library.clone(),
             tally: Arc::clone(tally),
             slot: Arc::clone(&slot),
+            sampling: Sampling::of("gpu"),
         };
         lifeline.spawn("hw-gpu", move |lifeline| gpus.run(lifeline));
         slots.push(slot);
@@ -173,8 +175,8 @@ fn spawn_all(
     slots.push(slot);
     if !config.watch.is_empty() {
         let slot = Arc::new(Slot::new("watched", &WATCHED_PROCESSES, clock.now().mono));
-        let (root, tally) = (config.root.clone(), Arc::clone(tally));
-        let mut watched = watched::Watched::new(root, config.watch.clone(), tally);
+        let (watches, tally) = (config.watch.clone(), Arc::clone(tally));
+        let mut watched = watched::Watched::new(&root, watches, tally);
         lifeline.spawn("hw-watched", slot.filler(clock, move |now| watched.sample(now)));
         slots.push(slot);
     }

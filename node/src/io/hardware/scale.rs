@@ -19,6 +19,11 @@ pub(super) fn up_to(value: f64, most: f64) -> Raw {
     if (0.0..=most).contains(&value) { Ok(value) } else { Err(Missing::failed("out_of_range")) }
 }
 
+/// A figure that has no bound but nothing.
+pub(super) fn at_least_nothing(value: f64) -> Raw {
+    up_to(value, f64::MAX)
+}
+
 /// A share given in percent. Rounding may lift it a hair over 100.
 pub(super) fn ratio_from_percent(percent: f64) -> Raw {
     up_to(percent, 100.5).map(|percent| (percent / 100.0).min(1.0))

@@ -3,7 +3,7 @@
 //! The rule: even the fastest core runs 20 % below what cores sustain, above 70 degrees. A core
 //! that has nothing to do runs slowly as well, so the fastest is asked and not the mean.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{
     CPU_THERMAL_THROTTLE_TOTAL, CPU_THROTTLED, CPU_THROTTLED_SECONDS_TOTAL, Missing,
@@ -21,6 +21,7 @@ use super::table;
 const SLOW_SHARE: f64 = 0.8;
 const HOT_CELSIUS: f64 = 70.0;
 const CORES: &str = "sys/devices/system/cpu";
+const NOT_FOUND: Missing = Missing::unsupported("not_found");
 
 /// Judges the rule and sums the time for which it held.
 #[derive(Default)]
@@ -45,61 +46,80 @@ impl Rule {
 }
 
 fn judge(pace: Pace, celsius: Raw) -> Result<bool, Missing> {
-    let is_slow = pace.fastest? < SLOW_SHARE * pace.baseline?;
-    Ok(is_slow && celsius? > HOT_CELSIUS)
+    let is_hot = celsius? > HOT_CELSIUS;
+    Ok(pace.fastest? < SLOW_SHARE * pace.baseline? && is_hot)
 }
 
 /// The kernel's counters, each once: threads of a core and cores of a package share them.
 pub(super) struct Counters {
     root: Root,
     relist: Relist,
-    // Files by level and package.
-    files: Vec<(&'static str, String, Vec<String>)>,
+    files: BTreeMap<Counted, Counter>,
+}
+
+/// Level, package, and core where the level has several.
+type Counted = (&'static str, String, String);
+
+/// A core that goes offline takes its file along, and begins at nothing when it comes back: what
+/// it had counted stays.
+#[derive(Default)]
+struct Counter {
+    file: String,
+    seen: u64,
+    total: u64,
 }
 
 impl Counters {
     pub(super) fn new(root: &Root) -> Self {
-        Self { root: root.clone(), relist: Relist::default(), files: Vec::new() }
+        Self { root: root.clone(), relist: Relist::default(), files: BTreeMap::new() }
     }
 
     pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) {
         if self.relist.is_due(now) {
-            self.files = list(&self.root);
+            for (counted, file) in list(&self.root) {
+                self.files.entry(counted).or_insert(Counter { file, ..Counter::default() });
+            }
         }
-        if self.files.is_empty() {
-            let why = Missing::unsupported("not_found");
-            gather.put(&CPU_THERMAL_THROTTLE_TOTAL, Err(why));
+        let mut sums: BTreeMap<(&str, &str), Raw> = BTreeMap::new();
+        for ((level, package, _), counter) in &mut self.files {
+            let sum = sums.entry((level, package)).or_insert(Ok(0.0));
+            *sum = sum.and_then(|sum| counter.read(&self.root).map(|total| sum + total as f64));
         }
-        for (level, package, files) in &self.files {
-            let labels = gather.labels(&[("level", level), ("package", package)]);
-            let read = |file: &String| table::count(&self.root.line(file)?).map(|n| n as f64);
-            if let Some(labels) = labels {
-                gather.put_of(&CPU_THERMAL_THROTTLE_TOTAL, &labels, files.iter().map(read).sum());
+        if sums.is_empty() {
+            gather.put(&CPU_THERMAL_THROTTLE_TOTAL, Err(NOT_FOUND));
+        }
+        for ((level, package), sum) in sums {
+            if let Some(labels) = gather.labels(&[("level", level), ("package", package)]) {
+                gather.put_of(&CPU_THERMAL_THROTTLE_TOTAL, &labels, sum);
             }
         }
     }
 }
 
-fn list(root: &Root) -> Vec<(&'static str, String, Vec<String>)> {
-    let mut cores = BTreeSet::new();
-    let mut listed: Vec<(&'static str, String, Vec<String>)> = Vec::new();
-    for cpu in (0..CORES_MAX).map(|core| format!("{CORES}/cpu{core}")) {
-        let Ok(package) = root.line(&format!("{cpu}/topology/physical_package_id")) else {
-            continue;
-        };
-        let core = root.line(&format!("{cpu}/topology/core_id")).unwrap_or_default();
-        if !cores.insert((package.clone(), core)) {
-            continue;
-        }
-        for level in ["core", "package"] {
-            let file = format!("{cpu}/thermal_throttle/{level}_throttle_count");
-            if !root.at(&file).exists() {
-                continue;
+impl Counter {
+    fn read(&mut self, root: &Root) -> Result<u64, Missing> {
+        match root.line(&self.file).and_then(|line| table::count(&line)) {
+            Ok(count) => {
+                self.total = self.total.saturating_add(count.saturating_sub(self.seen));
+                self.seen = count;
             }
-            match listed.iter_mut().find(|(l, p, _)| *l == level && *p == package) {
-                Some((_, _, files)) if level == "core" => files.push(file),
-                Some(_) => {}
-                None => listed.push((level, package.clone(), vec![file])),
+            Err(NOT_FOUND) => {}
+            Err(why) => return Err(why),
+        }
+        Ok(self.total)
+    }
+}
+
+fn list(root: &Root) -> Vec<(Counted, String)> {
+    let mut listed = Vec::new();
+    for cpu in (0..CORES_MAX).map(|core| format!("{CORES}/cpu{core}")) {
+        let topology = |file: &str| root.line(&format!("{cpu}/topology/{file}"));
+        let Ok(package) = topology("physical_package_id") else { continue };
+        let core = topology("core_id").unwrap_or_default();
+        for (level, core) in [("core", core), ("package", String::new())] {
+            let file = format!("{cpu}/thermal_throttle/{level}_throttle_count");
+            if root.at(&file).exists() {
+                listed.push(((level, package.clone(), core), file));
             }
         }
     }
@@ -145,5 +165,21 @@ mod tests {
         assert_eq!(after(12, 60.0), (0.0, 1.0));
         assert_eq!(after(14, 80.0), (1.0, 3.0));
         assert_eq!(after(99, 80.0), (1.0, 3.0), "after a hang");
+    }
+
+    #[test]
+    fn what_a_core_counted_stays_while_it_is_offline_and_when_it_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let mut counter = Counter { file: "count".to_owned(), ..Counter::default() };
+        for (count, total) in [("7", 7), ("9", 9), ("", 9), ("0", 9), ("2", 11)] {
+            let _ = std::fs::remove_file(root.at("count"));
+            if !count.is_empty() {
+                std::fs::write(root.at("count"), count).unwrap();
+            }
+            assert_eq!(counter.read(&root), Ok(total), "{count}");
+        }
+        std::fs::write(root.at("count"), "x").unwrap();
+        assert_eq!(counter.read(&root), Err(Missing::failed("not_a_number")));
     }
 }

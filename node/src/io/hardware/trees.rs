@@ -1,13 +1,13 @@
 //! Every reading of recorded machines, against what a person says it should be; and what becomes
 //! of readings when files of such a machine go wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plimsoll_schemas::hardware::{Reading, SensorState, sensor};
+use plimsoll_schemas::hardware::{CATALOGUE, Reading, SensorState, sensor};
 use plimsoll_schemas::time::Mono;
 use tempfile::TempDir;
 
@@ -93,10 +93,6 @@ fn expected(tree: &str) -> BTreeMap<String, String> {
 fn every_recorded_machine_is_read_as_a_person_reads_it() {
     for tree in TREES {
         let told = told(&Recorded::new(tree).later());
-        if let Ok(folder) = std::env::var("PLIMSOLL_SHOW_TREES") {
-            let lines: String = told.iter().map(|(s, f)| format!("{s} | {f}\n")).collect();
-            fs::write(PathBuf::from(folder).join(tree), lines).unwrap();
-        }
         let expected = expected(tree);
         for (sensor, wanted) in &expected {
             let found = told.get(sensor).map_or("nothing", String::as_str);
@@ -107,4 +103,201 @@ fn every_recorded_machine_is_read_as_a_person_reads_it() {
             told.keys().filter(|sensor| !expected.contains_key(*sensor)).collect();
         assert_eq!(surplus, Vec::<&String>::new(), "{tree}: not expected");
     }
+}
+
+#[test]
+fn every_sensor_of_the_host_has_a_producer() {
+    let of_others = ["gpu", "watched_", "sampling_"];
+    let produced: BTreeSet<String> = TREES
+        .iter()
+        .flat_map(|tree| Recorded::new(tree).later())
+        .map(|reading| reading.sensor)
+        .collect();
+    let catalogue = CATALOGUE.iter().map(|sensor| sensor.name);
+    let without: Vec<_> = catalogue
+        .filter(|name| !of_others.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|name| !produced.contains(*name))
+        .collect();
+    assert_eq!(without, Vec::<&str>::new());
+}
+
+/// What can become of a file between two looks.
+enum Fault {
+    Gone,
+    Holds(&'static str),
+    Megabytes(usize),
+    /// Reading it comes to whatever reading that file comes to.
+    Like(&'static str),
+}
+
+use Fault::{Gone, Holds, Like, Megabytes};
+
+impl Fault {
+    fn strike(&self, path: &Path) {
+        match self {
+            Gone => {}
+            Holds(text) => return unpack::write(path, text),
+            Megabytes(count) => return unpack::write(path, &"7".repeat(count << 20)),
+            Like(other) => {
+                fs::remove_file(path).unwrap();
+                return symlink(other, path).unwrap();
+            }
+        }
+        fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).unwrap();
+    }
+}
+
+/// Gives an input error, whatever is read from its beginning.
+const BAD_DISK: Fault = Like("/proc/self/mem");
+/// May be written to only, even by an administrator.
+const SHUT: Fault = Like("/sys/bus/cpu/uevent");
+
+const HOTTEST: &str = "sys/class/hwmon/hwmon2/temp1_input";
+const PACKAGE: &str = "temperature_celsius component=coretemp Package id 1";
+const PROCESSORS: &str = "cpu_temperature_celsius source=coretemp";
+const SHUT_OUT: &str = "failed no_permission";
+const NO_NUMBER: &str = "failed not_a_number";
+
+/// A file of the server, what becomes of it, and every reading that differs then.
+type Case = (&'static str, Fault, &'static [(&'static str, &'static str)]);
+
+const CASES: &[Case] = &[
+    (HOTTEST, Gone, &[(PACKAGE, "unsupported not_found"), (PROCESSORS, "71")]),
+    (HOTTEST, BAD_DISK, &[(PACKAGE, "failed io_error"), (PROCESSORS, "71")]),
+    (
+        HOTTEST,
+        Holds("9223372036854775794"),
+        &[(PACKAGE, "failed out_of_range"), (PROCESSORS, "71")],
+    ),
+    (HOTTEST, Megabytes(10), &[(PACKAGE, "failed too_long"), (PROCESSORS, "71")]),
+    (
+        "proc/pressure/io",
+        SHUT,
+        &[
+            ("pressure_some_ratio resource=io", SHUT_OUT),
+            ("pressure_full_ratio resource=io", SHUT_OUT),
+            ("pressure_some_seconds_total resource=io", SHUT_OUT),
+            ("pressure_full_seconds_total resource=io", SHUT_OUT),
+        ],
+    ),
+    (
+        "proc/sys/fs/file-nr",
+        Holds("many"),
+        &[("file_handles", NO_NUMBER), ("file_handles_limit", NO_NUMBER)],
+    ),
+    ("proc/uptime", Holds(""), &[("uptime_seconds", NO_NUMBER)]),
+    (
+        "proc/loadavg",
+        Megabytes(2),
+        &[
+            ("load1", "failed too_long"),
+            ("load5", "failed too_long"),
+            ("load15", "failed too_long"),
+        ],
+    ),
+    (
+        "sys/fs/cgroup/system.slice/plimsoll-node.service/memory.max",
+        Holds("lots"),
+        &[("cgroup_memory_limit_bytes", NO_NUMBER)],
+    ),
+    (
+        "sys/fs/cgroup/system.slice/plimsoll-node.service/memory.stat",
+        BAD_DISK,
+        &[("cgroup_memory_used_bytes", "failed io_error")],
+    ),
+    (
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq",
+        Holds("fast"),
+        &[("cpu_frequency_hertz core=0", NO_NUMBER), ("cpu_frequency_mean_hertz", "1965000000")],
+    ),
+    (
+        "sys/devices/system/cpu/cpu0",
+        Gone,
+        &[
+            ("cpu_frequency_hertz core=0", "unsupported not_found"),
+            ("cpu_frequency_mean_hertz", "1965000000"),
+        ],
+    ),
+    (
+        "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
+        BAD_DISK,
+        &[("cpu_thermal_throttle_total level=core package=0", "failed io_error")],
+    ),
+    (
+        "proc/net/snmp",
+        Holds("Tcp: RetransSegs\nTcp: -5\n"),
+        &[("tcp_retransmits_total", NO_NUMBER)],
+    ),
+];
+
+#[test]
+fn what_goes_wrong_with_one_file_costs_its_own_readings_and_no_other() {
+    let right = told(&Recorded::new("server").later());
+    for (path, fault, differing) in CASES {
+        if matches!(fault, Like(other) if !Path::new(other).exists()) {
+            continue;
+        }
+        let mut recorded = Recorded::new("server");
+        fault.strike(&recorded.path(path));
+        let mut wanted = right.clone();
+        for (sensor, figure) in *differing {
+            let before = wanted.insert((*sensor).to_owned(), (*figure).to_owned());
+            assert!(before.is_some(), "{sensor}");
+        }
+        let found = told(&recorded.later());
+        let space = |sensor: &String| sensor.starts_with("disk_") && sensor.contains("mount=/");
+        for (sensor, wanted) in wanted.iter().filter(|(sensor, _)| !space(sensor)) {
+            assert_eq!(found.get(sensor), Some(wanted), "{path}: {sensor}");
+        }
+        assert_eq!(found.len(), wanted.len(), "{path}");
+    }
+}
+
+#[test]
+fn a_whole_tree_of_garbage_is_survived_and_no_reading_of_it_has_a_value() {
+    for garbage in [Holds(""), Holds("\u{0}x -1 : ,\n"), Megabytes(2), BAD_DISK, Gone] {
+        let mut recorded = Recorded::new("server");
+        let files: Vec<String> = recorded
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("== ").or(line.strip_prefix("= ")))
+            .map(|line| line.split(' ').next().unwrap().to_owned())
+            .collect();
+        unpack::unpack(&recorded.text, recorded.folder.path(), true);
+        for file in files.iter().collect::<BTreeSet<_>>() {
+            garbage.strike(&recorded.path(file));
+        }
+        let readings = recorded.look(2);
+        let values = readings.iter().filter(|reading| reading.state == SensorState::Ok);
+        let values: Vec<_> = values.map(|reading| reading.sensor.as_str()).collect();
+        let known = ["process_resident_bytes", "process_cpu_ratio"];
+        let remembered = ["cpu_frequency_baseline_hertz", "cpu_thermal_throttle_total"];
+        let made_up: Vec<_> = values
+            .iter()
+            .filter(|sensor| !known.contains(sensor) && !remembered.contains(sensor))
+            .collect();
+        assert_eq!(made_up, Vec::<&&str>::new());
+        assert!(readings.iter().all(|reading| sensor(&reading.sensor).is_some()));
+    }
+}
+
+#[test]
+fn a_thermometer_that_comes_is_found_within_a_minute_and_one_that_went_is_forgotten() {
+    let mut recorded = Recorded::new("laptop");
+    let found = |readings: &[Reading], component: &str| {
+        let labels = |reading: &&Reading| reading.labels.get("component") == Some(component);
+        readings.iter().find(labels).map(|reading| reading.value.ok_or(reading.state))
+    };
+    let (gone, came) = ("amdgpu edge", "gpu_card temp1");
+    fs::remove_dir_all(recorded.path("sys/class/hwmon/hwmon4")).unwrap();
+    unpack::write(&recorded.path("sys/class/hwmon/hwmon9/name"), "gpu_card\n");
+    unpack::write(&recorded.path("sys/class/hwmon/hwmon9/temp1_input"), "50000\n");
+    let next = recorded.look(2);
+    assert_eq!(found(&next, gone), Some(Err(SensorState::Unsupported)));
+    let after = recorded.look(3);
+    assert_eq!((found(&after, gone), found(&after, came)), (None, Some(Ok(50.0))));
+    unpack::write(&recorded.path("sys/class/hwmon/hwmon10/name"), "late\n");
+    unpack::write(&recorded.path("sys/class/hwmon/hwmon10/temp1_input"), "20000\n");
+    assert_eq!(found(&recorded.look(62), "late temp1"), None);
+    assert_eq!(found(&recorded.look(63), "late temp1"), Some(Ok(20.0)));
 }

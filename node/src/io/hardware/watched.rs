@@ -9,7 +9,6 @@ mod account;
 mod find;
 mod process;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use nix::unistd::{SysconfVar, sysconf};
@@ -27,6 +26,7 @@ use self::find::Found;
 use self::process::{Process, Processes, Used};
 use super::Tally;
 use super::gather::Gather;
+use super::root::Root;
 use super::scale::{self, Raw};
 use crate::config::{By, Watch};
 
@@ -44,7 +44,7 @@ type Sums = Vec<(&'static Sensor, Raw)>;
 
 /// All watches of a node.
 pub(super) struct Watched {
-    root: PathBuf,
+    root: Root,
     processes: Processes,
     watches: Vec<(Watch, Members)>,
     names: Rest,
@@ -106,13 +106,14 @@ impl Units {
 }
 
 impl Watched {
-    pub(super) fn new(root: PathBuf, watches: Vec<Watch>, tally: Arc<Tally>) -> Self {
-        let processes = Processes::below(&root);
+    pub(super) fn new(root: &Root, watches: Vec<Watch>, tally: Arc<Tally>) -> Self {
+        let processes = Processes::below(root);
         let began = processes.own_start();
         let members = || Members { found: Ok(Vec::new()), account: Account::new(began) };
         let watches = watches.into_iter().map(|watch| (watch, members())).collect();
         let units = Units::of_this_kernel();
         let (names, groups) = (Rest::default(), Rest::default());
+        let root = root.clone();
         Self { root, processes, watches, names, groups, units, tally }
     }
 

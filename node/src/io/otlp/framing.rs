@@ -68,3 +68,63 @@ impl Framed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+
+    use super::super::figures::Source;
+    use super::super::room::Room;
+    use super::*;
+
+    fn taken<'a>(
+        compression: Compression,
+        parts: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let room = Arc::new(Room::default());
+        let visit = room.visit(Source { protocol: "grpc", signal: "none" });
+        let mut framed = Framed::new(visit.hold()?, compression);
+        let came = parts.map(|part| framed.on_part(part)).collect::<Result<(), _>>();
+        let whole = came.and_then(|()| framed.on_end());
+        let bytes = whole.map(|whole| whole.bytes().to_vec());
+        assert!(!room.is_occupied(), "what is over leaves nothing behind");
+        assert_eq!(room.requests().buffered_bytes, 0);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn however_a_message_is_cut_the_same_is_taken(
+            message in prop::collection::vec(any::<u8>(), 0..300),
+            flag in 0..2_u8,
+            extra in prop::collection::vec(any::<u8>(), 0..2),
+            size in 1..20_usize,
+        ) {
+            let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(&message).unwrap();
+            let packed = if flag == 1 { gzip.finish().unwrap() } else { message.clone() };
+            let length = u32::try_from(packed.len()).unwrap().to_be_bytes();
+            let request = [&[flag], &length[..], &packed, &extra].concat();
+            let cut = taken(Compression::Gzip, request.chunks(size));
+            prop_assert_eq!(&cut, &taken(Compression::Gzip, std::iter::once(&request[..])));
+            prop_assert_eq!(cut.is_ok(), extra.is_empty());
+            prop_assert!(cut.is_err() || cut == Ok(message));
+        }
+
+        #[test]
+        fn no_bytes_panic_or_leave_anything_behind(
+            request in prop::collection::vec(any::<u8>(), 0..200),
+            size in 1..20_usize,
+        ) {
+            for compression in [Compression::Identity, Compression::Gzip] {
+                let cut = taken(compression, request.chunks(size));
+                let whole = taken(compression, std::iter::once(&request[..]));
+                prop_assert_eq!(cut.is_ok(), whole.is_ok());
+            }
+        }
+    }
+}

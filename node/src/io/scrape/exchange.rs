@@ -11,7 +11,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
-use plimsoll_schemas::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX};
+use plimsoll_schemas::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -118,14 +118,15 @@ async fn read(
         if page.len() + bytes.len() > PAGE_BYTES_MAX {
             return Err(Failure::TooLong);
         }
-        let bytes_more = u32::try_from(bytes.len()).map_err(|_| Failure::TooLong)?;
-        let more = room.clone().try_acquire_many_owned(bytes_more);
-        let more = more.map_err(|_| Failure::Crowded)?;
+        page.extend_from_slice(&bytes);
+        let shared = page.len().saturating_sub(PAGE_BYTES_RESERVED);
+        let more = shared - taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = u32::try_from(more).map_err(|_| Failure::TooLong)?;
+        let more = room.clone().try_acquire_many_owned(more).map_err(|_| Failure::Crowded)?;
         match &mut taken {
             Some(taken) => taken.merge(more),
             None => taken = Some(more),
         }
-        page.extend_from_slice(&bytes);
     }
     Ok((page, taken))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX};
+use plimsoll_schemas::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -133,19 +133,26 @@ async fn nobody_there_is_a_failure_too() {
 }
 
 #[tokio::test]
-async fn pages_share_their_room_and_give_it_back() {
-    let (endpoint, task) = target(LONG, |mut stream| async move {
-        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n12345678").await.unwrap();
-    })
-    .await;
+async fn large_pages_share_their_room_and_small_ones_always_have_theirs() {
+    let page = |bytes: usize| {
+        let page: &str = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(bytes)).leak();
+        target(LONG, move |mut stream| async move {
+            // Who is refused its room hears no more.
+            let _sent = stream.write_all(page.as_bytes()).await;
+        })
+    };
+    let (large, one) = page(PAGE_BYTES_RESERVED + 8).await;
+    let (small, other) = page(PAGE_BYTES_RESERVED).await;
     let room = Arc::new(Semaphore::new(12));
-    let (page, taken) = endpoint.look(&room).await.unwrap();
-    assert_eq!((page.body.len(), room.available_permits()), (8, 4));
-    assert_eq!(endpoint.look(&room).await.unwrap_err(), Failure::Crowded);
+    let (page, taken) = large.look(&room).await.unwrap();
+    assert_eq!((page.body.len(), room.available_permits()), (PAGE_BYTES_RESERVED + 8, 4));
+    assert_eq!(large.look(&room).await.unwrap_err(), Failure::Crowded);
+    assert!(small.look(&room).await.is_ok());
     assert_eq!(room.available_permits(), 4);
     drop(taken);
-    assert!(endpoint.look(&room).await.is_ok());
-    task.abort();
+    assert!(large.look(&room).await.is_ok());
+    one.abort();
+    other.abort();
 }
 
 #[tokio::test]

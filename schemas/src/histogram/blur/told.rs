@@ -84,7 +84,8 @@ impl ToldBlur<'_> {
         let (low, high) = (row(&self.low)?, row(&self.high)?);
         let placed = if self.placed.is_empty() { Row::of(buckets) } else { row(&self.placed)? };
         let blur = Blur { placed, low, high };
-        let ends = blur.ends(&Buckets::of(buckets)).filter(|_| blur.is_about(Buckets::of(buckets)));
+        let ends =
+            blur.ends(count, &Buckets::of(buckets)).filter(|_| blur.is_about(Buckets::of(buckets)));
         let (least, most) = ends.ok_or(Refused::Contradiction("blur"))?;
         let sum_ns = (u128::from(self.sum_carry) << 64) | u128::from(self.sum_ns);
         let sum_if_all_were = |ns: u64| u128::from(ns) * u128::from(count);

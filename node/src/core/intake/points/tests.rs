@@ -108,8 +108,11 @@ fn a_delta_is_added_and_its_repetition_refused() {
     assert_eq!(told(&mut intake, &delta(5, 6, explicit(&[1, 0, 0, 0]))), Ok(1));
 }
 
-/// Points of one stream in turn: (start, time, counts, what became of it).
-fn check(points: &[(u64, u64, [u64; 4], Result<u64, &'static str>)]) -> (u64, u64, u64) {
+/// What becomes of a point: (start, time, counts, samples or the reason for none).
+type Case = (u64, u64, [u64; 4], Result<u64, &'static str>);
+
+/// Points of one stream in turn.
+fn check(points: &[Case]) -> (u64, u64, u64) {
     let mut intake = intake();
     for (n, (start, time, counts, expected)) in points.iter().enumerate() {
         let outcome = told(&mut intake, &since(*start, *time, explicit(counts)));

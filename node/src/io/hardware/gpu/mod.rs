@@ -32,6 +32,7 @@ use self::session::Session;
 use super::Tally;
 use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
+use super::sampling::Sampling;
 use super::scale::Raw;
 use super::slot::Slot;
 
@@ -41,6 +42,7 @@ pub(super) struct Gpus {
     pub(super) library: Option<PathBuf>,
     pub(super) tally: Arc<Tally>,
     pub(super) slot: Arc<Slot>,
+    pub(super) sampling: Sampling,
 }
 
 /// Why a driver is let go.
@@ -55,7 +57,7 @@ enum Ended {
 
 impl Gpus {
     /// The thread's body.
-    pub(super) fn run(self, lifeline: &Lifeline) {
+    pub(super) fn run(mut self, lifeline: &Lifeline) {
         let mut roster = Roster::default();
         let mut told = None;
         loop {
@@ -91,7 +93,7 @@ impl Gpus {
     }
 
     /// Polls the GPUs of one loaded driver for as long as it can be asked.
-    fn watch(&self, nvml: &Nvml, roster: &mut Roster, lifeline: &Lifeline) -> Ended {
+    fn watch(&mut self, nvml: &Nvml, roster: &mut Roster, lifeline: &Lifeline) -> Ended {
         // Before the first beat, so that each tenth beat closes an interval.
         let began = self.clock.now().mono;
         let mut pace = Pace::new(self.clock, GPU_POLL_EVERY);
@@ -116,7 +118,7 @@ impl Gpus {
                 }
                 Ok(_) => {}
             }
-            session.poll(roster, now);
+            self.sampling.timed(|| session.poll(roster, now));
             if !pace.rest(lifeline) {
                 return Ended::Cut;
             }
@@ -124,7 +126,7 @@ impl Gpus {
     }
 
     /// Says why there are no readings until it is time to look again; false to end the thread.
-    fn go_without(&self, why: Missing, roster: &mut Roster, lifeline: &Lifeline) -> bool {
+    fn go_without(&mut self, why: Missing, roster: &mut Roster, lifeline: &Lifeline) -> bool {
         // GPUs that were there once are not unsupported, whatever became of their driver.
         roster.lose(Missing::failed(why.reason));
         let mut pace = Pace::new(self.clock, SENSOR_EVERY);
@@ -141,7 +143,7 @@ impl Gpus {
         }
     }
 
-    fn publish(&self, now: Mono, roster: &mut Roster, listed: Result<u32, Missing>) {
+    fn publish(&mut self, now: Mono, roster: &mut Roster, listed: Result<u32, Missing>) {
         let mut gather = Gather::default();
         let known = !roster.gpus.is_empty();
         let lost: Raw = if known { Ok(0) } else { listed }.map(|_| roster.lost() as f64);
@@ -153,6 +155,7 @@ impl Gpus {
             gather.put(&GPU_UTILIZATION_RATIO, Err(why));
         }
         roster.gpus.iter_mut().for_each(|gpu| gpu.close(&mut gather));
+        self.sampling.gather(&mut gather);
         self.slot.put(now, gather.finish(&self.tally));
     }
 }

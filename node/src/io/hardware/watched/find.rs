@@ -13,7 +13,8 @@ use plimsoll_schemas::limits::node::{
     CGROUP_PROCESSES_BYTES_MAX, WATCH_CGROUPS_MAX, WATCH_NAMES_MAX,
 };
 
-use super::process::{Processes, why};
+use super::super::root::{Root, missing};
+use super::process::Processes;
 
 /// Bytes of a process's name that the kernel keeps.
 const KERNEL_NAME_BYTES: usize = 15;
@@ -30,7 +31,7 @@ pub(super) type Found = Result<Vec<u32>, Missing>;
 pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, usize) {
     let listed = match fs::read_dir(processes.folder()) {
         Ok(listed) => listed,
-        Err(error) => return (vec![Err(why(&error)); names.len()], 0),
+        Err(error) => return (vec![Err(missing(&error)); names.len()], 0),
     };
     let pids: Vec<u32> = numbers(listed).collect();
     let mut found = vec![Vec::new(); names.len()];
@@ -43,12 +44,12 @@ pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, us
                 let fitting = found.iter_mut().zip(fitting).filter(|(_, fits)| *fits);
                 fitting.for_each(|(found, _)| found.push(*pid));
             }
-            Err(missing) => hidden = Some(missing),
+            Err(why) => hidden = Some(why),
         }
     }
     // Who found somebody knows something; who found nobody may have missed him.
     let found = found.into_iter().map(|found| match hidden {
-        Some(missing) if found.is_empty() => Err(missing),
+        Some(why) if found.is_empty() => Err(why),
         _ => Ok(found),
     });
     (found.collect(), pids.len().saturating_sub(WATCH_NAMES_MAX))
@@ -76,8 +77,8 @@ fn is_called(processes: &Processes, pid: u32, comm: &[u8], name: &str) -> bool {
 }
 
 /// The processes of a control group and of all below it, and how many groups were left out.
-pub(super) fn in_cgroup(root: &Path, group: &Path) -> (Found, usize) {
-    let base = root.join("sys/fs/cgroup");
+pub(super) fn in_cgroup(root: &Root, group: &Path) -> (Found, usize) {
+    let base = root.at("sys/fs/cgroup");
     if !base.is_dir() {
         return (Err(Missing::unsupported("no_cgroups")), 0);
     }
@@ -94,7 +95,7 @@ pub(super) fn in_cgroup(root: &Path, group: &Path) -> (Found, usize) {
         if let Err(error) = list(&folder, &mut found, &mut open)
             && !has_no_list(&error)
         {
-            return (Err(why(&error)), 0);
+            return (Err(missing(&error)), 0);
         }
     }
     // Version 1 may name one twice, and names those 0 that this namespace cannot name.

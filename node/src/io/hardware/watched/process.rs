@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use plimsoll_schemas::hardware::Missing;
 use plimsoll_schemas::limits::node::PROCESS_FILE_BYTES_MAX;
 
+use super::super::root::{Root, missing};
+
 /// One process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
@@ -40,8 +42,8 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    pub(super) fn below(root: &Path) -> Self {
-        Self { folder: root.join("proc") }
+    pub(super) fn below(root: &Root) -> Self {
+        Self { folder: root.at("proc") }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -65,7 +67,7 @@ impl Processes {
         match read(&self.folder.join(format!("{pid}/{name}"))) {
             Ok(text) => Ok(Some(text)),
             Err(error) if is_gone(&error) => Ok(None),
-            Err(error) => Err(why(&error)),
+            Err(error) => Err(missing(&error)),
         }
     }
 }
@@ -80,12 +82,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// A process that ends while its file is open answers `ESRCH`.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
-}
-
-/// Why a file that exists could not be read.
-pub(super) fn why(error: &io::Error) -> Missing {
-    let is_refused = error.kind() == ErrorKind::PermissionDenied;
-    Missing::failed(if is_refused { "not_permitted" } else { "unread" })
 }
 
 /// The name between the brackets may hold any bytes, brackets and blanks too; none come after.
@@ -157,23 +153,22 @@ mod tests {
     #[test]
     fn a_process_that_is_not_there_is_none_and_a_folder_is_a_failure() {
         let root = tempfile::tempdir().unwrap();
-        let processes = Processes::below(root.path());
+        let processes = Processes::below(&Root::new(root.path()));
         assert_eq!(processes.process(7), Ok(None));
         std::fs::create_dir_all(root.path().join("proc/7/stat")).unwrap();
-        assert_eq!(processes.process(7), Err(Missing::failed("unread")));
+        assert_eq!(processes.process(7), Err(Missing::failed("io_error")));
         std::fs::create_dir_all(root.path().join("proc/8")).unwrap();
         std::fs::write(root.path().join("proc/8/stat"), "no figures").unwrap();
         assert_eq!(processes.process(8), Err(Missing::failed("malformed")));
     }
 
     #[test]
-    fn a_process_of_somebody_else_is_not_permitted() {
-        let refused = |errno| why(&io::Error::from_raw_os_error(errno as i32));
-        for errno in [Errno::EPERM, Errno::EACCES] {
-            assert_eq!(refused(errno), Missing::failed("not_permitted"));
+    fn a_process_that_ends_while_it_is_read_is_gone() {
+        for (errno, expected) in
+            [(Errno::ESRCH, true), (Errno::ENOENT, true), (Errno::EPERM, false)]
+        {
+            assert_eq!(is_gone(&errno.into()), expected, "{errno}");
         }
-        assert_eq!(refused(Errno::EIO), Missing::failed("unread"));
-        assert!(is_gone(&io::Error::from_raw_os_error(Errno::ESRCH as i32)));
     }
 
     proptest! {
@@ -184,7 +179,9 @@ mod tests {
         }
 
         #[test]
-        fn any_figures_are_read_or_refused(figures in proptest::collection::vec(any::<u64>(), 0..60)) {
+        fn any_figures_are_read_or_refused(
+            figures in proptest::collection::vec(any::<u64>(), 0..60),
+        ) {
             let figures: Vec<String> = figures.iter().map(u64::to_string).collect();
             let process = parse(format!("1 (x) S {}", figures.join(" ")).as_bytes());
             if let Some(process) = process {

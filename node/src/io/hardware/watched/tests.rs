@@ -1,17 +1,18 @@
 //! Watches over a tree of files as a kernel would show them, and over real processes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_schemas::clock::{Clock, Deadline};
-use plimsoll_schemas::hardware::SensorState;
+use plimsoll_schemas::hardware::{SAMPLING_CPU_SECONDS_TOTAL, SensorState};
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::node::WATCH_CGROUPS_MAX;
 use tempfile::TempDir;
 
+use super::super::{HardwareConfig, Sampler};
 use super::*;
 
 /// A recorded machine whose agent started at tick 100.
@@ -64,7 +65,7 @@ impl Machine {
 fn watching(root: &Path, by: By, tally: &Arc<Tally>) -> Watched {
     let labels = Labels::new([("watch", "job")]).unwrap();
     let watches = vec![Watch { labels, by }];
-    let mut watched = Watched::new(root.to_owned(), watches, Arc::clone(tally));
+    let mut watched = Watched::new(&Root::new(root), watches, Arc::clone(tally));
     watched.units = Units { ticks_per_second: 100.0, page_bytes: 4_096 };
     watched
 }
@@ -213,7 +214,7 @@ fn a_machine_without_files_fails_and_does_not_say_none() {
     let empty = tempfile::tempdir().unwrap();
     let tally = Arc::new(Tally::default());
     for (by, state, reason) in [
-        (By::Process("x".to_owned()), SensorState::Failed, "unread"),
+        (By::Process("x".to_owned()), SensorState::Unsupported, "not_found"),
         (By::Cgroup("x".into()), SensorState::Unsupported, "no_cgroups"),
     ] {
         let unknown = Some(Err((state, reason.to_owned())));
@@ -250,13 +251,13 @@ fn a_number_that_changes_hands_between_two_looks_is_left_out_until_the_next() {
 }
 
 #[test]
-fn looks_rest_a_hundred_times_what_they_took_and_thirty_seconds_at_most() {
+fn looks_rest_long_after_they_took_long_and_thirty_seconds_at_most() {
     let mut rest = Rest::default();
     assert!(rest.is_over(Mono(0)));
     let took = Stopwatch::start();
     assert!(Deadline::within(Duration::from_secs(60)).pause(Duration::from_millis(20)));
     rest.begin(Mono(0), took);
-    assert!(!rest.is_over(Mono(0).plus(Duration::from_millis(1_900))));
+    assert!(!rest.is_over(Mono(0).plus(Duration::from_millis(3_900))));
     assert!(rest.is_over(Mono(0).plus(WATCH_LOOK_REST_MAX)));
 }
 
@@ -319,4 +320,26 @@ fn a_real_process_is_found_by_its_name() {
     let _found = poll(&mut watched, clock, |said| said[0] == Some(Ok(2.0)));
     drop(two);
     let _gone = poll(&mut watched, clock, |said| said[0] == Some(Ok(0.0)));
+}
+
+#[test]
+fn what_is_watched_comes_with_the_samples_and_says_what_it_costs() {
+    let labels = Labels::new([("watch", "job")]).unwrap();
+    let watch = vec![Watch { labels, by: By::Pid(std::process::id()) }];
+    let config = HardwareConfig { gpu: false, watch, ..HardwareConfig::default() };
+    let (sampler, mut samples) = Sampler::start(&config);
+    let deadline = Deadline::within(Duration::from_secs(60));
+    let told = |sample: &[Reading], sensor: &Sensor, label| {
+        let mut of = sample.iter().filter(|reading| reading.sensor == sensor.name);
+        of.any(|reading| reading.labels.iter().any(|pair| pair == label) && reading.value.is_some())
+    };
+    loop {
+        if let Ok(sample) = samples.try_recv()
+            && told(&sample, &WATCHED_CPU_RATIO, ("watch", "job"))
+            && told(&sample, &SAMPLING_CPU_SECONDS_TOTAL, ("thread", "watched"))
+        {
+            return sampler.stop();
+        }
+        assert!(deadline.pause(Duration::from_millis(20)), "no sample tells of the watch");
+    }
 }

@@ -1,3 +1,5 @@
+//! Edges written down, and edges against integers; times no conversion.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -103,18 +105,18 @@ fn exact(scale: i32, index: i64, per: u64) -> (u64, u64) {
     let mut power = 1_u128 << 63;
     for place in 1..=scale {
         if rest >> (scale - place) & 1 == 1 {
-            power = power * root(place) >> 63;
+            power = (power * root(place)) >> 63;
         }
     }
     rest = rest.min(1);
     let product = power * u128::from(per);
     let shift = 63 - doublings;
-    if shift < 0 || shift > 126 {
+    if !(0..=126).contains(&shift) {
         let tiny = shift > 126;
         return if tiny { (0, 1) } else { (u64::MAX, u64::MAX) };
     }
     let floor = product >> shift;
-    let is_whole = rest == 0 && product % (1 << shift) == 0;
+    let is_whole = rest == 0 && product.is_multiple_of(1 << shift);
     let floor = u64::try_from(floor).unwrap_or(u64::MAX);
     (floor, floor + u64::from(!is_whole))
 }

@@ -1,3 +1,5 @@
+//! Differences against those of maps from bucket to count.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! How many streams are known, and what is believed of those that were not.
+
 use std::time::Duration;
 
 use plimsoll_schemas::ids::Series;

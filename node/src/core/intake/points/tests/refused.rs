@@ -1,8 +1,9 @@
 //! What no point may say, and what it may say wrongly.
 
-use std::f64::{INFINITY, NAN};
-
 use super::*;
+
+const NAN: f64 = f64::NAN;
+const INFINITY: f64 = f64::INFINITY;
 
 /// Refused for this reason, and nothing of it is left.
 fn refused(point: &Point<'_>, reason: &str) {
