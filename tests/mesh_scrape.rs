@@ -78,25 +78,7 @@ async fn an_application_is_counted_exactly_over_its_restart_and_beside_bad_targe
     looked(&node_api, &url).await;
     app.count("/b", &[2.0; 3], 4);
     looked(&node_api, &url).await;
-    for (reasons, target) in [
-        (&["answer_timeout"][..], &hangs),
-        // On a busy machine the end of its time may come before that of its room.
-        (&["too_long", "body_timeout"], &endless),
-        (&["too_long", "body_timeout"], &garbage),
-        (&["connect"], &nobody),
-    ] {
-        shown(&node_api, &of("up", target), 0.0).await.unwrap();
-        until("every look fails for its reason", WAIT, async || {
-            let page = Page::of(&node_api).await.ok()?;
-            let failures = reasons.iter().filter_map(|reason| {
-                let labels = format!("{{reason=\"{reason}\",target=\"{target}\"}}");
-                page.value(&format!("plimsoll_agent_scrape_failures_total{labels}"))
-            });
-            (failures.sum::<f64>() >= 3.0).then_some(())
-        })
-        .await
-        .unwrap();
-    }
+    bad_targets_fail(&node_api, [&hangs, &endless, &garbage, &nobody]).await;
     let page = node_api.get("/metrics").await.unwrap();
     assert_eq!(promtool_complaints(&page).unwrap(), "");
     let job = |kind: &str, label: &str, name: &str| {
@@ -120,6 +102,29 @@ async fn an_application_is_counted_exactly_over_its_restart_and_beside_bad_targe
     let ledger = &node(&summary, NODE).unwrap().ledger;
     assert!(ledger.lost.is_empty(), "{ledger:?}");
     mesh.stack.end().await.unwrap();
+}
+
+/// Each fails again and again, for its own reason.
+async fn bad_targets_fail(node_api: &Api, [hangs, endless, garbage, nobody]: [&str; 4]) {
+    for (reasons, target) in [
+        (&["answer_timeout"][..], hangs),
+        // On a busy machine the end of its time may come before that of its room.
+        (&["too_long", "body_timeout"], endless),
+        (&["too_long", "body_timeout"], garbage),
+        (&["connect"], nobody),
+    ] {
+        shown(node_api, &of("up", target), 0.0).await.unwrap();
+        until("every look fails for its reason", WAIT, async || {
+            let page = Page::of(node_api).await.ok()?;
+            let failures = reasons.iter().filter_map(|reason| {
+                let labels = format!("{{reason=\"{reason}\",target=\"{target}\"}}");
+                page.value(&format!("plimsoll_agent_scrape_failures_total{labels}"))
+            });
+            (failures.sum::<f64>() >= 3.0).then_some(())
+        })
+        .await
+        .unwrap();
+    }
 }
 
 #[tokio::test]

@@ -27,8 +27,7 @@ const POINTS: usize = 50;
 const ROUNDS: usize = 11;
 const BEGAN: Now = Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) };
 const EVERY: Duration = Duration::from_secs(1);
-const WHATS: [&str; 5] =
-    ["explicit", "explicit delta", "exponential", "exponential delta", "sum"];
+const WHATS: [&str; 5] = ["explicit", "explicit delta", "exponential", "exponential delta", "sum"];
 
 /// The bounds of OpenTelemetry for HTTP in seconds, and one more.
 const BOUNDS: [f64; 14] =

@@ -39,12 +39,12 @@ pub(super) fn places(least_ns: u64, most_ns: u64, n: u64) -> impl Iterator<Item 
     let first = layout::index_of(least_ns) as u64;
     let span = layout::index_of(most_ns) as u64 + 1 - first;
     let places = span.div_ceil(PLACE_BUCKETS).min(PLACES_MAX).min(n);
-    let upto = move |place: u64| u128::from(n) * u128::from(place) / u128::from(places);
+    // n * place / places, which might not fit.
+    let upto = move |place: u64| n / places * place + n % places * place / places;
     (0..places).map(move |place| {
         #[expect(clippy::cast_possible_truncation, reason = "a bucket between those of two values")]
         let index = (first + span * (2 * place + 1) / (2 * places)) as usize;
-        #[expect(clippy::cast_possible_truncation, reason = "a part of the samples")]
-        let share = (upto(place + 1) - upto(place)) as u64;
+        let share = upto(place + 1) - upto(place);
         let middle = layout::lowest(index).midpoint(layout::highest(index));
         (middle.clamp(least_ns, most_ns), share)
     })
@@ -72,12 +72,22 @@ impl Histogram {
         (self.overs, self.blur) = (overs, Some(blur));
     }
 
+    /// Has room for samples between two values, so that not each of them has to make some: a row
+    /// grows by being copied.
+    pub fn make_room(&mut self, least_ns: u64, most_ns: u64) {
+        let [first, last] = [least_ns, most_ns].map(|ns| layout::index_of(ns.min(MAX_NS)));
+        self.counts.cover(first, last.max(first));
+    }
+
     /// Takes what a producer says its samples sum up to, as far as the ends of their buckets
     /// allow. Holds for all samples that are in here, so it comes after the last of a producer's
     /// and before any other's.
     pub fn state_sum(&mut self, sum_ns: u128) {
         if let Some(blur) = &self.blur {
-            let (least, most) = blur.sums(self.count, &self.counts.iter());
+            let (least, most) = match blur.placed.samples() == self.count {
+                true => blur.sums_of_ends(),
+                false => blur.sums(self.count, &self.counts.iter()),
+            };
             self.sum_ns = sum_ns.clamp(least, most);
         }
     }
@@ -166,6 +176,15 @@ impl Blur {
                 sum.saturating_add(n.saturating_mul(value(index).into()))
             };
             self.moved(count, counts.clone(), ends).fold(0, sum)
+        };
+        (sum(&self.low, layout::lowest), sum(&self.high, highest))
+    }
+
+    /// The same where there are no samples but those spoken of here.
+    fn sums_of_ends(&self) -> (u128, u128) {
+        let sum = |ends: &Row, value: fn(usize) -> u64| {
+            let sums = ends.iter().map(|(index, n)| u128::from(n) * u128::from(value(index)));
+            sums.fold(0_u128, u128::saturating_add)
         };
         (sum(&self.low, layout::lowest), sum(&self.high, highest))
     }

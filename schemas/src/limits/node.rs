@@ -104,6 +104,9 @@ pub const OTLP_POINTS_MAX: usize = 65_536;
 pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
 /// Buckets of one point, and values of one summary.
 pub const OTLP_BUCKETS_MAX: usize = 8_192;
+/// Attributes of one point, span or producer that may become labels, as many as OpenTelemetry's own
+/// keep; those beyond only tell streams apart.
+pub const OTLP_ATTRIBUTES_MAX: usize = 128;
 /// Quantiles of one point of a summary; those beyond are passed over.
 pub const OTLP_QUANTILES_MAX: usize = 64;
 /// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
+use plimsoll_schemas::limits::node::OTLP_ATTRIBUTES_MAX;
 
 use super::protobuf::{Wire, fields, messages};
 use super::rules::{LabelOf, fit_key};
@@ -32,9 +33,9 @@ impl<'a> Attributes<'a> {
         Self { message, number }
     }
 
-    /// Keys and values in the order in which they stand.
+    /// Keys and values in the order in which they stand, as many as may become labels.
     pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, Said<'a>)> {
-        messages(self.message, self.number).map(|attribute| {
+        messages(self.message, self.number).take(OTLP_ATTRIBUTES_MAX).map(|attribute| {
             let (mut key, mut value) = ("", &[][..]);
             for field in fields(attribute) {
                 match field {
@@ -45,6 +46,11 @@ impl<'a> Attributes<'a> {
             }
             (key, said(value))
         })
+    }
+
+    /// How many are beyond those.
+    fn beyond(self) -> usize {
+        messages(self.message, self.number).skip(OTLP_ATTRIBUTES_MAX).count()
     }
 
     /// The value of one in words.
@@ -101,6 +107,8 @@ pub(super) fn join(state: &FixedState, parts: &[u64]) -> u64 {
 pub(super) struct Pairs<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     pub(super) nested: u64,
+    /// How many there were beyond the bound.
+    pub(super) beyond: u64,
 }
 
 impl<'a> Pairs<'a> {
@@ -130,6 +138,7 @@ impl<'a> Pairs<'a> {
                 Said::Nested => self.nested += 1,
             }
         }
+        self.beyond += attributes.beyond() as u64;
         self.pairs[begin..].sort_unstable();
     }
 

@@ -1,8 +1,8 @@
 //! OTLP's JSON as the same message in Protocol Buffers, so that one reader knows what either means.
 //!
 //! Unknown names are passed over, 64-bit integers may be text, ids are hexadecimal, `null` is what
-//! is not there. Written field by field while the text is read: at most six times its bytes are
-//! held, whatever they say, and nothing of it as a tree.
+//! is not there. Written field by field while the text is read: what is held is a few times its
+//! bytes, whatever they say, and nothing of it is a tree.
 
 mod text;
 

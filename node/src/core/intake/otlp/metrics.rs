@@ -5,7 +5,7 @@
 use std::cell::Cell;
 
 use plimsoll_schemas::ids::{Operation, Series};
-use plimsoll_schemas::limits::node::OTLP_QUANTILES_MAX;
+use plimsoll_schemas::limits::node::{OTLP_NAME_BYTES_MAX, OTLP_QUANTILES_MAX};
 use plimsoll_schemas::time::Now;
 
 use super::attributes::{Attributes, Pairs, hash, join};
@@ -123,9 +123,7 @@ impl Otlp {
             self.figures.without_value += 1;
             return Ok(());
         }
-        let told = metric.temporality.ok_or(Reject::Temporality);
-        let told = told.and_then(|sense| Ok((sense, self.value(metric, point, lists)?)));
-        let taken = match told {
+        let taken = match self.told(metric, point, lists) {
             Err(reason) => {
                 intake.reject(reason);
                 Err(reason)
@@ -143,7 +141,21 @@ impl Otlp {
         taken
     }
 
-    /// What a point says; `None` for a summary, which says several things.
+    /// What a point says and since when; no value for a summary, which says several.
+    fn told<'l>(
+        &self,
+        metric: &Metric<'_>,
+        point: &[u8],
+        lists: &'l mut Lists,
+    ) -> Result<(Temporality, Option<Value<'l>>), Reject> {
+        // All that follows is done for each point, and takes as long as the name.
+        if metric.name.len() > OTLP_NAME_BYTES_MAX {
+            return Err(Reject::TooLong);
+        }
+        let temporality = metric.temporality.ok_or(Reject::Temporality)?;
+        Ok((temporality, self.value(metric, point, lists)?))
+    }
+
     fn value<'l>(
         &self,
         metric: &Metric<'_>,
@@ -228,8 +240,9 @@ impl Otlp {
         let Head { start, time, .. } = *head;
         let taken = intake
             .on_point(now, &Point { stream, series: &series, start, time, temporality, value });
-        if let Some((labels, nested)) = left_out.take() {
+        if let Some((labels, nested, beyond)) = left_out.take() {
             self.figures.labels.add(labels, 1);
+            self.figures.labels.too_many += beyond;
             self.figures.nested += nested;
         }
         taken
@@ -241,7 +254,7 @@ impl Otlp {
         metric: &Metric<'_>,
         attributes: Attributes<'_>,
         part: Part<'_>,
-    ) -> Result<(Series, (LineFigures, u64)), Reject> {
+    ) -> Result<(Series, (LineFigures, u64, u64)), Reject> {
         let operation = self.operation(metric.name, part.suffix)?;
         let mut pairs = Pairs::default();
         if let Some(quantile) = part.quantile {
@@ -250,7 +263,8 @@ impl Otlp {
         pairs.add_named(&self.rules.otlp.resource_labels, &[metric.resource]);
         pairs.add_all(attributes);
         let (labels, figures) = self.rules.labels.keep(pairs.iter());
-        Ok((Series { operation, labels }, (figures.unwrap_or_default(), pairs.nested)))
+        let left_out = (figures.unwrap_or_default(), pairs.nested, pairs.beyond);
+        Ok((Series { operation, labels }, left_out))
     }
 
     fn operation(&self, name: &str, suffix: &str) -> Result<Operation, Reject> {

@@ -45,6 +45,9 @@ mod tests {
             seen.remember(span);
         }
         assert_eq!((seen.holds(9), seen.holds(10), seen.holds(max + 9)), (false, true, true));
-        assert_eq!((seen.table.len(), seen.order.len()), (seen.order.len(), max as usize));
+        assert_eq!(
+            (seen.table.len(), seen.order.len()),
+            (seen.order.len(), OTLP_SPANS_REMEMBERED_MAX)
+        );
     }
 }

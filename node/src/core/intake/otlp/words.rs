@@ -47,7 +47,7 @@ fn general(reason: Reject) -> String {
         Reject::Name => "the name is no operation of at most 128 bytes; rename it with a view, or \
                          with otlp.operations here"
             .to_owned(),
-        Reject::TooLong => "the name or the list of buckets is too long".to_owned(),
+        Reject::TooLong => "the name is too long; rename it with a view".to_owned(),
         Reject::Negative => "a latency is below zero".to_owned(),
         Reject::SeriesCap => "there are too many series; raise interval.series_max here, or drop \
                               attributes with labels.drop"

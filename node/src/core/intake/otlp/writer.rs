@@ -7,10 +7,10 @@ pub(super) struct Writer(pub(super) Vec<u8>);
 pub(super) fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
-        bytes.push((number & 0x7f | 0x80) as u8);
+        bytes.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
     }
-    bytes.push(number as u8);
+    bytes.push(number.to_le_bytes()[0]);
     bytes
 }
 
@@ -28,7 +28,7 @@ impl Writer {
 
     /// A `sint32`.
     pub(super) fn signed(self, number: u64, value: i32) -> Self {
-        self.varint(number, u64::from(((value << 1) ^ (value >> 31)) as u32))
+        self.varint(number, ((value << 1) ^ (value >> 31)).cast_unsigned().into())
     }
 
     pub(super) fn fixed(self, number: u64, value: u64) -> Self {

@@ -174,5 +174,5 @@ pub(super) fn wall(seconds: f64) -> Option<Wall> {
         clippy::cast_sign_loss,
         reason = "above zero, and a float above the integer's range saturates"
     )]
-    (seconds.is_finite() && seconds > 0.0).then(|| Wall((seconds * 1e9) as u64))
+    (seconds.is_finite() && seconds > 0.0).then_some(Wall((seconds * 1e9) as u64))
 }

@@ -48,7 +48,8 @@ impl Target {
         let operation = Operation::new(row.name).map_err(|_| Reject::Name)?;
         let told = pairs(row.labels);
         let told = told.iter().map(|(key, value)| (*key, &**value));
-        let told = told.filter(|(key, value)| !value.is_empty() && !(is_histogram && *key == LE));
+        let is_bound = |key: &str| is_histogram && key == LE;
+        let told = told.filter(|(key, value)| !value.is_empty() && !is_bound(key));
         let (labels, left_out) = rules.keep(self.labels.iter().chain(told));
         figures.set(left_out);
         Ok(Series { operation, labels })
@@ -61,8 +62,8 @@ impl Target {
         let Self { name: target, series_max, .. } = self;
         match reason {
             Reject::Unit => format!(
-                "{target}: nothing tells the unit of histogram {name:?}; set unit in its [[scrape]] \
-                 to s, ms, us or ns, or leave the name out of allow"
+                "{target}: nothing tells the unit of histogram {name:?}; set unit in its \
+                 [[scrape]] to s, ms, us or ns, or leave the name out of allow"
             ),
             Reject::SeriesCap => format!(
                 "{target}: a page has more than {series_max} series, or the node no room; list the \

@@ -7,8 +7,8 @@ fn state() -> FixedState {
     FixedState::with_seed(7)
 }
 
-fn with(value: Writer) -> Writer {
-    Writer::default().message(7, &Writer::default().text(1, "k").message(2, &value))
+fn with(value: &Writer) -> Writer {
+    Writer::default().message(7, &Writer::default().text(1, "k").message(2, value))
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn values_become_text_and_what_is_nested_does_not() {
         (Writer::default().bytes(6, b""), None),
         (Writer::default().bytes(7, b"x"), None),
     ] {
-        let bytes = with(value).0;
+        let bytes = with(&value).0;
         let attributes = Attributes::new(&bytes, 7);
         assert_eq!(attributes.get("k").as_deref(), expected);
         let mut pairs = Pairs::default();
@@ -62,4 +62,16 @@ fn labels_are_named_first_and_the_rest_follows_in_order_of_keys() {
     pairs.add_all(Attributes::new(&point, 7));
     let all: Vec<_> = pairs.iter().collect();
     assert_eq!(all, [("service", "own"), ("b", "2"), ("z_a", "1")]);
+}
+
+#[test]
+fn those_beyond_the_bound_tell_apart_and_become_no_labels() {
+    let attribute = |n: usize| Writer::default().attribute(7, &format!("k{n}"), "v").0;
+    let many = |n| (0..n).flat_map(attribute).collect::<Vec<u8>>();
+    let (most, more) = (many(OTLP_ATTRIBUTES_MAX), many(OTLP_ATTRIBUTES_MAX + 3));
+    let [most, more] = [&most, &more].map(|bytes| Attributes::new(bytes, 7));
+    assert_ne!(most.hash(&state()), more.hash(&state()));
+    let mut pairs = Pairs::default();
+    pairs.add_all(more);
+    assert_eq!((pairs.iter().count(), pairs.beyond), (OTLP_ATTRIBUTES_MAX, 3));
 }

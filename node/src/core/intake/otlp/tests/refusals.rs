@@ -42,7 +42,8 @@ fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
         (metric(("n", ""), GAUGE, &[number(0, to, f64::NAN)], 0), "number", "no finite value"),
         (metric(("n", ""), GAUGE, &[number(0, 0, 1.0)], 0), "timestamp", "metric n: "),
         (metric(("", ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "metric without a name: "),
-        (metric((&long, ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "otlp.operations"),
+        (metric((&long[..200], ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "otlp.operations"),
+        (metric((&long, ""), GAUGE, &[number(0, to, 1.0)], 0), "too_long", "too long; rename"),
         (metric(("h", "s"), HISTOGRAM, &[bad_bounds], DELTA), "bounds", "metric h: "),
     ] {
         let mut node = Node::new(Rules::default());

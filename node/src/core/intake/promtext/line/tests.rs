@@ -101,7 +101,8 @@ proptest! {
     #[test]
     fn a_row_comes_back_as_it_was_written(
         name in "[a-zA-Z_:][a-zA-Z0-9_:]{0,9}",
-        labels in proptest::collection::btree_map("[a-z_][a-z0-9_]{0,5}", "[a-c\"\\\\\n,{}=#é ]{0,6}", 0..5),
+        labels in proptest::collection::btree_map(
+            "[a-z_][a-z0-9_]{0,5}", "[a-c\"\\\\\n,{}=#é ]{0,6}", 0..5),
         value in any::<f64>(),
     ) {
         let labels: Vec<_> = labels.into_iter().collect();

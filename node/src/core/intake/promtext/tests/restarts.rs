@@ -132,7 +132,11 @@ proptest! {
             let mut hits = 0;
             for (place, by) in grown.iter().enumerate() {
                 // Without a start, only a count that went down shows a restart.
-                let by = if place == 0 && run > 0 && !tells_start { 0 } else { by + u64::from(place == 0 && run == 0) };
+                let by = match (place, run) {
+                    (0, 0) => by + 1,
+                    (0, _) if !tells_start => 0,
+                    _ => *by,
+                };
                 hits += by;
                 counted += if run == 0 && place == 0 { 0 } else { by };
                 at += 5;
