@@ -1,8 +1,8 @@
 //! Space of every real file system, as the mount table lists them and `statvfs` tells.
 //!
-//! Network file systems and mounts that need a daemon (FUSE) are no disks of this machine: they
-//! are not asked, since they may never answer. A device mounted at several places (bind mounts of
-//! a container, subvolumes) is shown once, under its shortest path.
+//! Other machines' shares (NFS, SMB) and mounts that need a daemon (FUSE) are no disks of this
+//! machine: they are not asked, since they may never answer. A device mounted at several places
+//! (bind mounts of a container, subvolumes) is shown once, under its shortest path.
 
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -48,8 +48,11 @@ impl Disks {
     pub(super) fn gather(&mut self, gather: &mut Gather) {
         let mounts = match self.mounts.read(&mut self.space) {
             Ok(table) => disks(table),
-            Err(why) => return gather.put(&DISK_TOTAL_BYTES, Err(why)),
+            Err(why) => return absent(why, gather),
         };
+        if mounts.is_empty() {
+            return absent(Missing::unsupported("no_device"), gather);
+        }
         let mounts = mounts.into_iter().map(|mount| {
             let shown = mount.path.to_string_lossy().into_owned();
             (shown, mount.path)
@@ -63,6 +66,10 @@ impl Disks {
             }
         }
     }
+}
+
+fn absent(why: Missing, gather: &mut Gather) {
+    FIGURES.iter().for_each(|(sensor, _)| gather.put(sensor, Err(why)));
 }
 
 fn ask(path: &Path) -> Result<Statvfs, Missing> {
