@@ -212,7 +212,7 @@ impl Driver {
         });
         self.cost.end(Stage::Otlp);
         self.departure.on_taken(now.mono, taken + framed + posted, self.doors.is_awaited());
-        !self.sockets.is_empty() || !self.frames.is_empty()
+        !self.sockets.is_empty() || !self.frames.is_empty() || !self.doors.is_empty()
     }
 
     fn figures(&self) -> Figures {

@@ -13,8 +13,8 @@ pub const LINE_BYTES_MAX: usize = 8_192;
 pub const DATAGRAMS_PER_CALL: usize = 16;
 /// Datagrams read from one socket before the driver looks at anything else, nearly.
 pub const DATAGRAMS_PER_WAKE: usize = 256;
-/// Bytes read from one socket before the driver looks at anything else; the last datagram
-/// may go beyond. A packed datagram holds thousands of values.
+/// Bytes read from one socket before the driver looks at anything else; the last datagram, or
+/// body of OTLP, may go beyond. A packed datagram holds thousands of values.
 pub const BYTES_PER_WAKE: usize = 128 * 1024;
 /// Receive buffer asked of the kernel for each socket, in bytes.
 pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;

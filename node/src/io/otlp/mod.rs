@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use plimsoll_process::http::{Bounds, ListenError, Protocol, Server};
-use plimsoll_schemas::limits::node::{OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX};
+use plimsoll_schemas::limits::node::{
+    BYTES_PER_WAKE, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::OtlpSettings;
@@ -124,9 +126,20 @@ impl Doors {
 
     /// Hands over the bodies that wait, up to a bound, and gives what they brought.
     pub fn take(&mut self, mut on_post: impl FnMut(Post) -> Taken) -> Taken {
-        let next = |_| self.first.take().or_else(|| self.posts.try_recv().ok());
-        let posts = (0..=OTLP_QUEUE_MAX).map_while(next);
-        posts.fold(Taken::default(), |taken, post| taken + on_post(post))
+        let mut taken = Taken::default();
+        while taken.datagrams <= OTLP_QUEUE_MAX && taken.bytes < BYTES_PER_WAKE {
+            let Some(post) = self.first.take().or_else(|| self.posts.try_recv().ok()) else {
+                break;
+            };
+            taken = taken + on_post(post);
+        }
+        taken
+    }
+
+    /// Whether the last [`Self::take`] left nothing behind.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none() && self.posts.is_empty()
     }
 
     /// From here on whoever asks is told to come again; bodies on their way are still taken.
