@@ -110,7 +110,7 @@ impl Machine {
     /// The file system at `/data` is used by so many percent.
     pub(crate) fn fill(&mut self, percent: usize) {
         let file = self.root().join("data/filler");
-        fs::write(file, vec![1; percent * 10 * 1_000]).unwrap();
+        fs::write(file, vec![1; percent * 10 * 1_024]).unwrap();
     }
 
     /// It has so many percent of the files that it may have.

@@ -140,9 +140,10 @@ fn scope(scope: &Scope) -> &str {
 fn budget_cells(budget: &BudgetRow, changes: &[Notice]) -> (String, String, String) {
     let percent = budget.quantile * 100.0;
     let limit = format!("p{percent:.0} <= {}", milliseconds(Some(budget.limit_ns)));
+    let sign = if budget.within_ns.is_some() { "~" } else { "" };
     let headroom = budget.value_ns.map_or_else(
         || "-".to_owned(),
-        |value| format!("{:.0} %", (1.0 - ratio(value, budget.limit_ns)) * 100.0),
+        |value| format!("{sign}{:.0} %", (1.0 - ratio(value, budget.limit_ns)) * 100.0),
     );
     let state = match (budget.alert, budget.verdict) {
         (AlertState::Firing, _) => "FIRING",
@@ -175,7 +176,7 @@ fn milliseconds(ns: Option<u64>) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plimsoll_schemas::summary::{NodeRow, Presence, RulesState, WindowRow};
+    use plimsoll_schemas::summary::{Approximate, NodeRow, Presence, RulesState, WindowRow};
 
     use super::*;
 
@@ -281,7 +282,18 @@ mod tests {
             changes: vec![serde_json::from_str(notice).unwrap()],
             ..summary()
         };
-        let table = table(&late, None);
+        let shown = table(&late, None);
+        assert!(!shown.contains('~'), "{shown}");
+        let mut open = late.clone();
+        open.budgets[1].within_ns = Some((10_000_000, 25_000_000));
+        open.budgets[1].value_ns = Some(12_000_000);
+        let window = open.operations[0].windows.get_mut(&SHOWN).unwrap();
+        window.quantiles.p99_ns = Some(12_000_000);
+        window.quantiles.approximate = Some(Approximate::default());
+        let open = table(&open, None);
+        let cells: Vec<&str> = open.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells[2..8], ["-", "~12.00", "p99", "<=", "18.00", "~33"], "{open}");
+        let table = shown;
         assert!(table.lines().nth(1).unwrap().ends_with("FIRING, 340 s late"), "{table}");
         let words: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().collect();
         let of_part = ["of_r1", "fleet", "-", "-", "p99", "<=", "18.00", "-", "-", "no", "samples"];

@@ -9,6 +9,7 @@ pub mod alert;
 mod announce;
 pub mod buckets;
 pub mod burns;
+pub(crate) mod catalogue;
 pub mod checkpoint;
 pub mod completeness;
 pub mod confirm;

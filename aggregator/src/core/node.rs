@@ -11,7 +11,7 @@ mod vitals;
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::hardware::{Reading, sensor};
+use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Seq, Series};
 use plimsoll_schemas::limits::aggregator::{
@@ -31,6 +31,7 @@ pub use vitals::{NodeAt, Vitals};
 pub(super) use grown::Counted;
 pub(super) use sensed::{Sensed, Worst};
 
+use super::catalogue;
 use super::ledger::Account;
 use super::moment::Skew;
 
@@ -172,7 +173,7 @@ impl Node {
     pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
         let all = hardware.readings.len();
         let mut known = hardware.readings;
-        known.retain(|reading| sensor(&reading.sensor).is_some());
+        known.retain(|reading| catalogue::place(&reading.sensor).is_some());
         let unknown = all - known.len();
         self.readings.offer((&self.account, self.last_heard), from, known.into());
         unknown as u64

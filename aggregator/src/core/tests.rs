@@ -1,5 +1,6 @@
 //! The core as its driver uses it: messages in any order, hostile ones among them, alerts out.
 
+mod approximate;
 mod flood;
 mod oracle;
 mod speaker;

@@ -13,6 +13,7 @@ from speed.programs import ROOT
 
 RUST = "record_cost"
 TIMED = ROOT / "node/client-python/bench/timed_cost.py"
+PACKAGES = {"prometheus_client": "prometheus_client", "statsd": "statsd"}
 OTHERS = ("hdrhistogram", "prometheus", "statsd")
 RUST_NS = 3.0
 TWO_THREADS = 1.9
@@ -58,7 +59,7 @@ def python(cache, quick):
     """A timed call through the Python client, beside other packages."""
     if not TIMED.exists():
         return {"skipped": "absent: no client-python/bench/timed_cost.py"}
-    program, versions = peers.python(cache)
+    program, versions = peers.python(cache, PACKAGES)
     say("python: running timed_cost.py")
     command = [program, str(TIMED), "--json", *(["--rounds", "9"] if quick else [])]
     rows = parsed(output(command, timeout=600), "variant", "ns_over_bare")["rows"]

@@ -17,6 +17,16 @@ def cpu_seconds(pid):
     return time.clock_gettime((~pid << 3) | 2)
 
 
+def thread_seconds(pid):
+    """CPU seconds of the threads of a process that live, by name, as the scheduler counts them."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        spent = int((task / "schedstat").read_text().split()[0]) / 1e9
+        found[name] = found.get(name, 0) + spent
+    return found
+
+
 def memory_kib(pid):
     """Resident memory of a process: `rss`, of it `anonymous` and `file`, and `pss`, which shares
     the pages of libraries among their users."""

@@ -138,11 +138,11 @@ def etsy(stack, folder, cache):
     return server
 
 
-def node_exporter(stack, folder):
+def node_exporter(stack, folder, flags=()):
     """The exporter of hardware figures, the address to scrape, and its version."""
     program = need("prometheus-node-exporter", "prometheus-node-exporter")
     port = free_port(socket.SOCK_STREAM)
-    command = [program, f"--web.listen-address=127.0.0.1:{port}"]
+    command = [program, f"--web.listen-address=127.0.0.1:{port}", *flags]
     process = Process(stack, folder / "node_exporter.log", command)
     url = f"http://127.0.0.1:{port}/metrics"
     process.wait_until(lambda: answers(url))
@@ -152,27 +152,52 @@ def node_exporter(stack, folder):
     return process, url, version
 
 
-def python(cache):
-    """A Python interpreter that has prometheus_client and statsd, and their versions."""
+def python(cache, wanted):
+    """A Python interpreter that has these packages of PyPI, each with a module of its own, and
+    their versions."""
     folder = cache / "venv"
     program = folder / "bin/python"
-    wanted = ["prometheus_client", "statsd"]
-    if not imports(program, wanted):
-        say("installing prometheus_client and statsd from PyPI")
+    if not program.exists():
         output(["python3", "-m", "venv", "--clear", str(folder)])
+    if not imports(program, wanted.values()):
+        say(f"installing {', '.join(wanted)} from PyPI")
         pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         output([*pip, *wanted], timeout=180)
-    tell = "from importlib.metadata import version as v; print(v('prometheus_client'), v('statsd'))"
-    versions = output([str(program), "-c", tell]).split()
+    tell = "import sys; from importlib.metadata import version as v; print(*map(v, sys.argv[1:]))"
+    versions = output([str(program), "-c", tell, *wanted]).split()
     return str(program), dict(zip(wanted, versions))
 
 
 def imports(program, modules):
-    """Whether this interpreter is there and has these modules."""
-    if not program.exists():
-        return False
+    """Whether this interpreter has these modules."""
     command = [str(program), "-c", f"import {', '.join(modules)}"]
     return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def rotel(stack, folder, cache):
+    """Rotel, a collector of OpenTelemetry, which takes OTLP and drops it; its addresses."""
+    _, versions = python(cache, {"rotel": "rotel"})
+    program = next((cache / "venv").glob("lib/python*/site-packages/rotel/rotel-agent"), None)
+    if program is None:
+        raise Failed("the package rotel has no agent")
+    folder = own(folder, "rotel")
+    http, grpc = (f"127.0.0.1:{free_port(socket.SOCK_STREAM)}" for _ in range(2))
+    command = [str(program), "start", "--exporter", "blackhole"]
+    command += ["--otlp-http-endpoint", http, "--otlp-grpc-endpoint", grpc]
+    command += ["--pid-file", str(folder / "pid"), "--log-file", str(folder / "log")]
+    process = Process(stack, folder / "rotel.out", command)
+    process.wait_until(lambda: all(listens(address) for address in (http, grpc)))
+    return process, {"http": http, "json": http, "grpc": grpc}, versions["rotel"]
+
+
+def listens(address):
+    """Whether a connection to this address is taken."""
+    host, _, port = address.partition(":")
+    try:
+        with socket.create_connection((host, int(port)), 1):
+            return True
+    except OSError:
+        return False
 
 
 def own(folder, name) -> Path:

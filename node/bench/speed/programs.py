@@ -14,6 +14,8 @@ from speed import kernel
 from speed.process import Failed, Process, free_port, output, say
 
 ROOT = Path(__file__).resolve().parents[3]
+# Of the examples those that are run here: each is linked as a program of its own, which takes long.
+EXAMPLES = ("dogstatsd_load", "receive_only", "otlp_cost", "points_cost", "record_cost")
 # Datagrams a second that one and two threads of the load surely send.
 SENT_BY_THREADS = (150_000, 300_000)
 
@@ -35,8 +37,12 @@ class Server:
         """Values that it says it has taken, where it tells; costs it some CPU."""
         if self.metrics is None:
             return None
+        return self.figure("plimsoll_agent_values_total")
+
+    def figure(self, name):
+        """A figure of the node's own page that has no labels."""
         with urllib.request.urlopen(self.metrics, timeout=5) as page:
-            found = re.search(r"^plimsoll_agent_values_total (\d+)", page.read().decode(), re.M)
+            found = re.search(rf"^{name} (\d+)", page.read().decode(), re.M)
         return int(found[1]) if found else None
 
 
@@ -49,10 +55,12 @@ class Programs:
         metadata = ["cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"]
         self.workspace = json.loads(output(metadata, cwd=ROOT))
         self.target = Path(self.workspace["target_directory"])
-        command = ["cargo", "build", "--release", "--locked", "--bins", "--examples"]
+        command = ["cargo", "build", "--release", "--locked", "--bins"]
         for package in ("plimsoll-node", "plimsoll-client"):
             if any(package == known["name"] for known in self.workspace["packages"]):
                 command += ["-p", package]
+        for name in filter(self.has_example, EXAMPLES):
+            command += ["--example", name]
         if subprocess.run(command, cwd=ROOT, stdout=2).returncode != 0:
             raise Failed("cargo build failed")
 
@@ -106,6 +114,13 @@ class Programs:
         unix = Server("plimsoll-node, Unix", process, str(path), None, True, metrics=metrics)
         udp.version = output([command[0], "--version"]).split()[-1]
         return udp, unix
+
+    def otlp_node(self, stack, folder, url, name, *flags):
+        """A node that takes OTLP too, and its addresses by protocol."""
+        http, grpc = (f"127.0.0.1:{free_port(socket.SOCK_STREAM)}" for _ in range(2))
+        flags = ("--set", f"otlp.http={http}", "--set", f"otlp.grpc={grpc}", *flags)
+        node, _ = self.node(stack, folder, url, name, *flags)
+        return node, {"http": http, "json": http, "grpc": grpc}
 
     def floor(self, stack, folder, name, *flags):
         """A loop that only receives."""

@@ -1,7 +1,8 @@
 """What a node costs a machine that hardly uses it: memory and CPU, beside other agents.
 
 All of them run at the same time and get the same load, so that they share whatever else the
-machine does.
+machine does. One node gets its series by OTLP instead: a body a second with a point of each, by
+HTTP and by gRPC in turn.
 """
 
 import threading
@@ -10,12 +11,13 @@ import urllib.request
 from contextlib import ExitStack
 from statistics import median
 
-from speed import kernel, peers
+from speed import kernel, otlp, peers
 from speed.process import Failed, Process, say
 
 RATE = 1_000
 SERIES = 100
 PACKED = (1, 20)
+PROTOCOLS = dict(zip(PACKED, ("http", "grpc")))
 TARGET_MIB = {"idle": 8, "active": 12}
 TARGET_CORE = 0.01
 
@@ -27,8 +29,19 @@ def section(programs, stack, folder, cache, quick):
     spool = peers.own(folder, "spool")
     kept, _ = programs.node(stack, folder, url, "kept", "--spool", str(spool))
     bare.name, kept.name = "plimsoll-node", "plimsoll-node, spool"
-    servers, skipped = peers.start(stack, folder, cache)
-    servers = [bare, kept, *servers]
+    points, to = programs.otlp_node(stack, folder, url, "points")
+    points.name = "plimsoll-node, OTLP"
+    python, _ = peers.python(cache, otlp.PACKAGES)
+    others, skipped = peers.start(stack, folder, cache)
+    servers = [bare, kept, points, *others]
+
+    def load(server, packed):
+        if server is not points:
+            return programs.load_command(server.to, RATE, packed, seconds, SERIES)
+        protocol = PROTOCOLS[packed]
+        pace = ["--points", str(SERIES), "--rate", "1", "--seconds", str(seconds)]
+        return [python, otlp.LOAD, "--protocol", protocol, "--to", to[protocol], *pace]
+
     processes = {server.name: server.process for server in servers}
     versions = {server.name: server.version for server in servers}
     try:
@@ -46,7 +59,7 @@ def section(programs, stack, folder, cache, quick):
     for turn in range(rounds):
         for packed in PACKED:
             say(f"resident: round {turn + 1} of {rounds}, {RATE} samples/s, {packed} a datagram")
-            cpu[packed].append(loaded(programs, servers, processes, packed, seconds, folder))
+            cpu[packed].append(loaded(servers, processes, load, packed, folder))
     active = memory(processes)
     rows = {
         name: {
@@ -68,17 +81,18 @@ def section(programs, stack, folder, cache, quick):
     }
 
 
-def loaded(programs, servers, processes, packed, seconds, folder):
-    """Shares of a core while every server gets the same load."""
+def loaded(servers, processes, load, packed, folder):
+    """Shares of a core while every server gets its load."""
 
     def send_to_all():
         with ExitStack() as senders:
-            begun = []
-            for server in servers:
-                command = programs.load_command(server.to, RATE, packed, seconds, SERIES)
-                begun.append(Process(senders, folder / "load.log", command))
+            begun = [
+                Process(senders, folder / f"load-{number}.log", load(server, packed))
+                for number, server in enumerate(servers)
+            ]
             for sender in begun:
-                sender.child.wait(seconds + 60)
+                if sender.child.wait(120) != 0:
+                    raise Failed(f"a load failed: {sender.last_words()}")
 
     return shares(processes, send_to_all)
 
@@ -117,10 +131,11 @@ def targets(rows):
     """What was promised, and whether it holds."""
     node, exporter = rows["plimsoll-node"], rows.get("node_exporter at 1 Hz")
     found = []
-    for when, most in TARGET_MIB.items():
-        name = "idle" if when == "idle" else f"with {SERIES} series"
-        met = node[when]["rss"] <= most * 1024
-        found.append({"name": f"resident {name} <= {most} MiB", "met": met})
+    for with_otlp in ("", ", OTLP"):
+        for when, most in TARGET_MIB.items():
+            name = "idle" if when == "idle" else f"with {SERIES} series"
+            met = rows[f"plimsoll-node{with_otlp}"][when]["rss"] <= most * 1024
+            found.append({"name": f"resident {name}{with_otlp} <= {most} MiB", "met": met})
     for packed in PACKED:
         name, share = f"CPU at {RATE} samples/s, {packed} a datagram", node["cpu"][packed]
         found.append({"name": f"{name} < 1 % of a core", "met": share < TARGET_CORE})

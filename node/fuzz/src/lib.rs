@@ -2,8 +2,8 @@
 //! where one of these rules is broken.
 //!
 //! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-otlp`, `fuzz-promtext`, `fuzz-confirmations` and
-//! `fuzz-wire` put a coverage-guided fuzzer in front of them; the tests run them over `seeds/` and the
-//! golden messages of the wire.
+//! `fuzz-wire` put a coverage-guided fuzzer in front of them; the tests run them over `seeds/` and
+//! the golden messages of the wire. Those of OTLP are the official SDK's, by `otlp_seeds.py`.
 //! With cargo-fuzz and a nightly toolchain, ten minutes of one:
 //!
 //! ```text

@@ -160,7 +160,8 @@ impl Core {
         self.intake.on_frame_refused(reason);
     }
 
-    /// Takes one point that another system tells.
+    /// Takes one point that another system tells. What a leaving node takes it sends no more, so
+    /// ask [`Self::is_leaving`] first.
     ///
     /// # Errors
     /// Says why nothing of it was taken, which is counted.

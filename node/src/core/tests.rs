@@ -345,3 +345,4 @@ proptest! {
 mod intake;
 mod ledger;
 mod over;
+mod points;

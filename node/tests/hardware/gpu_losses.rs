@@ -15,7 +15,8 @@ fn labels(sample: &[Reading]) -> Vec<(String, Labels)> {
 #[test]
 fn a_lost_gpu_is_failed_under_its_old_labels_while_the_other_is_read_on() {
     let mut bench = Bench::with_stub(TWO_GPUS);
-    let before = labels(&bench.until(&[("gpu_power_watts gpu=1", Ok(700.0))]));
+    let whole = [("gpu_power_watts gpu=1", Ok(700.0)), ("gpu_pcie_link_width gpu=1", Ok(16.0))];
+    let before = labels(&bench.until(&whole));
     for loss in ["1.lost=1\n", "1.no_handle=15\n", "absent=1\n"] {
         bench.control(&format!("{TWO_GPUS}{loss}"));
         let sample = bench.until(&[("gpu_power_watts gpu=1", LOST), ("gpus_lost", Ok(1.0))]);

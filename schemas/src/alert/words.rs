@@ -147,6 +147,17 @@ mod tests {
     }
 
     #[test]
+    fn an_approximate_value_says_so_and_what_it_lies_between() {
+        let Evidence::Latency(exact) = latency(0.024, 1_234) else { panic!("it is of a latency") };
+        let open = LatencyEvidence { within_seconds: Some((0.02, 0.025)), ..exact };
+        assert_eq!(
+            in_words(&key(None), AlertState::Firing, &Evidence::Latency(open)),
+            "epoch_hook p99 ~24 ms (approximate, from 20 ms to 25 ms) over 18 ms in the fleet, \
+             1 234 samples in 1m"
+        );
+    }
+
+    #[test]
     fn every_kind_of_evidence_is_told_in_one_line() {
         let burn = Evidence::Burn(BurnEvidence {
             objective: 0.99,

@@ -195,6 +195,8 @@ pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
 pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
 /// Time between two looks for hardware that comes and goes: an NVML driver, hwmon chips.
 pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
+/// Time between two looks at a table that costs the kernel much and says the same each time.
+pub const SENSOR_UNMOVED_EVERY: Duration = Duration::from_secs(10);
 /// Wait for the sampler's threads to end; one that hangs in a driver is left behind.
 pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
 /// CPU cores that are read one by one.

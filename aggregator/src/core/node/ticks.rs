@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::hardware::{
     CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, GPU_ECC_ERRORS_TOTAL,
-    GPU_XID_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
+    GPU_FAULTS_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
 };
 use plimsoll_schemas::limits::aggregator::{COUNTED_WITHIN, LOSSES_WITHIN};
 use plimsoll_schemas::metric::Figure;
@@ -26,7 +26,7 @@ enum Tick {
 }
 
 const TICKS: [(Tick, &Sensor); 5] = [
-    (Tick::GpuFault, &GPU_XID_TOTAL),
+    (Tick::GpuFault, &GPU_FAULTS_TOTAL),
     (Tick::GpuMemoryError, &GPU_ECC_ERRORS_TOTAL),
     (Tick::OomKill, &OOM_KILLS_TOTAL),
     (Tick::CgroupPeriod, &CGROUP_CPU_PERIODS_TOTAL),
@@ -35,10 +35,7 @@ const TICKS: [(Tick, &Sensor); 5] = [
 
 /// All of a node's; `None` where its sensors do not count that.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Ticks {
-    counted: [Option<Counted>; TICKS.len()],
-    is_known: bool,
-}
+pub(super) struct Ticks([Option<Counted>; TICKS.len()]);
 
 impl Tick {
     fn of(reading: &Reading) -> Option<Self> {
@@ -53,12 +50,6 @@ impl Tick {
             Self::CgroupPeriod | Self::CgroupThrottledPeriod => COUNTED_WITHIN,
         }
     }
-
-    /// Where it stood before it was first told, if that is known: nobody tells of a fault before
-    /// there is one.
-    fn before(self, is_known: bool) -> Option<Counted> {
-        (is_known && self == Self::GpuFault).then(Counted::default)
-    }
 }
 
 impl Ticks {
@@ -72,18 +63,14 @@ impl Ticks {
         }
         for ((tick, _), stand) in TICKS.into_iter().zip(stands) {
             let Some(stand) = stand.map(whole) else { continue };
-            let counted = &mut self.counted[tick as usize];
-            let known = counted.or_else(|| tick.before(self.is_known));
-            let mut now = known.unwrap_or_else(|| Counted::standing(stand));
-            now.rise(at, tick.span(), stand);
-            *counted = Some(now);
+            let counted = self.0[tick as usize].get_or_insert_with(|| Counted::standing(stand));
+            counted.rise(at, tick.span(), stand);
         }
-        self.is_known = true;
     }
 
     /// A figure that these tell.
     pub(super) fn figure(&self, at: Wall, figure: Figure) -> Option<f64> {
-        let within = |tick: Tick| Some(self.counted[tick as usize]?.within(at, tick.span()));
+        let within = |tick: Tick| Some(self.0[tick as usize]?.within(at, tick.span()));
         match figure {
             Figure::GpuFaults => within(Tick::GpuFault),
             Figure::GpuMemoryErrors => within(Tick::GpuMemoryError),
@@ -122,22 +109,18 @@ mod tests {
     }
 
     #[test]
-    fn what_stood_when_a_machine_was_first_heard_is_no_event_and_the_first_fault_is() {
+    fn what_stood_when_a_machine_was_first_heard_is_no_event() {
         let mut ticks = Ticks::default();
+        let faults = |gpu, n| read(&GPU_FAULTS_TOTAL, ("gpu", gpu), n);
         ticks.see(at(0), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 7.0)]);
         assert_eq!(ticks.figure(at(0), Figure::OomKills), Some(0.0));
         assert_eq!(ticks.figure(at(0), Figure::GpuFaults), None);
-        let xid = |xid, n| read(&GPU_XID_TOTAL, ("xid", xid), n);
-        ticks.see(at(1), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 9.0), xid("79", 1.0)]);
+        ticks.see(at(1), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 9.0), faults("0", 4.0)]);
         assert_eq!(ticks.figure(at(1), Figure::OomKills), Some(2.0));
-        assert_eq!(ticks.figure(at(1), Figure::GpuFaults), Some(1.0));
-        ticks.see(at(2), &[xid("79", 1.0), xid("63", 2.0)]);
+        assert_eq!(ticks.figure(at(1), Figure::GpuFaults), Some(0.0));
+        ticks.see(at(2), &[faults("0", 5.0), faults("1", 2.0)]);
         assert_eq!(ticks.figure(at(2), Figure::GpuFaults), Some(3.0));
         assert_eq!(ticks.figure(at(400), Figure::GpuFaults), Some(0.0));
-
-        let mut late = Ticks::default();
-        late.see(at(0), &[xid("79", 4.0)]);
-        assert_eq!(late.figure(at(0), Figure::GpuFaults), Some(0.0), "nobody knows when");
     }
 
     #[test]

@@ -184,7 +184,12 @@ mod tests {
         let times = prop_oneof![9 => Just(1), 1 => Just(u64::MAX / 4)];
         (values, times).prop_map(|(values, times)| {
             let mut samples = Histogram::default();
-            values.iter().for_each(|(value, n)| samples.record_n(*value, n.saturating_mul(times)));
+            for (value, n) in values {
+                match n % 4 {
+                    0 => samples.record_within(value, value.saturating_mul(n % 3 + 2), n),
+                    _ => samples.record_n(value, n.saturating_mul(times)),
+                }
+            }
             samples
         })
     }

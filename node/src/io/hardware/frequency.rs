@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use plimsoll_schemas::hardware::{
     CPU_FREQUENCY_BASELINE_HERTZ, CPU_FREQUENCY_HERTZ, CPU_FREQUENCY_MEAN_HERTZ, Missing,
 };
-use plimsoll_schemas::limits::node::{CORES_MAX, SENSOR_TABLE_BYTES_MAX};
+use plimsoll_schemas::limits::node::{CORES_MAX, SENSOR_TABLE_BYTES_MAX, SENSOR_UNMOVED_EVERY};
 use plimsoll_schemas::time::Mono;
 
 use super::gather::Gather;
@@ -38,12 +38,18 @@ pub(super) struct Frequencies {
     relist: Relist,
     stated: Option<(&'static str, f64)>,
     seen: Sustained,
+    table: Table,
 }
 
 impl Frequencies {
     pub(super) fn new(root: &Root) -> Self {
-        let (relist, seen) = (Relist::default(), Sustained::default());
-        Self { root: root.clone(), relist, stated: None, seen }
+        Self {
+            root: root.clone(),
+            relist: Relist::default(),
+            stated: None,
+            seen: Sustained::default(),
+            table: Table::default(),
+        }
     }
 
     pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) -> Pace {
@@ -53,7 +59,7 @@ impl Frequencies {
         if self.relist.is_due(now) {
             self.stated = cores.first().and_then(|core| stated(&self.root, *core));
         }
-        let clocks = clocks(&self.root, &cores);
+        let clocks = self.clocks(now, &cores);
         for (core, clock) in cores.iter().zip(&clocks) {
             if let Some(labels) = gather.labels(&[("core", &core.to_string())]) {
                 gather.put_of(&CPU_FREQUENCY_HERTZ, &labels, *clock);
@@ -71,6 +77,17 @@ impl Frequencies {
         Pace { fastest, baseline: self.gather_baseline(fastest, gather) }
     }
 
+    fn clocks(&mut self, now: Mono, cores: &[usize]) -> Vec<Raw> {
+        let governed: Vec<Raw> = cores.iter().map(|core| governed(&self.root, *core)).collect();
+        if governed.iter().all(Result::is_ok) {
+            return governed;
+        }
+        self.table.look(now, &self.root);
+        let measured = |core: &usize| self.table.clocks.get(core).map(|mhz| clock(*mhz));
+        let cores = cores.iter().zip(governed);
+        cores.map(|(core, clock)| clock.or_else(|why| measured(core).unwrap_or(Err(why)))).collect()
+    }
+
     fn gather_baseline(&mut self, fastest: Raw, gather: &mut Gather) -> Raw {
         let seen = self.seen.after(fastest.ok()).map(|hertz| ("seen", hertz));
         let Some((source, hertz)) = self.stated.or(seen) else {
@@ -85,16 +102,25 @@ impl Frequencies {
     }
 }
 
-fn clocks(root: &Root, cores: &[usize]) -> Vec<Raw> {
-    let governed: Vec<Raw> = cores.iter().map(|core| governed(root, *core)).collect();
-    if governed.iter().all(Result::is_ok) {
-        return governed;
+/// What `/proc/cpuinfo` says in MHz. On virtual machines that is one number for ever: while it
+/// does not move, it is looked at less often.
+#[derive(Default)]
+struct Table {
+    clocks: BTreeMap<usize, f64>,
+    next: Mono,
+}
+
+impl Table {
+    fn look(&mut self, now: Mono, root: &Root) {
+        if now < self.next {
+            return;
+        }
+        let table = File::open(root.at("proc/cpuinfo"));
+        let clocks = table.map(|table| core_mhz(BufReader::new(table))).unwrap_or_default();
+        let moves = clocks != self.clocks;
+        self.next = if moves { now } else { now.plus(SENSOR_UNMOVED_EVERY) };
+        self.clocks = clocks;
     }
-    let table = File::open(root.at("proc/cpuinfo"));
-    let measured = table.map(|table| core_mhz(BufReader::new(table))).unwrap_or_default();
-    let measured = |core: &usize| measured.get(core).map(|mhz| clock(*mhz));
-    let cores = cores.iter().zip(governed);
-    cores.map(|(core, clock)| clock.or_else(|why| measured(core).unwrap_or(Err(why)))).collect()
 }
 
 /// A frequency is sustained once it was reached in [`SUSTAINED`] samples in a row.
@@ -191,6 +217,23 @@ mod tests {
         let text = "processor\t: 0\ncpu MHz\t\t: 2596.122\n\nprocessor\t: 2\ncpu MHz\t\t: 3100.5\n";
         assert_eq!(core_mhz(text.as_bytes()), BTreeMap::from([(0, 2_596.122), (2, 3_100.5)]));
         assert_eq!(core_mhz(&b"processor\t: 0\nBogoMIPS\t: 243.75\n"[..]), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_table_that_does_not_move_is_looked_at_every_ten_seconds_until_it_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        std::fs::create_dir(root.at("proc")).unwrap();
+        let mut table = Table::default();
+        let mut looked = |second: u64, mhz: &str| {
+            let text = format!("processor : 0\ncpu MHz : {mhz}\n");
+            std::fs::write(root.at("proc/cpuinfo"), text).unwrap();
+            table.look(Mono(second * 1_000_000_000), &root);
+            table.clocks[&0]
+        };
+        assert_eq!([looked(1, "1000"), looked(2, "1100"), looked(3, "1100")], [1e3, 1.1e3, 1.1e3]);
+        assert_eq!([looked(4, "900"), looked(12, "900"), looked(13, "900")], [1.1e3, 1.1e3, 900.0]);
+        assert_eq!(looked(14, "800"), 800.0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! not to be read, and time that passes.
 
 use plimsoll_schemas::hardware::{LOAD1, Reading};
+use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::wire::{AlertType, Body, Bus, Events, Hardware, Latency};
 use proptest::prelude::*;
@@ -21,6 +22,8 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 enum Kind {
     Samples { ms: u64, n: u64 },
+    /// Of a producer that tells buckets.
+    Within { ms: u64, n: u64 },
     Numbers(f64),
     Hardware(f64),
     Bus(u64),
@@ -34,6 +37,7 @@ enum Kind {
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         6 => (1..60_u64, 1..200_u64).prop_map(|(ms, n)| Kind::Samples { ms, n }),
+        2 => (1..60_u64, 1..200_u64).prop_map(|(ms, n)| Kind::Within { ms, n }),
         1 => (-5.0..5.0).prop_map(Kind::Numbers),
         1 => (0.0..5.0).prop_map(Kind::Hardware),
         1 => any::<u64>().prop_map(Kind::Bus),
@@ -58,6 +62,11 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                     continue;
                 }
                 Kind::Samples { ms, n } => speaker.say(now, ms * MS, n),
+                Kind::Within { ms, n } => {
+                    let mut samples = Histogram::default();
+                    samples.record_within(ms * MS, 2 * ms * MS, n);
+                    speaker.say_samples(now, &["epoch_hook"], &samples)
+                }
                 Kind::Numbers(value) => speaker.message(now, numbers(value), false),
                 Kind::Hardware(value) => {
                     let readings = vec![Reading::ok(&LOAD1, Labels::default(), value)];

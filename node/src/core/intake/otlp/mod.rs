@@ -2,9 +2,9 @@
 //! one, each with a reason that its producer is told in words.
 //!
 //! A body's way: [`json`] writes JSON as the same message in Protocol Buffers, [`protobuf`] walks
-//! all of it, so that a malformed one changes nothing; then [`metrics`] reads points ([`data_point`])
-//! and [`traces`] reads spans by [`rules`]. [`attributes`] tell streams apart and become labels;
-//! [`schema`] holds the numbers of it all. What a point adds is not decided here.
+//! all of it, so that a malformed one changes nothing; then [`metrics`] reads its points, each a
+//! [`data_point`], and [`traces`] reads spans by [`rules`]. [`attributes`] tell streams apart and
+//! become labels; [`schema`] holds the numbers of it all. What a point adds is not decided here.
 
 mod attributes;
 mod data_point;

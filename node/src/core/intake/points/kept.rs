@@ -112,8 +112,7 @@ impl Difference {
 
     /// What is new.
     pub(super) fn counted(&self) -> Counted<'_> {
-        let Self { layout, scale, zero, offset, .. } = *self;
-        Counted { layout, scale, zero, offset, counts: &self.counts }
+        Counted::trimmed(self.layout, self.scale, self.zero, self.offset, &self.counts)
     }
 }
 

@@ -8,6 +8,9 @@
 //! - A count that went down is a restart where no start is told, as in Prometheus. Where one is,
 //!   the producer contradicts itself, or is two that call themselves the same: a distribution is
 //!   refused, since nobody knows what of it is new; a sum is taken from zero.
+//! - Processes that call themselves the same are told apart by their starts. Deltas have none, so
+//!   those of the second overlap and are refused: it has to say who it is, as by
+//!   `service.instance.id`.
 //! - Other bounds than before, from the same start: nothing is added, the next is compared.
 
 mod edges;

@@ -130,15 +130,15 @@ impl Streams {
     /// may differ: who began after this node did so by both, and has not run for longer.
     pub(super) fn first(&self, now: Now, point: &Point<'_>) -> First {
         let lived = now.mono.since(self.since.mono);
-        let is_known = point.start >= self.since.wall && point.time.since(point.start) <= lived;
+        let is_young = point.start >= self.since.wall && point.time.since(point.start) <= lived;
         match self.taken_up_to(point.stream) {
             _ if point.start == Wall::default() => First::Baseline,
             // Its own clock says so, unless this start was known and is forgotten.
-            Some(taken) if point.start >= taken && (is_known || self.forgotten == 0) => {
+            Some(taken) if point.start >= taken && (is_young || self.forgotten == 0) => {
                 First::Restart
             }
-            Some(_) if is_known => First::Doubtful,
-            None if is_known => First::New,
+            Some(_) if is_young => First::Doubtful,
+            None if is_young => First::New,
             _ => First::Baseline,
         }
     }

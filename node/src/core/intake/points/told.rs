@@ -75,7 +75,14 @@ impl<'a> Counted<'a> {
         Ok(Self::trimmed(layout(told, 2, bounds), 0, 0, 0, counts))
     }
 
-    fn trimmed(layout: u64, scale: i32, zero: u64, offset: i64, counts: &'a [u64]) -> Self {
+    /// Of buckets of which the first is number `offset`; leaves out empty ones at the ends.
+    pub(super) fn trimmed(
+        layout: u64,
+        scale: i32,
+        zero: u64,
+        offset: i64,
+        counts: &'a [u64],
+    ) -> Self {
         let first = counts.iter().position(|n| *n > 0).unwrap_or(counts.len());
         let end = counts.iter().rposition(|n| *n > 0).map_or(first, |last| last + 1);
         #[expect(clippy::cast_possible_wrap, reason = "at most POINT_BUCKETS_MAX")]

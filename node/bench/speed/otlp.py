@@ -1,0 +1,103 @@
+"""What a point of OTLP costs the process that takes it: the node beside a collector.
+
+Both are up all the time and get the same bodies in turn, one after the other on one connection.
+Counted is the CPU time of the receiving process, over the points that it took; the collector only
+reads them and drops them, the node adds them to its histograms and publishes those.
+"""
+
+import json
+import re
+from statistics import median
+
+from speed import peers
+from speed.process import Failed, output, say
+from speed.programs import ROOT
+
+LOAD = str(ROOT / "node/bench/speed/otlp_load.py")
+PACKAGES = {
+    "opentelemetry-proto": "opentelemetry.proto.collector.metrics.v1.metrics_service_pb2",
+    "grpcio": "grpc",
+}
+KINDS = ("histogram", "exponential", "sum")
+LOADS = [*((kind, protocol) for protocol in ("http", "grpc") for kind in KINDS)]
+LOADS.append(("histogram", "json"))
+POINTS = 1_000
+
+
+def section(programs, stack, folder, cache, quick):
+    """All loads in rounds, and the examples that time the node's core alone."""
+    python, versions = peers.python(cache, PACKAGES)
+    url, _ = programs.broker(stack, folder)
+    flags = ("--set", "hardware.enabled=false")
+    node, to = programs.otlp_node(stack, folder, url, "otlp", *flags)
+    servers, skipped = {"plimsoll-node": (node.process, to)}, {}
+    heads = {"plimsoll-node": node.version}
+    try:
+        process, to, version = peers.rotel(stack, folder, cache)
+        servers["Rotel"], heads["Rotel"] = (process, to), version
+    except Failed as why:
+        say(f"without Rotel: {why}")
+        skipped["Rotel"] = str(why)
+    seconds, rounds = (2, 1) if quick else (5, 3)
+    runs = []
+    for turn in range(rounds):
+        for kind, protocol in LOADS:
+            say(f"otlp: round {turn + 1} of {rounds}, {kind} over {protocol}")
+            for name, (process, to) in servers.items():
+                command = [python, LOAD, "--kind", kind, "--protocol", protocol]
+                command += ["--to", to[protocol], "--seconds", str(seconds)]
+                run = {"server": name, "kind": kind, "protocol": protocol, "round": turn}
+                runs.append(run | measure(process, command))
+    sent = sum(run["points"] for run in runs if run["server"] == "plimsoll-node")
+    decoding = json.loads(output([python, LOAD, "--decode"]))
+    return {
+        "servers": heads,
+        "versions": versions,
+        "skipped": skipped,
+        "rounds": rounds,
+        "seconds": seconds,
+        "rows": [load_row(runs, servers, kind, protocol, decoding) for kind, protocol in LOADS],
+        "unaccounted": sent - node.figure("plimsoll_agent_points_total"),
+        "core": [line for name in ("otlp_cost", "points_cost") for line in core(programs, name)],
+        "runs": runs,
+    }
+
+
+def measure(process, command):
+    """One run: CPU microseconds a point, or a word of why there is none."""
+    cpu = process.cpu_seconds()
+    try:
+        told = json.loads(output(command, timeout=120))
+    except Failed as why:
+        return {"points": 0, "failed": str(why)}
+    cpu = process.cpu_seconds() - cpu
+    if told["refused"]:
+        raise Failed(f"{told['refused']} points were refused")
+    return told | {"ns_per_point": cpu * 1e9 / told["points"]}
+
+
+def load_row(runs, servers, kind, protocol, decoding):
+    """Medians over the rounds, and the ratio of the medians."""
+    here = [run for run in runs if (run["kind"], run["protocol"]) == (kind, protocol)]
+    found = {}
+    for server in servers:
+        costs = [run["ns_per_point"] for run in here if run["server"] == server and run["points"]]
+        found[server] = median(costs) if costs else None
+    ours, theirs = found["plimsoll-node"], found.get("Rotel")
+    return {
+        "kind": kind,
+        "protocol": protocol,
+        "bytes": max(run.get("bytes", 0) for run in here) / POINTS,
+        "ns": found,
+        "beside": ours / theirs if ours and theirs else None,
+        "decoding": None if protocol == "json" else decoding[kind],
+    }
+
+
+def core(programs, example):
+    """What an example that times the core alone prints, line by line."""
+    if not programs.has_example(example):
+        return []
+    say(f"otlp: running {example}")
+    lines = output([programs.example(example)], timeout=300).splitlines()
+    return [f"{example}: {re.sub(' +', ' ', line)}" for line in lines]
