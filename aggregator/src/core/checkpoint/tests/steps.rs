@@ -21,9 +21,15 @@ pub(super) enum Step {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Samples { ms: u64, n: u64 },
+    Samples {
+        ms: u64,
+        n: u64,
+    },
     /// Of a producer that tells buckets.
-    Within { ms: u64, n: u64 },
+    Within {
+        ms: u64,
+        n: u64,
+    },
     Numbers(f64),
     Hardware(f64),
     Bus(u64),
