@@ -70,7 +70,7 @@ impl Of {
 /// What a hardware drill may be told.
 #[derive(Args, Clone, Debug, Default)]
 pub struct HardwareArgs {
-    /// Set the limit of this rule out of reach, to see this drill fail: it must end with exit code 6
+    /// Set this rule's limit out of reach, to see this drill fail: it must end with exit code 6
     #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(RULES.map(|r| r.0)))]
     pub misset: Option<String>,
 }
