@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{
-    CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED,
+    CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED, CPU_STEAL_RATIO,
     CPU_TEMPERATURE_CELSIUS, CPU_THROTTLED, CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, DISK_INODES,
     DISK_INODES_USED, DISK_TOTAL_BYTES, DISK_USED_BYTES, FILE_HANDLES, FILE_HANDLES_LIMIT,
     GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS,
@@ -20,6 +20,8 @@ use plimsoll_schemas::metric::Figure;
 pub(crate) enum Sensed {
     /// Used share of the processors.
     CpuUsage,
+    /// Share of their time that a hypervisor gave to other machines.
+    CpuSteal,
     /// See [`Figure::MemoryUsedRatio`].
     Memory,
     /// See [`Figure::SwapUsedRatio`].
@@ -51,7 +53,7 @@ pub(crate) enum Sensed {
 }
 
 /// How many there are.
-pub(crate) const SENSED: usize = 15;
+pub(crate) const SENSED: usize = 16;
 
 /// What one sensor has to do with one of them.
 #[derive(Clone, Copy)]
@@ -70,10 +72,11 @@ enum Part {
 }
 
 /// By name, so that each reading is found in a few steps.
-const PARTS: [(&Sensor, Sensed, Part); 26] = [
+const PARTS: [(&Sensor, Sensed, Part); 27] = [
     (&CGROUP_MEMORY_LIMIT_BYTES, Sensed::CgroupMemory, Part::Total),
     (&CGROUP_MEMORY_USED_BYTES, Sensed::CgroupMemory, Part::Used),
     (&CLOCK_SYNCHRONIZED, Sensed::ClockUnsynchronized, Part::Not),
+    (&CPU_STEAL_RATIO, Sensed::CpuSteal, Part::Itself),
     (&CPU_TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Itself),
     (&CPU_THROTTLED, Sensed::CpuThrottled, Part::Itself),
     (&CPU_USAGE_RATIO, Sensed::CpuUsage, Part::Itself),
