@@ -1,4 +1,5 @@
-//! An aggregator's real core in simulated time, and one node that says what a machine's sensors say.
+//! An aggregator's real core in simulated time, and one node that says what its machine's
+//! sensors say.
 
 use std::time::Duration;
 

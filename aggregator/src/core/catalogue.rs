@@ -1,5 +1,5 @@
-//! Where a sensor stands in the catalogue, by its name. Hundreds of readings a second come from each
-//! of thousands of nodes, so no list is searched for one.
+//! Where a sensor stands in the catalogue, by its name. Hundreds of readings a second come from
+//! each of thousands of nodes, so no list is searched for one.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

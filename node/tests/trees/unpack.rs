@@ -1,7 +1,7 @@
-// Lays a recorded tree's files out under a folder. Included by the tests that need it.
-//
-// The text says in its first lines what it records. `= path text` is a file of one line,
-// `== path` begins one of several, and `== path later` what it holds at the second look.
+//! Lays a recorded tree's files out under a folder, for tests, and knows nothing of what they say.
+//!
+//! The text says in its first lines what it records. `= path text` is a file of one line,
+//! `== path` begins one of several, and `== path later` what it holds at the second look.
 
 use std::fs;
 use std::path::Path;

@@ -52,10 +52,10 @@ pub(super) fn places(least_ns: u64, most_ns: u64, n: u64) -> impl Iterator<Item 
 
 impl Histogram {
     /// Records `n` samples of which is only known that each is over `over_ns` and at most
-    /// `upto_ns`,
-    /// as a producer's bucket says. Their number is exact, and so is the share over a watched limit
-    /// that is not between the two; the rest is bounded, see [`Quantile`]. Over 0 includes 0, and
-    /// up to an hour all that is longer, as `u64::MAX` for a last bucket without an end.
+    /// `upto_ns`, as a producer's bucket says. Their number is exact, and so is the share over a
+    /// limit that is not between the two and is watched by then: [`Self::watch`] comes first. The
+    /// rest is bounded, see [`Quantile`](super::Quantile). Over 0 includes 0, and up to an hour all
+    /// that is longer, as `u64::MAX` for a last bucket without an end.
     pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
         let most_ns = upto_ns.min(MAX_NS);
         let least_ns = over_ns.saturating_add(1);

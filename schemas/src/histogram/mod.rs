@@ -2,7 +2,9 @@
 //!
 //! There is one bucket [`layout`] in the whole mesh, so merging is adding counts and never
 //! loses anything. A quantile read from a [`Histogram`] is off by at most the width of one
-//! bucket (0.1 % of the value, or 512 ns below 1 ms), and says so. [`codec`] turns the counts
+//! bucket (0.1 % of the value, or 512 ns below 1 ms), and says so. Samples of which only a
+//! producer's wide bucket is known ([`Histogram::record_within`]) are kept with what that leaves
+//! open, a [`Blur`]; quantiles then say what they surely lie between. [`codec`] turns the counts
 //! into standard HdrHistogram V2 bytes and reads hostile ones safely.
 
 mod blur;

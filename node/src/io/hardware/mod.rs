@@ -32,10 +32,10 @@ mod sampling;
 mod scale;
 mod slot;
 mod table;
+#[cfg(test)]
+mod tests;
 mod throttle;
 mod timekeeping;
-#[cfg(test)]
-mod trees;
 mod watched;
 
 use std::path::PathBuf;
@@ -183,19 +183,4 @@ fn spawn_all(
     let (tally, samples) = (Arc::clone(tally), samples.clone());
     let host = HostLoop { clock, root, slots, tally, samples };
     lifeline.spawn("hw-host", move |lifeline| host.run(lifeline));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn switched_off_sampling_has_no_thread_and_an_open_silent_channel() {
-        let config = HardwareConfig { enabled: false, ..HardwareConfig::default() };
-        let (sampler, mut receiver) = Sampler::start(&config);
-        assert_eq!(sampler.lifeline.threads(), 0);
-        assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Empty));
-        sampler.stop();
-        assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
-    }
 }

@@ -83,12 +83,12 @@ mod tests {
 
     fn taken<'a>(
         compression: Compression,
-        parts: impl Iterator<Item = &'a [u8]>,
+        mut parts: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Vec<u8>, Refusal> {
         let room = Arc::new(Room::default());
         let visit = room.visit(Source { protocol: "grpc", signal: "none" });
         let mut framed = Framed::new(visit.hold()?, compression);
-        let came = parts.map(|part| framed.on_part(part)).collect::<Result<(), _>>();
+        let came = parts.try_for_each(|part| framed.on_part(part));
         let whole = came.and_then(|()| framed.on_end());
         let bytes = whole.map(|whole| whole.bytes().to_vec());
         assert!(!room.is_occupied(), "what is over leaves nothing behind");

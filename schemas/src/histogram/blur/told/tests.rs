@@ -118,7 +118,8 @@ proptest! {
             prop_assert_eq!(histogram.count(), all.len() as u64);
             for (rank, truly) in (1..).zip(&all).step_by(1 + all.len() / 8) {
                 let Quantile { lower_ns, upper_ns, value_ns } = histogram.at_rank(rank).unwrap();
-                prop_assert!((lower_ns..=upper_ns).contains(truly), "{lower_ns} {truly} {upper_ns}");
+                let is_within = (lower_ns..=upper_ns).contains(truly);
+                prop_assert!(is_within, "{lower_ns} {truly} {upper_ns}");
                 prop_assert!((lower_ns..=upper_ns).contains(&value_ns));
             }
             let packed = Packed::from(&histogram);

@@ -11,13 +11,13 @@ use plimsoll_schemas::hardware::{CATALOGUE, Reading, SensorState, sensor};
 use plimsoll_schemas::time::Mono;
 use tempfile::TempDir;
 
-use super::Tally;
-use super::devices::Devices;
-use super::gather::Gather;
-use super::host::Host;
-use super::root::Root;
+use super::super::Tally;
+use super::super::devices::Devices;
+use super::super::gather::Gather;
+use super::super::host::Host;
+use super::super::root::Root;
 
-#[path = "../../../tests/trees/unpack.rs"]
+#[path = "../../../../tests/trees/unpack.rs"]
 mod unpack;
 
 const TREES: [&str; 5] = ["server", "laptop", "jetson", "container", "container-v1"];
