@@ -216,15 +216,15 @@ catalogue! {
     CGROUP_MEMORY_LIMIT_BYTES gauge "cgroup_memory_limit_bytes"
         "Memory that this control group and those above it may use";
     CGROUP_MEMORY_USED_BYTES gauge "cgroup_memory_used_bytes"
-        "Memory that this control group uses, without the file pages that are given up first";
+        "Memory that the group with this limit uses, without the file pages that are given up first";
     CGROUP_MEMORY_EVENTS_TOTAL counter "cgroup_memory_events_total"
-        "Times that this control group met a bound of memory, by event";
+        "Times that the group with this limit met a bound of memory, by event";
     CGROUP_CPU_LIMIT_CORES gauge "cgroup_cpu_limit_cores"
         "Cores' worth of CPU time that this control group may use";
     CGROUP_CPU_SECONDS_TOTAL counter "cgroup_cpu_seconds_total"
         "CPU time that this control group used";
     CGROUP_CPU_PERIODS_TOTAL counter "cgroup_cpu_periods_total"
-        "Periods of the CPU limit in which this control group ran";
+        "Periods in which the control group with this CPU limit ran";
     CGROUP_CPU_THROTTLED_PERIODS_TOTAL counter "cgroup_cpu_throttled_periods_total"
         "Of those, periods in which it had to wait for the next";
     CGROUP_CPU_THROTTLED_SECONDS_TOTAL counter "cgroup_cpu_throttled_seconds_total"

@@ -244,6 +244,8 @@ pub mod aggregator {
     pub const COUNTED_WITHIN: Duration = Duration::from_secs(60);
     /// and of samples that are lost, which nobody brings back.
     pub const LOSSES_WITHIN: Duration = Duration::from_secs(300);
+    /// Counters of one kind of event that a machine's devices have, such as errors of each GPU.
+    pub const TICKING_MAX: usize = 256;
     /// Age of a node's latest readings from which on they say nothing of the present. Those of
     /// nodes that share a slow machine may come a few intervals late.
     pub const READINGS_STALE_AFTER: Duration = Duration::from_secs(60);

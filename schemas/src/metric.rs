@@ -84,7 +84,8 @@ figures! {
         MemoryUsedRatio "memory_used_ratio",
         /// Used share of its swap space.
         SwapUsedRatio "swap_used_ratio",
-        /// Used share of its fullest file system, of what ordinary users may use, as df has it.
+        /// Used share of its fullest file system, of what ordinary users may use, as df has it; not
+        /// of one that takes no writes.
         DiskUsedRatio "disk_used_ratio",
         /// The hottest sensor of its processors; of a die that tells the true temperature too, not
         /// the one with an offset for fans.

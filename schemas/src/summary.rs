@@ -338,13 +338,16 @@ pub enum Verdict {
     Insufficient,
     /// Not shown to be above the limit.
     Within,
+    /// Nobody knows: the quantile lies in a producer's bucket that has the limit inside it.
+    Unsure,
     /// Above the limit, with the confidence that the budget asks for.
     Breach,
 }
 
 impl Verdict {
     /// All values.
-    pub const ALL: [Self; 4] = [Self::NoData, Self::Insufficient, Self::Within, Self::Breach];
+    pub const ALL: [Self; 5] =
+        [Self::NoData, Self::Insufficient, Self::Within, Self::Unsure, Self::Breach];
 
     /// The verdict as a label.
     #[must_use]
@@ -353,6 +356,7 @@ impl Verdict {
             Self::NoData => "no_data",
             Self::Insufficient => "insufficient",
             Self::Within => "within",
+            Self::Unsure => "unsure",
             Self::Breach => "breach",
         }
     }

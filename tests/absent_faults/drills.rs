@@ -7,7 +7,7 @@ use plimsoll_tests::outcome::{Swept, program, run};
 /// A drill that has no broker to disturb has nothing to tell, and must not pass.
 #[tokio::test]
 async fn a_drill_without_a_bus_never_passes() {
-    for drill in ["drill-latency", "drill-backpressure", "drill-faults"] {
+    for drill in ["drill-latency", "drill-hardware", "drill-backpressure", "drill-faults"] {
         let place = Swept::new().unwrap();
         let mut command = program(drill).unwrap();
         command.arg("--dir").arg(place.path());

@@ -41,7 +41,7 @@ pub struct StackOptions {
     pub http: Option<String>,
     /// Settings of the aggregator, as TOML.
     pub aggregator_settings: String,
-    /// Settings of every node, as TOML.
+    /// Settings of every node, as TOML; `{node}` in it is the node's name.
     pub node_settings: String,
     /// Whether a job runs beside each node.
     pub jobs: bool,

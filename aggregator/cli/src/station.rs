@@ -35,7 +35,7 @@ impl Station {
         let name = format!("node-{number}");
         let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
         let http = format!("127.0.0.1:{}", free_port()?);
-        std::fs::write(file("toml"), &options.node_settings)?;
+        std::fs::write(file("toml"), options.node_settings.replace("{node}", &name))?;
         Ok(Self {
             api: Api::at(&http)?,
             socket: file("sock"),

@@ -152,6 +152,7 @@ fn budget_cells(budget: &BudgetRow, changes: &[Notice]) -> (String, String, Stri
         (_, Verdict::Insufficient) => "too few samples",
         (_, Verdict::Breach) => "breach",
         (_, Verdict::Within) => "within",
+        (_, Verdict::Unsure) => "unsure, its bucket spans the limit",
     };
     let late = late(changes, budget).map(|seconds| format!(", {seconds:.0} s late"));
     (limit, headroom, state.to_owned() + late.as_deref().unwrap_or_default())

@@ -38,6 +38,8 @@ pub struct Judgement {
     pub lower_ns: Option<u64>,
     /// Its upper confidence bound in nanoseconds, when there are enough samples for one.
     pub upper_ns: Option<u64>,
+    /// Whether a wide bucket that holds the quantile has the limit inside it.
+    is_open: bool,
 }
 
 impl Judgement {
@@ -47,6 +49,7 @@ impl Judgement {
         match self.finding {
             Finding::NoData => Verdict::NoData,
             Finding::Insufficient => Verdict::Insufficient,
+            Finding::Unsure if self.is_open => Verdict::Unsure,
             Finding::Unsure | Finding::Clear => Verdict::Within,
             Finding::Breach => Verdict::Breach,
         }
@@ -75,16 +78,19 @@ pub fn judge(
     };
     let lower = Some(lower_rank(n, budget.quantile, budget.confidence)).filter(|rank| *rank > 0);
     let lower_ns = lower.and_then(&mut at).map(|found| found.lower_ns);
-    let value = at(rank(budget.quantile, n));
+    let own = rank(budget.quantile, n);
+    let value = at(own);
+    let within_ns = value.and_then(|found| found.within());
     let upper = upper_rank(n, budget.quantile, budget.confidence);
     let upper_ns = upper.and_then(&mut at).map(|found| found.upper_ns);
     Judgement {
         finding: finding(budget, sums),
         sums: *sums,
         value_ns: value.map(|found| found.value_ns),
-        within_ns: value.and_then(|found| found.within()),
+        within_ns,
         lower_ns,
         upper_ns,
+        is_open: within_ns.is_some() && is_over(sums, own).is_none(),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod backpressure;
 pub mod expectation;
 pub mod faults;
 pub mod frame;
+pub mod hardware;
 pub mod junit;
 pub mod latency;
 pub mod ledger;

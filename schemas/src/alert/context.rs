@@ -75,6 +75,16 @@ pub struct HardwareContext {
     pub gpu_memory_used_ratio: Option<f64>,
     /// Whether clocks of a GPU were held down for heat or for want of power.
     pub gpu_throttled: Option<bool>,
+    /// Whether its processors were hot and a fifth slower than they can be.
+    pub cpu_throttled: Option<bool>,
+    /// Share of its CPU time that a hypervisor gave to other machines.
+    pub cpu_steal_ratio: Option<f64>,
+    /// Used share of the memory that its control group may use.
+    pub cgroup_memory_used_ratio: Option<f64>,
+    /// Share of the last minute's periods in which its control group had to wait for CPU time.
+    pub cgroup_cpu_throttled_ratio: Option<f64>,
+    /// Share of ten seconds in which all its tasks waited for memory.
+    pub memory_stalled_ratio: Option<f64>,
 }
 
 /// A node's way to the broker, as it last told.

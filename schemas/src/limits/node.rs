@@ -79,6 +79,9 @@ pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const STREAM_STARTS_MAX: usize = 64;
 /// Buckets of one point. OpenTelemetry's own make 160 by default, and 8 KiB of these are kept.
 pub const POINT_BUCKETS_MAX: usize = 1_024;
+/// How far the time of a point may be ahead of the node's clock; one further ahead is of a clock
+/// that has to be set back.
+pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
 /// Samples that a client's numbers may say were lost at once. What one datagram of values
 /// with the lowest rate stands for, so that a forged number can do no more than a line can.
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;

@@ -5,6 +5,11 @@ use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::notices::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
 use plimsoll_schemas::time::Wall;
 
+/// Shares from which on they may explain a latency; below, they are left out.
+const STOLEN_FROM: f64 = 0.05;
+const CGROUP_FULL_FROM: f64 = 0.85;
+const WAITS_FROM: f64 = 0.01;
+
 /// Seconds since 1970 as a point in time.
 #[expect(
     clippy::cast_possible_truncation,
@@ -91,14 +96,20 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     let hardware = &worst.hardware;
     let share = |what, ratio: Option<f64>| Some(format!("{what} {:.0} %", ratio? * 100.0));
     let heat = |what, celsius: Option<f64>| Some(format!("{what} {:.0} °C", celsius?));
-    let throttled = hardware.gpu_throttled.unwrap_or_default();
+    let notable = |what, ratio: Option<f64>, from| share(what, ratio.filter(|of| *of >= from));
+    let is = |what: &str, held: Option<bool>| (held == Some(true)).then(|| what.to_owned());
     let told = [
         share("cpu", hardware.cpu_usage_ratio),
         share("memory", hardware.memory_used_ratio),
         heat("cpu", hardware.cpu_temperature_celsius),
         heat("gpu", hardware.gpu_temperature_celsius),
         share("gpu memory", hardware.gpu_memory_used_ratio),
-        throttled.then(|| "gpu throttled".to_owned()),
+        is("cpu throttled", hardware.cpu_throttled),
+        is("gpu throttled", hardware.gpu_throttled),
+        notable("cpu stolen", hardware.cpu_steal_ratio, STOLEN_FROM),
+        notable("cgroup memory", hardware.cgroup_memory_used_ratio, CGROUP_FULL_FROM),
+        notable("waits for its cpu limit", hardware.cgroup_cpu_throttled_ratio, WAITS_FROM),
+        notable("stalls for memory", hardware.memory_stalled_ratio, WAITS_FROM),
     ];
     let told: Vec<String> = told.into_iter().flatten().collect();
     let told = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
@@ -129,6 +140,46 @@ mod tests {
 
     use super::*;
 
+    fn worst(hardware: HardwareContext) -> WorstNode {
+        WorstNode {
+            node: NodeName::new("a").unwrap(),
+            labels: Labels::default(),
+            samples: 4,
+            over: 1,
+            share: 0.25,
+            hardware,
+            bus: BusContext::default(),
+        }
+    }
+
+    #[test]
+    fn what_of_a_machine_may_explain_a_latency_is_named_and_what_is_as_usual_is_not() {
+        let unusual = HardwareContext {
+            cpu_throttled: Some(true),
+            gpu_throttled: Some(true),
+            cpu_steal_ratio: Some(0.3),
+            cgroup_memory_used_ratio: Some(0.97),
+            cgroup_cpu_throttled_ratio: Some(0.4),
+            memory_stalled_ratio: Some(0.02),
+            ..HardwareContext::default()
+        };
+        assert_eq!(
+            of_node(&worst(unusual), true),
+            "a 25 % of them (cpu throttled, gpu throttled, cpu stolen 30 %, cgroup memory 97 %, \
+             waits for its cpu limit 40 %, stalls for memory 2 %)"
+        );
+        let usual = HardwareContext {
+            cpu_throttled: Some(false),
+            gpu_throttled: Some(false),
+            cpu_steal_ratio: Some(0.04),
+            cgroup_memory_used_ratio: Some(0.8),
+            cgroup_cpu_throttled_ratio: Some(0.0),
+            memory_stalled_ratio: Some(0.0),
+            ..HardwareContext::default()
+        };
+        assert_eq!(of_node(&worst(usual), true), "a 25 % of them");
+    }
+
     #[test]
     fn a_value_is_told_with_its_labels_and_its_node_without_a_share_of_samples() {
         let value = ValueEvidence {
@@ -139,15 +190,8 @@ mod tests {
             threshold: 0.95,
         };
         assert_eq!(of_figures(&Evidence::Value(value)), "disk_used_ratio 0.96 mount=/data");
-        let worst = WorstNode {
-            node: NodeName::new("a").unwrap(),
-            labels: Labels::default(),
-            samples: 4,
-            over: 1,
-            share: 0.25,
-            hardware: HardwareContext { cpu_usage_ratio: Some(0.5), ..HardwareContext::default() },
-            bus: BusContext::default(),
-        };
+        let half = HardwareContext { cpu_usage_ratio: Some(0.5), ..HardwareContext::default() };
+        let worst = worst(half);
         assert_eq!(of_node(&worst, false), "a (cpu 50 %)");
         assert_eq!(of_node(&worst, true), "a 25 % of them (cpu 50 %)");
     }

@@ -3,7 +3,10 @@
 use plimsoll_schemas::alert::{AlertState, Notice};
 use plimsoll_schemas::budget::{Window, effective};
 use plimsoll_schemas::hardware::{
-    GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, Reading,
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES,
+    CGROUP_MEMORY_USED_BYTES, CPU_STEAL_RATIO, CPU_THROTTLED, GPU_TEMPERATURE_CELSIUS,
+    GPU_THROTTLE_REASON, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, PRESSURE_FULL_RATIO, Reading,
+    Sensor,
 };
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::aggregator::{BARS_MAX, NOTICE_BYTES_MAX, WORST_NODES_MAX};
@@ -16,7 +19,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::{Body, Bus, Hardware};
 
-use plimsoll_schemas::alert::BusContext;
+use plimsoll_schemas::alert::{BusContext, HardwareContext};
 use plimsoll_schemas::histogram::Histogram;
 
 use super::*;
@@ -131,6 +134,44 @@ fn the_machine_and_the_way_to_the_broker_of_a_slow_node_stand_beside_it() {
             round_trip_seconds: Some(0.002),
         };
         assert_eq!(worst.bus, told);
+    }
+}
+
+#[test]
+fn a_budget_that_fires_names_what_held_its_machines_back() {
+    let mut core = core();
+    let mut slow = Speaker::new("slow");
+    let mut quick = Speaker::new("quick");
+    let one = |sensor: &Sensor, value| Reading::ok(sensor, Labels::default(), value);
+    let memory = Labels::new([("resource", "memory")]).unwrap();
+    let told = live(&mut core, 1..10, |core, now, second| {
+        let periods = 10.0 * f64::from(second);
+        let readings = vec![
+            one(&CPU_THROTTLED, 1.0),
+            one(&CPU_STEAL_RATIO, 0.3),
+            one(&CGROUP_MEMORY_USED_BYTES, 97.0),
+            one(&CGROUP_MEMORY_LIMIT_BYTES, 100.0),
+            one(&CGROUP_CPU_PERIODS_TOTAL, periods),
+            one(&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, 0.4 * periods),
+            Reading::ok(&PRESSURE_FULL_RATIO, memory.clone(), 0.2),
+        ];
+        let hardware = Body::Hardware(Hardware { readings });
+        deliver(core, now, &slow.message(now, hardware, false));
+        deliver(core, now, &slow.say(now, 40 * MS, 60));
+        deliver(core, now, &quick.say(now, 5 * MS, 60));
+    });
+    for scope in ["", "slow"] {
+        let notice = firing(&told, "epoch_hook", scope);
+        let machine = &notice.context.as_ref().unwrap().worst[0].hardware;
+        let held = HardwareContext {
+            cpu_throttled: Some(true),
+            cpu_steal_ratio: Some(0.3),
+            cgroup_memory_used_ratio: Some(0.97),
+            cgroup_cpu_throttled_ratio: Some(0.4),
+            memory_stalled_ratio: Some(0.2),
+            ..HardwareContext::default()
+        };
+        assert_eq!(*machine, held, "{scope}");
     }
 }
 

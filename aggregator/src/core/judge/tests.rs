@@ -187,6 +187,32 @@ fn a_value_exactly_at_the_limit_is_within() {
 }
 
 #[test]
+fn a_limit_at_the_edge_of_wide_buckets_decides_and_one_inside_says_that_nobody_knows() {
+    let budget = epoch_hook();
+    let told = |edges: [u64; 3], counts: [u64; 3]| {
+        let (mut told, mut over) = (Histogram::default(), 0);
+        told.watch(&[LIMIT_NS]);
+        for (upto, n) in edges.map(|ms| ms * 1_000_000).into_iter().zip(counts) {
+            told.record_within(over, upto, n);
+            over = upto;
+        }
+        let judgement = judged(&budget, &told);
+        (judgement.finding, judgement.verdict())
+    };
+    use {Finding as Found, Verdict as Said};
+    for (edges, counts, expected) in [
+        ([10, 18, 25], [0, 1_000, 0], (Found::Clear, Said::Within)),
+        ([10, 18, 25], [0, 900, 100], (Found::Breach, Said::Breach)),
+        ([5, 10, 25], [0, 900, 100], (Found::Unsure, Said::Unsure)),
+        ([5, 10, 25], [0, 1_000, 0], (Found::Clear, Said::Within)),
+        // Some are on an unknown side, and the quantile is not among them.
+        ([5, 10, 25], [0, 991, 9], (Found::Unsure, Said::Within)),
+    ] {
+        assert_eq!(told(edges, counts), expected, "{edges:?} {counts:?}");
+    }
+}
+
+#[test]
 fn what_is_shown_lies_on_the_side_of_the_limit_that_the_finding_says() {
     let budget = epoch_hook();
     let beside = samples(&[(LIMIT_NS, 950), (LIMIT_NS + 1, 50)]);

@@ -90,13 +90,6 @@ impl Counted {
         self.grow(at, span, grew);
     }
 
-    /// It stands at `stand`. One that fell is another from now on: what counted before is gone, and
-    /// nobody knows how much of it is new.
-    pub(crate) fn rise(&mut self, at: Wall, span: Duration, stand: u64) {
-        let stood = std::mem::replace(&mut self.stood, stand);
-        self.grow(at, span, stand.saturating_sub(stood));
-    }
-
     /// It stands at `stand`. One that fell was too great before.
     pub(crate) fn settle(&mut self, at: Wall, span: Duration, stand: u64) {
         let stood = std::mem::replace(&mut self.stood, stand);

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{
-    CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED,
+    CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED, CPU_STEAL_RATIO,
     CPU_TEMPERATURE_CELSIUS, CPU_THROTTLED, CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, DISK_INODES,
-    DISK_INODES_USED, DISK_TOTAL_BYTES, DISK_USED_BYTES, FILE_HANDLES, FILE_HANDLES_LIMIT,
-    GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS,
+    DISK_INODES_USED, DISK_READ_ONLY, DISK_TOTAL_BYTES, DISK_USED_BYTES, FILE_HANDLES,
+    FILE_HANDLES_LIMIT, GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS,
     GPU_TEMPERATURE_MAX_CELSIUS, GPU_THROTTLE_REASON, GPU_THROTTLED, GPUS_LOST, MEMORY_TOTAL_BYTES,
     MEMORY_USED_BYTES, PRESSURE_FULL_RATIO, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor,
     TEMPERATURE_CELSIUS,
@@ -20,6 +20,8 @@ use plimsoll_schemas::metric::Figure;
 pub(crate) enum Sensed {
     /// Used share of the processors.
     CpuUsage,
+    /// Share of their time that a hypervisor gave to other machines.
+    CpuSteal,
     /// See [`Figure::MemoryUsedRatio`].
     Memory,
     /// See [`Figure::SwapUsedRatio`].
@@ -51,7 +53,7 @@ pub(crate) enum Sensed {
 }
 
 /// How many there are.
-pub(crate) const SENSED: usize = 15;
+pub(crate) const SENSED: usize = 16;
 
 /// What one sensor has to do with one of them.
 #[derive(Clone, Copy)]
@@ -64,22 +66,26 @@ enum Part {
     Total,
     Used,
     Available,
+    /// 1 where nothing can be added.
+    Closed,
     Thermometer,
     Reason,
     Held,
 }
 
 /// By name, so that each reading is found in a few steps.
-const PARTS: [(&Sensor, Sensed, Part); 26] = [
+const PARTS: [(&Sensor, Sensed, Part); 28] = [
     (&CGROUP_MEMORY_LIMIT_BYTES, Sensed::CgroupMemory, Part::Total),
     (&CGROUP_MEMORY_USED_BYTES, Sensed::CgroupMemory, Part::Used),
     (&CLOCK_SYNCHRONIZED, Sensed::ClockUnsynchronized, Part::Not),
+    (&CPU_STEAL_RATIO, Sensed::CpuSteal, Part::Itself),
     (&CPU_TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Itself),
     (&CPU_THROTTLED, Sensed::CpuThrottled, Part::Itself),
     (&CPU_USAGE_RATIO, Sensed::CpuUsage, Part::Itself),
     (&DISK_AVAILABLE_BYTES, Sensed::Disk, Part::Available),
     (&DISK_INODES, Sensed::Inodes, Part::Total),
     (&DISK_INODES_USED, Sensed::Inodes, Part::Used),
+    (&DISK_READ_ONLY, Sensed::Disk, Part::Closed),
     (&DISK_TOTAL_BYTES, Sensed::Disk, Part::Total),
     (&DISK_USED_BYTES, Sensed::Disk, Part::Used),
     (&FILE_HANDLES, Sensed::FileHandles, Part::Used),
@@ -110,12 +116,17 @@ struct Store {
     total: Option<f64>,
     used: Option<f64>,
     available: Option<f64>,
+    closed: bool,
 }
 
 impl Store {
     /// As df has it: of what ordinary users may use, since what is kept for the administrator, or
-    /// beyond a quota, is neither used nor available.
+    /// beyond a quota, is neither used nor available. None of what takes no writes: an image is
+    /// full from the first day and gets no fuller.
     fn used_ratio(self) -> Option<f64> {
+        if self.closed {
+            return None;
+        }
         let share = |part: f64, whole: f64| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
         match (self.used, self.available, self.total) {
             (Some(used), Some(available), _) => share(used, used + available),
@@ -191,6 +202,9 @@ impl<'r> Worst<'r> {
                 Part::Total => stores.entry((of, labels)).or_default().total = Some(value),
                 Part::Used => stores.entry((of, labels)).or_default().used = Some(value),
                 Part::Available => stores.entry((of, labels)).or_default().available = Some(value),
+                Part::Closed => [Sensed::Disk, Sensed::Inodes].into_iter().for_each(|of| {
+                    stores.entry((of, labels)).or_default().closed = value > 0.0;
+                }),
                 Part::Thermometer if thermometers.count(reading) => {
                     worst.offer(of, value, labels);
                 }

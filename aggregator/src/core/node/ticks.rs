@@ -1,19 +1,22 @@
 //! What sensors count, and how often that was of late: faults, errors, kills, periods. Counters of
-//! machines run for as long as the machine does, so where one stood when its node was first heard
-//! is no event.
+//! machines run for as long as the machine does, so where one stood when it was first heard is no
+//! event. Each device's is looked at by itself: one that says nothing for a while and then what it
+//! said before has counted nothing.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_schemas::hardware::{
     CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, GPU_ECC_ERRORS_TOTAL,
     GPU_FAULTS_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
 };
-use plimsoll_schemas::limits::aggregator::{COUNTED_WITHIN, LOSSES_WITHIN};
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::limits::aggregator::{COUNTED_WITHIN, LOSSES_WITHIN, TICKING_MAX};
 use plimsoll_schemas::metric::Figure;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::grown::Counted;
+use super::grown::Grown;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +38,20 @@ const TICKS: [(Tick, &Sensor); 5] = [
 
 /// All of a node's; `None` where its sensors do not count that.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Ticks([Option<Counted>; TICKS.len()]);
+pub(super) struct Ticks([Option<Ticking>; TICKS.len()]);
+
+/// One of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Ticking {
+    grown: Grown,
+    /// Where each device's counter stood when it last said so.
+    stood: BTreeMap<Labels, u64>,
+}
 
 impl Tick {
     fn of(reading: &Reading) -> Option<Self> {
         let (tick, _) = TICKS.iter().find(|(_, sensor)| sensor.name == reading.sensor)?;
-        let is_corrected = reading.labels.get("type") == Some("corrected");
+        let is_corrected = reading.labels.get("kind") == Some("corrected");
         (*tick != Self::GpuMemoryError || !is_corrected).then_some(*tick)
     }
 
@@ -53,24 +64,20 @@ impl Tick {
 }
 
 impl Ticks {
-    /// Looks at readings of a machine, those of several devices summed.
+    /// Looks at readings of a machine.
     pub(super) fn see(&mut self, at: Wall, readings: &[Reading]) {
-        let mut stands = [None; TICKS.len()];
         for reading in readings {
             if let Some((tick, value)) = Tick::of(reading).zip(reading.value) {
-                *stands[tick as usize].get_or_insert(0.0) += value;
+                let ticking = self.0[tick as usize].get_or_insert_default();
+                ticking.see(at, tick.span(), &reading.labels, whole(value));
             }
-        }
-        for ((tick, _), stand) in TICKS.into_iter().zip(stands) {
-            let Some(stand) = stand.map(whole) else { continue };
-            let counted = self.0[tick as usize].get_or_insert_with(|| Counted::standing(stand));
-            counted.rise(at, tick.span(), stand);
         }
     }
 
     /// A figure that these tell.
     pub(super) fn figure(&self, at: Wall, figure: Figure) -> Option<f64> {
-        let within = |tick: Tick| Some(self.0[tick as usize]?.within(at, tick.span()));
+        let within =
+            |tick: Tick| Some(self.0[tick as usize].as_ref()?.grown.within(at, tick.span()));
         match figure {
             Figure::GpuFaults => within(Tick::GpuFault),
             Figure::GpuMemoryErrors => within(Tick::GpuMemoryError),
@@ -85,6 +92,26 @@ impl Ticks {
     }
 }
 
+impl Ticking {
+    /// A counter stands at `stand`. One that fell is another from now on: what counted before is
+    /// gone, and nobody knows how much of it is new.
+    #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
+    fn see(&mut self, at: Wall, span: Duration, of: &Labels, stand: u64) {
+        if let Some(stood) = self.stood.get_mut(of) {
+            let grew = stand.saturating_sub(std::mem::replace(stood, stand));
+            if grew > 0 {
+                self.grown.add(at, span, grew as f64);
+            }
+            return;
+        }
+        // Devices that went for good make room for others.
+        if self.stood.len() >= TICKING_MAX {
+            self.stood.clear();
+        }
+        self.stood.insert(of.clone(), stand);
+    }
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -96,7 +123,7 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::ids::Labels;
+    use plimsoll_schemas::hardware::Missing;
 
     use super::*;
 
@@ -119,7 +146,9 @@ mod tests {
         assert_eq!(ticks.figure(at(1), Figure::OomKills), Some(2.0));
         assert_eq!(ticks.figure(at(1), Figure::GpuFaults), Some(0.0));
         ticks.see(at(2), &[faults("0", 5.0), faults("1", 2.0)]);
-        assert_eq!(ticks.figure(at(2), Figure::GpuFaults), Some(3.0));
+        assert_eq!(ticks.figure(at(2), Figure::GpuFaults), Some(1.0), "the other one had two");
+        ticks.see(at(3), &[faults("0", 5.0), faults("1", 4.0)]);
+        assert_eq!(ticks.figure(at(3), Figure::GpuFaults), Some(3.0));
         assert_eq!(ticks.figure(at(400), Figure::GpuFaults), Some(0.0));
     }
 
@@ -133,6 +162,38 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_says_nothing_for_a_while_has_counted_only_what_is_new() {
+        let mut ticks = Ticks::default();
+        let errors = |gpu: &str, n: f64| {
+            let labels = Labels::new([("gpu", gpu), ("kind", "uncorrected")]).unwrap();
+            Reading::ok(&GPU_ECC_ERRORS_TOTAL, labels, n)
+        };
+        let mut within = |second, readings: &[Reading]| {
+            ticks.see(at(second), readings);
+            ticks.figure(at(second), Figure::GpuMemoryErrors)
+        };
+        let mut failed = errors("1", 3.0);
+        failed = Reading::absent(&GPU_ECC_ERRORS_TOTAL, failed.labels, Missing::failed("timeout"));
+        assert_eq!(within(0, &[errors("0", 2.0), errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(1, &[errors("0", 2.0), failed]), Some(0.0));
+        assert_eq!(within(2, &[errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(3, &[errors("0", 2.0), errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(4, &[errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(5, &[errors("0", 3.0)]), Some(1.0), "while it said nothing");
+    }
+
+    #[test]
+    fn counters_of_devices_are_bounded() {
+        let mut ticks = Ticks::default();
+        for n in 0..3 * TICKING_MAX as u64 {
+            ticks.see(at(n), &[read(&OOM_KILLS_TOTAL, ("a", &n.to_string()), 1.0)]);
+            let kept = ticks.0[Tick::OomKill as usize].as_ref().map(|of| of.stood.len());
+            assert!(kept <= Some(TICKING_MAX), "{kept:?}");
+        }
+        assert_eq!(ticks.figure(at(0), Figure::OomKills), Some(0.0));
+    }
+
+    #[test]
     fn corrected_errors_do_not_count_and_throttled_periods_are_a_share_of_all() {
         let mut ticks = Ticks::default();
         for n in 0..3 {
@@ -140,8 +201,8 @@ mod tests {
             ticks.see(
                 at(1),
                 &[
-                    read(&GPU_ECC_ERRORS_TOTAL, ("type", "corrected"), 100.0 * n),
-                    read(&GPU_ECC_ERRORS_TOTAL, ("type", "uncorrected"), n),
+                    read(&GPU_ECC_ERRORS_TOTAL, ("kind", "corrected"), 100.0 * n),
+                    read(&GPU_ECC_ERRORS_TOTAL, ("kind", "uncorrected"), n),
                     read(&CGROUP_CPU_PERIODS_TOTAL, ("a", "b"), 40.0 * n),
                     read(&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, ("a", "b"), 10.0 * n),
                 ],

@@ -113,13 +113,21 @@ impl Vitals {
     #[must_use]
     pub fn peaks(&self, now: Wall) -> HardwareContext {
         let of = |what: Sensed| self.peaks.get(now, what as usize);
+        let is_held = |what: Sensed| of(what).map(|reasons| reasons > 0.0);
+        let senses = now.since(self.sensed_at) < READINGS_STALE_AFTER;
+        let of_late = |what: Figure| self.ticks.figure(now, what).filter(|_| senses);
         HardwareContext {
             cpu_usage_ratio: of(Sensed::CpuUsage),
             memory_used_ratio: of(Sensed::Memory),
             cpu_temperature_celsius: of(Sensed::CpuTemperature),
             gpu_temperature_celsius: of(Sensed::GpuTemperature),
             gpu_memory_used_ratio: of(Sensed::GpuMemory),
-            gpu_throttled: of(Sensed::GpuThrottled).map(|reasons| reasons > 0.0),
+            gpu_throttled: is_held(Sensed::GpuThrottled),
+            cpu_throttled: is_held(Sensed::CpuThrottled),
+            cpu_steal_ratio: of(Sensed::CpuSteal),
+            cgroup_memory_used_ratio: of(Sensed::CgroupMemory),
+            cgroup_cpu_throttled_ratio: of_late(Figure::CgroupCpuThrottledRatio),
+            memory_stalled_ratio: of(Sensed::MemoryStalled),
         }
     }
 

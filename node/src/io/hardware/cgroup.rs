@@ -1,8 +1,9 @@
 //! What this process's control group may use, uses, and had to wait for.
 //!
-//! A limit is the tightest of the group's own and of those above it that can be seen. No limit is
-//! said to be none, never a huge number. Both versions of the hierarchy are read, also side by
-//! side: each controller is in one of them.
+//! A limit is the tightest of the group's own and of those above it that can be seen, and what is
+//! used of it, and waited for, is what the group uses that has this limit. No limit is said to be
+//! none, never a huge number. Both versions of the hierarchy are read, also side by side: each
+//! controller is in one of them.
 
 mod cpu;
 mod memory;
@@ -108,19 +109,18 @@ fn upwards(root: &Root, place: &Place, file: &str) -> Vec<Kept> {
     place.folders().map(|folder| root.kept(&format!("{folder}/{file}"))).collect()
 }
 
-/// The tightest of several limits. A group without the file is the topmost one, or one for which
-/// nobody may set a limit.
-fn tightest(limits: impl Iterator<Item = Raw>) -> Raw {
-    let mut tightest = Err(NO_LIMIT);
-    for limit in limits {
-        tightest = match (tightest, limit) {
-            (Ok(known), Ok(limit)) => Ok(f64::min(known, limit)),
-            (Err(_), Ok(limit)) => Ok(limit),
-            (known, Err(NO_LIMIT)) => known,
-            (known, Err(why)) if why == Missing::unsupported("not_found") => known,
+/// The tightest of several limits, and which one that is: the first where there is none. A group
+/// without the file is the topmost one, or one for which nobody may set a limit.
+fn tightest(limits: impl Iterator<Item = Raw>) -> (usize, Raw) {
+    let mut tightest = (0, Err(NO_LIMIT));
+    for (place, limit) in limits.enumerate() {
+        match (tightest.1, limit) {
+            (Ok(known), Ok(limit)) if known <= limit => {}
+            (_, Ok(limit)) => tightest = (place, Ok(limit)),
+            (_, Err(why)) if why == NO_LIMIT || why == Missing::unsupported("not_found") => {}
             // A limit that cannot be read may be the tightest.
-            (_, Err(why)) => return Err(why),
-        };
+            (_, Err(why)) => return (0, Err(why)),
+        }
     }
     tightest
 }
@@ -143,13 +143,79 @@ mod tests {
         let absent = Err(Missing::unsupported("not_found"));
         let broken = Err(Missing::failed("not_a_number"));
         for (limits, want) in [
-            (vec![Ok(5.0), Ok(3.0), Err(NO_LIMIT), absent], Ok(3.0)),
-            (vec![Err(NO_LIMIT), Ok(7.0)], Ok(7.0)),
-            (vec![absent, Err(NO_LIMIT)], Err(NO_LIMIT)),
-            (vec![], Err(NO_LIMIT)),
-            (vec![Ok(5.0), broken, Ok(3.0)], broken),
+            (vec![Ok(5.0), Ok(3.0), Err(NO_LIMIT), absent, Ok(3.0)], (1, Ok(3.0))),
+            (vec![Err(NO_LIMIT), absent, Ok(7.0)], (2, Ok(7.0))),
+            (vec![absent, Err(NO_LIMIT)], (0, Err(NO_LIMIT))),
+            (vec![], (0, Err(NO_LIMIT))),
+            (vec![Ok(5.0), broken, Ok(3.0)], (0, broken)),
         ] {
             assert_eq!(tightest(limits.iter().copied()), want, "{limits:?}");
+        }
+    }
+
+    /// What sensors say of the group `jobs/own`.
+    fn said(kind: &str, files: &[(&str, &str)]) -> Vec<(String, Option<f64>)> {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let mount = format!("29 23 0:26 / /c rw - {kind} c rw,memory,cpu\n");
+        let own = if kind == "cgroup2" { "0::/jobs/own\n" } else { "3:cpu,memory:/jobs/own\n" };
+        let found = [("proc/self/cgroup", own), ("proc/self/mountinfo", &mount)];
+        for (path, text) in found.iter().chain(files) {
+            std::fs::create_dir_all(root.at(path).parent().unwrap()).unwrap();
+            std::fs::write(root.at(path), text).unwrap();
+        }
+        let mut gather = Gather::default();
+        Cgroup::new(&root).gather(Mono(1), &mut Vec::new(), &mut gather);
+        gather.readings().into_iter().map(|one| (one.sensor, one.value)).collect()
+    }
+
+    #[test]
+    fn what_is_used_and_waited_for_is_of_the_group_that_has_the_limit() {
+        let unified = said(
+            "cgroup2",
+            &[
+                ("c/jobs/memory.max", "1000"),
+                ("c/jobs/memory.current", "970"),
+                ("c/jobs/memory.stat", "inactive_file 20\n"),
+                ("c/jobs/own/memory.max", "max"),
+                ("c/jobs/own/memory.current", "10"),
+                ("c/jobs/own/memory.stat", "inactive_file 0\n"),
+                ("c/jobs/cpu.max", "20000 100000"),
+                ("c/jobs/cpu.stat", "usage_usec 9000000\nnr_periods 90\nnr_throttled 80\n"),
+                ("c/jobs/own/cpu.max", "max 100000"),
+                ("c/jobs/own/cpu.stat", "usage_usec 1000000\nnr_periods 0\nnr_throttled 0\n"),
+            ],
+        );
+        let separate = said(
+            "cgroup",
+            &[
+                ("c/jobs/memory.limit_in_bytes", "1000"),
+                ("c/jobs/memory.usage_in_bytes", "970"),
+                ("c/jobs/memory.stat", "total_inactive_file 20\n"),
+                ("c/jobs/own/memory.limit_in_bytes", "9223372036854771712"),
+                ("c/jobs/own/memory.usage_in_bytes", "10"),
+                ("c/jobs/own/memory.stat", "hierarchical_memory_limit 1000\n"),
+                ("c/jobs/cpu.cfs_quota_us", "20000"),
+                ("c/jobs/cpu.cfs_period_us", "100000"),
+                ("c/jobs/cpu.stat", "nr_periods 90\nnr_throttled 80\n"),
+                ("c/jobs/own/cpu.cfs_quota_us", "-1"),
+                ("c/jobs/own/cpu.cfs_period_us", "100000"),
+                ("c/jobs/own/cpu.stat", "nr_periods 0\nnr_throttled 0\n"),
+                ("c/jobs/own/cpuacct.usage", "1000000000"),
+            ],
+        );
+        for said in [unified, separate] {
+            for (sensor, value) in [
+                (&CGROUP_MEMORY_LIMIT_BYTES, 1_000.0),
+                (&CGROUP_MEMORY_USED_BYTES, 950.0),
+                (&CGROUP_CPU_LIMIT_CORES, 0.2),
+                (&CGROUP_CPU_SECONDS_TOTAL, 1.0),
+                (&CGROUP_CPU_PERIODS_TOTAL, 90.0),
+                (&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, 80.0),
+            ] {
+                let wanted = (sensor.name.to_owned(), Some(value));
+                assert!(said.contains(&wanted), "{wanted:?} {said:?}");
+            }
         }
     }
 

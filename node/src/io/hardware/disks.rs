@@ -7,7 +7,7 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::{FsFlags, Statvfs, statvfs};
+use nix::sys::statvfs::{Statvfs, statvfs};
 use plimsoll_schemas::hardware::{
     DISK_AVAILABLE_BYTES, DISK_INODES, DISK_INODES_USED, DISK_READ_ONLY, DISK_TOTAL_BYTES,
     DISK_USED_BYTES, Missing, Sensor,
@@ -21,14 +21,13 @@ use super::scale::{self, Raw};
 /// What one look at a file system tells.
 type Figure = (&'static Sensor, fn(&Statvfs) -> Raw);
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 5] = [
     (&DISK_TOTAL_BYTES, |fs| size(fs, Some(fs.blocks()))),
     (&DISK_AVAILABLE_BYTES, |fs| size(fs, Some(fs.blocks_available()))),
     // As df counts: what is kept for the administrator is neither used nor available.
     (&DISK_USED_BYTES, |fs| size(fs, fs.blocks().checked_sub(fs.blocks_free()))),
     (&DISK_INODES, |fs| inodes(fs, Some(fs.files()))),
     (&DISK_INODES_USED, |fs| inodes(fs, fs.files().checked_sub(fs.files_free()))),
-    (&DISK_READ_ONLY, |fs| Ok(f64::from(u8::from(fs.flags().contains(FsFlags::ST_RDONLY))))),
 ];
 
 /// Reads the mount table and asks file systems.
@@ -55,11 +54,12 @@ impl Disks {
         }
         let mounts = mounts.into_iter().map(|mount| {
             let shown = mount.path.to_string_lossy().into_owned();
-            (shown, mount.path)
+            (shown, mount)
         });
-        for (shown, path) in gather.named(mounts, DISKS_MAX) {
+        for (shown, mount) in gather.named(mounts, DISKS_MAX) {
             let Some(labels) = gather.labels(&[("mount", &shown)]) else { continue };
-            let told = ask(&self.root.at(&path.to_string_lossy()));
+            gather.put_of(&DISK_READ_ONLY, &labels, Ok(f64::from(u8::from(mount.is_read_only))));
+            let told = ask(&self.root.at(&mount.path.to_string_lossy()));
             for (sensor, figure) in FIGURES {
                 let raw = told.as_ref().map_err(|why| *why).and_then(figure);
                 gather.put_of(sensor, &labels, raw);
@@ -69,7 +69,8 @@ impl Disks {
 }
 
 fn absent(why: Missing, gather: &mut Gather) {
-    FIGURES.iter().for_each(|(sensor, _)| gather.put(sensor, Err(why)));
+    let sensors = FIGURES.iter().map(|(sensor, _)| *sensor);
+    sensors.chain([&DISK_READ_ONLY]).for_each(|sensor| gather.put(sensor, Err(why)));
 }
 
 fn ask(path: &Path) -> Result<Statvfs, Missing> {
@@ -97,13 +98,18 @@ fn inodes(fs: &Statvfs, files: Option<u64>) -> Raw {
 struct Mount {
     device: String,
     path: PathBuf,
+    /// Wherever it is mounted: a container may see a disk of its host read-only, and writable too.
+    is_read_only: bool,
 }
 
 fn disks(table: &str) -> Vec<Mount> {
     let mut disks: Vec<Mount> = table.lines().filter_map(disk).collect();
     let length = |mount: &Mount| mount.path.as_os_str().len();
     disks.sort_by(|a, b| (&a.device, length(a), &a.path).cmp(&(&b.device, length(b), &b.path)));
-    disks.dedup_by(|b, a| a.device == b.device);
+    disks.dedup_by(|b, a| {
+        a.is_read_only &= b.is_read_only || a.device != b.device;
+        a.device == b.device
+    });
     disks
 }
 
@@ -116,7 +122,8 @@ fn disk(line: &str) -> Option<Mount> {
     let is_daemon = kind.starts_with("fuse");
     let is_disk = device.starts_with("/dev/") || WITHOUT_DEVICE.contains(&kind) || path == "/";
     let counts = is_disk && !is_daemon && !IMAGES.contains(&kind);
-    counts.then(|| Mount { device: device.to_owned(), path: unescaped(path) })
+    let is_read_only = words.next()?.split(',').any(|option| option == "ro");
+    counts.then(|| Mount { device: device.to_owned(), path: unescaped(path), is_read_only })
 }
 
 /// The table writes blanks, line ends and backslashes as three octal digits.
@@ -149,6 +156,17 @@ mod tests {
         let got: Vec<_> =
             disks(table).into_iter().map(|m| m.path.to_string_lossy().into_owned()).collect();
         assert_eq!(got, ["/data", "/", "/my pool"]);
+    }
+
+    #[test]
+    fn a_file_system_is_read_only_where_no_mount_of_it_takes_writes() {
+        let table = "/dev/vda /host ext4 ro,relatime 0 0\n/dev/vda /etc/hosts ext4 rw 0 0\n\
+                     /dev/vdb /image ext4 ro 0 0\n/dev/vdb /image/again ext4 ro 0 0\n\
+                     /dev/vdc /data ext4 rw,errors=remount-ro 0 0\n";
+        let got: Vec<_> =
+            disks(table).into_iter().map(|mount| (mount.device, mount.is_read_only)).collect();
+        let want = [("/dev/vda", false), ("/dev/vdb", true), ("/dev/vdc", false)];
+        assert_eq!(got, want.map(|(device, is)| (device.to_owned(), is)));
     }
 
     #[test]

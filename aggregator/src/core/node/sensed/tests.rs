@@ -46,6 +46,25 @@ fn a_clock_that_nobody_keeps_and_stalls_for_memory_alone_count() {
 }
 
 #[test]
+fn an_image_that_takes_no_writes_is_no_full_disk() {
+    let of = |mount: &'static str, read_only| {
+        [
+            read(&DISK_TOTAL_BYTES, ("mount", mount), 100.0),
+            read(&DISK_USED_BYTES, ("mount", mount), 100.0),
+            read(&DISK_INODES, ("mount", mount), 10.0),
+            read(&DISK_INODES_USED, ("mount", mount), 10.0),
+            read(&DISK_READ_ONLY, ("mount", mount), read_only),
+        ]
+    };
+    let figures = |readings: &[Reading]| {
+        let worst = Worst::of(readings, |_| true);
+        [Sensed::Disk, Sensed::Inodes].map(|of| worst.get(of).map(|(value, _)| value))
+    };
+    assert_eq!(figures(&of("/usr", 1.0)), [None, None]);
+    assert_eq!(figures(&[of("/usr", 1.0), of("/", 0.0)].concat()), [Some(1.0), Some(1.0)]);
+}
+
+#[test]
 fn the_worst_of_several_counts_and_is_named() {
     let readings = [
         read(&DISK_AVAILABLE_BYTES, ("mount", "/"), 50.0),

@@ -35,6 +35,11 @@ impl<'a> Attributes<'a> {
 
     /// Keys and values in the order in which they stand, as many as may become labels.
     pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, Said<'a>)> {
+        self.values().map(|(key, value)| (key, said(value)))
+    }
+
+    /// The same, values as they are written.
+    fn values(self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         messages(self.message, self.number).take(OTLP_ATTRIBUTES_MAX).map(|attribute| {
             let (mut key, mut value) = ("", &[][..]);
             for field in fields(attribute) {
@@ -44,7 +49,7 @@ impl<'a> Attributes<'a> {
                     _ => {}
                 }
             }
-            (key, said(value))
+            (key, value)
         })
     }
 
@@ -55,10 +60,12 @@ impl<'a> Attributes<'a> {
 
     /// The value of one in words.
     pub(super) fn get(self, key: &str) -> Option<Cow<'a, str>> {
-        self.iter().find_map(|(found, said)| match said {
-            Said::Text(text) if found == key => Some(text),
-            _ => None,
-        })
+        value_of(self.values(), key)
+    }
+
+    /// The same to be asked many times: a message is walked once, however much else is in it.
+    pub(super) fn list(self) -> Listed<'a> {
+        Listed(self.values().collect())
     }
 
     /// The same for the same attributes in any order, whatever they hold.
@@ -66,6 +73,26 @@ impl<'a> Attributes<'a> {
         let each = messages(self.message, self.number).map(|attribute| hash(state, attribute));
         each.fold(0, u64::wrapping_add)
     }
+}
+
+/// Attributes that many points or spans have in common.
+pub(super) struct Listed<'a>(Vec<(&'a str, &'a [u8])>);
+
+impl<'a> Listed<'a> {
+    /// The value of one in words.
+    pub(super) fn get(&self, key: &str) -> Option<Cow<'a, str>> {
+        value_of(self.0.iter().copied(), key)
+    }
+}
+
+fn value_of<'a>(
+    values: impl Iterator<Item = (&'a str, &'a [u8])>,
+    key: &str,
+) -> Option<Cow<'a, str>> {
+    values.filter(|(found, _)| *found == key).find_map(|(_, value)| match said(value) {
+        Said::Text(text) => Some(text),
+        Said::Nested => None,
+    })
 }
 
 fn said(value: &[u8]) -> Said<'_> {
@@ -119,11 +146,14 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Adds those that are named, where any of `sources` has them; the first that does counts.
-    pub(super) fn add_named(&mut self, named: &'a [LabelOf], sources: &[Attributes<'a>]) {
+    /// Adds those that are named and that `get` finds.
+    pub(super) fn add_named(
+        &mut self,
+        named: &'a [LabelOf],
+        get: impl Fn(&str) -> Option<Cow<'a, str>>,
+    ) {
         for LabelOf { attribute, label } in named {
-            let mut found = sources.iter().filter_map(|source| source.get(attribute));
-            if let Some(value) = found.next() {
+            if let Some(value) = get(attribute) {
                 self.add(label, value);
             }
         }

@@ -8,7 +8,7 @@ use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::node::{OTLP_NAME_BYTES_MAX, OTLP_QUANTILES_MAX};
 use plimsoll_schemas::time::Now;
 
-use super::attributes::{Attributes, Pairs, hash, join};
+use super::attributes::{Attributes, Listed, Pairs, hash, join};
 use super::data_point::{self, Head, Lists};
 use super::figures::Kind;
 use super::protobuf::{Wire, fields, messages};
@@ -32,7 +32,7 @@ struct Metric<'a> {
     /// `None` where the producer does not say.
     temporality: Option<Temporality>,
     monotonic: bool,
-    resource: Attributes<'a>,
+    resource: &'a Listed<'a>,
     /// Of all that its streams have in common.
     hash: u64,
 }
@@ -53,11 +53,11 @@ impl Otlp {
         for resource_metrics in messages(body, 1) {
             let resource = messages(resource_metrics, 1).last().unwrap_or_default();
             let resource = Attributes::new(resource, 1);
-            let producer = resource.hash(&self.state);
+            let (producer, resource) = (resource.hash(&self.state), resource.list());
             for scope_metrics in messages(resource_metrics, 2) {
                 let scope = join(&self.state, &[producer, self.scope(scope_metrics)]);
                 for metric in messages(scope_metrics, 2) {
-                    let Some(metric) = self.metric(metric, resource, scope) else { continue };
+                    let Some(metric) = self.metric(metric, &resource, scope) else { continue };
                     for point in messages(metric.data, 1) {
                         let taken = self.on_data_point(intake, now, &metric, point, &mut lists);
                         outcome.on_item(taken, |reason| {
@@ -82,7 +82,7 @@ impl Otlp {
     fn metric<'a>(
         &self,
         metric: &'a [u8],
-        resource: Attributes<'a>,
+        resource: &'a Listed<'a>,
         scope: u64,
     ) -> Option<Metric<'a>> {
         let text = |number| messages(metric, number).last().unwrap_or_default();
@@ -260,7 +260,7 @@ impl Otlp {
         if let Some(quantile) = part.quantile {
             pairs.add(QUANTILE, quantile);
         }
-        pairs.add_named(&self.rules.otlp.resource_labels, &[metric.resource]);
+        pairs.add_named(&self.rules.otlp.resource_labels, |key| metric.resource.get(key));
         pairs.add_all(attributes);
         let (labels, figures) = self.rules.labels.keep(pairs.iter());
         let left_out = (figures.unwrap_or_default(), pairs.nested, pairs.beyond);

@@ -1,10 +1,12 @@
 //! `ExportTraceServiceRequest` as latencies: the spans that a rule names, once each. A span is
 //! one sample, known to the nanosecond; whatever no rule names is counted and no more.
 
+use std::borrow::Cow;
+
 use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::limits::node::OTLP_NAME_BYTES_MAX;
 
-use super::attributes::{Attributes, Pairs, hash, join};
+use super::attributes::{Attributes, Listed, Pairs, hash, join};
 use super::protobuf::{Wire, fields, messages};
 use super::rules::SpanRule;
 use super::{Otlp, Outcome, fit_operation, words};
@@ -29,7 +31,7 @@ struct Span<'a> {
     end: u64,
     failed: bool,
     attributes: Attributes<'a>,
-    resource: Attributes<'a>,
+    resource: &'a Listed<'a>,
 }
 
 impl Otlp {
@@ -38,9 +40,9 @@ impl Otlp {
         let mut outcome = Outcome::default();
         for resource_spans in messages(body, 1) {
             let resource = messages(resource_spans, 1).last().unwrap_or_default();
-            let resource = Attributes::new(resource, 1);
+            let resource = Attributes::new(resource, 1).list();
             for span in messages(resource_spans, 2).flat_map(|scope| messages(scope, 2)) {
-                let span = Span::read(span, resource);
+                let span = Span::read(span, &resource);
                 let taken = self.on_span(intake, &span);
                 if let Err(reason) = taken {
                     self.figures.spans_refused += 1;
@@ -68,11 +70,11 @@ impl Otlp {
             None => fit_operation(span.name)?,
         };
         let mut pairs = Pairs::default();
-        pairs.add_named(&rule.labels, &[span.attributes, span.resource]);
+        pairs.add_named(&rule.labels, |key| span.said(key));
         if span.failed {
             pairs.add(OUTCOME.0, OUTCOME.1);
         }
-        pairs.add_named(&self.rules.otlp.resource_labels, &[span.resource]);
+        pairs.add_named(&self.rules.otlp.resource_labels, |key| span.resource.get(key));
         let (labels, figures) = self.rules.labels.keep(pairs.iter());
         self.figures.labels.add(figures.unwrap_or_default(), 1);
         intake.on_latency(Series { operation, labels }, latency_ns)?;
@@ -93,7 +95,7 @@ impl Intake {
 }
 
 impl<'a> Span<'a> {
-    fn read(span: &'a [u8], resource: Attributes<'a>) -> Self {
+    fn read(span: &'a [u8], resource: &'a Listed<'a>) -> Self {
         let mut read = Self {
             trace_id: &[],
             id: &[],
@@ -120,6 +122,11 @@ impl<'a> Span<'a> {
         read
     }
 
+    /// What it says of itself, or else its producer of all.
+    fn said(&self, key: &str) -> Option<Cow<'a, str>> {
+        self.attributes.get(key).or_else(|| self.resource.get(key))
+    }
+
     /// What it took, where it says so and can be known again.
     fn latency_ns(&self) -> Result<u64, Reject> {
         let has_id = |id: &[u8], len| id.len() == len && id.iter().any(|byte| *byte != 0);
@@ -136,8 +143,7 @@ impl<'a> Span<'a> {
 impl SpanRule {
     fn fits(&self, span: &Span<'_>) -> bool {
         let is_so = |(key, value): &(String, String)| {
-            let said = [span.attributes, span.resource].into_iter().find_map(|all| all.get(key));
-            said.is_some_and(|said| said == value.as_str())
+            span.said(key).is_some_and(|said| said == value.as_str())
         };
         span.name.len() <= OTLP_NAME_BYTES_MAX
             && self.name.matches(span.name)

@@ -1,7 +1,7 @@
 //! A refusal in words: which metric or span, why, and what would help. Read by whoever looks
 //! after the producer, so it says what to change there or here.
 
-use plimsoll_schemas::limits::node::OTLP_MESSAGE_BYTES_MAX;
+use plimsoll_schemas::limits::node::{OTLP_MESSAGE_BYTES_MAX, POINT_BUCKETS_MAX};
 
 use super::figures::Kind;
 use crate::core::intake::reject::Reject;
@@ -53,7 +53,21 @@ fn general(reason: Reject) -> String {
                               attributes with labels.drop"
             .to_owned(),
         Reject::SamplesCap => "there are more samples than an interval counts".to_owned(),
-        Reject::Duplicate => "this was taken before".to_owned(),
+        Reject::Duplicate => {
+            "this time was taken before: it was sent twice, or two processes call \
+                              themselves the same; give each a service.instance.id of its own"
+                .to_owned()
+        }
+        Reject::OutOfOrder => "it holds before what was taken last; is the clock set back, or do \
+                               two processes call themselves the same?"
+            .to_owned(),
+        Reject::Timestamp => "it says no time, or begins after it ends".to_owned(),
+        Reject::Bounds => format!(
+            "its bounds do not ascend, are not finite, or are more than {POINT_BUCKETS_MAX}"
+        ),
+        Reject::Counts => "its counts do not add up, or went down since its start; two processes \
+                           that call themselves the same need a service.instance.id each"
+            .to_owned(),
         other => format!("refused: {}", other.as_str()),
     }
 }

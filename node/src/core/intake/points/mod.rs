@@ -19,6 +19,7 @@ mod streams;
 mod taking;
 mod told;
 
+use plimsoll_schemas::limits::node::POINT_AHEAD_MAX;
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::interval::{Admitted, Interval};
@@ -75,7 +76,7 @@ impl Points {
         check_time(point)?;
         let mut taking = Taking { now, point, interval, figures };
         let admitted = if let Some(stream) = streams.get(point.stream, start) {
-            check_order(point, stream.time)?;
+            check_order(now.wall, point, stream.time)?;
             let before = stream.memory.bytes();
             let admitted = taking.take(&mut stream.memory, None, difference)?;
             stream.time = point.time;
@@ -121,8 +122,13 @@ fn check_time(point: &Point<'_>) -> Result<(), Reject> {
     if holds { Ok(()) } else { Err(Reject::Timestamp) }
 }
 
-/// Whether a point goes on from what was taken up to `last`.
-fn check_order(point: &Point<'_>, last: Wall) -> Result<(), Reject> {
+/// Whether a point goes on from what was taken up to `last`. A time that has not come yet is of a
+/// clock that was set back since: nothing would be taken until it comes.
+fn check_order(now: Wall, point: &Point<'_>, last: Wall) -> Result<(), Reject> {
+    let is_ahead = |time: Wall| time > now.plus(POINT_AHEAD_MAX);
+    if is_ahead(last) && !is_ahead(point.time) {
+        return Ok(());
+    }
     let is_delta = match point.value {
         Value::Gauge(_) => false,
         Value::Latencies(_) | Value::Sum { .. } => point.temporality == Temporality::Delta,

@@ -4,6 +4,7 @@
 //! themselves the same: each start of a stream is a stream of its own. What may have been counted
 //! before, here or by a former run of this node, is never counted again.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
@@ -75,6 +76,8 @@ pub(super) struct Streams {
     heard: u64,
     /// What was counted since then, and only that, is known.
     since: Now,
+    /// The same of streams of which a start was forgotten; each later than that.
+    since_of: BTreeMap<u64, Now>,
     forgotten: u64,
 }
 
@@ -97,6 +100,7 @@ impl Streams {
             bytes: 0,
             heard: 0,
             since: now,
+            since_of: BTreeMap::new(),
             forgotten: 0,
         }
     }
@@ -129,8 +133,9 @@ impl Streams {
     /// What the first point of a start that is not known adds. The clocks of producer and node
     /// may differ: who began after this node did so by both, and has not run for longer.
     pub(super) fn first(&self, now: Now, point: &Point<'_>) -> First {
-        let lived = now.mono.since(self.since.mono);
-        let is_young = point.start >= self.since.wall && point.time.since(point.start) <= lived;
+        let since = self.since_of.get(&point.stream).unwrap_or(&self.since);
+        let lived = now.mono.since(since.mono);
+        let is_young = point.start >= since.wall && point.time.since(point.start) <= lived;
         match self.taken_up_to(point.stream) {
             _ if point.start == Wall::default() => First::Baseline,
             // Its own clock says so, unless this start was known and is forgotten.
@@ -171,7 +176,11 @@ impl Streams {
         if let Ok(entry) = self.table.find_entry(hash, |known| known.heard == *oldest) {
             self.bytes -= entry.remove().0.memory.bytes();
             self.forgotten += 1;
-            self.since = now;
+            // A process that begins anew each minute must not make those beside it baselines.
+            self.since_of.insert(id, now);
+            if self.since_of.len() > STREAMS_MAX / FORGOTTEN_SHARE {
+                self.know_from(now);
+            }
         }
     }
 
@@ -183,8 +192,13 @@ impl Streams {
             self.table.retain(|known| known.heard > upto);
             self.bytes = self.table.iter().map(|known| known.memory.bytes()).sum();
             self.forgotten += (heard.len() - self.table.len()) as u64;
-            self.since = now;
+            self.know_from(now);
         }
+    }
+
+    fn know_from(&mut self, now: Now) {
+        self.since = now;
+        self.since_of.clear();
     }
 
     /// Hears where the slots of all series are now.

@@ -191,6 +191,40 @@ fn skewed(ahead: i64, start: i64, time: i64) -> Point<'static> {
 }
 
 #[test]
+fn a_clock_that_was_set_back_costs_no_more_than_the_point_that_it_divides() {
+    let at_ten = |start, time, temporality| Point {
+        temporality,
+        ..since(start, time, explicit(if time < 3_000 { &[2, 2, 3, 4] } else { &[1, 2, 3, 4] }))
+    };
+    let told = |intake: &mut Intake, now, point: &Point<'_>| {
+        let before = intake.counted();
+        intake.on_point(at(now), point).map_err(Reject::as_str)?;
+        Ok(intake.counted() - before)
+    };
+    let (delta, cumulative) = (Temporality::Delta, Temporality::Cumulative);
+    let mut intake = intake();
+    // An hour ahead, and then not.
+    for (now, start, time, expected) in [
+        (5, 3_601, 3_605, Ok(10)),
+        (6, 3_601, 3_605, Err("duplicate")),
+        (7, 3_605, 7, Err("timestamp")),
+        (9, 7, 9, Ok(11)),
+        (9, 7, 9, Err("duplicate")),
+        (9, 6, 8, Err("out_of_order")),
+    ] {
+        let point = Point { stream: 2, ..at_ten(start, time, delta) };
+        assert_eq!(told(&mut intake, now, &point), expected, "{now} {start} {time}");
+    }
+    let early = |time| Point { start: at(1).wall, ..at_ten(1, time, cumulative) };
+    assert_eq!(told(&mut intake, 5, &early(3_605)), Ok(0));
+    assert_eq!(told(&mut intake, 9, &early(9)), Ok(1));
+    // Of a clock that goes on ahead, order is kept.
+    let ahead = |time| Point { stream: 3, ..at_ten(time - 1, time, delta) };
+    assert_eq!(told(&mut intake, 5, &ahead(3_605)), Ok(10));
+    assert_eq!(told(&mut intake, 6, &ahead(3_604)), Err("out_of_order"));
+}
+
+#[test]
 fn a_clock_that_is_wrong_makes_nothing_count_twice() {
     // The node began at second 0 here and hears each at the second at which it holds.
     for (ahead, start, new) in [

@@ -17,7 +17,8 @@ const NANO: f64 = 1e-9;
 /// Files of a group's CPU time.
 pub(super) struct Group {
     limits: Limits,
-    stat: Kept,
+    /// Of the group and of each above it, as the limits are.
+    stats: Vec<Kept>,
     usage: Option<Kept>,
 }
 
@@ -39,24 +40,28 @@ impl Group {
             Limits::Separate(quotas.into_iter().zip(periods).collect())
         };
         let usage = (!account.is_unified).then(|| format!("{}/cpuacct.usage", account.own()));
-        let stat = root.kept(&format!("{}/cpu.stat", place.own()));
-        Self { limits, stat, usage: usage.map(|path| root.kept(&path)) }
+        let stats = upwards(root, place, "cpu.stat");
+        Self { limits, stats, usage: usage.map(|path| root.kept(&path)) }
     }
 
     pub(super) fn gather(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
-        gather.put(&CGROUP_CPU_LIMIT_CORES, self.limits.tightest(space));
-        let counted = self.usage.as_mut().map(|file| file.read(space).and_then(table::count));
-        let stat = self.stat.read(space);
+        let (place, limit) = self.limits.tightest(space);
+        gather.put(&CGROUP_CPU_LIMIT_CORES, limit);
+        gather.put(&CGROUP_CPU_SECONDS_TOTAL, self.used(space));
+        let stat = self.stats[place].read(space);
         let of = |key| stat.and_then(|stat| table::figure(stat, key));
-        let used = match counted {
-            Some(nanos) => nanos.map(|n| n as f64 * NANO),
-            None => of("usage_usec").map(|n| n as f64 * MICRO),
-        };
-        gather.put(&CGROUP_CPU_SECONDS_TOTAL, used);
         gather.put(&CGROUP_CPU_PERIODS_TOTAL, of("nr_periods").map(|n| n as f64));
         gather.put(&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, of("nr_throttled").map(|n| n as f64));
         let (key, unit) = self.limits.waited();
         gather.put(&CGROUP_CPU_THROTTLED_SECONDS_TOTAL, of(key).map(|n| n as f64 * unit));
+    }
+
+    fn used(&mut self, space: &mut Vec<u8>) -> Raw {
+        if let Some(usage) = &mut self.usage {
+            return usage.read(space).and_then(table::count).map(|n| n as f64 * NANO);
+        }
+        let own = self.stats[0].read(space)?;
+        table::figure(own, "usage_usec").map(|n| n as f64 * MICRO)
     }
 }
 
@@ -69,7 +74,7 @@ impl Limits {
         }
     }
 
-    fn tightest(&mut self, space: &mut Vec<u8>) -> Raw {
+    fn tightest(&mut self, space: &mut Vec<u8>) -> (usize, Raw) {
         match self {
             Self::Unified(files) => {
                 tightest(files.iter_mut().map(|file| file.read(space).and_then(of_both)))

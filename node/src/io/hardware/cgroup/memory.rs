@@ -10,64 +10,71 @@ use super::super::scale::{self, Raw};
 use super::super::table;
 use super::{Place, limit, tightest, upwards};
 
-/// Files of a group's memory.
+/// Files of a group's memory: of the group and of each above it.
 pub(super) struct Group {
     is_unified: bool,
     limits: Vec<Kept>,
-    usage: Kept,
-    stat: Kept,
-    events: Kept,
-    failures: Kept,
+    usages: Vec<Kept>,
+    stats: Vec<Kept>,
+    events: Vec<Kept>,
+    failures: Vec<Kept>,
 }
 
 impl Group {
     pub(super) fn new(root: &Root, place: &Place) -> Self {
-        let own = |file: &str| root.kept(&format!("{}/{file}", place.own()));
         let is_unified = place.is_unified;
-        let (usage, events) = if is_unified {
-            ("memory.current", "memory.events")
+        let [limits, usages, events] = if is_unified {
+            ["memory.max", "memory.current", "memory.events"]
         } else {
-            ("memory.usage_in_bytes", "memory.oom_control")
+            ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control"]
         };
-        // The first version says in its statistics what holds with all groups above.
-        let limits = if is_unified { upwards(root, place, "memory.max") } else { Vec::new() };
+        let all = |file: &str| upwards(root, place, file);
         Self {
             is_unified,
-            limits,
-            usage: own(usage),
-            stat: own("memory.stat"),
-            events: own(events),
-            failures: own("memory.failcnt"),
+            limits: all(limits),
+            usages: all(usages),
+            stats: all("memory.stat"),
+            events: all(events),
+            failures: all("memory.failcnt"),
         }
     }
 
     pub(super) fn gather(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
-        let usage = self.usage.read(space).and_then(table::count);
-        let stat = self.stat.read(space);
+        let (place, limit) = self.limit(space);
+        let usage = self.usages[place].read(space).and_then(table::count);
+        let stat = self.stats[place].read(space);
         let key = if self.is_unified { "inactive_file" } else { "total_inactive_file" };
         let given_up_first = stat.and_then(|stat| table::figure(stat, key));
         let used = usage.and_then(|usage| Ok(usage.saturating_sub(given_up_first?)));
-        let held = stat.and_then(|stat| table::word(stat, "hierarchical_memory_limit"));
-        let held = held.and_then(limit);
-        let limit: Raw = if self.is_unified {
-            tightest(self.limits.iter_mut().map(|file| file.read(space).and_then(limit)))
-        } else {
-            held
-        };
         gather.put(&CGROUP_MEMORY_LIMIT_BYTES, limit);
         gather.put(&CGROUP_MEMORY_USED_BYTES, used.and_then(scale::bytes));
-        self.gather_events(space, gather);
+        self.gather_events(place, space, gather);
     }
 
-    fn gather_events(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
+    /// The tightest limit, and which group has it.
+    fn limit(&mut self, space: &mut Vec<u8>) -> (usize, Raw) {
+        let limits = self.limits.iter_mut().map(|file| file.read(space).and_then(limit));
+        let (place, seen) = tightest(limits);
+        if self.is_unified {
+            return (place, seen);
+        }
+        // The first version says in its statistics what holds with all groups above, also with
+        // those that cannot be seen.
+        let stat = self.stats[0].read(space);
+        let held = stat.and_then(|stat| table::word(stat, "hierarchical_memory_limit"));
+        let held = held.and_then(limit);
+        (if held == seen { place } else { 0 }, held)
+    }
+
+    fn gather_events(&mut self, place: usize, space: &mut Vec<u8>, gather: &mut Gather) {
         let events: &[&str] =
             if self.is_unified { &["high", "max", "oom", "oom_kill"] } else { &["oom_kill"] };
-        let table = self.events.read(space);
+        let table = self.events[place].read(space);
         for event in events {
             put_event(event, table.and_then(|table| table::figure(table, event)), gather);
         }
         if !self.is_unified {
-            put_event("max", self.failures.read(space).and_then(table::count), gather);
+            put_event("max", self.failures[place].read(space).and_then(table::count), gather);
         }
     }
 }

@@ -23,6 +23,6 @@ impl Group {
         let tasks = self.current.read(space).and_then(table::count);
         gather.put(&CGROUP_TASKS, tasks.map(|tasks| tasks as f64));
         let limits = self.limits.iter_mut().map(|file| file.read(space).and_then(limit));
-        gather.put(&CGROUP_TASKS_LIMIT, tightest(limits));
+        gather.put(&CGROUP_TASKS_LIMIT, tightest(limits).1);
     }
 }

@@ -54,11 +54,11 @@ fn values_become_text_and_what_is_nested_does_not() {
 fn labels_are_named_first_and_the_rest_follows_in_order_of_keys() {
     let point = Writer::default().attribute(7, "z.a", "1").attribute(7, "b", "2").0;
     let resource = Writer::default().attribute(1, "service.name", "shop").0;
-    let resource = Attributes::new(&resource, 1);
+    let resource = Attributes::new(&resource, 1).list();
     let named = ["service.name=service", "absent=x"].map(|text| LabelOf::read(text).unwrap());
     let mut pairs = Pairs::default();
     pairs.add("service", "own");
-    pairs.add_named(&named, &[resource]);
+    pairs.add_named(&named, |key| resource.get(key));
     pairs.add_all(Attributes::new(&point, 7));
     let all: Vec<_> = pairs.iter().collect();
     assert_eq!(all, [("service", "own"), ("b", "2"), ("z_a", "1")]);
@@ -74,4 +74,17 @@ fn those_beyond_the_bound_tell_apart_and_become_no_labels() {
     let mut pairs = Pairs::default();
     pairs.add_all(more);
     assert_eq!((pairs.iter().count(), pairs.beyond), (OTLP_ATTRIBUTES_MAX, 3));
+}
+
+#[test]
+fn what_is_asked_for_by_every_point_is_found_without_walking_the_message_again() {
+    let junk = [0x78, 1].repeat(100_000);
+    let attribute = |key| Writer::default().attribute(1, key, "v").0;
+    let message = [attribute("a"), junk, attribute("b")].concat();
+    let listed = Attributes::new(&message, 1).list();
+    // Walked each time, this would be half a minute at best and hours in a body of its full size.
+    for _ in 0..100_000 {
+        assert_eq!(listed.get("b").as_deref(), Some("v"));
+        assert_eq!(listed.get("c"), None);
+    }
 }

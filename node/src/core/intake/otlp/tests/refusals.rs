@@ -40,11 +40,19 @@ fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
         ),
         (metric(("n", ""), GAUGE, &[Writer::default().fixed(3, to)], 0), "number", "metric n:"),
         (metric(("n", ""), GAUGE, &[number(0, to, f64::NAN)], 0), "number", "no finite value"),
-        (metric(("n", ""), GAUGE, &[number(0, 0, 1.0)], 0), "timestamp", "metric n: "),
+        (
+            metric(("n", ""), GAUGE, &[number(0, 0, 1.0)], 0),
+            "timestamp",
+            "metric n: it says no time",
+        ),
         (metric(("", ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "metric without a name: "),
         (metric((&long[..200], ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "otlp.operations"),
         (metric((&long, ""), GAUGE, &[number(0, to, 1.0)], 0), "too_long", "too long; rename"),
-        (metric(("h", "s"), HISTOGRAM, &[bad_bounds], DELTA), "bounds", "metric h: "),
+        (
+            metric(("h", "s"), HISTOGRAM, &[bad_bounds], DELTA),
+            "bounds",
+            "metric h: its bounds do not ascend",
+        ),
     ] {
         let mut node = Node::new(Rules::default());
         let outcome = node.metrics(&[good(), bad, good_too()]);
@@ -62,6 +70,32 @@ fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
 
 fn good_too() -> Writer {
     metric(("too", ""), SUM, &[number(BEGAN + 1, BEGAN + 2, 1.0)], DELTA)
+}
+
+#[test]
+fn two_processes_that_call_themselves_the_same_are_told_what_tells_them_apart() {
+    let told = |points: [(u64, u64, [u64; 2]); 2], temporality| {
+        let point = |(from, to, counts): (u64, u64, [u64; 2])| {
+            histogram(BEGAN + from, BEGAN + to, &[0.1], &counts)
+        };
+        let points = points.map(point);
+        let outcome = Node::new(Rules::default()).metrics(&[metric(
+            ("h", "s"),
+            HISTOGRAM,
+            &points,
+            temporality,
+        )]);
+        (outcome.refused, outcome.message.unwrap_or_default())
+    };
+    for (points, temporality) in
+        [([(1, 3, [1, 0]), (2, 4, [1, 0])], DELTA), ([(1, 3, [5, 0]), (1, 4, [1, 0])], CUMULATIVE)]
+    {
+        let (refused, message) = told(points, temporality);
+        assert_eq!(refused, 1);
+        assert!(message.contains("service.instance.id"), "{message}");
+    }
+    let (_, message) = told([(1, 3, [1, 0]), (1, 2, [1, 0])], DELTA);
+    assert!(message.contains("is the clock set back"), "{message}");
 }
 
 #[test]

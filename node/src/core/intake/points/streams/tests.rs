@@ -96,6 +96,25 @@ fn one_stream_has_so_many_starts() {
     }
     assert_eq!((streams.len(), streams.forgotten()), (STREAM_STARTS_MAX + 1, 1_000 - 64));
     assert_eq!(tell(&mut streams, now(10), &point(2, 1, 10), 1), None);
+    // Of others as much is known as before.
+    assert_eq!(tell(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(First::New));
+}
+
+#[test]
+fn when_starts_of_too_many_streams_are_forgotten_nothing_from_before_is_believed() {
+    let (mut streams, most) = (Streams::new(now(0), 7), STREAMS_MAX / FORGOTTEN_SHARE);
+    let mut forget_of = |id| {
+        for start in 0..=STREAM_STARTS_MAX as u64 {
+            let at = 2_000 + start;
+            tell(&mut streams, now(at), &point(id, at, at), 1);
+            streams.table.retain(|known| known.id == id);
+        }
+        (streams.since_of.len(), streams.since)
+    };
+    for id in 1..=most {
+        assert_eq!(forget_of(id as u64), (id, now(0)));
+    }
+    assert_eq!(forget_of(0), (0, now(2_000 + STREAM_STARTS_MAX as u64)));
 }
 
 #[test]
