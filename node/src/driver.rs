@@ -27,6 +27,7 @@ use crate::io::keeper::Keeper;
 use crate::io::link::Link;
 use crate::io::listen::{Heard, Sockets};
 use crate::io::otlp::Doors;
+use crate::io::own_text::OwnText;
 use crate::io::scrape::{Looked, Scraper};
 use crate::io::spool::Written;
 
@@ -68,6 +69,7 @@ struct Driver {
     /// True once a denial was logged on this connection.
     denial_told: bool,
     departure: Departure,
+    own_text: OwnText,
 }
 
 /// Runs a node until it is asked to end.
@@ -135,6 +137,7 @@ impl Driver {
             complained: false,
             denial_told: false,
             departure: Departure::default(),
+            own_text: OwnText::default(),
         })
     }
 

@@ -25,6 +25,8 @@ impl Driver {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.complained, self.denial_told) = (false, false);
+                // What is left to run is what runs all the time.
+                self.own_text.let_go();
                 Signal::Connected
             }
             BusEvent::Disconnected => {

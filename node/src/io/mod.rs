@@ -8,6 +8,7 @@ pub mod keeper;
 pub mod link;
 pub mod listen;
 pub mod otlp;
+pub mod own_text;
 mod place;
 pub mod scrape;
 pub mod spool;
