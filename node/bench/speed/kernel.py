@@ -27,6 +27,15 @@ def thread_seconds(pid):
     return found
 
 
+def read_anew(path):
+    """Has a file read from the disk when it is used next, as after the machine has started. The
+    kernel maps what it keeps of a file in larger parts just after that was written, which adds up
+    to 0.7 MiB to the resident memory of a program that was just built."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def memory_kib(pid):
     """Resident memory of a process: `rss`, of it `anonymous` and `file`, and `pss`, which shares
     the pages of libraries among their users."""

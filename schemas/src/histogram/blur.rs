@@ -6,15 +6,13 @@
 //! and no closer bound is right: all samples may be at their least, or all at their most. Says
 //! nothing of samples that came one by one, and costs nothing where there are no others.
 
-mod row;
 mod told;
 
 pub(super) use told::PackedBlur;
 pub use told::ToldBlur;
 
-use row::{Row, difference};
-
 use super::layout::{self, MAX_NS};
+use super::row::{Row, difference};
 use super::{Histogram, Over};
 
 /// At most so many places for the samples of one producer's bucket.
@@ -66,17 +64,11 @@ impl Histogram {
         overs.record_within(over_ns, most_ns, n);
         let mut blur = self.blur.take().unwrap_or_default();
         for (value_ns, n) in places(least_ns, most_ns, n) {
-            self.record_n(value_ns, n);
+            self.tally(value_ns, n);
+            self.counts.add_apart(layout::index_of(value_ns), n);
             blur.add(value_ns, least_ns, most_ns, n);
         }
         (self.overs, self.blur) = (overs, Some(blur));
-    }
-
-    /// Has room for samples between two values, so that not each of them has to make some: a row
-    /// grows by being copied.
-    pub fn make_room(&mut self, least_ns: u64, most_ns: u64) {
-        let [first, last] = [least_ns, most_ns].map(|ns| layout::index_of(ns.min(MAX_NS)));
-        self.counts.cover(first, last.max(first));
     }
 
     /// Takes what a producer says its samples sum up to, as far as the ends of their buckets

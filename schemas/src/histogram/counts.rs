@@ -1,9 +1,11 @@
-//! Bucket counts in one row of cells, from the first bucket in use to the last.
+//! Bucket counts in one row of cells, from the first bucket in use to the last; or, of samples
+//! that lie far apart in few buckets, in a list of these.
 //!
 //! The whole layout would take 190 KiB for each series; the latencies of one operation lie close
-//! together. A cell has 16 bits, and all have 64 once one needs more. It is not asked of each
-//! small number whether its cell has room: so many of them are taken before all cells are looked
-//! at again that none can overflow.
+//! together. Those of a producer's wide buckets do not, and are added by [`Counts::add_apart`]: a
+//! row from a microsecond to ten seconds would take 30 KiB. A cell has 16 bits, and all have 64
+//! once one needs more. It is not asked of each small number whether its cell has room: so many of
+//! them are taken before all cells are looked at again that none can overflow.
 
 use super::cells::{
     BLOCK, Cell, HALF, PAGE, add_all, add_each, added_all, block, each_used, moved,
@@ -11,6 +13,10 @@ use super::cells::{
 use super::layout;
 use super::numbers::SHORT_MAX;
 use super::payload::Reader;
+use super::row::Row;
+
+/// In more buckets samples are not few: the list is as large as a row of eight doublings.
+const APART_MAX: usize = 1_024;
 
 /// How many samples fell into each bucket of the [`layout`].
 #[derive(Clone, Debug, Default)]
@@ -26,6 +32,7 @@ pub struct Counts {
 enum Cells {
     Narrow(Vec<u16>),
     Wide(Vec<u64>),
+    Apart(Row),
 }
 
 impl Default for Cells {
@@ -43,6 +50,7 @@ impl Counts {
         let added = match &mut self.cells {
             Cells::Narrow(cells) => cells.get_mut(at).is_some_and(|cell| cell.try_add(n)),
             Cells::Wide(cells) => cells.get_mut(at).is_some_and(|cell| cell.try_add(n)),
+            Cells::Apart(_) => false,
         };
         if !added && n > 0 {
             self.add_with_room(index, n);
@@ -63,6 +71,17 @@ impl Counts {
         }
         if let Cells::Wide(cells) = &mut self.cells {
             cells[at].try_add(n);
+        }
+    }
+
+    /// As [`Counts::add`], for samples that may lie far from all others.
+    pub(super) fn add_apart(&mut self, index: usize, n: u64) {
+        if self.is_unused() {
+            self.cells = Cells::Apart(Row::default());
+        }
+        match &mut self.cells {
+            Cells::Apart(row) if row.len() < APART_MAX && n > 0 => row.add(index, n),
+            _ => self.add(index, n),
         }
     }
 
@@ -90,6 +109,13 @@ impl Counts {
 
     /// Has cells from bucket `first` to bucket `last`.
     pub(super) fn cover(&mut self, first: usize, last: usize) {
+        if let Cells::Apart(row) = &mut self.cells {
+            let row = std::mem::take(row);
+            self.cells = Cells::default();
+            let (least, most) = row.edges().unwrap_or((first, last));
+            self.cover(first.min(least), last.max(most));
+            row.iter().for_each(|(index, n)| self.add(index, n));
+        }
         if self.covers(first, last) {
             return;
         }
@@ -103,6 +129,7 @@ impl Counts {
         match &mut self.cells {
             Cells::Narrow(cells) => *cells = moved(cells, before, len),
             Cells::Wide(cells) => *cells = moved(cells, before, len),
+            Cells::Apart(_) => {}
         }
     }
 
@@ -129,6 +156,9 @@ impl Counts {
 
     /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
+        if let Cells::Apart(theirs) = &other.cells {
+            return self.merge_apart(theirs);
+        }
         if other.len() == 0 {
             return;
         }
@@ -146,14 +176,40 @@ impl Counts {
             match &other.cells {
                 Cells::Narrow(theirs) => add_each(&mut ours[at..], theirs),
                 Cells::Wide(theirs) => add_each(&mut ours[at..], theirs),
+                Cells::Apart(_) => {}
             }
         }
+    }
+
+    fn merge_apart(&mut self, theirs: &Row) {
+        if self.is_unused() {
+            self.cells = Cells::Apart(Row::default());
+        }
+        match &mut self.cells {
+            Cells::Apart(ours) if ours.len() < APART_MAX => ours.merge(theirs),
+            _ => {
+                let Some((first, last)) = theirs.edges() else { return };
+                self.cover(first, last);
+                theirs.iter().for_each(|(index, n)| self.add(index, n));
+            }
+        }
+    }
+
+    /// Whether nothing was added.
+    fn is_unused(&self) -> bool {
+        matches!(&self.cells, Cells::Narrow(cells) if cells.is_empty())
+    }
+
+    /// The list, where there is one.
+    fn apart(&self) -> &[(usize, u64)] {
+        if let Cells::Apart(row) = &self.cells { row.as_slice() } else { &[] }
     }
 
     fn len(&self) -> usize {
         match &self.cells {
             Cells::Narrow(cells) => cells.len(),
             Cells::Wide(cells) => cells.len(),
+            Cells::Apart(_) => 0,
         }
     }
 
@@ -163,6 +219,7 @@ impl Counts {
             let block = match &self.cells {
                 Cells::Narrow(cells) => block(cells, at),
                 Cells::Wide(cells) => block(cells, at),
+                Cells::Apart(_) => None,
             };
             Some((self.first + at, block?))
         })
@@ -170,10 +227,11 @@ impl Counts {
 
     /// Buckets with samples, in ascending order: (index, samples).
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + Clone {
-        self.blocks().flat_map(|(index, block)| {
+        let used = self.blocks().flat_map(|(index, block)| {
             let cells = block.into_iter().enumerate().filter(|(_, n)| *n > 0);
             cells.map(move |(at, n)| (index + at, n))
-        })
+        });
+        self.apart().iter().copied().chain(used)
     }
 
     /// Visits the buckets with samples in ascending order.
@@ -181,6 +239,7 @@ impl Counts {
         match &self.cells {
             Cells::Narrow(cells) => each_used(cells, |at, n| visit(self.first + at, n)),
             Cells::Wide(cells) => each_used(cells, |at, n| visit(self.first + at, n)),
+            Cells::Apart(row) => row.iter().for_each(|(index, n)| visit(index, n)),
         }
     }
 
@@ -188,6 +247,12 @@ impl Counts {
     #[must_use]
     pub fn index_at_rank(&self, rank: u64) -> Option<usize> {
         let mut seen = 0_u64;
+        for (index, n) in self.apart() {
+            seen = seen.saturating_add(*n);
+            if seen >= rank {
+                return Some(*index);
+            }
+        }
         for (first, block) in self.blocks() {
             // Most blocks lie below, and are passed as a whole.
             let with_block = block.iter().fold(seen, |sum, n| sum.saturating_add(*n));
@@ -221,6 +286,7 @@ impl Counts {
         match &self.cells {
             Cells::Narrow(cells) => cells.capacity() * size_of::<u16>(),
             Cells::Wide(cells) => cells.capacity() * size_of::<u64>(),
+            Cells::Apart(row) => row.heap_bytes(),
         }
     }
 }
@@ -246,14 +312,15 @@ mod tests {
         #[test]
         fn counts_behave_like_a_sorted_map(
             adds in prop::collection::vec(
-                (0..layout::LEN, prop_oneof![0..5_u64, 65_000..66_000_u64]), 0..200,
+                (0..layout::LEN, prop_oneof![0..5_u64, 65_000..66_000_u64]), 0..1_200,
             ),
             rank in 1..1_000_u64,
+            apart in prop_oneof![Just(0), Just(2_000), 0..2_000_usize],
         ) {
             let mut counts = Counts::default();
             let mut model = BTreeMap::new();
-            for (index, n) in adds.into_iter().filter(|(_, n)| *n > 0) {
-                counts.add(index, n);
+            for (turn, (index, n)) in adds.into_iter().filter(|(_, n)| *n > 0).enumerate() {
+                if turn < apart { counts.add_apart(index, n) } else { counts.add(index, n) }
                 *model.entry(index).or_insert(0) += n;
             }
             let mut seen = 0;
@@ -266,15 +333,17 @@ mod tests {
         fn counts_of_any_width_merge_to_the_sums(
             one in prop::collection::vec((0..300_usize, 1..40_000_u64), 0..60),
             two in prop::collection::vec((0..300_usize, 1..40_000_u64), 0..60),
+            are_apart in any::<[bool; 3]>(),
         ) {
-            let counts = |adds: &[(usize, u64)]| {
+            let counts = |is_apart: bool, adds: &[(usize, u64)]| {
                 let mut counts = Counts::default();
-                adds.iter().for_each(|(index, n)| counts.add(*index, *n));
+                let add = if is_apart { Counts::add_apart } else { Counts::add };
+                adds.iter().for_each(|(index, n)| add(&mut counts, *index, *n));
                 counts
             };
-            let mut merged = counts(&one);
-            merged.merge(&counts(&two));
-            prop_assert_eq!(merged, counts(&[two, one].concat()));
+            let mut merged = counts(are_apart[0], &one);
+            merged.merge(&counts(are_apart[1], &two));
+            prop_assert_eq!(merged, counts(are_apart[2], &[two, one].concat()));
         }
     }
 
@@ -297,5 +366,8 @@ mod tests {
         let narrow = bytes(&mut (1_000_000..2_000_000).step_by(500));
         let wide = bytes(&mut (0..1_000_u64).map(|n| (n * n * n * 3_600).max(1_000)));
         assert!(narrow < 8 * 1024 && wide < 56 * 1024, "{narrow} and {wide} bytes");
+        let mut counts = Counts::default();
+        (0..layout::LEN).step_by(100).for_each(|index| counts.add_apart(index, 9));
+        assert!(counts.heap_bytes() < 8 * 1024, "{} bytes", counts.heap_bytes());
     }
 }

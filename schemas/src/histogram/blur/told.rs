@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::Blur;
-use super::row::Row;
 use crate::histogram::payload::{self, Buckets};
+use crate::histogram::row::Row;
 use crate::histogram::writer::Writer;
 use crate::histogram::{ExactFigures, Histogram, Overs, Refused};
 

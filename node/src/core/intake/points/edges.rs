@@ -10,8 +10,9 @@ use crate::core::intake::units::TimeUnit;
 
 /// Nanoseconds above which nothing is told apart, and integers of a float are exact.
 const EXACT_MAX: f64 = (1_u64 << 53) as f64;
-/// How far the power below and its product may be off, and more: four units in the last place.
-const SLACK: f64 = 4.0 * f64::EPSILON;
+/// How far the power below and its product may be off, and more: 20 roots, each off by a unit in
+/// the last place and by half a one more where it is multiplied.
+const SLACK: f64 = 32.0 * f64::EPSILON;
 
 /// One end between two buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +50,7 @@ impl Edge {
         if rest == 0 {
             return Self::between(product, product);
         }
-        #[expect(clippy::cast_precision_loss, reason = "below 2^20, and so exact")]
-        let product = product * (rest as f64 / power_of_two(scale.into())).exp2();
+        let product = product * part_of_doubling(rest, scale);
         Self::between(product * (1.0 - SLACK), product * (1.0 + SLACK))
     }
 
@@ -82,6 +82,16 @@ const fn per(unit: TimeUnit) -> f64 {
         TimeUnit::Microseconds => 1e3,
         TimeUnit::Nanoseconds => 1.0,
     }
+}
+
+/// Two to the power of `rest / 2^scale`, from square roots: these are instructions, where `exp2`
+/// would be the only use of a library.
+fn part_of_doubling(rest: i64, scale: i32) -> f64 {
+    let mut root = 2.0_f64;
+    (0..scale).rev().fold(1.0, |product, bit| {
+        root = root.sqrt();
+        if rest >> bit & 1 == 1 { product * root } else { product }
+    })
 }
 
 /// Exact where it is a normal number; what is below them is the least, and above them infinite.

@@ -104,7 +104,6 @@ impl<'a> Counted<'a> {
         histogram: &mut Histogram,
     ) -> u64 {
         let ends = Ends::of(told);
-        self.make_room(told, &ends, histogram);
         if self.zero > 0 {
             let (over_ns, upto_ns) = ends.narrowed(Edge::FIRST, zero_edge(told));
             histogram.record_within(over_ns, upto_ns, self.zero);
@@ -126,18 +125,6 @@ impl<'a> Counted<'a> {
             histogram.state_sum(sum_ns(sum, told.unit));
         }
         clamped
-    }
-
-    fn make_room(&self, told: &Latencies<'_>, ends: &Ends, histogram: &mut Histogram) {
-        let Some((_, before)) = self.counts.split_last() else { return };
-        let bucket = |index| {
-            let edge = |index| edge(told, self.scale, index);
-            ends.narrowed(edge(index), edge(index + 1))
-        };
-        #[expect(clippy::cast_possible_wrap, reason = "at most POINT_BUCKETS_MAX")]
-        let last = self.offset + before.len() as i64;
-        let least_ns = if self.zero > 0 { 0 } else { bucket(self.offset).0 };
-        histogram.make_room(least_ns, bucket(last).1);
     }
 }
 

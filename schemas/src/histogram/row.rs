@@ -1,7 +1,5 @@
 //! Samples in few buckets: a sorted list, where a row of cells would be mostly empty.
 
-use std::cmp::Ordering;
-
 use crate::histogram::payload::Buckets;
 use crate::histogram::writer::Writer;
 
@@ -54,22 +52,29 @@ impl Row {
         }
     }
 
+    /// What is in buckets that are known, as most is that comes again and again, costs no memory.
     pub(super) fn merge(&mut self, other: &Self) {
-        let mut merged = Vec::with_capacity(self.0.len().max(other.0.len()));
-        let (mut ours, mut theirs) = (self.iter().peekable(), other.iter().peekable());
-        while let (Some((one, n)), Some((two, more))) = (ours.peek(), theirs.peek()) {
-            merged.push(match one.cmp(two) {
-                Ordering::Less => (*one, *n),
-                Ordering::Equal => (*one, n.saturating_add(*more)),
-                Ordering::Greater => (*two, *more),
-            });
-            let (is_ours, is_theirs) = (one <= two, two <= one);
-            ours.next_if(|_| is_ours);
-            theirs.next_if(|_| is_theirs);
+        let (mut at, mut new) = (0, Vec::new());
+        for (index, n) in other.iter() {
+            at += self.0[at..].iter().take_while(|(known, _)| *known < index).count();
+            match self.0.get_mut(at) {
+                Some((known, sum)) if *known == index => *sum = sum.saturating_add(n),
+                _ => new.push((index, n)),
+            }
         }
-        merged.extend(ours);
-        merged.extend(theirs);
-        self.0 = merged;
+        if !new.is_empty() {
+            self.0.append(&mut new);
+            self.0.sort_by_key(|(index, _)| *index);
+        }
+    }
+
+    /// The first and the last bucket.
+    pub(super) fn edges(&self) -> Option<(usize, usize)> {
+        Some((self.0.first()?.0, self.0.last()?.0))
+    }
+
+    pub(super) fn as_slice(&self) -> &[(usize, u64)] {
+        &self.0
     }
 
     /// Samples in one bucket, and in all above it.
