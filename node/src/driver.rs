@@ -210,6 +210,9 @@ impl Driver {
         let posted = self.doors.take(|post| {
             post.answer(|signal, encoding, body| core.on_otlp(now, signal, encoding, body))
         });
+        for warning in self.core.take_otlp_warnings() {
+            tracing::warn!("refused by OTLP, told once for this reason: {warning}");
+        }
         self.cost.end(Stage::Otlp);
         self.departure.on_taken(now.mono, taken + framed + posted, self.doors.is_awaited());
         !self.sockets.is_empty() || !self.frames.is_empty() || !self.doors.is_empty()

@@ -216,7 +216,7 @@ catalogue! {
     CGROUP_MEMORY_LIMIT_BYTES gauge "cgroup_memory_limit_bytes"
         "Memory that this control group and those above it may use";
     CGROUP_MEMORY_USED_BYTES gauge "cgroup_memory_used_bytes"
-        "Memory that the group with this limit uses, without the file pages that are given up first";
+        "Memory that the group with this limit uses, without file pages that are given up first";
     CGROUP_MEMORY_EVENTS_TOTAL counter "cgroup_memory_events_total"
         "Times that the group with this limit met a bound of memory, by event";
     CGROUP_CPU_LIMIT_CORES gauge "cgroup_cpu_limit_cores"

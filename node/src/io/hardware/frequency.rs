@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 
 use plimsoll_schemas::hardware::{
     CPU_FREQUENCY_BASELINE_HERTZ, CPU_FREQUENCY_HERTZ, CPU_FREQUENCY_MEAN_HERTZ, Missing,
@@ -22,6 +22,8 @@ use super::table;
 const CORES: &str = "sys/devices/system/cpu";
 /// Samples for which cores must keep up a frequency that no file states.
 const SUSTAINED: usize = 5;
+/// A core's name stands in the first lines of its kilobyte.
+const NAME_WITHIN_BYTES: u64 = 1024;
 
 /// What the throttling rule goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,19 +142,26 @@ impl Sustained {
     }
 }
 
-/// What a core is made for, by the first file that says so. A driver's greatest frequency may be
-/// a boost that no core sustains, so it comes last.
+/// What a core is made for, by the first that says so. A driver's greatest frequency may be a
+/// boost that no core sustains with its neighbours at work, so it comes last.
 fn stated(root: &Root, core: usize) -> Option<(&'static str, f64)> {
-    let sources = [
-        ("base_frequency", "cpufreq/base_frequency", 1e-3),
-        ("nominal_freq", "acpi_cppc/nominal_freq", 1.0),
-        ("cpuinfo_max_freq", "cpufreq/cpuinfo_max_freq", 1e-3),
-    ];
-    sources.into_iter().find_map(|(source, file, mhz)| {
+    let file = |source, file: &str, mhz: f64| {
         let line = root.line(&format!("{CORES}/cpu{core}/{file}"));
         let hertz = line.and_then(|line| table::number(&line)).and_then(|n| clock(n * mhz));
         Some((source, hertz.ok()?))
-    })
+    };
+    file("base_frequency", "cpufreq/base_frequency", 1e-3)
+        .or_else(|| file("nominal_freq", "acpi_cppc/nominal_freq", 1.0))
+        .or_else(|| Some(("model_name", named(File::open(root.at("proc/cpuinfo")).ok()?)?)))
+        .or_else(|| file("cpuinfo_max_freq", "cpufreq/cpuinfo_max_freq", 1e-3))
+}
+
+/// `Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz`: older ones say it nowhere else.
+fn named(table: impl Read) -> Option<f64> {
+    let lines = BufReader::new(table.take(NAME_WITHIN_BYTES)).lines().map_while(Result::ok);
+    let name = lines.into_iter().find(|line| line.starts_with("model name"))?;
+    let ghz = name.rsplit_once("@ ")?.1.trim_end().strip_suffix("GHz")?;
+    table::number(ghz).and_then(|ghz| clock(ghz * 1e3)).ok()
 }
 
 fn governed(root: &Root, core: usize) -> Raw {
@@ -234,6 +243,20 @@ mod tests {
         assert_eq!([looked(1, "1000"), looked(2, "1100"), looked(3, "1100")], [1e3, 1.1e3, 1.1e3]);
         assert_eq!([looked(4, "900"), looked(12, "900"), looked(13, "900")], [1.1e3, 1.1e3, 900.0]);
         assert_eq!(looked(14, "800"), 800.0);
+    }
+
+    #[test]
+    fn a_model_may_say_its_frequency_in_its_name() {
+        let table = |name: &str| format!("processor\t: 0\nmodel name\t: {name}\nstepping\t: 1\n");
+        for (name, hertz) in [
+            ("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", Some(2.4e9)),
+            ("AMD EPYC 7763 64-Core Processor", None),
+            ("odd @ GHz", None),
+            ("odd @ 2.40GHz more", None),
+        ] {
+            assert_eq!(named(table(name).as_bytes()), hertz, "{name}");
+        }
+        assert_eq!(named(&b"processor\t: 0\n"[..]), None);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Otlp {
                     let Some(metric) = self.metric(metric, &resource, scope) else { continue };
                     for point in messages(metric.data, 1) {
                         let taken = self.on_data_point(intake, now, &metric, point, &mut lists);
-                        outcome.on_item(taken, |reason| {
+                        self.on_item(&mut outcome, taken, |reason| {
                             words::of_point(reason, metric.name, metric.kind, metric.unit)
                         });
                     }

@@ -19,6 +19,8 @@ mod seen;
 mod traces;
 mod words;
 
+use std::collections::BTreeSet;
+
 use foldhash::fast::FixedState;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::node::{OTLP_MESSAGE_BYTES_MAX, OTLP_POINTS_MAX};
@@ -71,15 +73,9 @@ pub(in crate::core) struct Otlp {
     lists: Lists,
     seen: Seen,
     figures: OtlpFigures,
-}
-
-impl Outcome {
-    fn on_item(&mut self, taken: Result<(), Reject>, words: impl FnOnce(Reject) -> String) {
-        if let Err(reason) = taken {
-            self.refused += 1;
-            self.message.get_or_insert_with(|| words(reason));
-        }
-    }
+    /// Reasons that were told to the operator.
+    warned: BTreeSet<Reject>,
+    warnings: Vec<String>,
 }
 
 impl Malformed {
@@ -99,6 +95,8 @@ impl Otlp {
             lists: Lists::default(),
             seen: Seen::default(),
             figures: OtlpFigures::default(),
+            warned: BTreeSet::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -141,6 +139,21 @@ impl Otlp {
         })
     }
 
+    /// Tells the producer why the first was refused, and the operator of each reason once.
+    fn on_item(
+        &mut self,
+        outcome: &mut Outcome,
+        taken: Result<(), Reject>,
+        words: impl Fn(Reject) -> String,
+    ) {
+        let Err(reason) = taken else { return };
+        outcome.refused += 1;
+        outcome.message.get_or_insert_with(|| words(reason));
+        if self.warned.insert(reason) {
+            self.warnings.push(words(reason));
+        }
+    }
+
     /// What came so far.
     pub(in crate::core) fn figures(&self) -> OtlpFigures {
         self.figures.clone()
@@ -162,6 +175,12 @@ impl Core {
     ) -> Result<Outcome, Malformed> {
         let intake = (!self.leaving).then_some(&mut self.intake);
         self.otlp.on_body(intake, now, (signal, encoding), body)
+    }
+
+    /// What the operator should know, once for each reason: many an SDK keeps to itself what its
+    /// producer is told.
+    pub fn take_otlp_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.otlp.warnings)
     }
 }
 

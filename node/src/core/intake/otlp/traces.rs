@@ -48,7 +48,7 @@ impl Otlp {
                     self.figures.spans_refused += 1;
                     intake.reject(reason);
                 }
-                outcome.on_item(taken, |reason| words::of_span(reason, span.name));
+                self.on_item(&mut outcome, taken, |reason| words::of_span(reason, span.name));
             }
         }
         outcome

@@ -105,6 +105,12 @@ fn the_first_refusal_is_told_and_all_are_counted() {
     let outcome = node.metrics(&[bad("a"), good(), bad("b"), bad("c")]);
     assert_eq!(outcome.refused, 3);
     assert!(outcome.message.unwrap().starts_with("metric a: "));
+    // Many an SDK keeps that to itself, so the operator hears of each reason once.
+    let unsaid = metric(("d", "s"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], 0);
+    node.metrics(&[bad("e"), unsaid]);
+    let told = std::mem::take(&mut node.otlp.warnings);
+    let begin = |text: &String| text.split(':').next().unwrap().to_owned();
+    assert_eq!(told.iter().map(begin).collect::<Vec<_>>(), ["metric a", "metric d"]);
 }
 
 #[test]
