@@ -13,7 +13,7 @@ pub use told::ToldBlur;
 
 use super::layout::{self, MAX_NS};
 use super::row::{Row, difference};
-use super::{Histogram, Over};
+use super::{ExactFigures, Histogram, Over};
 
 /// At most so many places for the samples of one producer's bucket.
 const PLACES_MAX: u64 = 16;
@@ -64,7 +64,9 @@ impl Histogram {
         overs.record_within(over_ns, most_ns, n);
         let mut blur = self.blur.take().unwrap_or_default();
         for (value_ns, n) in places(least_ns, most_ns, n) {
-            self.tally(value_ns, n);
+            let sum_ns = u128::from(value_ns) * u128::from(n);
+            let (min_ns, max_ns) = (value_ns, value_ns);
+            self.merge_exact(&ExactFigures { count: n, sum_ns, min_ns, max_ns });
             self.counts.add_apart(layout::index_of(value_ns), n);
             blur.add(value_ns, least_ns, most_ns, n);
         }

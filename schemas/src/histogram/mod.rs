@@ -218,18 +218,12 @@ impl Histogram {
             return;
         }
         let value_ns = value_ns.min(MAX_NS);
-        self.tally(value_ns, n);
-        self.counts.add(layout::index_of(value_ns), n);
-        self.overs.record(value_ns, n);
-    }
-
-    /// Adds to the exact figures.
-    #[inline]
-    fn tally(&mut self, value_ns: u64, n: u64) {
         self.min_ns = if self.count == 0 { value_ns } else { self.min_ns.min(value_ns) };
         self.max_ns = self.max_ns.max(value_ns);
         self.count = self.count.saturating_add(n);
         self.sum_ns = self.sum_ns.saturating_add(u128::from(value_ns) * u128::from(n));
+        self.counts.add(layout::index_of(value_ns), n);
+        self.overs.record(value_ns, n);
     }
 
     /// Counts exactly, from now on, what is over each of these limits in nanoseconds, and of no
