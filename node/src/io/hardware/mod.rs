@@ -71,7 +71,7 @@ pub struct HardwareConfig {
     pub nvml_library: Option<PathBuf>,
     /// Where `proc` and `sys` are looked for, an absolute path. Default `/`, this machine. Below
     /// another, such as a host's root inside a container or a recorded tree, files are opened anew
-    /// at each sample, and the clock is not asked.
+    /// at each sample, and a recorded one's clock is not asked.
     pub root: PathBuf,
     /// Processes whose figures are summed; none by default, and then no thread looks for any.
     #[serde(deserialize_with = "watches")]

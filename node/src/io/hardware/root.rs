@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str;
 
 use nix::errno::Errno;
+use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use plimsoll_schemas::hardware::Missing;
 use plimsoll_schemas::limits::node::{
     SENSOR_FOLDER_ENTRIES_MAX, SENSOR_LINE_BYTES_MAX, SENSOR_TABLE_BYTES_MAX,
@@ -31,9 +32,16 @@ impl Root {
         Self(path.to_owned())
     }
 
-    /// True for the machine that this process runs on; a recorded one cannot be asked anything.
+    /// True for the machine that this process runs on, seen from where it runs.
     pub(super) fn is_own(&self) -> bool {
         self.0 == Path::new("/")
+    }
+
+    /// True where the kernel that this process may ask is that of the machine looked at: below the
+    /// root that a container has of its host too, and not below a recorded one.
+    pub(super) fn has_own_kernel(&self) -> bool {
+        let kind = || statfs(&self.at("proc")).map(|proc| proc.filesystem_type());
+        self.is_own() || kind() == Ok(PROC_SUPER_MAGIC)
     }
 
     /// `path` below the root, absolute or not.

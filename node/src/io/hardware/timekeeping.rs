@@ -9,7 +9,7 @@ use super::root::{self, Root};
 
 /// Asks the kernel; only that of this machine can be asked.
 pub(super) fn gather(root: &Root, gather: &mut Gather) {
-    let asked = if root.is_own() { ask() } else { Err(Missing::unsupported("recorded")) };
+    let asked = if root.has_own_kernel() { ask() } else { Err(Missing::unsupported("recorded")) };
     // Without anything that keeps the clock, the kernel makes up how far it may be off.
     let kept = asked.and_then(|clock| {
         if clock.is_kept { Ok(clock) } else { Err(Missing::unsupported("not_synchronized")) }
@@ -63,6 +63,20 @@ mod tests {
         let Ok(asked) = ask() else { return };
         assert!((0.0..1e3).contains(&asked.error_seconds), "{asked:?}");
         assert!((-1.0..=1.0).contains(&asked.offset_seconds), "{asked:?}");
+    }
+
+    #[test]
+    fn a_host_that_a_container_looks_at_has_the_clock_of_its_kernel() {
+        let host = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/proc", host.path().join("proc")).unwrap();
+        let reasons = |root: &Path| {
+            let mut readings = Gather::default();
+            gather(&Root::new(root), &mut readings);
+            let readings = readings.finish(&Tally::default());
+            readings.into_iter().map(|reading| reading.reason).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(host.path()), reasons(Path::new("/")));
+        assert!(!reasons(host.path()).contains(&Some("recorded".into())));
     }
 
     #[test]
