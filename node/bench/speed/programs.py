@@ -56,7 +56,7 @@ class Programs:
         self.workspace = json.loads(output(metadata, cwd=ROOT))
         self.target = Path(self.workspace["target_directory"])
         command = ["cargo", "build", "--release", "--locked", "--bins"]
-        for package in ("plimsoll-node", "plimsoll-client"):
+        for package in ("plimsoll-node", "plimsoll-client", "plimsoll-aggregator"):
             if any(package == known["name"] for known in self.workspace["packages"]):
                 command += ["-p", package]
         for name in filter(self.has_example, EXAMPLES):
@@ -114,6 +114,13 @@ class Programs:
         unix = Server("plimsoll-node, Unix", process, str(path), None, True, metrics=metrics)
         udp.version = output([command[0], "--version"]).split()[-1]
         return udp, unix
+
+    def aggregator(self, stack, folder, url):
+        """Merges what nodes behind that broker send, and confirms it to them."""
+        http = f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
+        command = [str(self.target / "release/plimsoll-aggregator"), "--nats", url, "--http", http]
+        process = Process(stack, folder / "aggregator.log", command)
+        process.wait_until(lambda: answers(f"http://{http}/readyz"))
 
     def otlp_node(self, stack, folder, url, name, *flags):
         """A node that takes OTLP too, and its addresses by protocol."""

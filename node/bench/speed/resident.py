@@ -25,6 +25,7 @@ TARGET_CORE = 0.01
 def section(programs, stack, folder, cache, quick):
     """Idle for half a minute, then a hundred series at a thousand samples a second."""
     url, _ = programs.broker(stack, folder)
+    programs.aggregator(stack, folder, url)
     kernel.read_anew(programs.target / "release/plimsoll-node")
     bare, _ = programs.node(stack, folder, url, "bare")
     spool = peers.own(folder, "spool")
