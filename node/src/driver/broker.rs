@@ -25,8 +25,6 @@ impl Driver {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.complained, self.denial_told) = (false, false);
-                // What is left to run is what runs all the time.
-                self.own_text.let_go();
                 Signal::Connected
             }
             BusEvent::Disconnected => {
@@ -38,6 +36,7 @@ impl Driver {
                 Signal::Stalled
             }
             BusEvent::RoundTrip(span) => {
+                self.own_text.on_round_trip();
                 if self.core.is_stalled() {
                     tracing::info!("broker answers again");
                 }

@@ -8,17 +8,20 @@ use std::fs;
 use std::ptr::NonNull;
 
 use nix::sys::mman::{MmapAdvise, madvise};
+use plimsoll_schemas::limits::node::ROUND_TRIPS_TO_SETTLE;
 
-/// Whether it has been let go; it is once in a process.
+/// Lets it go once in a process.
 #[derive(Debug, Default)]
 pub struct OwnText {
-    is_let_go: bool,
+    round_trips: u32,
 }
 
 impl OwnText {
-    /// Lets it go, the first time.
-    pub fn let_go(&mut self) {
-        if std::mem::replace(&mut self.is_let_go, true) {
+    /// The broker answered, as it does each second while all goes well: after some of these
+    /// everything has run that runs once.
+    pub fn on_round_trip(&mut self) {
+        self.round_trips = self.round_trips.saturating_add(1);
+        if self.round_trips != ROUND_TRIPS_TO_SETTLE {
             return;
         }
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -78,8 +81,10 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
     #[test]
     fn a_program_goes_on_without_the_code_that_it_let_go() {
         let mut text = OwnText::default();
-        text.let_go();
-        assert!(text.is_let_go);
-        assert_eq!(format!("{:?}", code_around(MAPS, 0x3000)), "Some((12288, 24576))");
+        for _ in 0..2 * ROUND_TRIPS_TO_SETTLE {
+            text.on_round_trip();
+        }
+        assert_eq!(text.round_trips, 2 * ROUND_TRIPS_TO_SETTLE);
+        assert_eq!(code_around(MAPS, 0x3000), Some((0x3000, 0x6000)));
     }
 }
