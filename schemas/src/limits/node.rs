@@ -101,8 +101,8 @@ pub const OTLP_SPAN_RULES_MAX: usize = 64;
 pub const OTLP_SPAN_ATTRIBUTES_MAX: usize = 16;
 /// Levels of messages within each other in a body of OTLP, as other readers allow.
 pub const OTLP_DEPTH_MAX: usize = 100;
-/// Points or spans in one body. What they cost keeps the driver busy: of explicit histograms 0.2 s at
-/// most, of exponential ones of 160 buckets, which take 290 bytes each, as long.
+/// Points or spans in one body. They keep the driver busy: explicit histograms for 0.2 s at most,
+/// exponential ones of 160 buckets, of which fewer fit, as long.
 pub const OTLP_POINTS_MAX: usize = 65_536;
 /// Bytes of a metric's or span's name that are read at all.
 pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
