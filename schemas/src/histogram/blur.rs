@@ -78,7 +78,7 @@ impl Histogram {
     /// and before any other's.
     pub fn state_sum(&mut self, sum_ns: u128) {
         if let Some(blur) = &self.blur {
-            let (least, most) = match blur.placed.samples() == self.count {
+            let (least, most) = match blur.placed.total() == self.count {
                 true => blur.sums_of_ends(),
                 false => blur.sums(self.count, &self.counts.iter()),
             };

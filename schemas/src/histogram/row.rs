@@ -37,11 +37,6 @@ impl Row {
         self.0.capacity() * size_of::<(usize, u64)>()
     }
 
-    /// All samples.
-    pub(super) fn samples(&self) -> u64 {
-        self.iter().fold(0, |sum, (_, n)| sum.saturating_add(n))
-    }
-
     pub(super) fn add(&mut self, index: usize, n: u64) {
         if self.0.last().is_none_or(|(last, _)| *last < index) {
             return self.0.push((index, n));
