@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_cli::stack::{Stack, StackOptions};
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::feed::{Feed, caught_up};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use plimsoll_cli::api::Api;
 use plimsoll_cli::child::until;
 use plimsoll_cli::stack::{Stack, StackOptions};
-use plimsoll_schemas::clock::Clock;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::summary::Summary;

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 
 use hdrhistogram::serialization::Deserializer;
-use plimsoll_schemas::clock::Clock;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::histogram::{
     Distribution, ExactFigures, Histogram, Overs, Packed, codec, layout,
 };

@@ -8,8 +8,8 @@
 use plimsoll_aggregator::core::view::{Nodes, Wanted};
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_aggregator::exposition::{Format, Shown, nodes_page};
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::budget::effective;
-use plimsoll_schemas::clock::Stopwatch;
 use plimsoll_schemas::hardware::{CATALOGUE, Missing, Reading};
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Seq};
 use plimsoll_schemas::subject::Lane;

@@ -1,8 +1,8 @@
 //! The command line of `plimsoll-aggregator`.
 
 use clap::Parser;
-use plimsoll_process::exit::TABLE;
-use plimsoll_process::settings::SettingsArgs;
+use plimsoll_runtime::exit::TABLE;
+use plimsoll_runtime::settings::SettingsArgs;
 use toml::Value;
 
 /// Merges the snapshots of all nodes, judges latency budgets, serves Prometheus

@@ -11,3 +11,4 @@ pub mod core;
 pub mod driver;
 pub mod exposition;
 pub mod io;
+pub mod limits;

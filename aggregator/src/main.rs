@@ -7,9 +7,9 @@ use plimsoll_aggregator::args::Args;
 use plimsoll_aggregator::config::EXAMPLE;
 use plimsoll_aggregator::driver;
 use plimsoll_aggregator::io::rules::{Loaded, Sources, Watch};
-use plimsoll_process::exit::{Exit, fail};
-use plimsoll_process::settings::print_origins;
-use plimsoll_process::{block_on, logs};
+use plimsoll_runtime::exit::{Exit, fail};
+use plimsoll_runtime::settings::print_origins;
+use plimsoll_runtime::{block_on, logs};
 use plimsoll_schemas::budget::BUILT_IN;
 use plimsoll_schemas::rule::file::DEFAULTS;
 

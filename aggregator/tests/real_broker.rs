@@ -10,8 +10,8 @@ use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener, O
 use plimsoll_cli::api::Api;
 use plimsoll_cli::broker::Broker;
 use plimsoll_cli::child::{Child, until};
+use plimsoll_clock::{Clock, Deadline, Stopwatch};
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
-use plimsoll_schemas::clock::{Clock, Deadline, Stopwatch};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::confirm_subject;

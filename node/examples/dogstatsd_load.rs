@@ -10,7 +10,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use clap::Parser;
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use plimsoll_clock::{Deadline, Stopwatch};
 
 /// Different datagrams that are made beforehand and sent in turn: enough that no receiver can
 /// profit from seeing the same text again, few enough to stay in the cache.

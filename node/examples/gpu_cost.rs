@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
 use plimsoll_schemas::hardware::{
     Reading, SAMPLING_CPU_SECONDS_TOTAL, SAMPLING_WORST_SECONDS, Sensor,
 };

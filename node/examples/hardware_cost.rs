@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_clock::Deadline;
 use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
-use plimsoll_schemas::clock::Deadline;
 use plimsoll_schemas::hardware::{Reading, SAMPLING_CPU_SECONDS_TOTAL, SAMPLING_WORST_SECONDS};
 
 fn main() {

@@ -12,12 +12,12 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use hdrhistogram::Histogram as Reference;
+use plimsoll_clock::Clock;
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::intake::point::{Buckets, Latencies, Point, Temporality, Value};
 use plimsoll_node::core::intake::reject::Reject;
 use plimsoll_node::core::intake::units::TimeUnit;
 use plimsoll_node::core::{Core, Identity};
-use plimsoll_schemas::clock::Clock;
 use plimsoll_schemas::histogram::layout::{DIGITS, LOW_NS, MAX_NS};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, Series};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};

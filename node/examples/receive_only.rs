@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, setsockopt, sockopt};
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 /// As a node asks for it.
 const RECEIVE_BYTES: usize = 4 * 1024 * 1024;

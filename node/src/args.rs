@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use plimsoll_process::exit::TABLE;
-use plimsoll_process::settings::SettingsArgs;
+use plimsoll_runtime::exit::TABLE;
+use plimsoll_runtime::settings::SettingsArgs;
 use serde_json::json;
 
 /// Takes latencies from the jobs on this machine and publishes snapshots to the mesh

@@ -9,3 +9,4 @@ pub mod config;
 pub mod core;
 pub mod driver;
 pub mod io;
+pub mod limits;

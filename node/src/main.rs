@@ -6,9 +6,9 @@ use clap::Parser;
 use plimsoll_node::args::Args;
 use plimsoll_node::config::{Config, EXAMPLE};
 use plimsoll_node::driver;
-use plimsoll_process::exit::{Exit, fail};
-use plimsoll_process::settings::print_origins;
-use plimsoll_process::{block_on, logs};
+use plimsoll_runtime::exit::{Exit, fail};
+use plimsoll_runtime::settings::print_origins;
+use plimsoll_runtime::{block_on, logs};
 
 const PROGRAM: &str = "plimsoll-node";
 

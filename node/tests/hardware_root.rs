@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use plimsoll_clock::Deadline;
 use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
-use plimsoll_schemas::clock::Deadline;
 use plimsoll_schemas::hardware::{Reading, SensorState};
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;

@@ -13,7 +13,7 @@ mod running;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 use running::{Broker, NOWHERE, Node};
 
 /// `plimsoll-node`'s exit code when it ends while holding messages.

@@ -2,15 +2,13 @@
 //!
 //! Read in this order: [`ids`] and [`subject`] say who speaks and where, [`histogram`] what a
 //! latency looks like, [`wire`] how it travels, [`budget`] and [`alert`] what is made of it.
-//! [`limits`] bounds all of them. [`clock`] is the one impure file and the only one in the
-//! workspace that may ask what time it is. Without the feature `mesh` only what a client library
+//! [`limits`] bounds all of them. Nothing here reads a clock: the crate `plimsoll-clock` does. Without the feature `mesh` only what a client library
 //! speaks is left.
 
 #[cfg(feature = "mesh")]
 pub mod alert;
 #[cfg(feature = "mesh")]
 pub mod budget;
-pub mod clock;
 pub mod hardware;
 pub mod histogram;
 pub mod ids;

@@ -2,7 +2,7 @@
 //!
 //! Two kinds, never mixed: [`Mono`] orders events inside one process and never goes back;
 //! [`Wall`] places a snapshot on the calendar and may jump. Reading either from the machine
-//! is the business of [`crate::clock`] alone.
+//! is the business of the crate `plimsoll-clock` alone.
 
 use std::fmt;
 use std::time::Duration;

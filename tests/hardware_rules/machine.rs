@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use plimsoll_clock::Deadline;
 use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
-use plimsoll_schemas::clock::Deadline;
 use plimsoll_schemas::hardware::Reading;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;

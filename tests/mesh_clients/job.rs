@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_client::{Counter, Gauge, Operation};
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use serde_json::Value;
 
 /// Values that one thread records before it ends.

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use plimsoll_cli::child::until;
 use plimsoll_cli::stack::bin_dir;
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 /// How long a program that is no longer wanted may take to end its own children.
 const FAREWELL: Duration = Duration::from_secs(10);

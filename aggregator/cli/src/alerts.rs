@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use plimsoll_process::exit::Exit;
+use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, SilencesPage};
 use plimsoll_schemas::time::Wall;
 use serde_json::{Map, Value, json};

@@ -1,7 +1,7 @@
 //! The command line of `plimsoll`.
 
 use clap::{Parser, Subcommand};
-use plimsoll_process::exit::TABLE;
+use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::up::UpArgs;

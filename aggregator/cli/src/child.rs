@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 /// How often a process is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(10);

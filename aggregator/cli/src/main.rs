@@ -6,8 +6,8 @@ use clap::Parser;
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::up::up;
-use plimsoll_process::block_on;
-use plimsoll_process::exit::{Exit, fail};
+use plimsoll_runtime::block_on;
+use plimsoll_runtime::exit::{Exit, fail};
 
 fn main() -> ExitCode {
     let ran = block_on(async {

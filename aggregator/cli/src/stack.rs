@@ -121,7 +121,7 @@ impl Stack {
     /// # Errors
     /// When they are not in time, or one has ended.
     pub async fn await_readiness(&mut self) -> Result<()> {
-        let deadline = plimsoll_schemas::clock::Deadline::within(READY_WAIT);
+        let deadline = plimsoll_clock::Deadline::within(READY_WAIT);
         loop {
             let mut ready = self.api.is_ready().await;
             self.check_alive()?;

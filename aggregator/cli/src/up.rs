@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use plimsoll_process::exit::Exit;
-use plimsoll_process::signals::{Asked, Signals};
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use plimsoll_clock::{Deadline, Stopwatch};
+use plimsoll_runtime::exit::Exit;
+use plimsoll_runtime::signals::{Asked, Signals};
 use plimsoll_schemas::summary::Summary;
 
 use crate::report::Report;

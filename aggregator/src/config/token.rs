@@ -5,7 +5,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::path::Path;
 
-use plimsoll_schemas::limits::alerts::TOKEN_BYTES_MIN;
+use crate::limits::alerts::TOKEN_BYTES_MIN;
 use serde::Deserialize;
 
 /// A bearer token.

@@ -1,7 +1,7 @@
 //! Two nodes with one name: which name to warn of, and not too often.
 
+use crate::limits::NAME_CONFLICT_TOLD_EVERY;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::limits::aggregator::NAME_CONFLICT_TOLD_EVERY;
 use plimsoll_schemas::time::Mono;
 
 use super::Core;

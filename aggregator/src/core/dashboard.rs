@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::limits::LINK_BYTES_MAX;
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::aggregator::LINK_BYTES_MAX;
 use plimsoll_schemas::limits::wire::OPERATION_BYTES_MAX;
 use plimsoll_schemas::time::Wall;
 use thiserror::Error;

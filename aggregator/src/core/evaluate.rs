@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODE_SILENT_AFTER};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, EVALUATE_EVERY, NODE_SILENT_AFTER};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::Core;

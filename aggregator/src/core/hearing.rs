@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::limits::aggregator::{NODE_RETURN_WITHIN, NODE_SILENT_AFTER};
+use crate::limits::{NODE_RETURN_WITHIN, NODE_SILENT_AFTER};
 use plimsoll_schemas::metric::Figure;
 use plimsoll_schemas::time::{Mono, Now};
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::limits::NODE_BYTES_MAX;
 use plimsoll_schemas::histogram::Packed;
-use plimsoll_schemas::limits::aggregator::NODE_BYTES_MAX;
 use plimsoll_schemas::wire::{Header, Latency};
 
 use super::Core;

@@ -52,11 +52,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::{EVALUATE_EVERY, NODES_MAX};
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::limits::aggregator::{EVALUATE_EVERY, NODES_MAX};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
 use plimsoll_schemas::summary::Ledger;

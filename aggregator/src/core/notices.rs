@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::NOTICES_MAX;
 use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notice, Scope};
-use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
-use plimsoll_schemas::limits::node::ACK_WAIT;
+use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::time::Mono;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::limits::aggregator::SEQ_HOLES_MAX;
+use crate::limits::SEQ_HOLES_MAX;
 use serde::{Deserialize, Serialize};
 
 /// A set of sequence numbers, small while they arrive roughly in order.

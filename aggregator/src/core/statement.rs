@@ -1,8 +1,8 @@
 //! The statement of account that `/api/v1/ledger` gives: every node, every incarnation, and
 //! which numbers are missing.
 
+use crate::limits::LEDGER_HOLES_MAX;
 use plimsoll_schemas::ids::Incarnation;
-use plimsoll_schemas::limits::aggregator::LEDGER_HOLES_MAX;
 use plimsoll_schemas::summary::{Ledger, LedgerPage, NodeLedger, RunLedger};
 use plimsoll_schemas::time::{Wall, seconds};
 

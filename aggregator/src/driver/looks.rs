@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_schemas::limits::exposition::VIEW_AGE_MAX;
+use crate::limits::exposition::VIEW_AGE_MAX;
 use plimsoll_schemas::time::Mono;
 
 use super::Driver;

@@ -1,11 +1,9 @@
 //! What the driver tells: notices on the bus, confirmations to nodes, and the log.
 
+use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX, NOTICE_BYTES_MAX};
 use bytes::Bytes;
 use plimsoll_bus::{Aside, Outgoing};
 use plimsoll_schemas::alert::{LatencyHigh, Notice};
-use plimsoll_schemas::limits::aggregator::{
-    CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX, NOTICE_BYTES_MAX,
-};
 use plimsoll_schemas::subject::{alert_subject, confirm_subject, event_subject};
 use plimsoll_schemas::time::{Mono, Now};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_process::http::Figures;
+use plimsoll_runtime::http::Figures;
 
 use super::rule_files;
 use super::writer::{Family, NONE, Value, Writer};

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
+use crate::limits::EMERGENCY_IN_A_ROW_MAX;
 use plimsoll_bus::{Cursor, CursorEvent};
-use plimsoll_schemas::limits::aggregator::EMERGENCY_IN_A_ROW_MAX;
 use plimsoll_schemas::subject::Lane;
 
 /// Whose turn it is: the emergency lane's, until it has had so many in a row that one of the

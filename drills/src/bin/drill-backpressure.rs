@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::backpressure::{BackpressureArgs, backpressure};
 use plimsoll_drills::live::frame::{FrameArgs, run};
-use plimsoll_process::exit::TABLE;
+use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
   drill-backpressure                           the broker stops for 12 s; about 40 s in all

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::faults::{FaultsArgs, faults, list};
 use plimsoll_drills::live::frame::{FrameArgs, run};
-use plimsoll_process::exit::TABLE;
+use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
   drill-faults                                 every scenario, one after the other; minutes

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::fleet::{FleetArgs, fleet};
 use plimsoll_drills::live::frame::{FrameArgs, run};
-use plimsoll_process::exit::TABLE;
+use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
   drill-fleet                                      100 nodes for 30 s on a mesh of its own

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::frame::{FrameArgs, run};
 use plimsoll_drills::live::latency::{LatencyArgs, latency};
-use plimsoll_process::exit::TABLE;
+use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
   drill-latency                           a mesh of three nodes, about 25 s

@@ -8,7 +8,7 @@ use plimsoll_drills::sim::act::Shown;
 use plimsoll_drills::sim::campaign::{Campaign, Failure, Findings, run};
 use plimsoll_drills::sim::plan::Plan;
 use plimsoll_drills::sim::report::{Report, words};
-use plimsoll_process::exit::{Exit, TABLE};
+use plimsoll_runtime::exit::{Exit, TABLE};
 
 const EXAMPLES: &str = "Examples:
   drill-sim --seeds 10000                 ten thousand schedules of 200 events

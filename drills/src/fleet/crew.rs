@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_schemas::clock::{Clock, Stopwatch};
+use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_schemas::time::{Now, nanos};
 use tokio::task::JoinHandle;
 

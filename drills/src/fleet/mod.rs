@@ -19,6 +19,7 @@ pub mod crew;
 pub mod figures;
 pub mod growth;
 pub mod ledger;
+pub mod limits;
 pub mod node;
 pub mod pages;
 pub mod processes;
@@ -31,8 +32,8 @@ pub mod voyage;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::fleet::limits::{CONNECTIONS_MAX, NODES_MAX};
 use clap::Args;
-use plimsoll_schemas::limits::fleet::{CONNECTIONS_MAX, NODES_MAX};
 pub use voyage::fleet;
 
 /// What a fleet may be told.

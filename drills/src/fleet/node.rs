@@ -278,7 +278,7 @@ impl FleetNode {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::limits::fleet::QUEUE_MESSAGES_MAX;
+    use crate::fleet::limits::QUEUE_MESSAGES_MAX;
     use plimsoll_schemas::wire::decode;
 
     use super::*;

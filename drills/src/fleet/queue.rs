@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
+use crate::fleet::limits::{QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX};
 use bytes::Bytes;
-use plimsoll_schemas::limits::fleet::{QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX};
 use plimsoll_schemas::subject::Kind;
 
 /// One message, ready to be sent any number of times.

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::fleet::limits::{ANSWER_WAIT, REFUSED_PAUSE};
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::{Bus, BusEvent, BusEvents, Delivery, Outgoing, Refusal};
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::limits::fleet::{ANSWER_WAIT, REFUSED_PAUSE};
 use plimsoll_schemas::time::{Wall, nanos};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 

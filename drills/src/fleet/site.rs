@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_bus::{Bus, BusConfig, BusEvents, Credentials};
 use plimsoll_cli::api::Api;
 use plimsoll_cli::stack::{Stack, StackOptions};
-use plimsoll_schemas::clock::Clock;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::ids::MeshName;
 
 use super::FleetArgs;

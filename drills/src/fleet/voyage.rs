@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::Bus;
-use plimsoll_schemas::clock::{Clock, Stopwatch};
+use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::subject::PREFIX;
 use plimsoll_schemas::summary::LedgerPage;

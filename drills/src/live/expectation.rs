@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
+use plimsoll_clock::{Deadline, Stopwatch};
 use serde::{Serialize, Serializer};
 
 /// Time between two looks.
@@ -213,7 +213,7 @@ mod tests {
 
     fn verdict_of(within_ms: u64, look: impl AsyncFnMut() -> Look) -> Outcome {
         let mut drill = Drill::begin("test");
-        plimsoll_process::block_on(drill.expect(expectation(), span(within_ms), look));
+        plimsoll_runtime::block_on(drill.expect(expectation(), span(within_ms), look));
         drill.outcomes()[0].clone()
     }
 

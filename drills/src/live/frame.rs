@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use plimsoll_process::block_on;
-use plimsoll_process::exit::{Exit, fail};
-use plimsoll_process::signals::Signals;
+use plimsoll_runtime::block_on;
+use plimsoll_runtime::exit::{Exit, fail};
+use plimsoll_runtime::signals::Signals;
 use tempfile::TempDir;
 
 use super::junit;

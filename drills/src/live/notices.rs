@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use plimsoll_aggregator::limits::NOTICES_MAX;
 use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener};
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notice, Scope};
-use plimsoll_schemas::clock::Stopwatch;
 use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
-use plimsoll_schemas::limits::aggregator::NOTICES_MAX;
 use plimsoll_schemas::subject::alert_filter;
 use serde::Serialize;
 use tokio::sync::mpsc;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use plimsoll_schemas::limits::bus::DUPLICATE_WINDOW;
+use plimsoll_bus::limits::DUPLICATE_WINDOW;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::nanos;
 

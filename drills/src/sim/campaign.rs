@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 
 use super::book::Sets;
 use super::plan::Plan;

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_schemas::limits::workload::{KERNEL_BYTES, KERNELS_CACHED_MAX};
+use crate::limits::{KERNEL_BYTES, KERNELS_CACHED_MAX};
 
 use crate::rng::Generator;
 

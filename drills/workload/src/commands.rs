@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::limits::workload::EXTRA_WORK_MS_MAX;
+use crate::limits::EXTRA_WORK_MS_MAX;
 use thiserror::Error;
 
 /// What a line asks for.

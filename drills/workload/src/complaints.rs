@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_schemas::limits::workload::{COMPLAINT_BYTES_MAX, COMPLAINTS_MAX};
+use crate::limits::{COMPLAINT_BYTES_MAX, COMPLAINTS_MAX};
 
 /// All complaints so far.
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
-use plimsoll_schemas::limits::workload::{KERNELS, RETRY_EVERY};
+use crate::limits::{KERNELS, RETRY_EVERY};
+use plimsoll_clock::{Deadline, Stopwatch};
 use thiserror::Error;
 
 use crate::args::Args;

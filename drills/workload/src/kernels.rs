@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use plimsoll_schemas::limits::workload::{KERNEL_BYTES, KERNELS};
+use crate::limits::{KERNEL_BYTES, KERNELS};
 
 use crate::artefact::{Cache, Kernel, KernelNumber, checksum};
 use crate::sample::Outcome;

@@ -13,6 +13,7 @@ pub mod complaints;
 pub mod dataset;
 pub mod job;
 pub mod kernels;
+pub mod limits;
 pub mod network;
 pub mod pace;
 pub mod report;

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
-use plimsoll_schemas::limits::workload::{EXIT_WAIT, RAW_FLUSH_EVERY, RETRY_EVERY, SAMPLES_MAX};
+use crate::limits::{EXIT_WAIT, RAW_FLUSH_EVERY, RETRY_EVERY, SAMPLES_MAX};
+use plimsoll_clock::{Deadline, Stopwatch};
 
 use crate::sample::{Sample, Tally};
 use crate::statsd::{Destination, Link, Sent};

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use plimsoll_schemas::limits::workload::{SEND_WAIT, SOCKET_PATH_BYTES_MAX};
+use crate::limits::{SEND_WAIT, SOCKET_PATH_BYTES_MAX};
 use thiserror::Error;
 
 /// The address of a DogStatsD server.

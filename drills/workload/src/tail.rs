@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use plimsoll_schemas::limits::workload::COMMANDS_BYTES_MAX;
+use crate::limits::COMMANDS_BYTES_MAX;
 
 /// A place in a file that others append to.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use plimsoll_client::{Counter, Operation};
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::layout::{DIGITS, LOW_NS, MAX_NS};
 
 const ROUNDS: usize = 41;

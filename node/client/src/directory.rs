@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::limits::{NUMBERS_MAX, OPERATIONS_MAX};
 use plimsoll_schemas::ids::{IdError, Labels, Operation, Series};
-use plimsoll_schemas::limits::client::{NUMBERS_MAX, OPERATIONS_MAX};
 
 /// Where values go whose own series cannot be had.
 pub(crate) const OTHER: &str = "other";

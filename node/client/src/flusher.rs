@@ -5,9 +5,9 @@
 use std::io::Read;
 use std::thread;
 
+use crate::limits::{FLUSHER_STACK_BYTES, RETRY_PAUSE_MIN};
 use nix::sys::signal::{SigSet, SigmaskHow};
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::client::{FLUSHER_STACK_BYTES, RETRY_PAUSE_MIN};
+use plimsoll_clock::Clock;
 
 use crate::gate::{self, Orders};
 use crate::sender::{Outcome, Sender};

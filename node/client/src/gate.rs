@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
-use plimsoll_schemas::limits::client::TAKE_ATTEMPTS_MAX;
+use crate::limits::TAKE_ATTEMPTS_MAX;
+use plimsoll_clock::Deadline;
 
 use crate::directory::Directory;
 use crate::half::{Half, Taken};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::limits::FRAME_BYTES_SPLIT;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::Series;
-use plimsoll_schemas::limits::client::FRAME_BYTES_SPLIT;
 use plimsoll_schemas::limits::wire::SAMPLES_MAX;
 use plimsoll_schemas::wire::Latency;
 

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::time::nanos;
 
 use crate::operation::Operation;

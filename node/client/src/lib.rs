@@ -40,6 +40,7 @@ mod half;
 mod held;
 mod hooks;
 mod idle;
+mod limits;
 mod line;
 mod local;
 mod number;

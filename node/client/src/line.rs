@@ -8,10 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use crate::limits::ANSWER_WAIT;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket,
 };
-use plimsoll_schemas::limits::client::ANSWER_WAIT;
 use plimsoll_schemas::wire::frame::ANSWER_BYTES;
 
 use crate::gate;

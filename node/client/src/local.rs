@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_schemas::limits::client::OPERATIONS_MAX;
+use crate::limits::OPERATIONS_MAX;
 
 use crate::gate;
 use crate::half::Half;

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Stopwatch;
+use crate::limits::CORRECTIONS_MAX;
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::ids::{IdError, Series};
-use plimsoll_schemas::limits::client::CORRECTIONS_MAX;
 use plimsoll_schemas::time::nanos;
 
 use crate::directory::series;

@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
+use crate::limits::{ATTEMPTS_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
+use plimsoll_clock::Deadline;
 use plimsoll_schemas::ids::Seq;
-use plimsoll_schemas::limits::client::{ATTEMPTS_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 use plimsoll_schemas::wire::frame::{self, Frame};
 
 use crate::held::{Held, Load};

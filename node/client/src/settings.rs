@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_schemas::limits::client::{FLUSH_EVERY, FLUSH_EVERY_MAX, FLUSH_EVERY_MIN};
+use crate::limits::{FLUSH_EVERY, FLUSH_EVERY_MAX, FLUSH_EVERY_MIN};
 
 const STREAM: &str = "/run/plimsoll/node.stream";
 

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
-use plimsoll_schemas::limits::client::EXIT_WAIT;
+use crate::limits::EXIT_WAIT;
+use plimsoll_clock::Deadline;
 
 use crate::gate::{self, State};
 use crate::local::SIDE;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_schemas::limits::node as limits;
+use crate::limits;
 use serde::Deserialize;
 
 use crate::core::bounds::OutboxBounds;
@@ -85,7 +85,7 @@ impl Default for OutboxSettings {
         Self {
             messages_max: limits::OUTBOX_MESSAGES_MAX,
             bytes_max: limits::OUTBOX_BYTES_MAX,
-            reroute_messages: limits::REROUTE_MESSAGES,
+            reroute_messages: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES,
             leave_messages: limits::LEAVE_MESSAGES,
             conservative_seconds: limits::CONSERVATIVE_MAX.as_secs(),
             coalesce_messages: limits::COALESCE_MESSAGES,

@@ -1,7 +1,7 @@
 //! What a node is called by beside its name.
 
+use crate::limits::IDENTITY_LABELS_MAX;
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::node::IDENTITY_LABELS_MAX;
 use serde::Deserialize;
 
 /// The key under which figures name the node itself.

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::limits::{LABEL_RULES_MAX, UNIT_SUFFIXES_MAX};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::node::{LABEL_RULES_MAX, UNIT_SUFFIXES_MAX};
 use serde::{Deserialize, Deserializer};
 
 use crate::core::intake::labels::LabelRules;

@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use crate::limits::{OTLP_OPERATIONS_MAX, OTLP_SPAN_ATTRIBUTES_MAX, OTLP_SPAN_RULES_MAX};
 use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::limits::node::{
-    OTLP_OPERATIONS_MAX, OTLP_SPAN_ATTRIBUTES_MAX, OTLP_SPAN_RULES_MAX,
-};
 use plimsoll_schemas::limits::wire::LABELS_MAX;
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limits::scrape as limits;
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::scrape as limits;
 use serde::Deserialize;
 
 use super::intake::unit;

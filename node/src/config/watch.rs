@@ -5,8 +5,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::limits::WATCHES_MAX;
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::node::WATCHES_MAX;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::limits::node as limits;
+use crate::limits;
 
 use super::entrusted::EntrustedBounds;
 use super::intake::rules::Rules;
@@ -64,7 +64,7 @@ impl Default for OutboxBounds {
         Self {
             marks: Marks {
                 drop: limits::OUTBOX_MESSAGES_MAX,
-                reroute: limits::REROUTE_MESSAGES,
+                reroute: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES,
                 leave: limits::LEAVE_MESSAGES,
                 conservative_max: limits::CONSERVATIVE_MAX,
             },

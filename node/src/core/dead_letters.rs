@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_schemas::limits::node::DEAD_LETTERS_MAX;
+use crate::limits::DEAD_LETTERS_MAX;
 
 use super::sealed::Sealed;
 

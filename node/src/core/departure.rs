@@ -5,9 +5,7 @@
 
 use std::ops::Add;
 
-use plimsoll_schemas::limits::node::{
-    CLOSE_WAIT, DRAIN_WAIT, EMPTY_BYTES_MAX, EMPTY_LOOK_EVERY, EMPTY_WAIT,
-};
+use crate::limits::{CLOSE_WAIT, DRAIN_WAIT, EMPTY_BYTES_MAX, EMPTY_LOOK_EVERY, EMPTY_WAIT};
 use plimsoll_schemas::time::Mono;
 
 /// How far a node is on its way out.
@@ -121,7 +119,7 @@ impl Departure {
 mod tests {
     use std::time::Duration;
 
-    use plimsoll_schemas::limits::node::BYTES_PER_WAKE;
+    use crate::limits::BYTES_PER_WAKE;
     use proptest::prelude::*;
 
     use super::*;

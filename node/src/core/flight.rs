@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::limits::node::{ACK_WAIT, ATTEMPTS_IN_A_ROW_MAX};
+use crate::limits::ATTEMPTS_IN_A_ROW_MAX;
+use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::confirmation::Confirmation;

@@ -26,9 +26,9 @@ pub mod tokens;
 
 use std::time::Duration;
 
+use crate::limits;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
-use plimsoll_schemas::limits::node as limits;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{Bus, Totals, confirmation};

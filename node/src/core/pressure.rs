@@ -112,7 +112,7 @@ impl Pressure {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::limits::node as limits;
+    use crate::limits;
     use proptest::prelude::*;
 
     use super::*;
@@ -120,7 +120,7 @@ mod tests {
     fn pressure() -> Pressure {
         Pressure::new(Marks {
             drop: limits::OUTBOX_MESSAGES_MAX,
-            reroute: limits::REROUTE_MESSAGES,
+            reroute: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES,
             leave: limits::LEAVE_MESSAGES,
             conservative_max: limits::CONSERVATIVE_MAX,
         })

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 
 /// A part of a driver's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Carries batches from the core to its spool, and what came of them back.
 
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::node::SPOOL_END_WAIT;
+use crate::limits::SPOOL_END_WAIT;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::time::Now;
 
 use super::spool::{Failure, Opened, SetAside, Spool, SpoolError, Written};

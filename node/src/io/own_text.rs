@@ -7,8 +7,8 @@ use std::ffi::c_void;
 use std::fs;
 use std::ptr::NonNull;
 
+use crate::limits::ROUND_TRIPS_TO_SETTLE;
 use nix::sys::mman::{MmapAdvise, madvise};
-use plimsoll_schemas::limits::node::ROUND_TRIPS_TO_SETTLE;
 
 /// Lets it go once in a process.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
+use plimsoll_node::limits::READINGS_MAX;
 use plimsoll_schemas::hardware::{SensorState, sensor};
-use plimsoll_schemas::limits::node::READINGS_MAX;
 
 use super::bench::{Bench, TWO_GPUS, look_up};
 

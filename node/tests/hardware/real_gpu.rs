@@ -5,7 +5,7 @@ use std::io::{Write, stderr};
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use plimsoll_schemas::hardware::Reading;
 
 use super::bench::{Bench, look_up};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use tempfile::TempDir;
 
 /// An address at which no broker is.

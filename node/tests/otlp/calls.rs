@@ -10,7 +10,7 @@ use hyper::rt::Executor;
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use plimsoll_node::core::intake::otlp::{Encoding, Signal};
-use plimsoll_process::http::{Closed, Stage};
+use plimsoll_runtime::http::{Closed, Stage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

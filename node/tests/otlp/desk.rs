@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use plimsoll_clock::Deadline;
 use plimsoll_node::config::OtlpSettings;
 use plimsoll_node::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use plimsoll_node::io::otlp::Doors;
 use plimsoll_node::io::otlp::figures::Figures;
-use plimsoll_schemas::clock::Deadline;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;

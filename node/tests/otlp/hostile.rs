@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plimsoll_process::http::Closed;
+use plimsoll_runtime::http::Closed;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

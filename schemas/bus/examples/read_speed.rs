@@ -13,7 +13,7 @@ use std::time::Duration;
 use plimsoll_bus::{
     Bus, BusConfig, BusEvent, BusEvents, Credentials, Cursor, CursorEvent, Outgoing,
 };
-use plimsoll_schemas::clock::{Clock, Deadline, Stopwatch};
+use plimsoll_clock::{Clock, Deadline, Stopwatch};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
 use tempfile::TempDir;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use crate::limits::PROBE_EVERY;
 use async_nats::{Client, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::bus::PROBE_EVERY;
+use plimsoll_clock::Clock;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 

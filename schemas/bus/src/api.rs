@@ -12,7 +12,7 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use plimsoll_schemas::limits::bus::REQUEST_WAIT;
+use crate::limits::REQUEST_WAIT;
 
 /// Where the API listens.
 pub(crate) const PREFIX: &str = "$JS.API";

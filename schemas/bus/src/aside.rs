@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
+use crate::limits::ASIDE_AGE_MAX;
 use async_nats::Client;
 use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::bus::ASIDE_AGE_MAX;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::time::Mono;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;

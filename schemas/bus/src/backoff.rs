@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-use plimsoll_schemas::limits::bus::{RECONNECT_DELAY_MAX, RETRY_DELAY_MIN};
+use crate::limits::{RECONNECT_DELAY_MAX, RETRY_DELAY_MIN};
 
 /// The pause before attempt number `attempt` (the first is 1): between half and all of a span
 /// that doubles from `RETRY_DELAY_MIN` to `RECONNECT_DELAY_MAX`.

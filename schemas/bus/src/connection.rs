@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions};
-use futures_util::FutureExt;
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::bus::{
+use crate::limits::{
     ASIDES_MAX, CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY,
     PUBLISH_QUEUE_MAX, REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX,
 };
+use async_nats::{Client, ConnectOptions};
+use futures_util::FutureExt;
+use plimsoll_clock::Clock;
+use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;

@@ -1,9 +1,9 @@
 //! The broker's end of a cursor: an ephemeral consumer, asked for messages in batches. It goes
 //! with its subscription; what it delivers is for `reader.rs` to check.
 
+use crate::limits::{CONSUMER_IDLE_MAX, REQUEST_WAIT, STALL_AFTER};
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures_util::{FutureExt, StreamExt};
-use plimsoll_schemas::limits::bus::{CONSUMER_IDLE_MAX, REQUEST_WAIT, STALL_AFTER};
 use plimsoll_schemas::time::nanos;
 use serde::Deserialize;
 use serde_json::json;

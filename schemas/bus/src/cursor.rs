@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::limits::CURSOR_EVENTS_MAX;
 use async_nats::Client;
 use bytes::Bytes;
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::bus::CURSOR_EVENTS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 use tokio::sync::{Notify, mpsc, watch};

@@ -6,7 +6,7 @@
 //! loses messages without a count, a request that timed out leaks. Here a message counts as
 //! [`BusEvent::Acknowledged`] only when the broker itself said so, every other end of it is a
 //! [`BusEvent::Refused`] or silence, and every queue has a bound in
-//! `plimsoll_schemas::limits::bus`. What stays silent is the caller's to send again, under the
+//! [`limits`]. What stays silent is the caller's to send again, under the
 //! same message id.
 //!
 //! This crate keeps no outbox, opens no circuit and decides nothing about samples. Read
@@ -27,6 +27,7 @@ mod consumer;
 mod cursor;
 mod error;
 mod event;
+pub mod limits;
 mod link;
 mod listener;
 mod publish;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::limits::{REQUEST_WAIT, STREAM_CHECK_EVERY};
 use async_nats::{Client, Event, ServerError};
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::bus::{REQUEST_WAIT, STREAM_CHECK_EVERY};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 

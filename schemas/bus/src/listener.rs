@@ -1,9 +1,9 @@
 //! A plain subscription, for what is only of interest at the moment it is said.
 
+use crate::limits::CURSOR_EVENTS_MAX;
 use async_nats::Client;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use plimsoll_schemas::limits::bus::CURSOR_EVENTS_MAX;
 use tokio::sync::{mpsc, watch};
 
 use crate::connection::Ended;

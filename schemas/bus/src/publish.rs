@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::{CLOSE_WAIT, HAND_OVER_WAIT};
 use async_nats::header::{HeaderMap, HeaderValue, NATS_MESSAGE_ID};
 use async_nats::{Client, PublishError, PublishErrorKind};
 use bytes::Bytes;
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::bus::{CLOSE_WAIT, HAND_OVER_WAIT};
+use plimsoll_clock::Clock;
 use plimsoll_schemas::wire::SENT_HEADER;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;

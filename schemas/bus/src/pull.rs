@@ -1,9 +1,7 @@
 //! The words of a pull: what we ask, and what a message that comes back says about itself.
 //! Pure, total on any text.
 
-use plimsoll_schemas::limits::bus::{
-    PULL_BYTES_MAX, PULL_EXPIRES, PULL_HEARTBEAT, PULL_MESSAGES_MAX,
-};
+use crate::limits::{PULL_BYTES_MAX, PULL_EXPIRES, PULL_HEARTBEAT, PULL_MESSAGES_MAX};
 use plimsoll_schemas::time::{Wall, nanos};
 use serde_json::{Value, json};
 

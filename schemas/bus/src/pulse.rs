@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::limits::bus::STALL_AFTER;
+use crate::limits::STALL_AFTER;
 use plimsoll_schemas::time::Mono;
 
 /// When the broker was last heard, and whether its silence was reported.

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use crate::limits::PULL_REST;
 use async_nats::header::HeaderMap;
 use async_nats::{Client, Message};
 use futures_util::StreamExt;
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::bus::PULL_REST;
 use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::SENT_HEADER;

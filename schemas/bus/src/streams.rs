@@ -1,12 +1,12 @@
 //! The streams of a mesh: created where they are missing, never changed where they exist, so
 //! that an operator's own choice of replicas or retention stands.
 
-use async_nats::Client;
-use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::bus::{
+use crate::limits::{
     ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, STREAM_AGE_MAX,
     STREAM_BYTES_MAX, STREAM_BYTES_MIN,
 };
+use async_nats::Client;
+use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{
     Lane, alert_filter, alert_stream, dead_filter, dead_stream, lane_filter, lane_stream,
 };

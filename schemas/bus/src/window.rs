@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_schemas::limits::bus::{REQUEST_WAIT, UNANSWERED_MAX};
+use crate::limits::{REQUEST_WAIT, UNANSWERED_MAX};
 use plimsoll_schemas::time::Mono;
 
 /// When the messages under way were handed over, oldest first.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AlertKey, AlertState, Context, Data, Evidence};
 use crate::ids::IdError;
-use crate::limits::alerts::PATTERN_BYTES_MAX;
+use crate::limits::rules::PATTERN_BYTES_MAX;
 use crate::rule::Severity;
 use crate::time::Wall;
 

@@ -24,3 +24,15 @@ pub const TIME_SCALE_MAX: u32 = 259_200;
 pub const UNMATCHED_AFTER: Duration = Duration::from_secs(300);
 /// Time between two looks at whether a file has changed.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Budgets of one operation above which an advice says what they cost.
+pub const BUDGETS_OF_ONE_ADVISED_MAX: usize = 32;
+/// Distinct limits of one operation's budgets for which samples over them are summed as they
+/// come, as many as nodes count; for a further one they are counted from the buckets, once a
+/// second. Each takes 8 bytes of every slot.
+pub const LIMITS_SUMMED_MAX: usize = super::wire::LIMITS_MAX;
+/// Budgets in all files together.
+pub const BUDGETS_MAX: usize = 256;
+/// Thresholds in all files together.
+pub const RULES_MAX: usize = 256;
+/// Bytes of a pattern: those of the longest name.
+pub const PATTERN_BYTES_MAX: usize = super::wire::OPERATION_BYTES_MAX;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::budget::{Budget, PACES, Window};
-use crate::limits::aggregator::{BUDGETS_OF_ONE_ADVISED_MAX, LIMITS_SUMMED_MAX};
+use crate::limits::rules::{BUDGETS_OF_ONE_ADVISED_MAX, LIMITS_SUMMED_MAX};
 use crate::rule::{About, Rules};
 
 /// Heap bytes that one operation of 100 samples a second takes in one window longer than 5m: a

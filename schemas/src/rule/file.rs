@@ -15,7 +15,7 @@ use super::fault::{Given, Place, RuleError, SHIPPED, Tables, Text};
 use super::table::{Table, titled, unknown_key};
 use super::{Rules, values};
 use crate::budget::BUILT_IN;
-use crate::limits::aggregator::{BUDGETS_MAX, RULES_MAX};
+use crate::limits::rules::{BUDGETS_MAX, RULES_MAX};
 use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
 use crate::subject::BESIDE_RULES;
 

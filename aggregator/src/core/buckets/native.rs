@@ -9,8 +9,8 @@
 
 use std::sync::LazyLock;
 
+use crate::limits::exposition::NATIVE_BUCKETS_MAX;
 use plimsoll_schemas::histogram::layout::{self, highest};
-use plimsoll_schemas::limits::exposition::NATIVE_BUCKETS_MAX;
 
 /// The finest schema: neighbouring buckets differ by 2.2 %.
 const SCHEMA_MAX: i8 = 5;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::limits::{ALERT_HISTORY_MAX, NODES_MAX};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::limits::aggregator::{ALERT_HISTORY_MAX, NODES_MAX};
 use plimsoll_schemas::time::Wall;
 
 use super::pool::{Pool, Pools};

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::limits::notices::UNDELIVERED_KEPT_MAX;
 use plimsoll_schemas::alert::{AlertKey, AlertState};
-use plimsoll_schemas::limits::notices::UNDELIVERED_KEPT_MAX;
 use plimsoll_schemas::time::{Wall, seconds};
 use serde::{Deserialize, Serialize};
 

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
-use plimsoll_schemas::limits::notices::{
+use crate::limits::notices::{
     ALERTS_TOLD_MAX, ATTEMPTS_MAX, NOTICE_AGE_MAX, NOTICES_WAITING_MAX, OWED_AGE_MAX,
     OWED_RETRY_EVERY,
 };
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
+use crate::limits::notices::{ALERTS_A_POST_MAX, ENDS_AFTER_MIN, RESENDS_MISSED_MAX};
 use plimsoll_schemas::alert::AlertKey;
-use plimsoll_schemas::limits::notices::{ALERTS_A_POST_MAX, ENDS_AFTER_MIN, RESENDS_MISSED_MAX};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! What is said of an alert in words: short, since it is read on a telephone at night.
 
+use crate::limits::notices::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notice, WorstNode};
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::limits::notices::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
 use plimsoll_schemas::time::Wall;
 
 /// Shares from which on they may explain a latency; below, they are left out.

@@ -1,7 +1,7 @@
 //! Events from a message to the page, and through the view to Prometheus.
 
+use crate::limits::{NODE_SILENT_AFTER, SERVICE_CHECKS_MAX};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::aggregator::{NODE_SILENT_AFTER, SERVICE_CHECKS_MAX};
 use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::{Body, Bus, Events};
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Small histograms for people: a few bars with round ends, one of which is the limit.
 
+use crate::limits::BARS_MAX;
 use plimsoll_schemas::alert::BarSeconds;
 use plimsoll_schemas::histogram::{Histogram, layout};
-use plimsoll_schemas::limits::aggregator::BARS_MAX;
 use plimsoll_schemas::time::seconds;
 
 /// Ends of bars within a power of ten, in tenths of it. The finest that makes few enough bars is

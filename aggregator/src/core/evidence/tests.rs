@@ -1,5 +1,6 @@
 //! Notices of whole cores: who is named, and what stands beside them.
 
+use crate::limits::{BARS_MAX, NOTICE_BYTES_MAX, WORST_NODES_MAX};
 use plimsoll_schemas::alert::{AlertState, Notice};
 use plimsoll_schemas::budget::{Window, effective};
 use plimsoll_schemas::hardware::{
@@ -9,7 +10,6 @@ use plimsoll_schemas::hardware::{
     Sensor,
 };
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
-use plimsoll_schemas::limits::aggregator::{BARS_MAX, NOTICE_BYTES_MAX, WORST_NODES_MAX};
 use plimsoll_schemas::limits::wire::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
 };

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use crate::limits::WORST_NODES_MAX;
 use plimsoll_schemas::alert::{BusContext, Context, Scope, WorstNode};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::limits::aggregator::WORST_NODES_MAX;
 use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::Bus;
 

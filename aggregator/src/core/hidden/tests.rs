@@ -1,7 +1,7 @@
 //! Whatever is sent again, however late and whatever the clock did, is merged once.
 
+use crate::limits::{ACCOUNT_FORGET_AFTER, NODE_SILENT_AFTER};
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::limits::aggregator::{ACCOUNT_FORGET_AFTER, NODE_SILENT_AFTER};
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::wire::{Body, Bus};
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::SERVICE_CHECKS_MAX;
 use plimsoll_schemas::ids::{Incarnation, Seq};
-use plimsoll_schemas::limits::aggregator::SERVICE_CHECKS_MAX;
 use plimsoll_schemas::wire::{AlertType, Event, EventSource};
 
 use super::{Node, bounded_entry};

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::OPERATIONS_MAX;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{Operation, RuleName};
-use plimsoll_schemas::limits::aggregator::OPERATIONS_MAX;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, TICKING_MAX};
 use plimsoll_schemas::hardware::{
     CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, GPU_ECC_ERRORS_TOTAL,
     GPU_FAULTS_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
 };
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::aggregator::{COUNTED_WITHIN, LOSSES_WITHIN, TICKING_MAX};
 use plimsoll_schemas::metric::Figure;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! What is wrong with a node beside its latencies. Counters say how often, ever; here stands when
 //! they last grew, which decides whether someone should look. Nothing is judged by it.
 
-use plimsoll_schemas::limits::aggregator::TROUBLE_LASTS;
-use plimsoll_schemas::limits::node::REROUTE_MESSAGES;
+use crate::limits::TROUBLE_LASTS;
+use plimsoll_schemas::limits::delivery::REROUTE_MESSAGES;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 

@@ -1,8 +1,8 @@
 //! What a roll-up is: which operations, by which labels. Checked once, as the configuration is
 //! read.
 
+use crate::limits::{ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use plimsoll_schemas::ids::{Labels, Operation, RuleName};
-use plimsoll_schemas::limits::aggregator::{ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

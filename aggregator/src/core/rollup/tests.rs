@@ -1,8 +1,8 @@
 //! Roll-ups as messages fill them, and as restarts find them again.
 
+use crate::limits::{ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::limits::aggregator::{ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use plimsoll_schemas::wire::{Body, Latency};
 
 use super::*;

@@ -1,8 +1,8 @@
 //! Nodes that send as much as messages can hold, and nodes that all come at once: memory stays
 //! bounded, what finds no room is counted, and nobody else is harmed.
 
+use crate::limits::NODE_BYTES_MAX;
 use plimsoll_schemas::histogram::layout;
-use plimsoll_schemas::limits::aggregator::NODE_BYTES_MAX;
 use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
 use plimsoll_schemas::wire::Hardware;
 

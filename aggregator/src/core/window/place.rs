@@ -1,7 +1,7 @@
 //! When samples were taken, as the aggregator sees it: clocks of nodes may say anything.
 
+use crate::limits::CLOCK_AHEAD_MAX;
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::limits::aggregator::CLOCK_AHEAD_MAX;
 use plimsoll_schemas::time::Wall;
 
 /// Where a snapshot's time lies as seen from the aggregator.

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::limits::PACKED_MERGES_MAX;
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
-use plimsoll_schemas::limits::aggregator::PACKED_MERGES_MAX;
 
 use super::merged::Merged;
 use super::tally::{Limits, Overs, Tally};

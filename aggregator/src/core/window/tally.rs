@@ -3,7 +3,7 @@
 
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{Over, Packed};
-use plimsoll_schemas::limits::aggregator::LIMITS_SUMMED_MAX;
+use plimsoll_schemas::limits::rules::LIMITS_SUMMED_MAX;
 use serde::{Deserialize, Serialize};
 
 /// The limits of one operation's budgets. For one that finds no place here samples are counted

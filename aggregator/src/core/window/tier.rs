@@ -1,8 +1,8 @@
 //! One tier of the cascade: slots of one length, in order of their times. It knows which of them
 //! a window covers, and gives away those that its own window has passed.
 
+use crate::limits::{SLOTS_MAX, SLOTS_OPEN_MAX};
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::limits::aggregator::{SLOTS_MAX, SLOTS_OPEN_MAX};
 use plimsoll_schemas::time::{Wall, nanos};
 
 use super::slot::{Batch, Slot};

@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
-use plimsoll_process::http::ending;
-use plimsoll_schemas::clock::Clock;
+use plimsoll_clock::Clock;
+use plimsoll_runtime::http::ending;
 
 use super::orders::{self, BadRequest};
 use super::{Asker, Query};

@@ -1,8 +1,8 @@
 //! What `/api/v1/events` may be asked, read from the parameters of a request. Nothing is guessed:
 //! a parameter that is not known or not allowed is refused with what would have been.
 
+use crate::limits::EVENTS_KEPT_MAX;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::limits::aggregator::EVENTS_KEPT_MAX;
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use thiserror::Error;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use plimsoll_schemas::clock::Clock;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::time::Mono;
 use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;

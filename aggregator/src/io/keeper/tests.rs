@@ -95,7 +95,7 @@ fn a_write_that_was_slow_or_large_is_followed_by_a_rest_but_not_for_long() {
     assert_eq!(interval(second * 20, 0), CHECKPOINT_WITHIN);
     assert_eq!(interval(second, u64::MAX), CHECKPOINT_WITHIN);
     // From one confirmation to the next no node may take silence for loss.
-    assert!(CHECKPOINT_WITHIN * 2 <= plimsoll_schemas::limits::node::CONFIRMATION_PROBE_AFTER);
+    assert!(CHECKPOINT_WITHIN * 2 <= plimsoll_schemas::limits::delivery::CONFIRMATION_PROBE_AFTER);
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn the_last_changes_are_written_on_the_way_out() {
 
 /// The thread that writes closes its file a moment after its keeper is gone.
 fn until_free(path: &Path) {
-    let deadline = plimsoll_schemas::clock::Deadline::within(Duration::from_secs(20));
+    let deadline = plimsoll_clock::Deadline::within(Duration::from_secs(20));
     while Store::open(path, &mesh(), start().wall).is_err() {
         assert!(deadline.pause(Duration::from_millis(5)), "the store is still in use");
     }

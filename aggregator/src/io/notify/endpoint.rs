@@ -5,11 +5,11 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use plimsoll_schemas::ids::RuleName;
-use plimsoll_schemas::limits::notices::{
+use crate::limits::notices::{
     RECEIVERS_MAX, RESEND_EVERY_MAX, RESEND_EVERY_MIN, SECRET_BYTES_MAX, TEMPLATE_BYTES_MAX,
 };
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use plimsoll_schemas::ids::RuleName;
 use url::{Host, Url};
 
 use super::trust::{Trust, trust};

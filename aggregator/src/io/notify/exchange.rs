@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use crate::limits::notices::{ANSWER_HEAD_BYTES_MAX, POST_WAIT};
 use futures_util::future::{Either, select};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -11,7 +12,6 @@ use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use plimsoll_schemas::limits::notices::{ANSWER_HEAD_BYTES_MAX, POST_WAIT};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;

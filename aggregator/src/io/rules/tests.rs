@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use tempfile::TempDir;
 
 use super::*;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_cli::stack::StackOptions;
-use plimsoll_schemas::limits::node::{COALESCE_BYTES, COALESCE_MESSAGES};
+use plimsoll_node::limits::{COALESCE_BYTES, COALESCE_MESSAGES};
 
 use super::account::Terms;
 use super::feeder::Feeder;

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 const OPERATION: &str = "wide";
 const SERIES: u64 = 50;

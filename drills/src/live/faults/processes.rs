@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use plimsoll_cli::child::until;
 use plimsoll_cli::stack::StackOptions;
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 
 use super::account::Terms;
 use super::rig::{Merged, Rig, options};

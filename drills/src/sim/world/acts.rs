@@ -1,6 +1,6 @@
 //! What a step of the schedule does to the world, and what takes it back.
 
-use plimsoll_schemas::limits::aggregator::CHECKPOINT_EVERY;
+use plimsoll_aggregator::limits::CHECKPOINT_EVERY;
 use plimsoll_schemas::time::nanos;
 
 use super::{Event, Time, Undo, Who, World};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_schemas::limits::bus::{
+use plimsoll_bus::limits::{
     PING_EVERY, PROBE_EVERY, RECONNECT_DELAY_MAX, RETRY_DELAY_MIN, STALL_AFTER,
 };
 use plimsoll_schemas::subject::Lane;

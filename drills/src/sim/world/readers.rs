@@ -7,7 +7,7 @@ use bytes::Bytes;
 use plimsoll_aggregator::core::Delivered;
 use plimsoll_aggregator::core::checkpoint::Changes;
 use plimsoll_aggregator::core::confirm::Told;
-use plimsoll_schemas::limits::aggregator::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
+use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 /// Longer than any test here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork as fork_process};
 use plimsoll_client::{Counter, Operation, flush, stats};
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 use crate::node::{Manner, Node};
 use crate::parts::{LONG, file, latency};

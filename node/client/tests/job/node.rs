@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{Frame, decode, length};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use plimsoll_client::{Counter, Gauge, HitCounter, Operation, flush, stats};
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 use crate::forking;
 use crate::process::{FOLDER, PART, poll_for};

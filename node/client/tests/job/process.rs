@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 
 pub(crate) const PART: &str = "PLIMSOLL_TEST_PART";
 pub(crate) const FOLDER: &str = "PLIMSOLL_TEST_FOLDER";

@@ -1,7 +1,7 @@
 //! Drafts of events. Two of them become one that holds the newest of both, as many as fit into
 //! one message; whoever joins them counts the others.
 
-use plimsoll_schemas::limits::node::COALESCED_BYTES_MAX;
+use crate::limits::COALESCED_BYTES_MAX;
 use plimsoll_schemas::limits::wire::{EVENTS_MAX, INTERVAL_NS_MAX};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{Body, Event};

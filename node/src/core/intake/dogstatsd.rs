@@ -5,7 +5,7 @@
 //! a series that was heard before is known by them. A sign is part of a number: `+3` sets a gauge
 //! to 3, unlike in etsy's statsd. Fields that a later version adds are passed over.
 
-use plimsoll_schemas::limits::node::{LINE_BYTES_MAX, WEIGHT_MAX};
+use crate::limits::{LINE_BYTES_MAX, WEIGHT_MAX};
 
 use super::find::find;
 use super::number::whole;

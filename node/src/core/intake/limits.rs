@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::limits::{LIMIT_FORGET_AFTER, LIMITS_OPERATIONS_MAX};
 use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::limits::node::{LIMIT_FORGET_AFTER, LIMITS_OPERATIONS_MAX};
 use plimsoll_schemas::limits::wire::LIMITS_MAX;
 use plimsoll_schemas::time::Mono;
 

@@ -28,8 +28,8 @@ pub mod units;
 
 use std::collections::BTreeMap;
 
+use crate::limits::DATAGRAM_BYTES_MAX;
 use plimsoll_schemas::ids::{Operation, Seq};
-use plimsoll_schemas::limits::node::DATAGRAM_BYTES_MAX;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{Events, Latency};

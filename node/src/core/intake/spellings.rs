@@ -6,9 +6,9 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use crate::limits::{SPELLING_BYTES_MAX, SPELLINGS_PER_SERIES_MAX};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use plimsoll_schemas::limits::node::{SPELLING_BYTES_MAX, SPELLINGS_PER_SERIES_MAX};
 
 use super::dogstatsd::{Letter, Line};
 use super::find::is_same;

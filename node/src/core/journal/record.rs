@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::limits::SPOOL_ENTRIES_MAX;
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
-use plimsoll_schemas::limits::node::SPOOL_ENTRIES_MAX;
 use plimsoll_schemas::limits::wire::{COUNT_MAX, DEPTH_MAX, LOSS_REASONS_MAX};
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Wall};

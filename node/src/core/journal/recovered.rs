@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::limits::{SPOOL_ENTRIES_MAX, SPOOL_RUNS_MAX};
 use plimsoll_schemas::ids::{Incarnation, LossReason, MeshName, NodeName, Seq};
-use plimsoll_schemas::limits::node::{SPOOL_ENTRIES_MAX, SPOOL_RUNS_MAX};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};

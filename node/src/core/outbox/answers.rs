@@ -1,6 +1,6 @@
 //! What the broker and the aggregators say of messages that were sent.
 
-use plimsoll_schemas::limits::node::RETRY_PAUSE;
+use crate::limits::RETRY_PAUSE;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
 

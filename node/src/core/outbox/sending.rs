@@ -1,7 +1,7 @@
 //! Which message goes next, and when a draft becomes one.
 
+use crate::limits::IN_FLIGHT_MAX;
 use plimsoll_schemas::ids::Seq;
-use plimsoll_schemas::limits::node::IN_FLIGHT_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
+use crate::limits::FRAME_READ_BYTES;
 use plimsoll_schemas::ids::Seq;
-use plimsoll_schemas::limits::node::FRAME_READ_BYTES;
 use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, length};
 
 use crate::core::departure::Taken;

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::FRAME_BYTES_MAX;
 use plimsoll_schemas::wire::Latency;

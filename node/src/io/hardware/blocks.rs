@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::BLOCK_DEVICES_MAX;
 use plimsoll_schemas::hardware::{
     DISK_BUSY_SECONDS_TOTAL, DISK_READ_BYTES_TOTAL, DISK_READ_SECONDS_TOTAL, DISK_READS_TOTAL,
     DISK_WRITE_BYTES_TOTAL, DISK_WRITE_SECONDS_TOTAL, DISK_WRITES_TOTAL, Missing, Sensor,
 };
-use plimsoll_schemas::limits::node::BLOCK_DEVICES_MAX;
 use plimsoll_schemas::time::Mono;
 
 use super::gather::Gather;

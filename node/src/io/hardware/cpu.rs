@@ -3,11 +3,11 @@
 //! A share is a difference between two looks. Where a counter went back, as the kernel's do when
 //! a core comes back and at times without, nobody knows what was spent: that share is missing.
 
+use crate::limits::CORES_MAX;
 use plimsoll_schemas::hardware::{
     CPU_CORE_USAGE_RATIO, CPU_IOWAIT_RATIO, CPU_STEAL_RATIO, CPU_USAGE_RATIO, Missing,
     TASKS_BLOCKED, TASKS_RUNNING,
 };
-use plimsoll_schemas::limits::node::CORES_MAX;
 
 use super::gather::Gather;
 use super::root::{Kept, Root};

@@ -7,12 +7,12 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::limits::DISKS_MAX;
 use nix::sys::statvfs::{Statvfs, statvfs};
 use plimsoll_schemas::hardware::{
     DISK_AVAILABLE_BYTES, DISK_INODES, DISK_INODES_USED, DISK_READ_ONLY, DISK_TOTAL_BYTES,
     DISK_USED_BYTES, Missing, Sensor,
 };
-use plimsoll_schemas::limits::node::DISKS_MAX;
 
 use super::gather::Gather;
 use super::root::{self, Kept, Root};

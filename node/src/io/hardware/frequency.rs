@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
+use crate::limits::{CORES_MAX, SENSOR_TABLE_BYTES_MAX, SENSOR_UNMOVED_EVERY};
 use plimsoll_schemas::hardware::{
     CPU_FREQUENCY_BASELINE_HERTZ, CPU_FREQUENCY_HERTZ, CPU_FREQUENCY_MEAN_HERTZ, Missing,
 };
-use plimsoll_schemas::limits::node::{CORES_MAX, SENSOR_TABLE_BYTES_MAX, SENSOR_UNMOVED_EVERY};
 use plimsoll_schemas::time::Mono;
 
 use super::gather::Gather;

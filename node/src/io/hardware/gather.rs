@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::READINGS_MAX;
 use plimsoll_schemas::hardware::{Reading, Sensor};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::node::READINGS_MAX;
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 
 use super::Tally;

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_schemas::clock::Clock;
+use crate::limits::SENSOR_EVERY;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::limits::node::SENSOR_EVERY;
 use plimsoll_schemas::time::Mono;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;

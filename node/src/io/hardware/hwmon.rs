@@ -1,8 +1,8 @@
 //! Temperatures: of every component that hwmon knows, else of thermal zones; and which of them
 //! is the processors'.
 
+use crate::limits::COMPONENTS_MAX;
 use plimsoll_schemas::hardware::{CPU_TEMPERATURE_CELSIUS, Missing, TEMPERATURE_CELSIUS};
-use plimsoll_schemas::limits::node::COMPONENTS_MAX;
 use plimsoll_schemas::time::Mono;
 
 use super::gather::Gather;

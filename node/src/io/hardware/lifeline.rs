@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::node::SENSOR_RELIST_EVERY;
+use crate::limits::SENSOR_RELIST_EVERY;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::time::{Mono, nanos};
 
 /// What the threads and their owner share.

@@ -42,11 +42,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_schemas::clock::Clock;
+use crate::limits::SENSOR_STOP_WAIT;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::hardware::{
     GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS, WATCHED_PROCESSES,
 };
-use plimsoll_schemas::limits::node::SENSOR_STOP_WAIT;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 

@@ -1,13 +1,13 @@
 //! What went over each network interface, from `/proc/net/dev`: one read for all of them, where
 //! sysfs has a file for each counter; and TCP segments sent again.
 
+use crate::limits::INTERFACES_MAX;
 use plimsoll_schemas::hardware::{
     Missing, NETWORK_RECEIVE_BYTES_TOTAL, NETWORK_RECEIVE_DROPS_TOTAL,
     NETWORK_RECEIVE_ERRORS_TOTAL, NETWORK_RECEIVE_PACKETS_TOTAL, NETWORK_TRANSMIT_BYTES_TOTAL,
     NETWORK_TRANSMIT_DROPS_TOTAL, NETWORK_TRANSMIT_ERRORS_TOTAL, NETWORK_TRANSMIT_PACKETS_TOTAL,
     Sensor, TCP_RETRANSMITS_TOTAL,
 };
-use plimsoll_schemas::limits::node::INTERFACES_MAX;
 
 use super::gather::Gather;
 use super::root::{Kept, Root};

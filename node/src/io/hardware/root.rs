@@ -10,12 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str;
 
+use crate::limits::{SENSOR_FOLDER_ENTRIES_MAX, SENSOR_LINE_BYTES_MAX, SENSOR_TABLE_BYTES_MAX};
 use nix::errno::Errno;
 use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use plimsoll_schemas::hardware::Missing;
-use plimsoll_schemas::limits::node::{
-    SENSOR_FOLDER_ENTRIES_MAX, SENSOR_LINE_BYTES_MAX, SENSOR_TABLE_BYTES_MAX,
-};
 
 /// Bytes asked for at once, and by which the space grows.
 const STEP: usize = 4_096;
@@ -200,8 +198,7 @@ mod tests {
         let seconds = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
         let first = seconds(uptime.read(&mut space).unwrap());
         assert!(uptime.file.is_some());
-        let deadline =
-            plimsoll_schemas::clock::Deadline::within(std::time::Duration::from_secs(20));
+        let deadline = plimsoll_clock::Deadline::within(std::time::Duration::from_secs(20));
         let mut later = first;
         while later == first && deadline.pause(std::time::Duration::from_millis(5)) {
             later = seconds(uptime.read(&mut space).unwrap());

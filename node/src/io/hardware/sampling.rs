@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::hardware::{Missing, SAMPLING_CPU_SECONDS_TOTAL, SAMPLING_WORST_SECONDS};
 
 use super::gather::Gather;

@@ -4,10 +4,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_schemas::clock::Clock;
+use crate::limits::{SENSOR_EVERY, SENSOR_STALE_AFTER};
+use plimsoll_clock::Clock;
 use plimsoll_schemas::hardware::{Missing, Reading, Sensor, SensorState};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::node::{SENSOR_EVERY, SENSOR_STALE_AFTER};
 use plimsoll_schemas::time::Mono;
 
 use super::gather::Gather;

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::{CORES_MAX, SENSOR_STALE_AFTER};
 use plimsoll_schemas::hardware::{
     CPU_THERMAL_THROTTLE_TOTAL, CPU_THROTTLED, CPU_THROTTLED_SECONDS_TOTAL, Missing,
 };
-use plimsoll_schemas::limits::node::{CORES_MAX, SENSOR_STALE_AFTER};
 use plimsoll_schemas::time::Mono;
 
 use super::frequency::Pace;

@@ -1,6 +1,6 @@
 //! Metrics of what comes in: what was lost on the way, what was left out, what was refused.
 
-use plimsoll_process::page::Page;
+use plimsoll_runtime::page::Page;
 use plimsoll_schemas::wire::EventSource;
 
 use super::by;

@@ -1,7 +1,7 @@
 //! Metrics of what comes as OTLP: requests by their end, bytes, connections.
 
-use plimsoll_process::http;
-use plimsoll_process::page::{Family, Page};
+use plimsoll_runtime::http;
+use plimsoll_runtime::page::{Family, Page};
 
 use crate::io::otlp::figures::Figures;
 

@@ -1,6 +1,6 @@
 //! Metrics of the targets whose pages are read, each under its address.
 
-use plimsoll_process::page::{Family, Page};
+use plimsoll_runtime::page::{Family, Page};
 
 use crate::core::intake::promtext::{Failure, ScrapeFigures};
 

@@ -6,8 +6,8 @@ use std::array;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::limits::{BYTES_PER_WAKE, DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
-use plimsoll_schemas::limits::node::{BYTES_PER_WAKE, DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL};
 
 use crate::core::departure::Taken;
 use crate::io::cost::{Cost, Stage};

@@ -7,10 +7,10 @@
 
 use std::os::fd::AsFd;
 
+use crate::limits::SOCKET_RECEIVE_BYTES;
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce};
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, sockopt_impl};
-use plimsoll_schemas::limits::node::SOCKET_RECEIVE_BYTES;
 
 sockopt_impl!(
     /// The kernel's figures about a socket's memory; the last is how many datagrams it dropped.

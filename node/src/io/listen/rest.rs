@@ -9,10 +9,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
+use crate::limits::{DATAGRAMS_PER_WAKE, REST_DATAGRAMS_PER_SECOND, REST_MAX};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use plimsoll_schemas::clock::{Deadline, Stopwatch};
-use plimsoll_schemas::limits::node::{DATAGRAMS_PER_WAKE, REST_DATAGRAMS_PER_SECOND, REST_MAX};
+use plimsoll_clock::{Deadline, Stopwatch};
 use tokio::io::unix::AsyncFd;
 
 use super::watch;

@@ -4,8 +4,8 @@ use std::os::unix::net;
 
 use std::time::Duration;
 
-use plimsoll_schemas::clock::Deadline;
-use plimsoll_schemas::limits::node::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL};
+use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL};
+use plimsoll_clock::Deadline;
 use tempfile::TempDir;
 
 use super::*;

@@ -3,10 +3,10 @@
 
 use std::io::{self, Write};
 
+use crate::limits::{OTLP_BODY_BYTES_MAX, OTLP_BODY_TIMEOUT, OTLP_INFLATE_BYTES};
 use axum::body::Body;
 use flate2::write::GzDecoder;
 use http_body_util::BodyExt;
-use plimsoll_schemas::limits::node::{OTLP_BODY_BYTES_MAX, OTLP_BODY_TIMEOUT, OTLP_INFLATE_BYTES};
 use tokio::time::timeout;
 
 use super::refusal::Refusal;

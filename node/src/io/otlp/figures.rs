@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_process::http;
+use plimsoll_runtime::http;
 
 use super::refusal::Refusal;
 use crate::core::intake::otlp::{Outcome, Signal};

@@ -1,7 +1,7 @@
 //! The message of a unary gRPC call: five bytes that say whether it is compressed and how long it
 //! is, then the message. One in a request, and nothing after it.
 
-use plimsoll_schemas::limits::node::OTLP_BODY_BYTES_MAX;
+use crate::limits::OTLP_BODY_BYTES_MAX;
 
 use super::body::{Coming, Compression, Whole};
 use super::refusal::Refusal;

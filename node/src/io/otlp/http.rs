@@ -1,12 +1,12 @@
 //! OTLP over HTTP: `POST /v1/metrics` and `POST /v1/traces`, answered in the request's encoding.
 
+use crate::limits::{OTLP_BODY_BYTES_MAX, OTLP_RETRY_SECONDS};
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::State;
 use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use plimsoll_schemas::limits::node::{OTLP_BODY_BYTES_MAX, OTLP_RETRY_SECONDS};
 
 use super::body::{Coming, Compression, Whole, read};
 use super::figures::{Ending, Source};

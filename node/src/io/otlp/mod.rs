@@ -18,11 +18,9 @@ mod room;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::limits::{BYTES_PER_WAKE, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX};
 use axum::Router;
-use plimsoll_process::http::{Bounds, ListenError, Protocol, Server};
-use plimsoll_schemas::limits::node::{
-    BYTES_PER_WAKE, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX,
-};
+use plimsoll_runtime::http::{Bounds, ListenError, Protocol, Server};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::OtlpSettings;

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::limits::{OTLP_BODY_BYTES_MAX, OTLP_BODY_TIMEOUT};
 use axum::http::StatusCode;
-use plimsoll_schemas::limits::node::{OTLP_BODY_BYTES_MAX, OTLP_BODY_TIMEOUT};
 
 /// Why nothing of a request was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use plimsoll_schemas::limits::node::{OTLP_BUFFERS_BYTES_MAX, OTLP_REQUEST_BYTES};
+use crate::limits::{OTLP_BUFFERS_BYTES_MAX, OTLP_REQUEST_BYTES};
 
 use super::figures::{Ending, Requests, Source};
 use super::refusal::Refusal;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::limits::scrape::URL_BYTES_MAX;
+use crate::limits::scrape::URL_BYTES_MAX;
 use url::{Host, Url};
 
 /// The way to one target.

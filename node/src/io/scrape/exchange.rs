@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use crate::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
 use futures_util::future::{Either, select};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body, Bytes, Incoming};
@@ -11,7 +12,6 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
-use plimsoll_schemas::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;

@@ -10,10 +10,10 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::scrape::{PAGES_BYTES_MAX, PAGES_QUEUE_MAX};
 use foldhash::fast::FixedState;
-use plimsoll_schemas::clock::Stopwatch;
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::limits::scrape::{PAGES_BYTES_MAX, PAGES_QUEUE_MAX};
 use plimsoll_schemas::time::nanos;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
+use crate::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use plimsoll_schemas::limits::node::SPOOL_BYTES_MAX;
+use crate::limits::SPOOL_BYTES_MAX;
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::{Failure, SetAside, SpoolError};

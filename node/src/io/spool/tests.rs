@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use crate::limits::SPOOL_BYTES_MAX;
 use plimsoll_schemas::ids::{Incarnation, Labels, Seq};
-use plimsoll_schemas::limits::node::SPOOL_BYTES_MAX;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::Totals;
 use tempfile::TempDir;
@@ -92,7 +92,7 @@ async fn one_batch_at_a_time_and_no_answer_without_one() {
     assert!(nothing.is_err());
     let (first, second) = (batch(&mut journal, 1), batch(&mut journal, 2));
     spool.write(first.clone()).unwrap();
-    let deadline = plimsoll_schemas::clock::Deadline::within(WAIT);
+    let deadline = plimsoll_clock::Deadline::within(WAIT);
     while !path.exists() {
         assert!(deadline.pause(Duration::from_millis(1)), "nothing is written");
     }

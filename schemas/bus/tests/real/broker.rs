@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plimsoll_schemas::clock::Deadline;
+use plimsoll_clock::Deadline;
 use tempfile::TempDir;
 
 const START_WAIT: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use plimsoll_bus::BusEvent;
-use plimsoll_schemas::limits::bus::{PING_EVERY, PUBLISH_QUEUE_MAX, RECONNECT_DELAY_MAX};
+use plimsoll_bus::limits::{PING_EVERY, PUBLISH_QUEUE_MAX, RECONNECT_DELAY_MAX};
 use plimsoll_schemas::subject::Lane;
 use serde_json::Value;
 use tokio::net::TcpListener;

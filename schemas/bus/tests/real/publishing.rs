@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use plimsoll_bus::limits::{HAND_OVER_WAIT, PUBLISH_QUEUE_MAX};
 use plimsoll_bus::{Bus, BusError, BusEvent, Delivery, Refusal};
-use plimsoll_schemas::clock::Stopwatch;
-use plimsoll_schemas::limits::bus::{HAND_OVER_WAIT, PUBLISH_QUEUE_MAX};
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;

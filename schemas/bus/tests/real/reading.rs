@@ -1,8 +1,8 @@
 //! What a cursor delivers while nothing goes wrong.
 
+use plimsoll_bus::limits::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
 use plimsoll_bus::{Aside, BusEvent, CursorEvent};
-use plimsoll_schemas::clock::Clock;
-use plimsoll_schemas::limits::bus::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
+use plimsoll_clock::Clock;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::SENT_HEADER;
 

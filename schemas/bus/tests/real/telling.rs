@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_nats::Subscriber;
 use futures_util::StreamExt;
+use plimsoll_bus::limits::{ASIDE_AGE_MAX, ASIDES_MAX};
 use plimsoll_bus::{Aside, BusEvent};
-use plimsoll_schemas::clock::Stopwatch;
-use plimsoll_schemas::limits::bus::{ASIDE_AGE_MAX, ASIDES_MAX};
+use plimsoll_clock::Stopwatch;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::notices::RESOLVED_AGE_MAX;
 use plimsoll_schemas::alert::AlertState::{Firing, Resolved};
-use plimsoll_schemas::limits::notices::RESOLVED_AGE_MAX;
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Ends: who was told of the begin hears of them, late if need be, and nobody else does.
 
-use plimsoll_schemas::limits::notices::OWED_AGE_MAX;
+use crate::limits::notices::OWED_AGE_MAX;
 
 use super::*;
 

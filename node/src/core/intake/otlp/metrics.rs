@@ -4,8 +4,8 @@
 
 use std::cell::Cell;
 
+use crate::limits::{OTLP_NAME_BYTES_MAX, OTLP_QUANTILES_MAX};
 use plimsoll_schemas::ids::{Operation, Series};
-use plimsoll_schemas::limits::node::{OTLP_NAME_BYTES_MAX, OTLP_QUANTILES_MAX};
 use plimsoll_schemas::time::Now;
 
 use super::attributes::{Attributes, Listed, Pairs, hash, join};

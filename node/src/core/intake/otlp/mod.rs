@@ -21,9 +21,9 @@ mod words;
 
 use std::collections::BTreeSet;
 
+use crate::limits::{OTLP_MESSAGE_BYTES_MAX, OTLP_POINTS_MAX};
 use foldhash::fast::FixedState;
 use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::limits::node::{OTLP_MESSAGE_BYTES_MAX, OTLP_POINTS_MAX};
 use plimsoll_schemas::time::Now;
 
 use data_point::Lists;

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
+use crate::limits::OTLP_SPANS_REMEMBERED_MAX;
 use hashbrown::HashTable;
-use plimsoll_schemas::limits::node::OTLP_SPANS_REMEMBERED_MAX;
 
 /// What is remembered.
 #[derive(Default)]

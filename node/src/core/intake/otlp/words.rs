@@ -1,7 +1,7 @@
 //! A refusal in words: which metric or span, why, and what would help. Read by whoever looks
 //! after the producer, so it says what to change there or here.
 
-use plimsoll_schemas::limits::node::{OTLP_MESSAGE_BYTES_MAX, POINT_BUCKETS_MAX};
+use crate::limits::{OTLP_MESSAGE_BYTES_MAX, POINT_BUCKETS_MAX};
 
 use super::figures::Kind;
 use crate::core::intake::reject::Reject;

@@ -19,7 +19,7 @@ mod streams;
 mod taking;
 mod told;
 
-use plimsoll_schemas::limits::node::POINT_AHEAD_MAX;
+use crate::limits::POINT_AHEAD_MAX;
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::interval::{Admitted, Interval};

@@ -3,10 +3,10 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use crate::limits::POINT_BUCKETS_MAX;
 use foldhash::fast::FixedState;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
-use plimsoll_schemas::limits::node::POINT_BUCKETS_MAX;
 
 use super::edges::{Edge, sum_ns};
 use crate::core::intake::point::{Buckets, Latencies};

@@ -1,7 +1,7 @@
 //! The rows of one histogram, put together. Rows may come in any order and between those of
 //! others; what does not add up is refused whole, since the next page has all of it again.
 
-use plimsoll_schemas::limits::scrape::BUCKETS_MAX;
+use crate::limits::scrape::BUCKETS_MAX;
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 
 use super::line::Row;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::limits::scrape::{FAMILIES_MAX, SERIES_MAX_MAX};
+use crate::limits::scrape::{FAMILIES_MAX, SERIES_MAX_MAX};
 use plimsoll_schemas::time::Wall;
 
 use super::line::{Kind, Line, Pair, name_of, parse};

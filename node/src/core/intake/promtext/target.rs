@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::limits::scrape::{SERIES_KNOWN_MAX, START_ROUNDING};
 use plimsoll_schemas::ids::{Labels, Operation, Series};
-use plimsoll_schemas::limits::scrape::{SERIES_KNOWN_MAX, START_ROUNDING};
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::line::{Row, pairs};

@@ -33,7 +33,7 @@ fn claims_beyond_any_count_stay_at_the_greatest() {
 #[test]
 fn a_loss_that_no_ledger_can_hold_is_cut_to_what_it_can() {
     let mut intake = intake();
-    let most = plimsoll_schemas::limits::node::LOST_SAMPLES_MAX;
+    let most = crate::limits::LOST_SAMPLES_MAX;
     take(&mut intake, b"_seq|a|1|0|0");
     let mut before = 0;
     for n in 0..=(1_u64 << 18) {

@@ -1,7 +1,7 @@
 //! Files that are cut, damaged, forged, or from elsewhere.
 
+use crate::limits::{SPOOL_AGE_MAX, SPOOL_ENTRIES_MAX};
 use bytes::Bytes;
-use plimsoll_schemas::limits::node::{SPOOL_AGE_MAX, SPOOL_ENTRIES_MAX};
 use plimsoll_schemas::time::Wall;
 use proptest::test_runner::TestCaseError;
 

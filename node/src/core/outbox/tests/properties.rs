@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use plimsoll_schemas::limits::node::IN_FLIGHT_MAX;
+use crate::limits::IN_FLIGHT_MAX;
 
 use super::*;
 use crate::core::draft::events;

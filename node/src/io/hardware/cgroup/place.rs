@@ -1,7 +1,7 @@
 //! Where a controller's files of this process's group are. Pure: from `/proc/self/cgroup` and
 //! `/proc/self/mountinfo`.
 
-use plimsoll_schemas::limits::node::CGROUP_DEPTH_MAX;
+use crate::limits::CGROUP_DEPTH_MAX;
 
 /// A group's folder, and the version of the hierarchy that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]

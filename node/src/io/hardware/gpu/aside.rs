@@ -1,6 +1,7 @@
 //! What is asked beside the polls: once an interval what counts up or needs a while to measure
 //! (the PCIe rate takes NVML 20 ms each way), and every ten seconds what hardly ever changes.
 
+use crate::limits::{GPU_FANS_MAX, GPU_INSTANCES_MAX};
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{
     EccCounter, MemoryError, PcieUtilCounter, TemperatureThreshold,
@@ -19,7 +20,6 @@ use plimsoll_schemas::hardware::{
     GPU_PCIE_REPLAYS_TOTAL, GPU_PCIE_TRANSMIT_BYTES_PER_SECOND, GPU_POWER_LIMIT_WATTS,
     GPU_REMAPPED_ROWS, GPU_RETIRED_PAGES, GPU_TEMPERATURE_SLOWDOWN_CELSIUS, Missing, Sensor,
 };
-use plimsoll_schemas::limits::node::{GPU_FANS_MAX, GPU_INSTANCES_MAX};
 
 use super::super::scale::{self, Raw};
 use super::ask::{CLOCKS, asked, hertz, watts};

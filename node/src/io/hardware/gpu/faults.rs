@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::{GPU_EVENTS_MAX, GPU_XIDS_MAX};
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, EventSet, Nvml};
 use plimsoll_schemas::hardware::{GPU_FAULTS_TOTAL, GPU_XID_TOTAL, Missing};
-use plimsoll_schemas::limits::node::{GPU_EVENTS_MAX, GPU_XIDS_MAX};
 
 use super::aside::Finding;
 use super::ask::asked;

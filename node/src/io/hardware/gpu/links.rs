@@ -1,11 +1,11 @@
 //! The NVLinks of one GPU: which of them work, and the errors of all together by kind. Per link
 //! and kind they would be more readings than all others; `nvidia-smi nvlink -e` has those.
 
+use crate::limits::GPU_LINKS_MAX;
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::nv_link::ErrorCounter;
 use nvml_wrapper::error::NvmlError;
 use plimsoll_schemas::hardware::{GPU_NVLINK_ERRORS_TOTAL, GPU_NVLINK_UP, Missing};
-use plimsoll_schemas::limits::node::GPU_LINKS_MAX;
 
 use super::aside::Finding;
 use super::ask::asked;

@@ -20,11 +20,11 @@ mod units;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::limits::{GPU_POLL_EVERY, SENSOR_EVERY, SENSOR_RELIST_EVERY};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
-use plimsoll_schemas::clock::Clock;
+use plimsoll_clock::Clock;
 use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, GPUS_LISTED, GPUS_LOST, Missing};
-use plimsoll_schemas::limits::node::{GPU_POLL_EVERY, SENSOR_EVERY, SENSOR_RELIST_EVERY};
 use plimsoll_schemas::time::Mono;
 
 use self::roster::Roster;

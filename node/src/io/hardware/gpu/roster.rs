@@ -1,8 +1,8 @@
 //! Which GPU is which, over losses and returns: by UUID, since a driver numbers those that it
 //! lists anew when one is gone. Pure.
 
+use crate::limits::GPUS_MAX;
 use plimsoll_schemas::hardware::Missing;
-use plimsoll_schemas::limits::node::GPUS_MAX;
 
 use super::ask::LOST;
 use super::one::Gpu;

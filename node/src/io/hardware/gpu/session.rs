@@ -1,12 +1,10 @@
 //! The GPUs of one loaded driver: looks at its list, polls each GPU, and asks them aside in
 //! turns, one at a poll, so that no poll waits for all of them.
 
+use crate::limits::{GPU_POLL_EVERY, GPU_RELOAD_EVERY, GPU_SELDOM_EVERY, GPUS_MAX, SENSOR_EVERY};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, EventSet, Nvml};
 use plimsoll_schemas::hardware::Missing;
-use plimsoll_schemas::limits::node::{
-    GPU_POLL_EVERY, GPU_RELOAD_EVERY, GPU_SELDOM_EVERY, GPUS_MAX, SENSOR_EVERY,
-};
 use plimsoll_schemas::time::Mono;
 
 use super::aside;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::limits::node::WATCHED_PROCESSES_MAX;
+use crate::limits::WATCHED_PROCESSES_MAX;
 use plimsoll_schemas::time::{Mono, seconds};
 
 use super::process::{Process, Used};

@@ -7,11 +7,9 @@ use std::fs::{self, ReadDir};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::limits::{CGROUP_PROCESSES_BYTES_MAX, WATCH_CGROUPS_MAX, WATCH_NAMES_MAX};
 use nix::errno::Errno;
 use plimsoll_schemas::hardware::Missing;
-use plimsoll_schemas::limits::node::{
-    CGROUP_PROCESSES_BYTES_MAX, WATCH_CGROUPS_MAX, WATCH_NAMES_MAX,
-};
 
 use super::super::root::{Root, missing};
 use super::process::Processes;

@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::limits::PROCESS_FILE_BYTES_MAX;
 use nix::errno::Errno;
 use plimsoll_schemas::hardware::Missing;
-use plimsoll_schemas::limits::node::PROCESS_FILE_BYTES_MAX;
 
 use super::super::root::{Root, missing};
 

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plimsoll_schemas::clock::{Clock, Deadline};
+use crate::limits::WATCH_CGROUPS_MAX;
+use plimsoll_clock::{Clock, Deadline};
 use plimsoll_schemas::hardware::{SAMPLING_CPU_SECONDS_TOTAL, SensorState};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::node::WATCH_CGROUPS_MAX;
 use tempfile::TempDir;
 
 use super::super::{HardwareConfig, Sampler};

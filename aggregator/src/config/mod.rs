@@ -1,0 +1,346 @@
+//! What an aggregator may be told, and what holds when it is told nothing.
+
+mod notices;
+mod notify;
+mod token;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use plimsoll_runtime::logs::LogSettings;
+use plimsoll_runtime::settings::BusSettings;
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::limits::rules::TIME_SCALE_MAX;
+use plimsoll_schemas::rule::Rules;
+use serde::Deserialize;
+use toml::Table;
+
+use crate::core::rollup::Definition;
+use crate::io::notify::Endpoint;
+
+pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
+
+pub use notices::Notices;
+pub use token::Token;
+
+/// A settings file with every key at its default; what `--print-config` prints.
+pub const EXAMPLE: &str = include_str!("../../aggregator.toml");
+
+/// An aggregator's configuration; the keys of its TOML file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Name of the mesh; nodes and aggregators of one mesh share it.
+    pub mesh: MeshName,
+    /// Where the broker is.
+    pub bus: BusSettings,
+    /// Where metrics and the summary are served.
+    pub http: Http,
+    /// How long windows are kept.
+    pub windows: WindowSpans,
+    /// Samples by label.
+    pub rollup: Vec<Definition>,
+    /// Where rules come from.
+    pub rules: RuleFiles,
+    /// Budgets over those of all files, unchecked.
+    pub budget: Vec<Table>,
+    /// Thresholds over those of all files, unchecked.
+    pub rule: Vec<Table>,
+    /// Alertmanagers that are told of alerts.
+    pub alertmanager: Alertmanagers,
+    /// Others that are.
+    pub webhook: Vec<Webhook>,
+    /// What Prometheus is shown.
+    pub metrics: Metrics,
+    /// What notices say beside what happened.
+    pub notices: Notices,
+    /// Where its state outlives it.
+    pub state: State,
+    /// How it logs.
+    pub log: LogSettings,
+}
+
+/// The `[http]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Http {
+    /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
+    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undelivered`, `/api/v1/silences`,
+    /// `/healthz` and `/readyz`. Loopback by default: whoever reads needs no token.
+    pub address: SocketAddr,
+    /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
+    /// `token_file` nobody can. Here it stands in a file of settings; better
+    pub token: Option<Token>,
+    /// a file of its own, read at the start.
+    pub token_file: Option<PathBuf>,
+}
+
+/// The `[metrics]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Metrics {
+    /// Nodes with series of their own on `/metrics` and rows of their own in `/metrics/summary`,
+    /// the worst first: those in trouble (samples missing or given up, messages dropped or
+    /// rerouted, a deep outbox), then those whose alerts fire, then pend, then the silent ones,
+    /// then by the share of samples over a limit. `/metrics/nodes` shows all of them. Those beyond
+    /// are in the fleet's figures and in `plimsoll_nodes_in_trouble`. A node costs about 8 KB of
+    /// text with three operations.
+    pub nodes_max: usize,
+    /// Whether the names that former systems used are shown as well.
+    pub aliases: bool,
+}
+
+/// The `[windows]` section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct WindowSpans {
+    /// The longest window kept for each node, from `1m` to `30d`; default `5m`. The fleet and
+    /// roll-ups have all; an operation with a budget has at least the windows of its budgets on
+    /// every node. What each costs stands in `limits::aggregator::NODE_BYTES_MAX`.
+    pub nodes_up_to: Window,
+}
+
+/// The `[state]` section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// File of the checkpoints, made if it is not there; its directory must be. Without it the
+    /// state is kept in memory only, a restart reads the streams from their beginning, nodes are
+    /// told of what is in memory, and what happened between two runs raises no alert. Costs a
+    /// write of everything that changed, at most once a second.
+    pub path: Option<PathBuf>,
+}
+
+/// The `[rules]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RuleFiles {
+    /// Files of budgets and thresholds, the later over the earlier, all over the shipped ones and
+    /// below this file's own; relative to where the process runs. Read again on SIGHUP and when one
+    /// of them has changed. None by default.
+    pub files: Vec<String>,
+    /// By how much the windows of error budgets are shortened, for drills; 1 leaves them, which
+    /// is the default, and 259200 is the most.
+    pub time_scale: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mesh: MeshName::new("default").expect("a constant name of plain letters"),
+            bus: BusSettings::default(),
+            http: Http::default(),
+            windows: WindowSpans::default(),
+            rollup: Vec::new(),
+            rules: RuleFiles::default(),
+            budget: Vec::new(),
+            rule: Vec::new(),
+            alertmanager: Alertmanagers::default(),
+            webhook: Vec::new(),
+            metrics: Metrics::default(),
+            notices: Notices::default(),
+            state: State::default(),
+            log: LogSettings::default(),
+        }
+    }
+}
+
+impl Default for RuleFiles {
+    fn default() -> Self {
+        Self { files: Vec::new(), time_scale: 1 }
+    }
+}
+
+impl RuleFiles {
+    fn check(&self) -> Result<(), String> {
+        let scale = self.time_scale;
+        if !(1..=TIME_SCALE_MAX).contains(&scale) {
+            return Err(format!("rules.time_scale is {scale}; it may be 1 to {TIME_SCALE_MAX}"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { nodes_max: 100, aliases: false }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9900));
+        Self { address, token: None, token_file: None }
+    }
+}
+
+impl Http {
+    /// What whoever changes state must show.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn token(&self) -> Result<Option<Token>, String> {
+        Token::configured(self.token.as_ref(), self.token_file.as_deref())
+    }
+}
+
+impl Default for WindowSpans {
+    fn default() -> Self {
+        Self { nodes_up_to: Window::FiveMinutes }
+    }
+}
+
+impl WindowSpans {
+    fn check(self) -> Result<(), String> {
+        if self.nodes_up_to < Window::OneMinute {
+            let given = self.nodes_up_to;
+            return Err(format!("windows.nodes_up_to is {given}; it must be at least 1m"));
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Checks everything that a start needs and that can be known before it, but for the rules:
+    /// `--check-config` and every start run this.
+    ///
+    /// # Errors
+    /// Names the key and what it may be.
+    pub fn check(&self) -> Result<(), String> {
+        self.bus.check(&self.mesh)?;
+        self.http.token()?;
+        self.log.check()?;
+        self.windows.check()?;
+        self.rules.check()?;
+        self.notices.dashboard(self.http.address)?;
+        Endpoint::of_config(self)?;
+        Definition::check_all(&self.rollup).map_err(|error| error.to_string())
+    }
+
+    /// What should be thought over about rules, one line each, such as routes to receivers that
+    /// are not defined here.
+    #[must_use]
+    pub fn advice(&self, rules: &Rules) -> Vec<String> {
+        let alertmanagers = self.alertmanager.0.iter().map(|of| &of.name);
+        let receivers = alertmanagers.chain(self.webhook.iter().map(|of| &of.name));
+        let receivers: Vec<String> = receivers.cloned().collect();
+        rules.advice(self.windows.nodes_up_to, &receivers)
+    }
+
+    /// Sections in which another configuration differs beside rules: a start alone reads these.
+    #[must_use]
+    pub fn differing(&self, other: &Self) -> Vec<&'static str> {
+        // So that a new section cannot be left out.
+        let Self {
+            mesh,
+            bus,
+            http,
+            windows,
+            rollup,
+            rules: _,
+            budget: _,
+            rule: _,
+            alertmanager,
+            webhook,
+            metrics,
+            notices,
+            state,
+            log,
+        } = self;
+        let sections = [
+            ("mesh", *mesh == other.mesh),
+            ("bus", *bus == other.bus),
+            ("http", *http == other.http),
+            ("windows", *windows == other.windows),
+            ("rollup", *rollup == other.rollup),
+            ("alertmanager", *alertmanager == other.alertmanager),
+            ("webhook", *webhook == other.webhook),
+            ("metrics", *metrics == other.metrics),
+            ("notices", *notices == other.notices),
+            ("state", *state == other.state),
+            ("log", *log == other.log),
+        ];
+        sections.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::budget::Selector;
+    use plimsoll_schemas::ids::Labels;
+    use plimsoll_schemas::rule::file::load;
+    use plimsoll_schemas::rule::{About, BUDGET_KEYS, RULE_KEYS, Tables, Text};
+    use plimsoll_schemas::settings::{Layer, keys_of, resolve};
+
+    use super::*;
+
+    fn read(text: &str) -> Result<(), String> {
+        let layer = Layer::from_toml("file a.toml", text).map_err(|error| error.to_string())?;
+        resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value.check()
+    }
+
+    #[test]
+    fn wrong_values_name_their_key() {
+        for (text, part) in [
+            ("[http]\naddress = '9900'", "http.address"),
+            (
+                "[windows]\nnodes_up_to = '10s'",
+                "windows.nodes_up_to is 10s; it must be at least 1m",
+            ),
+            ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
+            ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
+            ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
+            ("[http]\ntoken = 'short'", "http.token: "),
+            ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
+            ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it may be 1 to 259200"),
+            ("[rules]\nfile = 'a.toml'", "rules.file"),
+            ("[log]\nfilter = 'x=loud'", "log.filter"),
+            ("[bus]\nurl = 'http://h'", "bus.url"),
+            ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_printed_file_holds_every_key_at_its_default() {
+        let layer = |text: &str| Layer::from_toml("file a.toml", text).unwrap();
+        let config = resolve::<Config>(&[layer(EXAMPLE)]).unwrap().value;
+        assert_eq!(config, Config::default());
+        let all = EXAMPLE.replace("\n#", "\n").replace("\n ", "\n# ");
+        let resolved = resolve::<Config>(&[layer(&all)]).unwrap();
+        let stated: Vec<String> = resolved.origins.into_keys().collect();
+        assert_eq!(stated, keys_of::<Config>());
+        let (before, rules) = all.split_once("\n[[budget]]\n").unwrap();
+        let (_, rollup) = before.split_once("\n[[rollup]]\n").unwrap();
+        let stated = resolve::<Definition>(&[layer(rollup)]).unwrap().origins.into_keys();
+        assert_eq!(stated.collect::<Vec<_>>(), keys_of::<Definition>());
+        let (budget, rule) = rules.split_once("\n[[rule]]\n").unwrap();
+        for (text, known) in [(budget, BUDGET_KEYS), (rule, RULE_KEYS)] {
+            let stated = text.parse::<Table>().unwrap();
+            let missing: Vec<&str> =
+                known.iter().copied().filter(|key| !stated.contains_key(*key)).collect();
+            // Of three comparisons a rule has one.
+            assert!(missing.is_empty() || missing == ["less", "equal"], "{missing:?}");
+        }
+        let text = |text: &str| Text::new("a.toml", text.into()).unwrap();
+        let settings =
+            |all: &str| Text { tables: Tables::Some { budget: true, rule: true }, ..text(all) };
+        let of = |all: &str| {
+            let rules = load(&[], vec![settings(all)], 1, &mut |_| Err(String::new())).unwrap();
+            (rules.budgets.last().unwrap().clone(), rules.thresholds.last().unwrap().clone())
+        };
+        let (mut checkpoint, mut violations) = of(&all);
+        let short = "[[budget]]\nname = 'checkpoint'\noperation = 'checkpoint'\n\
+                     quantile = 0.99\nlimit = '250ms'\n\
+                     [[rule]]\nname = 'violations'\nmetric = 'counter:isolation.violations'\n\
+                     greater = 3";
+        (checkpoint.about, violations.about) = (About::default(), About::default());
+        checkpoint.selector = Selector::default();
+        violations.labels = Labels::default();
+        checkpoint.objective = None;
+        assert_eq!(of(short), (checkpoint, violations), "the rest is at its default");
+    }
+}

@@ -1,0 +1,289 @@
+//! The file that a checkpoint is kept in: written in one transaction, read back whole.
+//!
+//! A file that cannot be used is set aside under a new name and never deleted. What cannot be
+//! mended by starting afresh (no permission, another process, another mesh) is an error of the
+//! configuration instead: the file may be a good one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::limits::STORE_CACHE_BYTES;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::time::Wall;
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+};
+use thiserror::Error;
+
+use crate::core::checkpoint::{Changes, Checkpoint, Partial, Unusable};
+
+const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
+
+/// Why there is no store.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The file cannot be made, read or written where it is.
+    #[error("state.path: {}: {source}", path.display())]
+    Inaccessible {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process works with it.
+    #[error("state.path: {} is in use by another process", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It belongs to another mesh.
+    #[error("state.path: {} holds the state of mesh {theirs}, not of {ours}", path.display())]
+    OtherMesh {
+        /// The file.
+        path: PathBuf,
+        /// The mesh it is about.
+        theirs: MeshName,
+        /// The mesh of this configuration.
+        ours: MeshName,
+    },
+}
+
+/// A file that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Why, as a label.
+    pub reason: &'static str,
+    /// Why, in words.
+    pub why: String,
+    /// Where it is now.
+    pub now_at: PathBuf,
+}
+
+/// A store and what was in it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store.
+    pub store: Store,
+    /// The checkpoint in it, if there was one.
+    pub checkpoint: Option<Checkpoint>,
+    /// A file that had to make room.
+    pub set_aside: Option<SetAside>,
+}
+
+/// An open store. After a failed write it opens the file anew.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    database: Option<Database>,
+}
+
+enum Fault {
+    Inaccessible(io::Error),
+    InUse,
+    Unusable { reason: &'static str, why: String },
+}
+
+impl Store {
+    /// Opens the store of `mesh` at `path`, or makes one there. Reads and checks all of it.
+    ///
+    /// # Errors
+    /// When the configuration is at fault.
+    pub fn open(path: &Path, mesh: &MeshName, now: Wall) -> Result<Opened, StoreError> {
+        let (fault, set_aside) = match inspect(path) {
+            Ok((database, checkpoint)) => {
+                check_mesh(path, mesh, checkpoint.as_ref())?;
+                let store = Self { path: path.to_owned(), database: Some(database) };
+                return Ok(Opened { store, checkpoint, set_aside: None });
+            }
+            Err(Fault::Unusable { reason, why }) => match make_room(path, now) {
+                Ok(now_at) => (None, Some(SetAside { reason, why, now_at })),
+                Err(source) => (Some(Fault::Inaccessible(source)), None),
+            },
+            Err(fault) => (Some(fault), None),
+        };
+        let afresh = match fault {
+            Some(fault) => Err(fault),
+            None => inspect(path),
+        };
+        let path = path.to_owned();
+        match afresh {
+            Ok((database, checkpoint)) => {
+                let store = Self { path, database: Some(database) };
+                Ok(Opened { store, checkpoint, set_aside })
+            }
+            Err(Fault::InUse) => Err(StoreError::InUse { path }),
+            Err(Fault::Inaccessible(source)) => Err(StoreError::Inaccessible { path, source }),
+            Err(Fault::Unusable { why, .. }) => {
+                let source = io::Error::other(why);
+                Err(StoreError::Inaccessible { path, source })
+            }
+        }
+    }
+
+    /// A store that opens its file at the first write.
+    #[cfg(test)]
+    pub(crate) fn closed(path: &Path) -> Self {
+        Self { path: path.to_owned(), database: None }
+    }
+
+    /// Writes `changes` in one transaction, and returns once they are on the disk: how many bytes
+    /// their records have. Of these it holds one at a time.
+    ///
+    /// # Errors
+    /// When they may not be there; what was there before still is. The next write must then
+    /// write everything.
+    pub fn write(&mut self, changes: Changes) -> Result<u64, redb::Error> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => builder().create(&self.path)?,
+        };
+        let bytes = write(&database, changes)?;
+        self.database = Some(database);
+        Ok(bytes)
+    }
+}
+
+fn check_mesh(
+    path: &Path,
+    ours: &MeshName,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<(), StoreError> {
+    match checkpoint.map(Checkpoint::mesh).filter(|theirs| *theirs != ours) {
+        None => Ok(()),
+        Some(theirs) => Err(StoreError::OtherMesh {
+            path: path.to_owned(),
+            theirs: theirs.clone(),
+            ours: ours.clone(),
+        }),
+    }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    // A file from outside is checked before it is believed; the default cache is a gigabyte.
+    builder.set_check_integrity_on_open(true).set_cache_size(STORE_CACHE_BYTES);
+    builder
+}
+
+/// Opens and reads a file. On a thread of its own: redb answers some damage with a panic.
+fn inspect(path: &Path) -> Result<(Database, Option<Checkpoint>), Fault> {
+    let path = path.to_owned();
+    let inspector = std::thread::Builder::new().name("inspect-state".to_owned());
+    let inspected = inspector.spawn(move || {
+        let database = builder().create(path)?;
+        let checkpoint = read(&database)?;
+        Ok((database, checkpoint))
+    });
+    let inspected = inspected.map_err(Fault::Inaccessible)?;
+    inspected.join().unwrap_or_else(|_| Err(damaged("its structure cannot be followed")))
+}
+
+fn damaged(why: &str) -> Fault {
+    Fault::Unusable { reason: "damaged", why: why.to_owned() }
+}
+
+/// Gives the file a name that nothing else has.
+fn make_room(path: &Path, now: Wall) -> io::Result<PathBuf> {
+    let seconds = now.0 / 1_000_000_000;
+    let free = (0_u32..).map(|n| {
+        let ending = if n == 0 { String::new() } else { format!("-{n}") };
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".set-aside-{seconds}{ending}"));
+        PathBuf::from(name)
+    });
+    for name in free.take(1_000) {
+        if !name.try_exists()? {
+            std::fs::rename(path, &name)?;
+            return Ok(name);
+        }
+    }
+    Err(io::Error::other("there are a thousand files set aside already"))
+}
+
+fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {
+    let mut transaction = database.begin_write()?;
+    // With it a restart after kill -9 need not walk the whole file to repair it.
+    transaction.set_quick_repair(true);
+    if changes.everything() {
+        transaction.delete_table(RECORDS)?;
+    }
+    let mut written = 0;
+    {
+        let mut records = transaction.open_table(RECORDS)?;
+        let mut buffer = Vec::new();
+        for record in changes.into_records() {
+            let name = record.part().to_string();
+            let Some(bytes) = record.bytes(&mut buffer) else {
+                records.remove(name.as_str())?;
+                continue;
+            };
+            records.insert(name.as_str(), bytes)?;
+            written += bytes.len() as u64;
+        }
+    }
+    transaction.commit()?;
+    Ok(written)
+}
+
+/// The state that all records make; `None` in a store that was never written.
+fn read(database: &Database) -> Result<Option<Checkpoint>, Fault> {
+    let transaction = database.begin_read().map_err(redb::Error::from)?;
+    let records = match transaction.open_table(RECORDS) {
+        Err(TableError::TableDoesNotExist(_)) => {
+            let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
+            let is_new = tables.next().is_none();
+            return if is_new { Ok(None) } else { Err(damaged("it holds something else")) };
+        }
+        records => records.map_err(redb::Error::from)?,
+    };
+    let mut partial = Partial::default();
+    for entry in records.iter().map_err(redb::Error::from)? {
+        let (name, record) = entry.map_err(redb::Error::from)?;
+        partial.add(name.value(), record.value())?;
+    }
+    Ok(Some(partial.whole()?))
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // How redb says that this is no file of its own, or not all of one.
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                damaged(&error.to_string())
+            }
+            _ => Self::Inaccessible(error),
+        }
+    }
+}
+
+impl From<DatabaseError> for Fault {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => Self::InUse,
+            error => redb::Error::from(error).into(),
+        }
+    }
+}
+
+impl From<redb::Error> for Fault {
+    fn from(error: redb::Error) -> Self {
+        match error {
+            redb::Error::Io(error) => error.into(),
+            error => damaged(&error.to_string()),
+        }
+    }
+}
+
+impl From<Unusable> for Fault {
+    fn from(unusable: Unusable) -> Self {
+        let reason = match unusable {
+            Unusable::Newer(_) => "newer_version",
+            Unusable::Older(_) => "older_version",
+            Unusable::Damaged { .. } => "damaged",
+        };
+        Self::Unusable { reason, why: unusable.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

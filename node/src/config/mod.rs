@@ -1,0 +1,389 @@
+//! What a node may be told, and what holds when it is told nothing.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::limits;
+use plimsoll_runtime::logs::LogSettings;
+use plimsoll_runtime::settings::BusSettings;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use serde::{Deserialize, Deserializer};
+
+use crate::core::bounds::Bounds;
+use crate::core::intake::rules::Rules;
+use crate::io::hardware::HardwareConfig;
+use crate::io::scrape::Endpoint;
+
+mod delivery;
+mod identity;
+mod intake;
+mod otlp;
+mod scrape;
+mod watch;
+
+pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
+pub use identity::IdentitySettings;
+pub use intake::{LabelSettings, UnitSettings};
+pub use otlp::{OtlpSettings, SpanSettings};
+pub use scrape::ScrapeSettings;
+pub(crate) use watch::watches;
+pub use watch::{By, Watch};
+
+/// A settings file with every key at its default; what `--print-config` prints.
+pub const EXAMPLE: &str = include_str!("../../node.toml");
+
+/// A node's configuration; the keys of its TOML file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Name of this node, unique in its mesh; default: the host's name, dots as dashes.
+    pub name: Option<NodeName>,
+    /// Name of the mesh; nodes and aggregators of one mesh share it.
+    pub mesh: MeshName,
+    /// What it is grouped by.
+    pub identity: IdentitySettings,
+    /// Where the broker is.
+    pub bus: BusSettings,
+    /// Where jobs send their samples.
+    pub listen: Listen,
+    /// Where the node's own metrics are.
+    pub http: Http,
+    /// How samples are gathered.
+    pub interval: Interval,
+    /// Which tags become labels.
+    pub labels: LabelSettings,
+    /// In which unit values stand.
+    pub units: UnitSettings,
+    /// What becomes of OpenTelemetry.
+    pub otlp: OtlpSettings,
+    /// Whose pages of Prometheus text are read.
+    pub scrape: Vec<ScrapeSettings>,
+    /// How much is held while the broker is away.
+    pub outbox: OutboxSettings,
+    /// How much the emergency lane takes.
+    pub emergency: EmergencySettings,
+    /// When sending stops for a while.
+    pub breaker: BreakerSettings,
+    /// Where what is held outlives the process.
+    pub spool: SpoolSettings,
+    /// Which sensors are read.
+    pub hardware: HardwareConfig,
+    /// How it logs.
+    pub log: LogSettings,
+}
+
+/// The `[listen]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Listen {
+    /// UDP address for DogStatsD; `""` for none. Loopback, because anyone who can reach it can
+    /// write into this node's figures.
+    #[serde(deserialize_with = "address_or_none")]
+    pub udp: Option<SocketAddr>,
+    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, for none. A sender waits
+    /// when it is full, so nothing is lost on the way, unlike UDP.
+    #[serde(deserialize_with = "path_or_none")]
+    pub unix: Option<PathBuf>,
+    /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, for none.
+    #[serde(deserialize_with = "path_or_none")]
+    pub stream: Option<PathBuf>,
+}
+
+/// The `[http]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Http {
+    /// Address of `/metrics`, `/healthz` and `/readyz`; `""` for none.
+    #[serde(deserialize_with = "address_or_none")]
+    pub address: Option<SocketAddr>,
+}
+
+/// The `[interval]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Interval {
+    /// Milliseconds of one interval, 100 to 60 000. Shorter is fresher and costs more messages.
+    pub length_ms: u64,
+    /// Series in one interval; the rest folds into `other`, counted.
+    pub series_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: None,
+            mesh: MeshName::new("default").expect("a constant name of plain letters"),
+            identity: IdentitySettings::default(),
+            bus: BusSettings::default(),
+            listen: Listen::default(),
+            http: Http::default(),
+            interval: Interval::default(),
+            labels: LabelSettings::default(),
+            units: UnitSettings::default(),
+            otlp: OtlpSettings::default(),
+            scrape: Vec::new(),
+            outbox: OutboxSettings::default(),
+            emergency: EmergencySettings::default(),
+            breaker: BreakerSettings::default(),
+            spool: SpoolSettings::default(),
+            hardware: HardwareConfig::default(),
+            log: LogSettings::default(),
+        }
+    }
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { udp: Some(SocketAddr::from(([127, 0, 0, 1], 8125))), unix: None, stream: None }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { address: Some(SocketAddr::from(([127, 0, 0, 1], 9901))) }
+    }
+}
+
+impl Default for Interval {
+    fn default() -> Self {
+        let length_ms = limits::INTERVAL.as_secs() * 1_000;
+        Self { length_ms, series_max: limits::SERIES_MAX }
+    }
+}
+
+fn address_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        serde::de::Error::custom(format!("{text:?} is no address such as \"127.0.0.1:8125\""))
+    })
+}
+
+fn path_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
+}
+
+impl Config {
+    /// Checks everything that a start needs and that can be known before it: `--check-config`
+    /// and every start run this.
+    ///
+    /// # Errors
+    /// Names the key and what it may be.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_ranges()?;
+        self.check_sockets()?;
+        self.rules()?;
+        scrape::endpoints(&self.scrape)?;
+        self.identity.labels()?;
+        self.node_name()?;
+        self.bus.check(&self.mesh)?;
+        self.log.check()
+    }
+
+    fn check_ranges(&self) -> Result<(), String> {
+        let ranges = [
+            (
+                "interval.length_ms must lie between 100 and 60000",
+                (100..=60_000).contains(&self.interval.length_ms),
+            ),
+            (
+                "interval.series_max must lie between 1 and 100000",
+                (1..=100_000).contains(&self.interval.series_max),
+            ),
+            ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
+        ];
+        let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
+        let spool = delivery::spool_checks(&self.outbox, &self.spool);
+        match ranges.into_iter().chain(delivery).chain(spool).find(|(_, right)| !right) {
+            Some((problem, _)) => Err(problem.to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    fn check_sockets(&self) -> Result<(), String> {
+        match &self.listen {
+            Listen { unix: Some(unix), stream: Some(stream), .. } if unix == stream => {
+                Err("listen.stream must not be the path of listen.unix; choose another".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn rules(&self) -> Result<Rules, String> {
+        let rules = intake::rules(&self.labels, &self.units, otlp::rules(&self.otlp)?)?;
+        Ok(Rules { targets: scrape::targets(&self.scrape)?, ..rules })
+    }
+
+    /// The node's name, taken from the host when none was given.
+    ///
+    /// # Errors
+    /// When neither is to be had.
+    pub fn node_name(&self) -> Result<NodeName, String> {
+        let host = || sysinfo::System::host_name().ok().and_then(|host| NodeName::from_host(&host));
+        self.name
+            .clone()
+            .or_else(host)
+            .ok_or_else(|| "name: the host has none; set one with --name".to_owned())
+    }
+
+    /// The ways to the targets that are scraped, of a configuration that was checked.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        scrape::endpoints(&self.scrape).unwrap_or_default()
+    }
+
+    /// The core's bounds, of a configuration that was checked; rules that do not pass the check
+    /// do not hold.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            interval: Duration::from_millis(self.interval.length_ms),
+            series_max: self.interval.series_max,
+            rules: self.rules().unwrap_or_default(),
+            outbox: delivery::bounds(&self.outbox, &self.emergency, &self.breaker),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::settings::{Layer, keys_of, resolve};
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let layer = Layer::from_toml("file n.toml", text).map_err(|error| error.to_string())?;
+        let config = resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value;
+        config.check().map(|()| config)
+    }
+
+    #[test]
+    fn an_empty_file_gives_working_defaults() {
+        let config = read("").unwrap();
+        assert_eq!(config.listen.udp.unwrap().to_string(), "127.0.0.1:8125");
+        assert_eq!(config.bounds().interval, Duration::from_secs(1));
+        assert_eq!(config.bounds(), Bounds::default());
+        assert!(config.node_name().is_ok());
+    }
+
+    #[test]
+    fn wrong_values_name_their_key() {
+        for (text, part) in [
+            ("name = 'a b'", "name"),
+            ("[listen]\nudp = 'here'", "listen.udp"),
+            ("[listen]\nudpp = ''", "listen.udpp"),
+            ("[identity]\nlabels = 'rack=r7'", "identity.labels"),
+            ("[identity]\nlabels = ['rack']", "identity.labels: \"rack\" must be key=value"),
+            ("[identity]\nlabels = ['a=']", "identity.labels: \"a=\" must be key=value"),
+            ("[identity]\nlabels = ['a b=c']", "identity.labels: \"a b=c\": label key"),
+            ("[identity]\nlabels = ['a=1', 'a=2']", "identity.labels: "),
+            ("[identity]\nlabels = ['node=n']", "use name or --name"),
+            ("[interval]\nlength_ms = 5", "interval.length_ms"),
+            ("[interval]\nseries_max = 0", "interval.series_max"),
+            ("[listen]\nunix = 'a'\nstream = 'a'", "listen.stream"),
+            ("[labels]\nallow = ['a b']", "labels.allow"),
+            ("[labels]\ndrop = ['']", "labels.drop"),
+            ("[labels]\nallow = ['a']\ndrop = ['b', 'a']", "\"a\" stands in labels.allow too"),
+            ("[labels]\ncontainer = 'yes'", "labels.container"),
+            ("[units]\nms = 'min'", "units.ms"),
+            ("[units]\nh = ''", "use s, ms, us, ns or none"),
+            ("[units]\nd = 7", "units.d"),
+            ("[units]\nsuffixes = ['seconds']", "units.suffixes: \"seconds\" must be"),
+            ("[units]\nsuffixes = ['seconds=m']", "units.suffixes: \"m\" is no unit"),
+            ("[units]\nsuffixes = ['a=s', 'a=ms']", "units.suffixes: \"a=ms\" contradicts"),
+            ("[otlp]\nhttp = 'here'", "otlp.http"),
+            ("[otlp]\ngrpc = '4317'", "otlp.grpc"),
+            ("[otlp]\nunit = 'By'", "otlp.unit"),
+            ("[otlp]\nresource_labels = ['a=b.c']", "otlp.resource_labels: \"a=b.c\" must be"),
+            ("[otlp]\nresource_labels = ['a=c', 'b=c']", "\"b=c\" makes a label that another"),
+            ("[otlp]\noperations = ['a']", "otlp.operations: \"a\" must be metric=operation"),
+            ("[otlp]\noperations = ['a=b c']", "otlp.operations: \"a=b c\" must be"),
+            ("[otlp]\noperations = ['=b']", "must be metric=operation"),
+            ("[otlp]\noperations = ['a=b', 'a=c']", "\"a=c\" renames a metric twice"),
+            ("[[otlp.span]]\nname = ''", "otlp.span.name"),
+            ("[[otlp.span]]\nattributes = ['a']", "otlp.span.attributes: \"a\" must be"),
+            ("[[otlp.span]]\noperation = 'a b'", "otlp.span"),
+            ("[[otlp.span]]\nlabels = ['a=']", "otlp.span.labels: \"a=\" must be"),
+            ("[[otlp.span]]\nlabel = ['a']", "otlp.span"),
+            ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
+            ("[outbox]\nmessages_max = 3999", "outbox.reroute_messages"),
+            ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),
+            ("[outbox]\nconservative_seconds = 0", "outbox.conservative_seconds"),
+            ("[outbox]\ncoalesce_messages = 0", "outbox.coalesce_messages"),
+            ("[outbox]\nentrusted_messages = 0", "outbox.entrusted_messages"),
+            ("[outbox]\nentrusted_messages = 9000\n[spool]\npath = 'd'", "outbox.messages_max"),
+            ("[outbox]\nbytes_max = 200000000\n[spool]\npath = 'd'", "outbox.bytes_max"),
+            ("[emergency]\nper_minute = 0", "emergency.per_minute"),
+            ("[emergency]\nburst = 5", "emergency.burst"),
+            ("[breaker]\nfailures = 0", "breaker.failures"),
+            ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
+            ("[hardware]\nroot = 'host'", "hardware.root"),
+            ("[log]\nformat = 'xml'", "log.format"),
+            ("[log]\nfilter = 'x=loud'", "log.filter"),
+            ("[bus]\nurl = 'http://h'", "bus.url"),
+            ("[bus]\nuser = 'u'", "bus.password"),
+            ("[bus]\ncredentials_file = 'absent.creds'", "bus.credentials_file"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn lists_of_labels_and_suffixes_are_bounded() {
+        let list = |n| (0..n).map(|n| format!("'k{n}'")).collect::<Vec<_>>().join(", ");
+        let most = read(&format!("[labels]\nallow = [{}]", list(limits::LABEL_RULES_MAX))).unwrap();
+        assert_eq!(most.bounds().rules.labels.allow.len(), limits::LABEL_RULES_MAX);
+        let more = format!("[labels]\ndrop = [{}]", list(limits::LABEL_RULES_MAX + 1));
+        assert_eq!(read(&more).unwrap_err(), "labels.drop must have at most 256 keys");
+        let more = list(limits::UNIT_SUFFIXES_MAX + 1).replace("',", "=s',");
+        let error = read(&format!("[units]\nsuffixes = [{more}]")).unwrap_err();
+        assert_eq!(error, "units.suffixes must have at most 64 suffixes");
+    }
+
+    #[test]
+    fn labels_of_the_node_are_few_and_short() {
+        let list = |n| (0..n).map(|n| format!("'k{n}=v'")).collect::<Vec<_>>().join(", ");
+        let labels = |n| read(&format!("[identity]\nlabels = [{}]", list(n)));
+        let most = labels(limits::IDENTITY_LABELS_MAX).unwrap().identity.labels().unwrap();
+        assert_eq!(most.iter().count(), limits::IDENTITY_LABELS_MAX);
+        let error = labels(limits::IDENTITY_LABELS_MAX + 1).unwrap_err();
+        assert_eq!(error, "identity.labels must have at most 8 labels");
+        let long = format!("[identity]\nlabels = ['version={}']", "v".repeat(129));
+        assert!(read(&long).unwrap_err().contains("label value"), "{}", read(&long).unwrap_err());
+        let version = read("[identity]\nlabels = ['version=2026.11=rc 1']").unwrap().identity;
+        assert_eq!(version.labels().unwrap().get("version"), Some("2026.11=rc 1"));
+    }
+
+    #[test]
+    fn rules_of_labels_and_units_reach_the_core() {
+        let text =
+            "[labels]\ndrop = ['pod']\ncontainer = true\n[units]\nh = 's'\nsuffixes = ['us=us']";
+        let rules = read(text).unwrap().bounds().rules;
+        assert!(rules.labels.drop.contains("pod") && rules.labels.container);
+        assert_eq!(rules.units.h, "s".parse().unwrap());
+        assert_eq!(rules.units.suffixes.len(), 1);
+    }
+
+    #[test]
+    fn an_empty_address_or_path_switches_a_listener_off() {
+        let listen = read("[listen]\nudp = ''\nunix = ''\nstream = ''").unwrap().listen;
+        assert_eq!(listen, Listen { udp: None, unix: None, stream: None });
+    }
+
+    #[test]
+    fn the_printed_file_holds_every_key_at_its_default() {
+        assert_eq!(read(EXAMPLE).unwrap(), Config::default());
+        let all = EXAMPLE.replace("\n#", "\n").replace("\n ", "\n# ");
+        let layer = Layer::from_toml("file n.toml", &all).unwrap();
+        let resolved = resolve::<Config>(&[layer]).unwrap();
+        let stated: Vec<String> = resolved.origins.into_keys().collect();
+        assert_eq!(stated, keys_of::<Config>());
+    }
+}

@@ -1,0 +1,213 @@
+//! One line of a page: a row, or what is said of a family. Keeps nothing, allocates only where a
+//! label's value is escaped.
+
+use std::borrow::Cow;
+
+use crate::limits::LINE_BYTES_MAX;
+use crate::limits::scrape::ROW_LABELS_MAX;
+
+use crate::core::intake::find::find;
+use crate::core::intake::reject::Reject;
+
+/// A label of a row.
+pub(super) type Pair<'a> = (&'a str, Cow<'a, str>);
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line<'a> {
+    /// `name{labels} value`; what stands behind the value is read and not used.
+    Row(Row<'a>),
+    /// `# TYPE name kind`.
+    Type(&'a str, Kind),
+    /// `# UNIT name unit`.
+    Unit(&'a str, &'a str),
+    /// `# EOF`.
+    End,
+    /// A help text, a remark, nothing.
+    Silent,
+}
+
+/// One value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Row<'a> {
+    /// As it is written, with its suffix.
+    pub(super) name: &'a str,
+    /// What stands between the braces, which [`pairs`] reads without an error.
+    pub(super) labels: &'a [u8],
+    /// The value, which may be no number or without bound.
+    pub(super) value: f64,
+}
+
+/// What a family is said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+    /// A histogram of what is, not of what was: it may fall.
+    GaugeHistogram,
+    Summary,
+    Info,
+    StateSet,
+    Untyped,
+}
+
+impl Kind {
+    fn read(text: &str) -> Option<Self> {
+        Some(match text {
+            "counter" => Self::Counter,
+            "gauge" => Self::Gauge,
+            "histogram" => Self::Histogram,
+            "gaugehistogram" => Self::GaugeHistogram,
+            "summary" => Self::Summary,
+            "info" => Self::Info,
+            "stateset" => Self::StateSet,
+            "untyped" | "unknown" => Self::Untyped,
+            _ => return None,
+        })
+    }
+}
+
+/// Reads a line without its end. Leaves the labels of a row in `pairs`.
+///
+/// # Errors
+/// Says why the line is none.
+pub(super) fn parse<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
+    pairs.clear();
+    if line.len() > LINE_BYTES_MAX {
+        return Err(Reject::TooLong);
+    }
+    let line = line.trim_ascii();
+    match line.first() {
+        None => Ok(Line::Silent),
+        Some(b'#') => remark(&line[1..]),
+        Some(_) => row(line, pairs),
+    }
+}
+
+/// The name at the front of a row, and what follows it.
+pub(super) fn name_of(line: &[u8]) -> Option<(&str, &[u8])> {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
+    let end = line.iter().position(|byte| !fits(byte)).unwrap_or(line.len());
+    let (name, rest) = line.split_at(end);
+    let name = str::from_utf8(name).ok()?;
+    (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then_some((name, rest))
+}
+
+fn remark(text: &[u8]) -> Result<Line<'_>, Reject> {
+    let mut words = text.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    let keyword = words.next();
+    let mut word = || {
+        let word = words.next().unwrap_or_default();
+        str::from_utf8(word).map_err(|_| Reject::Encoding)
+    };
+    match keyword {
+        Some(b"TYPE") => {
+            let (name, kind) = (word()?, word()?);
+            Ok(Line::Type(name, Kind::read(kind).ok_or(Reject::Type)?))
+        }
+        Some(b"UNIT") => Ok(Line::Unit(word()?, word()?)),
+        Some(b"EOF") if words.next().is_none() => Ok(Line::End),
+        _ => Ok(Line::Silent),
+    }
+}
+
+fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
+    let (name, rest) = name_of(line).ok_or(Reject::Name)?;
+    if !matches!(rest, [] | [b' ' | b'\t' | b'{', ..]) {
+        return Err(Reject::Name);
+    }
+    let mut rest = rest.trim_ascii_start();
+    let mut labels = &[][..];
+    if let [b'{', inner @ ..] = rest {
+        rest = inner;
+        take_pairs(&mut rest, pairs)?;
+        labels = &inner[..inner.len() - rest.len()];
+        rest = rest.strip_prefix(b"}").ok_or(Reject::Shape)?;
+    }
+    // An exemplar, which stands for one sample that the row counts already.
+    let told = find(b'#', rest).map_or(rest, |at| &rest[..at]);
+    let mut words = told.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let value = number(words.next().ok_or(Reject::Shape)?).ok_or(Reject::Number)?;
+    // A page says what holds when it is asked for; what else it claims is checked and left.
+    let timestamp = words.next().map(number);
+    if timestamp.is_some_and(|at| at.is_none_or(|at| !at.is_finite())) {
+        return Err(Reject::Timestamp);
+    }
+    if words.next().is_some() {
+        return Err(Reject::Shape);
+    }
+    Ok(Line::Row(Row { name, labels, value }))
+}
+
+/// A number as the format writes it, `NaN` and `+Inf` included.
+pub(super) fn number(text: &[u8]) -> Option<f64> {
+    str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Reads again the labels of a row that was read before.
+pub(super) fn pairs(mut labels: &[u8]) -> Vec<Pair<'_>> {
+    let mut pairs = Vec::new();
+    let read = take_pairs(&mut labels, &mut pairs);
+    debug_assert!(read.is_ok(), "a row that was read");
+    pairs
+}
+
+/// Takes labels up to the closing brace, which is left, or to the end.
+fn take_pairs<'a>(rest: &mut &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<(), Reject> {
+    loop {
+        *rest = rest.trim_ascii_start();
+        if rest.is_empty() || rest.starts_with(b"}") {
+            return Ok(());
+        }
+        let (key, after) = name_of(rest).ok_or(Reject::Shape)?;
+        let after = after.trim_ascii_start().strip_prefix(b"=").ok_or(Reject::Shape)?;
+        *rest = after.trim_ascii_start().strip_prefix(b"\"").ok_or(Reject::Shape)?;
+        let value = take_value(rest)?;
+        if pairs.iter().any(|(other, _)| *other == key) {
+            return Err(Reject::Shape);
+        }
+        if pairs.len() == ROW_LABELS_MAX {
+            return Err(Reject::TooLong);
+        }
+        pairs.push((key, value));
+        *rest = rest.trim_ascii_start();
+        match rest {
+            [b',', after @ ..] => *rest = after,
+            [b'}', ..] | [] => return Ok(()),
+            _ => return Err(Reject::Shape),
+        }
+    }
+}
+
+/// Takes a value up to and with its closing quote.
+fn take_value<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, str>, Reject> {
+    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).ok_or(Reject::Shape)?;
+    let (plain, after) = rest.split_at(end);
+    let text = |bytes: &'a [u8]| str::from_utf8(bytes).map_err(|_| Reject::Encoding);
+    if let [b'"', after @ ..] = after {
+        *rest = after;
+        return text(plain).map(Cow::Borrowed);
+    }
+    let mut value = plain.to_vec();
+    let mut bytes = after.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {
+                *rest = bytes.as_slice();
+                return String::from_utf8(value).map(Cow::Owned).map_err(|_| Reject::Encoding);
+            }
+            b'\\' => match bytes.next().ok_or(Reject::Shape)? {
+                b'n' => value.push(b'\n'),
+                escaped @ (b'"' | b'\\') => value.push(*escaped),
+                // Neither format knows another escape; both libraries keep it as it stands.
+                other => value.extend([b'\\', *other]),
+            },
+            _ => value.push(*byte),
+        }
+    }
+    Err(Reject::Shape)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! The stream socket that our own client library writes its frames to.
+//!
+//! As with datagrams the driver asks when something can be read and then takes a bounded amount
+//! straight into its core; each frame is answered in the same turn, before the interval that it
+//! went into can be sealed. One poll set stands for all clients, so that many idle ones cost the
+//! driver's turn nothing. It believes no length: a buffer grows with what has arrived, and all
+//! buffers together have a bound.
+
+mod client;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use crate::limits::{
+    BYTES_PER_WAKE, CLIENT_CONNECTIONS_MAX, FRAME_BUFFERS_BYTES_MAX, FRAMES_PER_WAKE,
+    LOOKS_PER_WAKE,
+};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::SockType;
+use plimsoll_schemas::ids::Seq;
+use plimsoll_schemas::wire::frame::{Frame, FrameError};
+use thiserror::Error;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::place;
+use crate::core::departure::Taken;
+use client::{Client, Ended};
+
+/// A stream socket that could not be had.
+#[derive(Debug, Error)]
+#[error("listen.stream: cannot listen on {place}: {source}; choose another path or \"\" for none")]
+pub struct FramesError {
+    place: String,
+    source: io::Error,
+}
+
+/// The socket and all clients connected to it, or none: reading from an absent one waits for
+/// ever.
+#[derive(Default)]
+pub struct Frames(Option<Open>);
+
+struct Open {
+    listener: UnixListener,
+    path: PathBuf,
+    ready: AsyncFd<PollSet>,
+    clients: BTreeMap<u64, Client>,
+    /// The number of the next client; [`LISTENER`] is none.
+    next: u64,
+    /// Bytes in all clients' buffers.
+    buffered: usize,
+    ended: Vec<&'static str>,
+    /// A descriptor that a client can have for the moment in which it is turned away.
+    spare: Option<File>,
+    /// The last look into the poll set found nothing.
+    is_empty: bool,
+}
+
+/// Listener and clients, each under its number.
+struct PollSet(Epoll);
+
+const LISTENER: u64 = 0;
+/// Sockets that one look into the poll set names.
+const READY_MAX: usize = 32;
+
+impl AsRawFd for PollSet {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.0.as_raw_fd()
+    }
+}
+
+impl Frames {
+    /// A stream socket, when there is a path for one. A socket file that a dead process left
+    /// behind is replaced; one that a living process listens on is not. Every user of the
+    /// machine may connect, as with the UDP socket; the folder's permissions can forbid it.
+    ///
+    /// # Errors
+    /// When the path is in use, is something other than a socket, or cannot be made.
+    pub fn listen(path: Option<&Path>) -> Result<Self, FramesError> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let fail = |source| FramesError { place: path.display().to_string(), source };
+        Open::on(path).map(|open| Self(Some(open))).map_err(fail)
+    }
+
+    /// No socket at all.
+    #[must_use]
+    pub fn absent() -> Self {
+        Self::default()
+    }
+
+    /// Clients connected now.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.0.as_ref().map_or(0, |open| open.clients.len())
+    }
+
+    /// Waits until there may be something to take. Cancel safe.
+    pub async fn readable(&self) {
+        let Some(open) = &self.0 else { return std::future::pending().await };
+        if let Err(error) = open.ready.readable().await.map(|mut ready| ready.retain_ready()) {
+            tracing::error!(%error, "stream socket cannot be polled");
+        }
+    }
+
+    /// Takes what is there, up to a bound, and hands over each frame, or why there is none. A
+    /// frame for which a seq comes back is answered with it; otherwise, and after every error,
+    /// its client is disconnected.
+    pub fn take(
+        &mut self,
+        mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+    ) -> Taken {
+        let mut taken = Taken::default();
+        let Some(open) = &mut self.0 else { return taken };
+        // Clients that only come and go, or cannot be accepted, bring neither frames nor bytes.
+        for _look in 0..LOOKS_PER_WAKE {
+            let ready = open.ready_now();
+            open.is_empty = ready.is_empty();
+            if open.is_empty || taken.datagrams >= FRAMES_PER_WAKE || taken.bytes >= BYTES_PER_WAKE
+            {
+                break;
+            }
+            for number in ready {
+                match number {
+                    LISTENER => open.accept(),
+                    client => open.read(client, &mut taken, &mut on_frame),
+                }
+            }
+        }
+        taken
+    }
+
+    /// Whether the last [`Self::take`] left nothing behind.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|open| open.is_empty)
+    }
+
+    /// Why clients were disconnected since the last time, other than by an error that was handed
+    /// over: `truncated` (gone in the middle of a frame), `turned_away` (one too many),
+    /// `no_descriptor` (the process has none to spare), `buffers_full`, `unread` (does not take
+    /// its answers).
+    pub fn drain_ended(&mut self) -> impl Iterator<Item = &'static str> {
+        self.0.iter_mut().flat_map(|open| open.ended.drain(..))
+    }
+}
+
+impl Open {
+    fn on(path: &Path) -> io::Result<Self> {
+        let listener = place::take(path, SockType::Stream, |path| UnixListener::bind(path))?;
+        listener.set_nonblocking(true)?;
+        let set = PollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
+        set.0.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            ready: register(set)?,
+            clients: BTreeMap::new(),
+            next: LISTENER + 1,
+            buffered: 0,
+            ended: Vec::new(),
+            spare: spare(),
+            is_empty: true,
+        })
+    }
+
+    /// Numbers of sockets with something to read.
+    fn ready_now(&self) -> Vec<u64> {
+        let mut events = [EpollEvent::empty(); READY_MAX];
+        let looked = self.ready.try_io(Interest::READABLE, |set| {
+            match set.0.wait(&mut events, EpollTimeout::ZERO)? {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                ready => Ok(ready),
+            }
+        });
+        events[..looked.unwrap_or(0)].iter().map(EpollEvent::data).collect()
+    }
+
+    fn accept(&mut self) {
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if is_without_descriptor(&error) => return self.turn_away(),
+            // That of a client which is already gone.
+            Err(_) => return,
+        };
+        if self.clients.len() == CLIENT_CONNECTIONS_MAX {
+            return self.ended.push("turned_away");
+        }
+        let Ok(client) = Client::new(stream) else { return };
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, self.next);
+        if self.ready.get_ref().0.add(client.stream(), event).is_ok() {
+            self.clients.insert(self.next, client);
+            self.next += 1;
+        }
+    }
+
+    /// Left where it is, a client that cannot be accepted would be announced again and again.
+    fn turn_away(&mut self) {
+        self.spare = None;
+        if self.listener.accept().is_ok() {
+            self.ended.push("no_descriptor");
+        }
+        self.spare = spare();
+    }
+
+    fn read(
+        &mut self,
+        number: u64,
+        taken: &mut Taken,
+        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+    ) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let before = client.buffered();
+        let read = client.read(taken, on_frame);
+        self.buffered = self.buffered - before + client.buffered();
+        let is_full = self.buffered > FRAME_BUFFERS_BYTES_MAX;
+        let reason = match read {
+            Ok(()) if !is_full => return,
+            Ok(()) => Some("buffers_full"),
+            Err(Ended::Told) => None,
+            Err(Ended::Unread) => Some("unread"),
+            Err(Ended::Gone) => (client.buffered() > 0).then_some("truncated"),
+        };
+        self.buffered -= client.buffered();
+        self.clients.remove(&number);
+        self.ended.extend(reason);
+    }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+fn is_without_descriptor(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, since not every type keeps its descriptor; a poll set does"
+)]
+fn register(set: PollSet) -> io::Result<AsyncFd<PollSet>> {
+    AsyncFd::with_interest(set, Interest::READABLE)
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // A later start replaces a file that is left over.
+        let _gone = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! Watched processes: the figures of those that a `[[hardware.watch]]` names, summed.
+//!
+//! On a thread of its own, for a look through ten thousand processes takes as long as all other
+//! sensors together. It watches from outside, once a second: what a process uses after the last
+//! look at it, and one that comes and goes between two looks, are not seen. Sums of which a part
+//! cannot be read are failed readings, not smaller sums.
+
+mod account;
+mod find;
+mod process;
+
+use std::sync::Arc;
+
+use crate::limits::{WATCH_LOOK_REST, WATCH_LOOK_REST_MAX, WATCHED_PROCESSES_MAX};
+use nix::unistd::{SysconfVar, sysconf};
+use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::hardware::{
+    Missing, Reading, Sensor, WATCHED_CPU_RATIO, WATCHED_CPU_SECONDS_TOTAL,
+    WATCHED_FAULTS_MAJOR_TOTAL, WATCHED_FAULTS_MINOR_TOTAL, WATCHED_PROCESSES,
+    WATCHED_RESIDENT_BYTES, WATCHED_THREADS,
+};
+use plimsoll_schemas::time::Mono;
+
+use self::account::Account;
+use self::find::Found;
+use self::process::{Process, Processes, Used};
+use super::Tally;
+use super::gather::Gather;
+use super::root::Root;
+use super::scale::{self, Raw};
+use crate::config::{By, Watch};
+
+/// What is summed over processes, all that a watch tells beside their number.
+const SUMS: [&Sensor; 6] = [
+    &WATCHED_CPU_SECONDS_TOTAL,
+    &WATCHED_CPU_RATIO,
+    &WATCHED_RESIDENT_BYTES,
+    &WATCHED_THREADS,
+    &WATCHED_FAULTS_MINOR_TOTAL,
+    &WATCHED_FAULTS_MAJOR_TOTAL,
+];
+
+type Sums = Vec<(&'static Sensor, Raw)>;
+
+/// All watches of a node.
+pub(super) struct Watched {
+    root: Root,
+    processes: Processes,
+    watches: Vec<(Watch, Members)>,
+    names: Rest,
+    groups: Rest,
+    units: Units,
+    tally: Arc<Tally>,
+}
+
+/// The processes of one watch and what they used.
+struct Members {
+    found: Result<Vec<Member>, Missing>,
+    account: Account,
+}
+
+/// A process that was found, and by its start whether it is still the same one.
+struct Member {
+    pid: u32,
+    started: Option<u64>,
+}
+
+/// What was read of the members: those that could be, and why others could not.
+#[derive(Default)]
+struct Read {
+    processes: Vec<(u32, Process)>,
+    unread: usize,
+    why: Option<Missing>,
+}
+
+/// In what the kernel counts.
+#[derive(Clone, Copy)]
+struct Units {
+    ticks_per_second: f64,
+    page_bytes: u64,
+}
+
+/// Until when something is not done again that takes long.
+#[derive(Default)]
+struct Rest(Mono);
+
+impl Rest {
+    fn is_over(&self, now: Mono) -> bool {
+        now >= self.0
+    }
+
+    fn begin(&mut self, now: Mono, took: Stopwatch) {
+        let rest = took.elapsed().saturating_mul(WATCH_LOOK_REST);
+        self.0 = now.plus(rest.min(WATCH_LOOK_REST_MAX));
+    }
+}
+
+impl Units {
+    fn of_this_kernel() -> Self {
+        let asked = |variable| sysconf(variable).ok().flatten().and_then(|n| u32::try_from(n).ok());
+        Self {
+            ticks_per_second: asked(SysconfVar::CLK_TCK).map_or(100.0, f64::from),
+            page_bytes: asked(SysconfVar::PAGE_SIZE).map_or(4_096, u64::from),
+        }
+    }
+}
+
+impl Watched {
+    pub(super) fn new(root: &Root, watches: Vec<Watch>, tally: Arc<Tally>) -> Self {
+        let processes = Processes::below(root);
+        let began = processes.own_start();
+        let members = || Members { found: Ok(Vec::new()), account: Account::new(began) };
+        let watches = watches.into_iter().map(|watch| (watch, members())).collect();
+        let units = Units::of_this_kernel();
+        let (names, groups) = (Rest::default(), Rest::default());
+        let root = root.clone();
+        Self { root, processes, watches, names, groups, units, tally }
+    }
+
+    pub(super) fn sample(&mut self, now: Mono) -> Vec<Reading> {
+        let mut gather = Gather::default();
+        self.find(now, &mut gather);
+        for (watch, members) in &mut self.watches {
+            let (count, sums) = members.look(now, &self.processes, self.units);
+            gather.put_of(&WATCHED_PROCESSES, &watch.labels, count);
+            let absent = |missing| SUMS.iter().map(move |sensor| (*sensor, Err(missing))).collect();
+            for (sensor, sum) in sums.unwrap_or_else(absent) {
+                gather.put_of(sensor, &watch.labels, sum);
+            }
+        }
+        gather.finish(&self.tally)
+    }
+
+    fn find(&mut self, now: Mono, gather: &mut Gather) {
+        if self.names.is_over(now) {
+            let took = Stopwatch::start();
+            self.find_names(gather);
+            self.names.begin(now, took);
+        }
+        let groups_too = self.groups.is_over(now);
+        let took = Stopwatch::start();
+        for (watch, members) in &mut self.watches {
+            match &watch.by {
+                By::Pid(pid) => members.take(Ok(vec![*pid])),
+                By::Cgroup(group) if groups_too => {
+                    let (found, left_out) = find::in_cgroup(&self.root, group);
+                    gather.skip(left_out);
+                    members.take(found);
+                }
+                By::Cgroup(_) | By::Process(_) => {}
+            }
+        }
+        if groups_too {
+            self.groups.begin(now, took);
+        }
+    }
+
+    /// One look through all processes serves all watches by name.
+    fn find_names(&mut self, gather: &mut Gather) {
+        let mut named: Vec<(&str, &mut Members)> = Vec::new();
+        for (watch, members) in &mut self.watches {
+            if let By::Process(name) = &watch.by {
+                named.push((name, members));
+            }
+        }
+        if named.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+        let (found, left_out) = find::by_names(&self.processes, &names);
+        gather.skip(left_out);
+        named.into_iter().zip(found).for_each(|((_, members), found)| members.take(found));
+    }
+}
+
+impl Members {
+    fn take(&mut self, found: Found) {
+        let member = |pid| Member { pid, started: None };
+        self.found = found.map(|pids| pids.into_iter().map(member).collect());
+    }
+
+    /// How many there are, and the sums of their figures.
+    fn look(&mut self, now: Mono, from: &Processes, units: Units) -> (Raw, Result<Sums, Missing>) {
+        let found = match &mut self.found {
+            Err(missing) => return (Err(*missing), Err(*missing)),
+            Ok(found) if found.len() > WATCHED_PROCESSES_MAX => {
+                return (Ok(found.len() as f64), Err(Missing::failed("too_many")));
+            }
+            Ok(found) => found,
+        };
+        let Read { processes, unread, why } = read(found, from);
+        let living = processes.iter().filter(|(_, process)| !process.has_ended).count();
+        let count = Ok((living + unread) as f64);
+        if let Some(missing) = why {
+            return (count, Err(missing));
+        }
+        // Those that have just ended are booked too: it is all that they used.
+        let ticks_per_second = self.account.look(now, &processes);
+        if living == 0 {
+            return (count, Err(Missing::unsupported("no_process")));
+        }
+        (count, Ok(sums(&processes, self.account.total(), ticks_per_second, units)))
+    }
+}
+
+/// Reads all that are still there, and forgets the others.
+fn read(found: &mut Vec<Member>, from: &Processes) -> Read {
+    let mut read = Read::default();
+    found.retain_mut(|member| match from.process(member.pid) {
+        Ok(Some(process)) if process.started == *member.started.get_or_insert(process.started) => {
+            read.processes.push((member.pid, process));
+            true
+        }
+        Ok(_) => false,
+        Err(missing) => {
+            read.unread += 1;
+            read.why = Some(missing);
+            true
+        }
+    });
+    read
+}
+
+fn sums(
+    processes: &[(u32, Process)],
+    total: Used,
+    ticks_per_second: Option<f64>,
+    units: Units,
+) -> Sums {
+    let sum = |of: fn(&Process) -> u64| {
+        processes.iter().fold(0_u64, |sum, (_, process)| sum.saturating_add(of(process)))
+    };
+    let resident = sum(|process| process.resident_pages).saturating_mul(units.page_bytes);
+    let seconds = |ticks: f64| ticks / units.ticks_per_second;
+    let mut sums = vec![
+        (&WATCHED_CPU_SECONDS_TOTAL, Ok(seconds(total.cpu_ticks as f64))),
+        (&WATCHED_RESIDENT_BYTES, scale::bytes(resident)),
+        (&WATCHED_THREADS, Ok(sum(|process| process.threads) as f64)),
+        (&WATCHED_FAULTS_MINOR_TOTAL, Ok(total.faults_minor as f64)),
+        (&WATCHED_FAULTS_MAJOR_TOTAL, Ok(total.faults_major as f64)),
+    ];
+    sums.extend(ticks_per_second.map(|ticks| (&WATCHED_CPU_RATIO, Ok(seconds(ticks)))));
+    sums
+}
+
+#[cfg(test)]
+mod tests;

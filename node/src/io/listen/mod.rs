@@ -1,0 +1,332 @@
+//! Sockets that jobs write DogStatsD datagrams to.
+//!
+//! The driver asks when something can be read and then takes a bounded number of datagrams
+//! straight from the kernel into its core: no task, no channel, no copy in between. Several come
+//! with one call ([`batch`]); between reads a socket rests as long as it may ([`rest`]); what
+//! the kernel dropped is read back ([`drops`]).
+
+mod batch;
+mod drops;
+mod rest;
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::limits::{BYTES_PER_WAKE, DATAGRAMS_PER_WAKE, UNIX_QUEUE_DATAGRAMS};
+use nix::sys::socket::SockType;
+use thiserror::Error;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use self::batch::Batch;
+use self::drops::Drops;
+use self::rest::Rest;
+use super::cost::Cost;
+use super::place;
+use crate::core::departure::Taken;
+
+/// A socket that could not be had.
+#[derive(Debug, Error)]
+#[error("{key}: cannot listen on {place}: {source}{hint}")]
+pub struct ListenError {
+    key: &'static str,
+    place: String,
+    source: io::Error,
+    hint: &'static str,
+}
+
+/// Something that a socket has to tell.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    /// A datagram; one longer than `DATAGRAM_BYTES_MAX` was cut, but is still longer than that.
+    Datagram(&'a [u8]),
+    /// A read failed, which may have cost a datagram.
+    Failed,
+    /// The kernel dropped so many datagrams since it was last asked.
+    Dropped(u64),
+}
+
+/// The sockets of a node, and what it reads them with.
+pub struct Sockets {
+    udp: Listener,
+    unix: Listener,
+    batch: Batch,
+}
+
+impl Sockets {
+    /// Opens what is configured; within a runtime.
+    ///
+    /// # Errors
+    /// When an address or a path is in use or not ours.
+    pub fn open(udp: Option<SocketAddr>, unix: Option<&Path>) -> Result<Self, ListenError> {
+        let (udp, unix) = (Listener::udp(udp)?, Listener::unix(unix)?);
+        Ok(Self { udp, unix, batch: Batch::default() })
+    }
+
+    /// Where the UDP socket really listens.
+    #[must_use]
+    pub fn udp_address(&self) -> Option<SocketAddr> {
+        match &*self.udp.open.as_ref()?.socket {
+            Socket::Udp(socket) => socket.local_addr().ok(),
+            Socket::Unix(..) => None,
+        }
+    }
+
+    /// Waits until there may be something to read, for ever without sockets. Cancel safe.
+    pub async fn readable(&self) {
+        let (mut unix, mut udp) = (pin!(self.unix.readable()), pin!(self.udp.readable()));
+        poll_fn(|context| match unix.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => udp.as_mut().poll(context),
+        })
+        .await;
+    }
+
+    /// Reads what is there, up to a bound. Both sockets take their turn whichever woke us, so
+    /// that a flood on one does not starve the other.
+    pub fn take(&mut self, cost: &mut Cost, mut on_heard: impl FnMut(Heard<'_>)) -> Taken {
+        let unix = self.unix.take(&mut self.batch, cost, &mut on_heard);
+        let udp = self.udp.take(&mut self.batch, cost, &mut on_heard);
+        unix + udp
+    }
+
+    /// Whether the last [`Self::take`] left nothing behind, as far as is known of a socket that
+    /// rests.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.unix.is_empty && self.udp.is_empty
+    }
+
+    /// No socket rests any more: what is there is read at once.
+    pub fn end_rests(&mut self) {
+        [&mut self.udp, &mut self.unix]
+            .into_iter()
+            .flat_map(|listener| &mut listener.open)
+            .for_each(|open| open.rest.end());
+    }
+
+    /// Closes them; what they still hold is lost.
+    pub fn close(&mut self) {
+        (self.udp.open, self.unix.open) = (None, None);
+    }
+
+    /// Datagrams that the kernel dropped so far, by socket. On a Unix datagram socket the sender
+    /// waits or is refused instead.
+    #[must_use]
+    pub fn dropped(&self) -> [(&'static str, u64); 2] {
+        [("udp", self.udp.drops.total()), ("unix", self.unix.drops.total())]
+    }
+}
+
+/// One socket, or none: reading from an absent one waits for ever.
+struct Listener {
+    open: Option<Open>,
+    drops: Drops,
+    is_empty: bool,
+}
+
+struct Open {
+    socket: Arc<Socket>,
+    /// Gone while the socket rests, or else each datagram would wake us.
+    watch: Option<AsyncFd<Arc<Socket>>>,
+    rest: Rest,
+}
+
+enum Socket {
+    Udp(UdpSocket),
+    Unix(UnixDatagram, PathBuf),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp(socket) => socket.as_fd(),
+            Self::Unix(socket, _) => socket.as_fd(),
+        }
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Socket {
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Udp(_) => "listen.udp",
+            Self::Unix(..) => "listen.unix",
+        }
+    }
+}
+
+impl Open {
+    /// Only a UDP socket rests: what it has no room for is lost at worst, and its buffer is
+    /// large. The queue of a Unix socket is short, and its senders would wait.
+    fn new(socket: Socket) -> io::Result<Self> {
+        drops::ask_for_buffer(&socket);
+        let room = match socket {
+            Socket::Udp(_) => drops::receive_bytes(&socket),
+            Socket::Unix(..) => 0,
+        };
+        let (socket, rest) = (Arc::new(socket), Rest::new(room)?);
+        let watch = Some(watch(Arc::clone(&socket))?);
+        Ok(Self { socket, watch, rest })
+    }
+
+    async fn readable(&self) -> io::Result<()> {
+        match &self.watch {
+            Some(watch) => watch.readable().await.map(drop),
+            None => {
+                self.rest.over().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads if there may be something; `read` answers `WouldBlock` once it was all.
+    fn try_read(&self, read: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match &self.watch {
+            Some(watch) => watch.try_io(Interest::READABLE, |_| read()),
+            None if self.rest.is_over() => read(),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// After a read: the socket rests, or is watched, or is read again at once.
+    fn rest_or_watch(&mut self, datagrams: usize, is_empty: bool) {
+        if !self.rest.is_over() {
+            return;
+        }
+        if self.rest.on_read(datagrams, is_empty) {
+            self.watch = None;
+        } else if is_empty && self.watch.is_none() {
+            // Without a watch it is read at every turn, which costs time but no datagram.
+            self.watch = watch(Arc::clone(&self.socket)).inspect_err(cannot_watch).ok();
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // A later start replaces a file that is left over.
+            let _gone = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Listener {
+    fn udp(address: Option<SocketAddr>) -> Result<Self, ListenError> {
+        let Some(address) = address else { return Ok(Self::on(None)) };
+        let fail = |source| ListenError {
+            key: "listen.udp",
+            place: address.to_string(),
+            source,
+            hint: "; another agent may have it: choose another port or \"\" for none",
+        };
+        let open = || {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(true)?;
+            Open::new(Socket::Udp(socket))
+        };
+        Ok(Self::on(Some(open().map_err(fail)?)))
+    }
+
+    fn unix(path: Option<&Path>) -> Result<Self, ListenError> {
+        let Some(path) = path else { return Ok(Self::on(None)) };
+        let fail = |source| ListenError {
+            key: "listen.unix",
+            place: path.display().to_string(),
+            source,
+            hint: "; choose another path or \"\" for none",
+        };
+        let open = || {
+            let socket = place::take(path, SockType::Datagram, |path| UnixDatagram::bind(path))?;
+            Open::new(Socket::Unix(socket, path.to_owned()))
+        };
+        let open = open().map_err(fail)?;
+        tell_short_queue();
+        Ok(Self::on(Some(open)))
+    }
+
+    fn on(open: Option<Open>) -> Self {
+        Self { open, drops: Drops::default(), is_empty: true }
+    }
+
+    async fn readable(&self) {
+        let ready = match &self.open {
+            Some(open) => open.readable().await,
+            None => std::future::pending().await,
+        };
+        if let Err(error) = ready {
+            cannot_watch(&error);
+        }
+    }
+
+    fn take(
+        &mut self,
+        batch: &mut Batch,
+        cost: &mut Cost,
+        mut on_heard: impl FnMut(Heard<'_>),
+    ) -> Taken {
+        let mut taken = Taken::default();
+        let Some(open) = &mut self.open else { return taken };
+        let read = open.try_read(|| {
+            while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
+                let left = BYTES_PER_WAKE - taken.bytes;
+                let hear = |datagram: &[u8]| on_heard(Heard::Datagram(datagram));
+                let read = batch.read(open.socket.as_fd(), left, cost, hear)?;
+                taken.datagrams += read.taken.datagrams;
+                taken.bytes += read.taken.bytes;
+                if read.is_last {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+            }
+            Ok(())
+        });
+        self.is_empty = read.is_err();
+        if read.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
+            // One lost datagram's error, not the socket's.
+            on_heard(Heard::Failed);
+        }
+        if taken.datagrams > 0 {
+            on_heard(Heard::Dropped(self.drops.look(open.socket.key(), &open.socket)));
+        }
+        open.rest_or_watch(taken.datagrams, self.is_empty);
+        taken
+    }
+}
+
+#[expect(deprecated, reason = "its successor is unsafe; what we watch owns its descriptor")]
+fn watch<T: AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(source, Interest::READABLE)
+}
+
+fn cannot_watch(error: &io::Error) {
+    tracing::error!(%error, "socket cannot be polled");
+}
+
+/// Senders wait while so many datagrams are queued, which the system decides for all sockets.
+fn tell_short_queue() {
+    const FILE: &str = "/proc/sys/net/unix/max_dgram_qlen";
+    let queue = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(datagrams) = queue.filter(|datagrams: &u32| *datagrams < UNIX_QUEUE_DATAGRAMS) {
+        tracing::info!(
+            datagrams,
+            "senders on listen.unix wait while so many datagrams are unread; for more run \
+             `sysctl -w net.unix.max_dgram_qlen={UNIX_QUEUE_DATAGRAMS}` and start the node again"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

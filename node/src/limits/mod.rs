@@ -1,0 +1,271 @@
+//! What a node may hold.
+
+pub mod scrape;
+
+use std::time::Duration;
+
+/// Length of an interval.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes of one datagram that are read; the largest UDP payload.
+pub const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Bytes of one line in a datagram.
+pub const LINE_BYTES_MAX: usize = 8_192;
+/// Datagrams read with one call; more save little, and each has 64 KiB to itself, of which
+/// only what was once written is resident.
+pub const DATAGRAMS_PER_CALL: usize = 16;
+/// Datagrams read from one socket before the driver looks at anything else, nearly.
+pub const DATAGRAMS_PER_WAKE: usize = 256;
+/// Bytes read from one socket before the driver looks at anything else; the last datagram, or
+/// body of OTLP, may go beyond. A packed datagram holds thousands of values.
+pub const BYTES_PER_WAKE: usize = 128 * 1024;
+/// Receive buffer asked of the kernel for each socket, in bytes.
+pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+/// Datagrams that should fit into a Unix datagram socket's queue; the system's default of 10
+/// makes a job wait that sends a few at once.
+pub const UNIX_QUEUE_DATAGRAMS: u32 = 512;
+/// Longest rest between two reads of a socket that datagrams keep coming to; what is sent
+/// meanwhile waits in its receive buffer.
+pub const REST_MAX: Duration = Duration::from_millis(10);
+/// Datagrams a second that may begin to come during a rest, and still find room.
+pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
+/// Clients connected to the stream socket at one time; one more is turned away, counted.
+pub const CLIENT_CONNECTIONS_MAX: usize = 256;
+/// Frames taken from all clients before the driver looks at anything else.
+pub const FRAMES_PER_WAKE: usize = 64;
+/// Looks for clients that have something to say, or wish to connect, before the driver looks
+/// at anything else.
+pub const LOOKS_PER_WAKE: usize = 64;
+/// Bytes read from one client at a time; its buffer grows by no more than that ahead of
+/// what has arrived.
+pub const FRAME_READ_BYTES: usize = 16 * 1024;
+/// Bytes that all clients' unfinished frames may take together; the client whose bytes go
+/// beyond is closed, and sends its frame again.
+pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of one body of OTLP, as it is sent and once more when it is inflated: what SDKs and
+/// collectors take for the most that a receiver accepts.
+pub const OTLP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that all bodies of OTLP may take together, from their heads until they are recorded: two
+/// of the largest and many of the usual ones. Whoever finds no room sends again later.
+pub const OTLP_BUFFERS_BYTES_MAX: usize = 9 * 1024 * 1024;
+/// What one request takes of them before its body, and
+pub const OTLP_REQUEST_BYTES: usize = 16 * 1024;
+/// what inflating its body takes: the window of 32 KiB, the tables and a buffer.
+pub const OTLP_INFLATE_BYTES: usize = 96 * 1024;
+/// Time for one body of OTLP.
+pub const OTLP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bodies of OTLP that wait for the driver; more wait in their requests.
+pub const OTLP_QUEUE_MAX: usize = 8;
+/// Connections to each of the two ports for OTLP.
+pub const OTLP_CONNECTIONS_MAX: usize = 64;
+/// Seconds after which a client that found no room may try again.
+pub const OTLP_RETRY_SECONDS: u64 = 1;
+/// Series (histograms, counters and gauges together) in one interval.
+pub const SERIES_MAX: usize = 2_000;
+/// Ways to write one series (orders of its tags) that are remembered, on average.
+pub const SPELLINGS_PER_SERIES_MAX: usize = 4;
+/// Bytes of name and tags above which a way is not remembered, only read anew each time.
+pub const SPELLING_BYTES_MAX: usize = 512;
+/// Operations of which limits are known: twice what one aggregator tells, since those of a pair
+/// may differ for a while.
+pub const LIMITS_OPERATIONS_MAX: usize = 2 * plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
+/// A limit that nobody repeats for so long, while others are told, is none any more.
+pub const LIMIT_FORGET_AFTER: Duration = Duration::from_secs(600);
+/// Clients known that number what they send; for one more the longest silent is forgotten.
+pub const CLIENTS_MAX: usize = 1_024;
+/// Streams of points known, each start of a process one of its own; one of 16 is forgotten, the
+/// longest silent, when there is one more. About 150 bytes each.
+pub const STREAMS_MAX: usize = 8_192;
+/// Bytes of bucket counts kept of them, to take off what they tell next.
+pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Starts of one stream: processes that call themselves the same.
+pub const STREAM_STARTS_MAX: usize = 64;
+/// Buckets of one point. OpenTelemetry's own make 160 by default, and 8 KiB of these are kept.
+pub const POINT_BUCKETS_MAX: usize = 1_024;
+/// How far the time of a point may be ahead of the node's clock; one further ahead is of a clock
+/// that has to be set back.
+pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
+/// Samples that a client's numbers may say were lost at once. What one datagram of values
+/// with the lowest rate stands for, so that a forged number can do no more than a line can.
+pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
+/// Keys in each of a node's lists of labels.
+pub const LABEL_RULES_MAX: usize = 256;
+/// Labels of a node itself, which stand in each of its messages with samples: at most 1.6 KB.
+pub const IDENTITY_LABELS_MAX: usize = 8;
+/// Suffixes of names that say a unit.
+pub const UNIT_SUFFIXES_MAX: usize = 64;
+/// Samples that one value may stand for (sample rate 1e-6).
+pub const WEIGHT_MAX: f64 = 1e6;
+/// Metrics that a node may be told to call otherwise.
+pub const OTLP_OPERATIONS_MAX: usize = 256;
+/// Rules that say which spans are latencies; each is held against each span's name.
+pub const OTLP_SPAN_RULES_MAX: usize = 64;
+/// Attributes that one such rule asks for.
+pub const OTLP_SPAN_ATTRIBUTES_MAX: usize = 16;
+/// Levels of messages within each other in a body of OTLP, as other readers allow.
+pub const OTLP_DEPTH_MAX: usize = 100;
+/// Points or spans in one body. They keep the driver busy: explicit histograms for 0.2 s at most,
+/// exponential ones of 160 buckets, of which fewer fit, as long.
+pub const OTLP_POINTS_MAX: usize = 65_536;
+/// Bytes of a metric's or span's name that are read at all.
+pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
+/// Buckets of one point, and values of one summary.
+pub const OTLP_BUCKETS_MAX: usize = 8_192;
+/// Attributes of one point, span or producer that may become labels, as many as OpenTelemetry's own
+/// keep; those beyond only tell streams apart.
+pub const OTLP_ATTRIBUTES_MAX: usize = 128;
+/// Quantiles of one point of a summary; those beyond are passed over.
+pub const OTLP_QUANTILES_MAX: usize = 64;
+/// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
+pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
+/// Bytes of what a producer is told about a refusal.
+pub const OTLP_MESSAGE_BYTES_MAX: usize = 512;
+/// Messages held until the broker has acknowledged them; one more is dropped and counted.
+pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
+/// Bytes held until the broker has acknowledged them.
+pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Messages held at which dropping, rerouting and conservative mode end.
+pub const LEAVE_MESSAGES: usize = 1_000;
+/// Longest time in which only the emergency lane is sent.
+pub const CONSERVATIVE_MAX: Duration = Duration::from_secs(60);
+/// Messages held above which neighbours that were never sent are merged. Below
+/// [`LEAVE_MESSAGES`], so that an outage alone never leads to rerouting.
+pub const COALESCE_MESSAGES: usize = 512;
+/// Bytes held above which neighbours that were never sent are merged.
+pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of a merged message, at most and without its header; leaves room below
+/// [`plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX`].
+pub const COALESCED_BYTES_MAX: usize = 480 * 1024;
+/// Messages a minute in the emergency lane.
+pub const EMERGENCY_PER_MINUTE: u32 = 120;
+/// Messages that the emergency lane takes at once after a rest.
+pub const EMERGENCY_BURST: u32 = 20;
+/// Of those, messages that only critical ones may be.
+pub const EMERGENCY_RESERVED: u32 = 5;
+/// Failures in a row after which the breaker opens.
+pub const BREAKER_FAILURES: u32 = 3;
+/// Time for which an open breaker lets nothing pass; also the rest of a message that was
+/// tried [`ATTEMPTS_IN_A_ROW_MAX`] times.
+pub const BREAKER_OPEN: Duration = Duration::from_secs(30);
+/// Attempts in a row for one message before it rests and lets others pass.
+pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
+/// Messages sent and not yet acknowledged.
+pub const IN_FLIGHT_MAX: usize = 64;
+/// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
+/// keeps. At two messages a second, over eight minutes without an aggregator.
+pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
+/// Their bytes.
+pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Time for which nothing new is sealed once there are so many; then the oldest are let go.
+pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
+/// Time after an acknowledgement from which on an aggregator that does not have the message
+/// is sent it again; it doubles with every repetition.
+pub const RESEND_AFTER: Duration = Duration::from_secs(5);
+/// Longest such time.
+pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
+/// Longest such silence.
+pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
+/// Wait of a leaving node for confirmations, once everything is acknowledged.
+pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+/// Time between two notes of how much the open interval has counted.
+pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+/// Time after which a write into the spool that is not done is told of.
+pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
+/// Wait on the way out for what is written into the spool last.
+pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
+/// Dead letters that wait to be sent.
+pub const DEAD_LETTERS_MAX: usize = 16;
+/// Pause before a message that the broker did not take is sent again.
+pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Time after SIGTERM for reading what the jobs had sent before.
+pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
+/// Pause between two looks in that time, while all that is left to wait for is bodies on their way.
+pub const EMPTY_LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
+/// is not waited for.
+pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
+/// Wait for the outbox to empty after SIGTERM.
+pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
+/// Wait for the connection to close after that.
+pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// Answers of the broker, one a second, after which all has run that a node runs once.
+pub const ROUND_TRIPS_TO_SETTLE: u32 = 5;
+/// Readings in one hardware sample.
+pub const READINGS_MAX: usize = 2_048;
+/// Age at which a hardware sample no longer counts as current.
+pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
+/// Time between two hardware samples.
+pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
+/// Time between two looks for hardware that comes and goes: an NVML driver, hwmon chips.
+pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
+/// Time between two looks at a table that costs the kernel much and says the same each time.
+pub const SENSOR_UNMOVED_EVERY: Duration = Duration::from_secs(10);
+/// Wait for the sampler's threads to end; one that hangs in a driver is left behind.
+pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
+/// CPU cores that are read one by one.
+pub const CORES_MAX: usize = 512;
+/// GPUs that are read.
+pub const GPUS_MAX: usize = 16;
+/// Time between two polls of each GPU.
+pub const GPU_POLL_EVERY: Duration = Duration::from_millis(100);
+/// Time between two looks at what hardly changes in a GPU: limits, links, broken memory.
+pub const GPU_SELDOM_EVERY: Duration = Duration::from_secs(10);
+/// Time between two loads of an NVML driver that has lost a GPU.
+pub const GPU_RELOAD_EVERY: Duration = Duration::from_secs(600);
+/// Fans of one GPU that are read.
+pub const GPU_FANS_MAX: u32 = 8;
+/// NVLinks of one GPU that are read; NVML's own bound.
+pub const GPU_LINKS_MAX: u32 = 18;
+/// Instances of one divided GPU that are read.
+pub const GPU_INSTANCES_MAX: u32 = 8;
+/// Faults taken from one GPU's driver at one poll.
+pub const GPU_EVENTS_MAX: usize = 16;
+/// Numbers of faults of one GPU that are counted one by one.
+pub const GPU_XIDS_MAX: usize = 32;
+/// Mounted file systems that are read.
+pub const DISKS_MAX: usize = 32;
+/// Network interfaces that are read.
+pub const INTERFACES_MAX: usize = 64;
+/// Components whose temperature is read; a server has one for each core and memory module.
+pub const COMPONENTS_MAX: usize = 256;
+/// Block devices whose work is read.
+pub const BLOCK_DEVICES_MAX: usize = 64;
+/// Names that are looked at in one of the kernel's folders.
+pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
+/// Bytes of one of the kernel's files that hold one figure, at most and less one.
+pub const SENSOR_LINE_BYTES_MAX: usize = 256;
+/// Bytes of one of the kernel's tables; the longest on a machine of 512 cores has 100 KB.
+pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
+/// Control groups above each other whose limits are read.
+pub const CGROUP_DEPTH_MAX: usize = 16;
+/// Watches: groups of processes whose figures are summed.
+pub const WATCHES_MAX: usize = 16;
+/// Processes that one watch sums; with more, it tells their number alone.
+pub const WATCHED_PROCESSES_MAX: usize = 1_024;
+/// Processes of the machine whose names one look compares; the rest is counted as left out.
+pub const WATCH_NAMES_MAX: usize = 65_536;
+/// Control groups below that of one watch whose processes are listed.
+pub const WATCH_CGROUPS_MAX: usize = 1_024;
+/// Time between two looks for the processes of watches, in times of what the last look took:
+/// they cost half a hundredth of a core at most, and are made each second where there is little
+/// to look through. A look takes 12 us a process of the machine.
+pub const WATCH_LOOK_REST: u32 = 200;
+/// Longest such time.
+pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);
+/// Bytes of one file about a process that are read; the kernel writes under 400.
+pub const PROCESS_FILE_BYTES_MAX: usize = 4_096;
+/// Bytes of a list of processes in one control group; with more, they are not summed.
+pub const CGROUP_PROCESSES_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a spool's file. What an outbox holds fits in twice over: the file is written
+/// anew once more of it is outdated than not.
+pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Drafts in a spool, and sealed messages; twice what an outbox holds by default.
+pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
+/// Incarnations in a spool of which something is still held; older ones are forgotten.
+pub const SPOOL_RUNS_MAX: usize = 64;
+/// Outdated bytes in a spool's file that are not worth writing it anew.
+pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
+/// Age of what a starting node finds in its spool above which it is given up, counted: the
+/// streams forget at the same age.
+pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Pause after a write to the spool failed, before all of it is written anew.
+pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);

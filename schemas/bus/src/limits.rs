@@ -1,0 +1,71 @@
+//! What the connection to the broker may hold.
+
+use std::time::Duration;
+
+/// Commands inside the NATS client; small, because what waits there cannot be counted.
+pub const CLIENT_COMMANDS_MAX: usize = 256;
+/// Messages buffered for one subscription. Counted in messages, not bytes, by the client:
+/// without streams, where nobody asks for so many bytes and no more, 320 of 512 KiB make
+/// 160 MiB.
+pub const SUBSCRIPTION_MESSAGES_MAX: usize = 320;
+/// Messages handed over and not yet written.
+pub const PUBLISH_QUEUE_MAX: usize = 128;
+/// Events that wait for the driver.
+pub const EVENTS_MAX: usize = 512;
+/// Wait for the NATS client to take one message.
+pub const HAND_OVER_WAIT: Duration = Duration::from_secs(1);
+/// Messages handed over and not yet answered. Below [`SUBSCRIPTION_MESSAGES_MAX`]: the client
+/// drops an answer that finds its subscription full.
+pub const UNANSWERED_MAX: usize = 192;
+/// Time between two probes of the broker.
+pub const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// Silence after which a connected broker counts as stalled.
+pub const STALL_AFTER: Duration = Duration::from_secs(3);
+/// Longest pause between two attempts to connect.
+pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
+/// Wait for a connection or for an answer of the JetStream API.
+pub const REQUEST_WAIT: Duration = Duration::from_secs(5);
+/// Age at which a stream forgets a message.
+pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Bytes at which a stream forgets its oldest messages.
+pub const STREAM_BYTES_MAX: i64 = 1024 * 1024 * 1024;
+/// Span within which the broker recognises a message sent twice.
+pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+/// Time between two pings of the NATS client itself; three unanswered ones end a connection.
+pub const PING_EVERY: Duration = Duration::from_secs(2);
+/// First pause before something is tried again; it doubles up to [`RECONNECT_DELAY_MAX`].
+pub const RETRY_DELAY_MIN: Duration = Duration::from_millis(25);
+/// Bytes below which a stream is not worth creating on a broker with little disk.
+pub const STREAM_BYTES_MIN: i64 = 16 * 1024 * 1024;
+/// Bytes at which the stream of notices forgets its oldest.
+pub const ALERT_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+/// Bytes at which the stream of dead letters forgets its oldest.
+pub const DEAD_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+/// Things to be said once, without an acknowledgement, that wait.
+pub const ASIDES_MAX: usize = 1_024;
+/// Age at which such a thing is stale and not said any more.
+pub const ASIDE_AGE_MAX: Duration = Duration::from_secs(1);
+/// Shortest time between two looks at whether the streams still exist.
+pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Pause after everything was read, so that what comes in meanwhile costs the broker and the
+/// reader one turn together; the longest that it delays a message.
+pub const PULL_REST: Duration = Duration::from_millis(20);
+/// Messages asked of the broker at one time; below [`SUBSCRIPTION_MESSAGES_MAX`], so that
+/// the client never drops one. Four times as many were measured to be read no faster.
+pub const PULL_MESSAGES_MAX: usize = 256;
+/// Bytes asked of the broker at one time.
+pub const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Time after which the broker ends a request that it could not fill.
+pub const PULL_EXPIRES: Duration = Duration::from_secs(5);
+/// Time between two signs of life of the broker while it has nothing to deliver.
+pub const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
+/// Messages read from a stream or a subject that wait for the driver.
+pub const CURSOR_EVENTS_MAX: usize = 64;
+/// Time after which the broker forgets a cursor that no longer asks.
+pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Time in which a connection must be closed.
+pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// Time without a connection after which a process says so.
+pub const ABSENCE_TOLD_AFTER: Duration = Duration::from_secs(2);
+/// Time after which it says so again.
+pub const ABSENCE_TOLD_EVERY: Duration = Duration::from_secs(60);

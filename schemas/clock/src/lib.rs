@@ -1,0 +1,97 @@
+//! The only file in the workspace that reads a clock (`clippy.toml` bans it elsewhere).
+//!
+//! Cores take [`Now`] as an argument; drivers own one [`Clock`]. Everything that waits in a
+//! shell polls against a [`Deadline`], so no test ever sleeps a fixed time and hopes.
+
+#![expect(clippy::disallowed_methods, reason = "this is the file the ban points at")]
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+
+/// A process's pair of clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    origin: Instant,
+    ahead_ns: i64,
+}
+
+impl Clock {
+    /// Starts the monotonic clock at zero.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::skewed(0)
+    }
+
+    /// The same with a wall clock that is ahead of the system's by so many nanoseconds, for
+    /// whoever plays a machine whose clock is wrong.
+    #[must_use]
+    pub fn skewed(ahead_ns: i64) -> Self {
+        Self { origin: Instant::now(), ahead_ns }
+    }
+
+    /// Reads both clocks. A system clock before 1970 reads as 1970.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = Wall(nanos(wall).saturating_add_signed(self.ahead_ns));
+        Now { mono: Mono(nanos(self.origin.elapsed())), wall }
+    }
+}
+
+/// Measures one span of work.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts measuring.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the start; may be read many times.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Time since the start, and starts again: spans of work that follow each other.
+    #[must_use]
+    pub fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now.saturating_duration_since(std::mem::replace(&mut self.0, now))
+    }
+}
+
+/// The end of a bounded wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// A deadline `span` from now.
+    #[must_use]
+    pub fn within(span: Duration) -> Self {
+        Self(Instant::now() + span)
+    }
+
+    /// Time left; zero once passed.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// True once no time is left.
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    /// Blocks this thread for `step` or until the deadline, whichever is sooner, and tells
+    /// whether there is any point in polling again. For threads, never for async tasks.
+    #[must_use]
+    pub fn pause(&self, step: Duration) -> bool {
+        std::thread::sleep(step.min(self.remaining()));
+        !self.has_passed()
+    }
+}

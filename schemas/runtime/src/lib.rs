@@ -1,0 +1,29 @@
+//! What every process of the mesh does the same way, so that an operator learns it once.
+//!
+//! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table
+//! of exit codes; [`logs`] and [`signals`] are what their names say; [`http`] bounds every HTTP
+//! server, [`page`] writes self-metrics. Nothing here knows about samples, nodes or budgets.
+
+pub mod absence;
+pub mod exit;
+pub mod http;
+pub mod limits;
+pub mod logs;
+pub mod page;
+pub mod settings;
+pub mod signals;
+
+/// Runs a process's driver to its end on a runtime of one thread.
+///
+/// One thread is enough for a driver that does a bounded amount of work each turn, and keeps
+/// an agent small.
+///
+/// # Panics
+/// When the system has no room for an event loop, which leaves nothing to run.
+pub fn block_on<F: Future>(driver: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the system has room for one event loop")
+        .block_on(driver)
+}

@@ -1,0 +1,204 @@
+//! A real server that speaks HTTP/2: what its clients may have open, and who of them is closed.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::routing::post;
+use hyper::Request;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::rt::Executor;
+use hyper_util::rt::TokioIo;
+use plimsoll_clock::Deadline;
+use plimsoll_runtime::http::{Bounds, Closed, Figures, Protocol, Server, Stage};
+use plimsoll_runtime::limits::STREAMS_MAX;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, yield_now};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// A frame of settings without any.
+const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+
+#[derive(Clone)]
+struct Spawner;
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
+    fn execute(&self, task: F) {
+        tokio::spawn(task);
+    }
+}
+
+struct Fixture {
+    server: Server,
+    gate: Arc<Semaphore>,
+}
+
+impl Fixture {
+    /// `/now` is answered at once, `/held` when it is let go, `/read` once its body is there.
+    async fn start(bounds: Bounds) -> Self {
+        let gate = Arc::new(Semaphore::new(0));
+        let held = Arc::clone(&gate);
+        let held = async move |unread: Request<Body>| {
+            held.acquire().await.expect("no test closes it").forget();
+            drop(unread);
+            "let go"
+        };
+        let routes = Router::new()
+            .route("/now", post(async || "now"))
+            .route("/held", post(held))
+            .route("/read", post(async |body: Bytes| body.len().to_string()));
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let bounds = Bounds { protocol: Protocol::Http2, ..bounds };
+        let server = Server::start_within(bounds, "otlp.grpc", any, routes).await.unwrap();
+        Self { server, gate }
+    }
+
+    async fn connect(&self) -> SendRequest<Body> {
+        let stream = TcpStream::connect(self.server.address()).await.unwrap();
+        let (sender, connection) = http2::handshake(Spawner, TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Figures) -> bool) -> Figures {
+        let deadline = Deadline::within(PATIENCE);
+        loop {
+            let figures = self.server.figures();
+            if holds(&figures) {
+                return figures;
+            }
+            assert!(!deadline.has_passed(), "{what} did not come: {figures:?}");
+            yield_now().await;
+        }
+    }
+}
+
+/// The status of one answer, or the error in its place.
+fn ask(sender: &SendRequest<Body>, path: &str, body: Body) -> JoinHandle<Result<u16, String>> {
+    let mut sender = sender.clone();
+    let request = Request::post(format!("http://h{path}")).body(body).unwrap();
+    tokio::spawn(async move {
+        let answer = sender.send_request(request).await.map_err(|error| format!("{error:?}"))?;
+        Ok(answer.status().as_u16())
+    })
+}
+
+#[tokio::test]
+async fn one_connection_has_few_requests_at_a_time_and_the_next_one_waits() {
+    let fixture = Fixture::start(Bounds::default()).await;
+    let sender = fixture.connect().await;
+    assert_eq!(ask(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
+    let asked: Vec<_> = (0..20).map(|_| ask(&sender, "/held", Body::empty())).collect();
+    let held = usize::try_from(STREAMS_MAX).unwrap();
+    let answering = |figures: &Figures| figures.open[1] == (Stage::Answering, 1);
+    fixture.until("being answered", answering).await;
+    for _ in 0..1_000 {
+        yield_now().await;
+    }
+    assert!(asked.iter().all(|asked| !asked.is_finished()));
+    fixture.gate.add_permits(held);
+    let done = |figures: &Figures| figures.answered == 1 + u64::from(STREAMS_MAX);
+    fixture.until("the first ones answered", done).await;
+    fixture.gate.add_permits(20);
+    for asked in asked {
+        assert_eq!(asked.await.unwrap(), Ok(200));
+    }
+    assert_eq!(fixture.server.figures().answered, 21);
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_reads_does_not_keep_another_from_being_read() {
+    let bounds = Bounds { body_bytes_max: usize::MAX, ..Bounds::default() };
+    let fixture = Fixture::start(bounds).await;
+    let sender = fixture.connect().await;
+    assert_eq!(ask(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
+    let large = || Body::from(vec![7; 1_000_000]);
+    let unread: Vec<_> = (1..STREAMS_MAX).map(|_| ask(&sender, "/held", large())).collect();
+    let small = || Body::from(vec![7; 60_000]);
+    assert_eq!(ask(&sender, "/read", small()).await.unwrap(), Ok(200));
+    fixture.gate.add_permits(unread.len());
+    for unread in unread {
+        assert_eq!(unread.await.unwrap(), Ok(200));
+    }
+}
+
+#[tokio::test]
+async fn who_asks_nothing_is_closed_and_who_has_asked_may_rest_while_he_answers_pings() {
+    let bounds = Bounds { head_timeout: Duration::from_millis(100), ..Bounds::default() };
+    let fixture = Fixture::start(bounds).await;
+    let resting = fixture.connect().await;
+    assert_eq!(ask(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
+    let mut silent = TcpStream::connect(fixture.server.address()).await.unwrap();
+    let mut greeting = TcpStream::connect(fixture.server.address()).await.unwrap();
+    greeting.write_all(&[PREFACE, SETTINGS].concat()).await.unwrap();
+    for client in [&mut silent, &mut greeting] {
+        let _heard = client.read_to_end(&mut Vec::new()).await;
+    }
+    let figures = fixture.until("two closed", |f| f.closed_for(Closed::Silent) == 2).await;
+    assert_eq!(figures.connections(), 1);
+    assert_eq!(ask(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
+}
+
+#[tokio::test]
+async fn who_has_asked_and_answers_no_ping_is_closed() {
+    let bounds = Bounds {
+        head_timeout: Duration::from_millis(100),
+        stall_timeout: Duration::from_millis(100),
+        ..Bounds::default()
+    };
+    let fixture = Fixture::start(bounds).await;
+    let mut client = TcpStream::connect(fixture.server.address()).await.unwrap();
+    // POST /now, of which the fields are 0x83 :method, 0x86 :scheme, 0x44 :path, 0x41 :authority.
+    let head = b"\x83\x86\x44\x04/now\x41\x01h";
+    let frame = [&[0, 0, 11, 1, 5, 0, 0, 0, 1], &head[..]].concat();
+    client.write_all(&[PREFACE, SETTINGS, &frame].concat()).await.unwrap();
+    fixture.until("an answer", |figures| figures.answered == 1).await;
+    let figures = fixture.until("closed", |figures| figures.connections() == 0).await;
+    assert_eq!(figures.closed_for(Closed::Silent), 1, "{figures:?}");
+}
+
+#[tokio::test]
+async fn heads_beyond_their_bound_are_refused_and_the_connection_goes_on() {
+    let fixture = Fixture::start(Bounds::default()).await;
+    let mut sender = fixture.connect().await;
+    let request = Request::post("http://h/now").header("x", "y".repeat(100_000));
+    let answer = sender.send_request(request.body(Body::empty()).unwrap()).await;
+    assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status().as_u16() == 431));
+    assert_eq!(ask(&fixture.connect().await, "/now", Body::empty()).await.unwrap(), Ok(200));
+}
+
+#[tokio::test]
+async fn requests_end_with_their_connection() {
+    let fixture = Fixture::start(Bounds::default()).await;
+    for _ in 0..20 {
+        let sender = fixture.connect().await;
+        let asked: Vec<_> = (0..3).map(|_| ask(&sender, "/held", Body::empty())).collect();
+        let answering = |figures: &Figures| figures.open[1] == (Stage::Answering, 1);
+        fixture.until("being answered", answering).await;
+        asked.iter().for_each(JoinHandle::abort);
+        drop((sender, asked));
+        fixture.until("none left", |figures| figures.connections() == 0).await;
+    }
+    // Nobody is left who would take it.
+    fixture.gate.add_permits(1);
+    assert_eq!(fixture.gate.available_permits(), 1);
+    assert_eq!(ask(&fixture.connect().await, "/held", Body::empty()).await.unwrap(), Ok(200));
+}
+
+#[tokio::test]
+async fn a_server_that_ends_answers_what_was_asked() {
+    let fixture = Fixture::start(Bounds::default()).await;
+    let sender = fixture.connect().await;
+    let asked = ask(&sender, "/held", Body::empty());
+    let answering = |figures: &Figures| figures.open[1] == (Stage::Answering, 1);
+    fixture.until("being answered", answering).await;
+    let (gate, ending) = (Arc::clone(&fixture.gate), tokio::spawn(fixture.server.end()));
+    gate.add_permits(1);
+    assert_eq!(asked.await.unwrap(), Ok(200));
+    ending.await.unwrap();
+}

@@ -1,0 +1,62 @@
+//! Every bound in the mesh, in one place: nothing grows past a number written here.
+//!
+//! A bound that a user may lower or raise is a default here and a key in a config file; the
+//! hard bounds of the wire are fixed for the life of a schema version.
+
+pub mod delivery;
+pub mod rules;
+
+/// What one message may hold. Readers check these before they allocate.
+pub mod wire {
+    /// Bytes of one message. The broker's own default limit is 1 MiB; half of it leaves room
+    /// for headers and for brokers that were set lower.
+    pub const MESSAGE_BYTES_MAX: usize = 512 * 1024;
+    /// A message is closed and the next begun once its series take this many bytes, so that a
+    /// last large histogram still fits under [`MESSAGE_BYTES_MAX`].
+    pub const MESSAGE_BYTES_SPLIT: usize = 256 * 1024;
+    /// Levels of maps and lists within each other; a message of ours has six.
+    pub const DEPTH_MAX: usize = 32;
+    /// Series of one kind (histograms, counters, gauges, readings) in one message.
+    pub const SERIES_MAX: usize = 4_096;
+    /// Labels of one series.
+    pub const LABELS_MAX: usize = 16;
+    /// Bytes of a label's key.
+    pub const LABEL_KEY_BYTES_MAX: usize = 64;
+    /// Bytes of a label's value.
+    pub const LABEL_VALUE_BYTES_MAX: usize = 128;
+    /// Bytes of an operation's name.
+    pub const OPERATION_BYTES_MAX: usize = 128;
+    /// Bytes of a mesh, node or rule name. A subject of five of them stays far below the
+    /// broker's 4 KiB control line.
+    pub const TOKEN_BYTES_MAX: usize = 64;
+    /// Limits of one series over which a node counts samples exactly, and of one operation that
+    /// it is told.
+    pub const LIMITS_MAX: usize = 4;
+    /// Reasons in one message's account of lost samples, and of refused lines.
+    pub const LOSS_REASONS_MAX: usize = 32;
+    /// Incarnations in one confirmation: as many as an aggregator remembers of a node, so that a
+    /// node which crashed again and again still hears of all that it has adopted.
+    pub const CONFIRMED_RUNS_MAX: usize = 16;
+    /// Unbroken runs of numbers told of one incarnation in one confirmation.
+    pub const CONFIRMED_SPANS_MAX: usize = 64;
+    /// Limits told in one confirmation: one for each budget that there may be.
+    pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
+    pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
+    /// Events in one message.
+    pub const EVENTS_MAX: usize = 256;
+    /// Bytes of an event's title, and of a service check's name.
+    pub const EVENT_TITLE_BYTES_MAX: usize = 256;
+    /// Bytes of an event's text.
+    pub const EVENT_TEXT_BYTES_MAX: usize = 1_024;
+    /// Bytes of one frame from a client beside a node; as large as a message, so that what a
+    /// client merged while the node was away is cut as a snapshot would be.
+    pub const FRAME_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+    /// Samples in one histogram of one message; 2^40 cannot overflow any total.
+    pub const SAMPLES_MAX: u64 = 1 << 40;
+    /// Highest seq and highest running total; an incarnation that counted a million a second
+    /// would need 285 years for it, and sums of thousands of them cannot overflow.
+    pub const COUNT_MAX: u64 = 1 << 53;
+    /// Length of one interval that a reader accepts, in nanoseconds (one day).
+    pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
+}

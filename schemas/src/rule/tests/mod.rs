@@ -1,0 +1,218 @@
+//! Files of rules as people write them, right and wrong.
+
+mod wrong;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::file::{load, shipped};
+use super::*;
+use crate::budget::{BUILT_IN, Window};
+
+/// What a set of files comes to, the first of which is read.
+pub(super) fn read(files: &[(&str, &str)]) -> Result<Rules, String> {
+    let texts: BTreeMap<&str, &str> = files.iter().copied().collect();
+    let mut open = |path: &str| {
+        let text = texts.get(path).ok_or("No such file or directory (os error 2)");
+        text.map(|text| text.as_bytes().to_vec()).map_err(|why| (*why).to_owned())
+    };
+    let first = files[0].0.to_owned();
+    load(&[first], Vec::new(), 1, &mut open).map_err(|error| error.to_string())
+}
+
+fn budget<'a>(rules: &'a Rules, name: &str) -> &'a Budget {
+    rules.budgets.iter().find(|budget| budget.name.as_str() == name).unwrap()
+}
+
+#[test]
+fn the_shipped_budgets_have_the_agreed_limits_and_error_budgets() {
+    let rules = shipped();
+    let of = |budget: &Budget| {
+        let objective = budget.objective;
+        (budget.name.to_string(), budget.quantile, budget.limit_ns, objective)
+    };
+    let agreed: Vec<_> = rules.budgets.iter().map(of).collect();
+    assert_eq!(
+        agreed,
+        [
+            ("epoch_hook".to_owned(), 0.99, 18_000_000, Some(0.99)),
+            ("kernel_fetch".to_owned(), 0.5, 10_000_000, None),
+            ("publish".to_owned(), 0.99, 25_000_000, Some(0.99)),
+        ]
+    );
+    assert!(rules.budgets.iter().all(|budget| budget.about.severity == Severity::Critical));
+    let queue = rules.find(&RuleName::new("queue_depth").unwrap()).unwrap();
+    let Rule::Threshold(queue) = queue else { panic!("{queue:?} is no threshold") };
+    assert_eq!((queue.comparison, queue.value, queue.fire_after), (Comparison::Greater, 4e3, 2));
+}
+
+#[test]
+fn every_shipped_rule_leads_to_its_section_of_the_runbook() {
+    let runbook = include_str!("../../../../deploy/RUNBOOK.md");
+    let rules = shipped();
+    let budgets = rules.budgets.iter().map(|budget| (&budget.name, &budget.about));
+    let thresholds = rules.thresholds.iter().map(|rule| (&rule.name, &rule.about));
+    for (name, about) in budgets.chain(thresholds) {
+        assert_eq!(about.runbook, Some(format!("deploy/RUNBOOK.md#{name}")));
+        assert!(runbook.contains(&format!("\n### `{name}`\n")), "{name}");
+    }
+    for budget in &rules.budgets {
+        for burn in budget.burns(rules.time_scale) {
+            let name = burn.rule(budget);
+            assert!(runbook.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+    // And none is about a rule that there is not.
+    let sections = runbook.lines().filter_map(|line| line.strip_prefix("### `"));
+    for name in sections.map(|rest| rest.trim_end_matches('`')) {
+        assert!(rules.find(&RuleName::new(name).unwrap()).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_may_say_all_there_is_to_a_rule() {
+    let rules = read(&[(
+        "a.toml",
+        r#"
+        [[budget]]
+        name = "misses"
+        operation = "kernel_fetch"
+        labels = { outcome = "miss" }
+        node_labels.rack = "r7"
+        quantile = 0.999
+        limit = "250us"
+        window = "30m"
+        min_samples = 7
+        confidence = 0.9
+        objective = 0.95
+        scopes = ["fleet"]
+        severity = "info"
+        routes = ["storage", "oncall"]
+        runbook = "https://wiki/misses"
+        summary = "misses are slow"
+        fire_after = 4
+        clear_after = 5
+
+        [[rule]]
+        name = "isolation"
+        metric = "counter:isolation.violations"
+        labels = { job = "train" }
+        greater = 3
+        for = 2
+        clear_for = 9
+        "#,
+    )]);
+    let rules = rules.unwrap();
+    let about = About {
+        severity: Severity::Info,
+        routes: vec!["oncall".to_owned(), "storage".to_owned()],
+        runbook: Some("https://wiki/misses".to_owned()),
+        summary: Some("misses are slow".to_owned()),
+    };
+    let expected = Budget {
+        name: RuleName::new("misses").unwrap(),
+        operation: crate::ids::Operation::new("kernel_fetch").unwrap(),
+        selector: crate::budget::Selector {
+            series: Labels::new([("outcome", "miss")]).unwrap(),
+            nodes: Labels::new([("rack", "r7")]).unwrap(),
+        },
+        quantile: 0.999,
+        limit_ns: 250_000,
+        window: Window::HalfHour,
+        min_samples: 7,
+        confidence: 0.9,
+        fire_after: 4,
+        clear_after: 5,
+        objective: Some(0.95),
+        scopes: Scopes { fleet: true, nodes: false },
+        about,
+    };
+    assert_eq!(budget(&rules, "misses"), &expected);
+    let expected = Threshold {
+        name: RuleName::new("isolation").unwrap(),
+        metric: "counter:isolation.violations".parse().unwrap(),
+        labels: Labels::new([("job", "train")]).unwrap(),
+        comparison: Comparison::Greater,
+        value: 3.0,
+        fire_after: 2,
+        clear_after: 9,
+        about: About::default(),
+    };
+    assert_eq!(rules.thresholds.last().unwrap(), &expected);
+}
+
+#[test]
+fn what_a_file_leaves_out_stays_as_the_file_below_has_it() {
+    let own = "include = ['site.toml']\n[[budget]]\nname = 'epoch_hook'\nwindow = '10s'";
+    let site = "[[budget]]\nname = 'epoch_hook'\nlimit = '5ms'\nwindow = '5m'\n\
+                [[budget]]\nname = 'publish'\nenabled = false";
+    let rules = read(&[("/etc/own.toml", own), ("/etc/site.toml", site)]).unwrap();
+    let found = budget(&rules, "epoch_hook");
+    assert_eq!(
+        (found.window, found.limit_ns, found.quantile),
+        (Window::TenSeconds, 5_000_000, 0.99)
+    );
+    assert!(rules.find(&RuleName::new("publish").unwrap()).is_none());
+}
+
+#[test]
+fn a_comparison_takes_the_place_of_another_one_below() {
+    let text = "[[rule]]\nname = 'queue_depth'\nless = 7\nfor = 5";
+    let rules = read(&[("a.toml", text)]).unwrap();
+    let Some(Rule::Threshold(found)) = rules.find(&RuleName::new("queue_depth").unwrap()) else {
+        panic!("no threshold")
+    };
+    assert_eq!((found.comparison, found.value, found.fire_after), (Comparison::Less, 7.0, 5));
+}
+
+#[test]
+fn settings_give_rules_among_other_keys() {
+    let text = "mesh = 'm'\n[bus]\npassword = 'hush'\n[[budget]]\nname = 'publish'\nlimit = '1ms'\n\
+                [[rule]]\nname = 'queue_depth'\nenabled = false";
+    let settings = |budget, rule| Text {
+        tables: Tables::Some { budget, rule },
+        ..Text::new("settings.toml", text.into()).unwrap()
+    };
+    let of = |budget, rule| load(&[], vec![settings(budget, rule)], 1, &mut |_| Err(String::new()));
+    let rules = of(true, true).unwrap();
+    assert_eq!(budget(&rules, "publish").limit_ns, 1_000_000);
+    assert!(rules.find(&RuleName::new("queue_depth").unwrap()).is_none());
+    assert_eq!(of(false, false).unwrap(), shipped());
+}
+
+fn position(error: &str) -> bool {
+    let rest = error.strip_prefix("a.toml: line ").and_then(|rest| rest.split_once(", column "));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    rest.is_some_and(|(line, rest)| digits(line) && rest.split(':').next().is_some_and(digits))
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_strange_for_an_error_with_a_line(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let read = load(&["a.toml".to_owned()], Vec::new(), 1, &mut |_| Ok(bytes.clone()));
+        if let Err(error) = read {
+            prop_assert!(position(&error.to_string()), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_valid_file_with_a_few_other_bytes_is_right_or_wrong_at_a_line(
+        which in 0..2_usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = [BUILT_IN, file::DEFAULTS][which].as_bytes().to_vec();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(bytes.len() - cut.index(bytes.len()) / 4);
+        let read = load(&["a.toml".to_owned()], Vec::new(), 1, &mut |_| Ok(bytes.clone()));
+        if let Err(error) = read {
+            prop_assert!(position(&error.to_string()), "{error}");
+        }
+    }
+}
