@@ -4,14 +4,22 @@
 //! file that git tracks or would track, and lists all that is wrong. It judges form alone:
 //! whether the code is right is the business of the other tests.
 
+#[path = "tidy/circles.rs"]
+mod circles;
+#[path = "tidy/decisions.rs"]
+mod decisions;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/manifests.rs"]
 mod manifests;
+#[path = "tidy/modules.rs"]
+mod modules;
+#[path = "tidy/outside.rs"]
+mod outside;
+#[path = "tidy/report.rs"]
+mod report;
 #[path = "tidy/shape.rs"]
 mod shape;
-#[path = "tidy/size.rs"]
-mod size;
 #[path = "tidy/source.rs"]
 mod source;
 #[path = "tidy/tree.rs"]
@@ -19,25 +27,22 @@ mod tree;
 #[path = "tidy/words.rs"]
 mod words;
 
-use tree::{none, obeys, paths, root, stdout};
+use tree::{last_tag, none, obeys, paths, read, root, stdout, texts, texts_at};
+
+/// The imports of every crate, by its source folder.
+fn graphs() -> Vec<(String, modules::Graph)> {
+    let paths = paths();
+    let sources = circles::sources(&paths).into_iter();
+    sources.map(|src| (src.clone(), modules::Graph::new(&src, &paths, read))).collect()
+}
 
 fn cargo(arguments: &[&str]) -> String {
     stdout(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), arguments)
 }
 
 #[test]
-fn rust_files_are_short_and_main_files_shorter() {
-    obeys(size::file_length);
-}
-
-#[test]
-fn functions_are_short() {
-    obeys(size::function_length);
-}
-
-#[test]
 fn lines_are_narrow() {
-    obeys(size::line_width);
+    obeys(shape::line_width);
 }
 
 #[test]
@@ -91,6 +96,52 @@ fn cores_are_pure() {
 }
 
 #[test]
+fn files_of_a_crate_do_not_import_in_circles() {
+    let graphs = graphs();
+    let broken = graphs.iter().flat_map(|(_, graph)| circles::circles_of_files(graph));
+    none(&broken.collect::<Vec<_>>());
+}
+
+#[test]
+fn rooms_of_a_core_do_not_import_in_circles() {
+    let graphs = graphs();
+    let rooms = circles::CORES.iter().flat_map(|(source, core)| {
+        let found = graphs.iter().find(|(name, _)| name == source);
+        let (_, graph) = found.expect("both cores lie in a library");
+        circles::circles_of_rooms(graph, core)
+    });
+    none(&rooms.collect::<Vec<_>>());
+}
+
+#[test]
+fn outside_bytes_meet_no_panicking_call() {
+    obeys(outside::panics_on_outside_bytes);
+}
+
+#[test]
+fn code_and_decisions_refer_to_each_other() {
+    none(&decisions::broken_links(&texts()));
+}
+
+#[test]
+fn the_tree_in_architecture_is_the_tree() {
+    none(&documents::wrong_tree(&read("ARCHITECTURE.md"), &paths()));
+}
+
+/// Fails only when it is empty; `cargo test --test tidy report -- --nocapture` prints it.
+#[test]
+fn report_of_outliers() {
+    let files = |texts: Vec<(String, String)>| -> Vec<report::File> {
+        texts.into_iter().map(|(path, text)| report::File { path, text }).collect()
+    };
+    let now = files(texts());
+    let before = last_tag().map(|tag| (report::sums(&files(texts_at(&tag))), tag));
+    let text = report::report(&now, before.as_ref().map(|(sums, tag)| (tag.as_str(), sums)));
+    println!("{text}");
+    assert!(text.contains("lines of production code"), "{text}");
+}
+
+#[test]
 fn only_the_bus_crate_names_the_nats_client() {
     obeys(shape::stray_bus_client);
 }
@@ -138,8 +189,7 @@ fn headings_are_sentences() {
 
 #[test]
 fn every_test_that_the_invariants_name_exists() {
-    let architecture =
-        std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    let architecture = read("ARCHITECTURE.md");
     let rust = paths().into_iter().filter(|path| path.ends_with(".rs"));
     let sources = rust.map(|path| std::fs::read_to_string(root().join(path)).expect("listed"));
     none(&documents::unknown_tests(&architecture, &sources.collect::<String>()));

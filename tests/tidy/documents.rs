@@ -1,5 +1,7 @@
 //! What must not leak into any file, and how headings are written.
 
+use std::collections::BTreeSet;
+
 use crate::tree::Violation;
 
 const REGISTRY_MARKS: [&str; 4] = ["registry", "mirror", "artifactory", "nexus"];
@@ -77,6 +79,37 @@ pub(crate) fn unknown_tests(architecture: &str, sources: &str) -> Vec<Violation>
     let unknown = named.filter(|(_, name)| !sources.contains(&format!("fn {name}(")));
     let fix = |name| format!("no test is called {name}");
     unknown.map(|(line, name)| Violation::new("ARCHITECTURE.md", line, fix(name))).collect()
+}
+
+/// Folders and files that the code map of `ARCHITECTURE.md` names and that are not there, and
+/// packages and rooms of a core that it leaves out. The map is the fenced block after the heading
+/// `## Code map`: a path from the root begins each line, and that of a folder ends with `/`.
+pub(crate) fn wrong_tree(architecture: &str, paths: &[String]) -> Vec<Violation> {
+    let begun = (1..).zip(architecture.lines()).skip_while(|(_, line)| *line != "## Code map");
+    let fenced = begun.skip_while(|(_, line)| !line.starts_with("```")).skip(1);
+    let fenced = fenced.take_while(|(_, line)| !line.starts_with("```"));
+    let mut named = BTreeSet::new();
+    let mut broken = Vec::new();
+    for (line, content) in fenced {
+        let Some(path) = content.split_whitespace().next().map(str::to_owned) else { continue };
+        let is_there = |p: &String| *p == path || (path.ends_with('/') && p.starts_with(&path));
+        if !paths.iter().any(is_there) {
+            broken.push(Violation::new("ARCHITECTURE.md", line, format!("{path} is not there")));
+        }
+        named.insert(path);
+    }
+    let packages = paths.iter().filter_map(|path| path.strip_suffix("Cargo.toml"));
+    let packages = packages.filter(|package| !package.is_empty()).map(str::to_owned);
+    let rooms = paths.iter().filter_map(|path| {
+        let core = ["aggregator/src/core/", "node/src/core/"].into_iter();
+        let (core, below) = core.filter_map(|c| Some((c, path.strip_prefix(c)?))).next()?;
+        let (room, _) = below.split_once('/')?;
+        (room != "tests").then(|| format!("{core}{room}/"))
+    });
+    let wanted: BTreeSet<String> = packages.chain(rooms).collect();
+    let left_out = wanted.difference(&named).map(|folder| format!("the code map lacks {folder}"));
+    broken.extend(left_out.map(|fix| Violation::new("ARCHITECTURE.md", 1, fix)));
+    broken
 }
 
 /// Numbered lines; none for the lock file, which cargo writes.
@@ -158,6 +191,21 @@ mod tests {
         let unknown = |sources| lines_of(&unknown_tests(text, sources));
         assert_eq!(unknown("fn a_is_b() {}"), [3]);
         assert_eq!(unknown("fn a_is_b() {}\nfn a_is_c(x: u8) {}"), NOWHERE);
+    }
+
+    #[test]
+    fn a_tree_that_names_too_much_or_too_little_is_found() {
+        let paths = ["Cargo.toml", "node/Cargo.toml", "node/src/core/intake/mod.rs", "README.md"];
+        let paths = paths.map(str::to_owned);
+        let map = |lines: &str| format!("# A\n## Code map\n\n```text\n{lines}```\n");
+        let right = "README.md\nnode/   the agent\nnode/src/core/intake/  reads\n";
+        assert_eq!(wrong_tree(&map(right), &paths), []);
+        let more = format!("{right}gone.md\n");
+        assert_eq!(lines_of(&wrong_tree(&map(&more), &paths)), [8]);
+        let less = wrong_tree(&map("README.md\nnode/\n"), &paths);
+        assert_eq!(less.len(), 1, "{less:?}");
+        assert!(less[0].fix.ends_with("node/src/core/intake/"));
+        assert_eq!(wrong_tree("# A\n", &paths).len(), 2);
     }
 
     fn lines_of(violations: &[Violation]) -> Vec<usize> {

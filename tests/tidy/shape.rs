@@ -3,6 +3,8 @@
 use crate::source::{Source, holds, opens_import, words};
 use crate::tree::Violation;
 
+const COLUMNS_MAX: usize = 100;
+
 const IMPURE: [&str; 14] = [
     "tokio",
     "async",
@@ -63,9 +65,13 @@ pub(crate) fn stray_select(path: &str, text: &str) -> Vec<Violation> {
     }
     let source = Source::new(text);
     let selects = source.code().filter(|(_, code)| holds(code, "select!"));
-    let in_driver = path.rsplit('/').next() == Some("driver.rs");
+    let in_driver = is_driver(path);
     let fix = "one task selects: send an event to the driver's only `select!`";
     selects.skip(usize::from(in_driver)).map(|(line, _)| Violation::new(path, line, fix)).collect()
+}
+
+fn is_driver(path: &str) -> bool {
+    path.ends_with("/driver.rs") || path.ends_with("/driver/mod.rs")
 }
 
 /// Node and aggregator have one driver each.
@@ -73,7 +79,7 @@ pub(crate) fn second_driver(paths: &[String]) -> Vec<Violation> {
     let mut broken = Vec::new();
     for package in DRIVEN {
         let inside = paths.iter().filter(|path| path.starts_with(package));
-        let drivers = inside.filter(|path| path.ends_with("/driver.rs"));
+        let drivers = inside.filter(|path| is_driver(path));
         let fix = "one driver joins core and io: let it own this task's state too";
         broken.extend(drivers.skip(1).map(|path| Violation::new(path, 1, fix)));
     }
@@ -97,6 +103,23 @@ pub(crate) fn stray_bus_client(path: &str, text: &str) -> Vec<Violation> {
         Vec::new()
     };
     found.into_iter().map(|line| Violation::new(path, line, fix)).collect()
+}
+
+/// Rust lines fit a narrow window. Data inside a literal of several lines cannot be broken and
+/// is let through, and so is what is too wide for a URL's sake alone.
+pub(crate) fn line_width(path: &str, text: &str) -> Vec<Violation> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let source = Source::new(text);
+    let wide = source.raw().filter(|(_, line)| width_beside_urls(line) > COLUMNS_MAX);
+    let fix = format!("wider than {COLUMNS_MAX} columns: break the line");
+    wide.map(|(line, _)| Violation::new(path, line, fix.as_str())).collect()
+}
+
+fn width_beside_urls(line: &str) -> usize {
+    let urls = line.split(' ').filter(|word| word.contains("://"));
+    line.chars().count() - urls.map(|url| url.chars().count()).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -129,19 +152,18 @@ mod tests {
     fn a_select_is_found_outside_drivers_and_a_second_one_within() {
         let text = "fn a() {\n    tokio::select! {}\n    select! {}\n}\n";
         assert_eq!(lines(stray_select, "node/src/io/listen/mod.rs", text), [2, 3]);
-        assert_eq!(lines(stray_select, "node/src/driver/mod.rs", text), [3]);
+        assert_eq!(lines(stray_select, "node/src/driver.rs", text), [3]);
         assert_eq!(lines(stray_select, "schemas/bus/src/link.rs", text), NOWHERE);
         assert_eq!(lines(stray_select, "node/src/io/a.rs", "// select!\npreselect!();\n"), NOWHERE);
     }
 
     #[test]
     fn a_second_driver_is_found_in_its_own_crate_alone() {
-        let paths =
-            ["node/src/driver/mod.rs", "aggregator/src/driver/mod.rs", "node/src/io/driver.rs"];
+        let paths = ["node/src/driver.rs", "aggregator/src/driver/mod.rs", "node/src/io/driver.rs"];
         let broken = second_driver(&paths.map(str::to_owned));
         let found: Vec<&str> = broken.iter().map(|violation| violation.path.as_str()).collect();
         assert_eq!(found, ["node/src/io/driver.rs"]);
-        assert_eq!(second_driver(&["node/src/driver/mod.rs".to_owned()]), []);
+        assert_eq!(second_driver(&["node/src/driver.rs".to_owned()]), []);
     }
 
     #[test]
@@ -153,5 +175,22 @@ mod tests {
         assert_eq!(lines(stray_bus_client, "schemas/bus/src/connect.rs", code), NOWHERE);
         assert_eq!(lines(stray_bus_client, "Cargo.toml", manifest), NOWHERE);
         assert_eq!(lines(stray_bus_client, "node/src/main.rs", "f(\"async_nats=warn\");"), NOWHERE);
+    }
+
+    #[test]
+    fn only_urls_and_literal_data_may_be_wider_than_100_columns() {
+        let wide = "x".repeat(101);
+        let table = [
+            ("x".repeat(100), vec![]),
+            (wide.clone(), vec![1]),
+            ("é".repeat(100), vec![]),
+            (format!("/// <https://example.org/{wide}>"), vec![]),
+            (format!("/// {wide} <https://example.org>"), vec![1]),
+            (format!("a(r\"\n{wide}\n\");"), vec![]),
+            (format!("a(r\"\nb\");{wide}"), vec![2]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(lines(line_width, "a.rs", &text), expected, "{text}");
+        }
     }
 }

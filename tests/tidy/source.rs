@@ -26,20 +26,27 @@ impl<'a> Source<'a> {
         let mut code = String::with_capacity(text.len());
         let mut inside_literal = Vec::new();
         let mut rest = text;
+        let mut line = 1;
         while let Some(next) = rest.chars().next() {
+            if !matches!(next, '/' | '"' | 'r' | '\'') {
+                line += usize::from(next == '\n');
+                code.push(next);
+                rest = &rest[next.len_utf8()..];
+                continue;
+            }
             let skipped = comment(rest).or_else(|| literal(rest, code.chars().last()));
             let (taken, rest_of_text) = rest.split_at(skipped.unwrap_or(next.len_utf8()));
+            let ends = line + newlines(taken).count();
             match skipped {
                 None => code.push(next),
                 Some(_) if comment(rest).is_some() => code.extend(newlines(taken)),
                 Some(_) => {
-                    let first = code.matches('\n').count() + 1;
-                    let last = first + newlines(taken).count();
-                    inside_literal.extend(first + 1..last);
+                    inside_literal.extend(line + 1..ends);
                     code.push_str("\"\"");
                     code.extend(newlines(taken));
                 }
             }
+            line = ends;
             rest = rest_of_text;
         }
         let code = code.split('\n').map(str::to_owned).collect();
@@ -54,7 +61,7 @@ impl<'a> Source<'a> {
     /// Line number and original text of every line that does not lie wholly inside a literal.
     pub(crate) fn raw(&self) -> impl Iterator<Item = (usize, &'a str)> {
         let lines = self.raw.iter().enumerate().map(|(index, line)| (index + 1, *line));
-        lines.filter(|(line, _)| !self.inside_literal.contains(line))
+        lines.filter(|(line, _)| self.inside_literal.binary_search(line).is_err())
     }
 
     /// Every function, nested ones too.
