@@ -14,8 +14,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-#[cfg(feature = "mesh")]
-use crate::alert::LatencyHigh;
 use crate::ids::{IdError, MeshName, NodeName, RuleName};
 
 /// First two tokens of every subject of this wire version.
@@ -157,8 +155,10 @@ pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
 }
 
 /// What stands where a rule's name does in a notice's subject and is none: no rule may be named so.
-#[cfg(feature = "mesh")]
-pub const BESIDE_RULES: [&str; 2] = [UNDELIVERED, LatencyHigh::NAME];
+pub const BESIDE_RULES: [&str; 2] = [UNDELIVERED, LATENCY_HIGH];
+
+/// The event that a budget is exceeded, whatever the state of its alert.
+pub const LATENCY_HIGH: &str = "latency_high";
 
 const UNDELIVERED: &str = "undelivered";
 

@@ -17,7 +17,7 @@ use crate::limits::REQUEST_WAIT;
 /// Where the API listens.
 pub(crate) const PREFIX: &str = "$JS.API";
 
-/// Why a question has no answer.
+/// Why a operation has no answer.
 #[derive(Debug, Error)]
 pub(crate) enum ApiError {
     /// This broker, or this account on it, has no JetStream.
@@ -58,10 +58,10 @@ struct Fault {
     description: String,
 }
 
-/// Asks `question` (such as `STREAM.INFO.x`) and reads the answer as a `T`.
+/// Asks `operation` (such as `STREAM.INFO.x`) and reads the answer as a `T`.
 pub(crate) async fn ask<T: DeserializeOwned>(
     client: &Client,
-    question: &str,
+    operation: &str,
     body: &Value,
 ) -> Result<T, ApiError> {
     let request = Request::new()
@@ -70,7 +70,7 @@ pub(crate) async fn ask<T: DeserializeOwned>(
         .timeout(Some(REQUEST_WAIT));
     // The client bounds only the wait for the answer, not the wait for its own queue.
     let longest = REQUEST_WAIT + Duration::from_millis(100);
-    let asked = client.send_request(format!("{PREFIX}.{question}"), request);
+    let asked = client.send_request(format!("{PREFIX}.{operation}"), request);
     let message = match timeout(longest, asked).await {
         Ok(Ok(message)) => message,
         Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {

@@ -111,7 +111,7 @@ impl Supervisor {
     async fn on_lost(&mut self, link: Link) {
         self.link.send_replace(Link { delivery: None, ..link });
         tracing::debug!("broker connection lost");
-        self.tell(BusEvent::Disconnected).await;
+        self.send(BusEvent::Disconnected).await;
     }
 
     /// Messages go on waiting for streams: what was sent without them nobody could read later.
@@ -133,11 +133,11 @@ impl Supervisor {
         self.gone = false;
         let server_version = self.client.server_info().version;
         tracing::debug!(server_version, delivery = delivery.as_str(), "broker connected");
-        self.tell(BusEvent::Connected { delivery, server_version }).await;
+        self.send(BusEvent::Connected { delivery, server_version }).await;
         self.link.send_replace(Link { generation: signal.connects, delivery: Some(delivery) });
     }
 
-    async fn tell(&self, event: BusEvent) {
+    async fn send(&self, event: BusEvent) {
         // Nobody may be listening any more, which is no reason to stop.
         let _ = self.events.send(event).await;
     }

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AlertKey, LatencyEvidence};
+use super::evidence::LatencyEvidence;
 use crate::ids::MeshName;
+use crate::scope::AlertKey;
+use crate::subject::LATENCY_HIGH;
 
 /// One evaluation has found a budget exceeded, whatever became of its alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +24,7 @@ pub struct LatencyHigh {
 
 impl LatencyHigh {
     /// Its name: in its payload, and the last part of its subject.
-    pub const NAME: &str = "latency_high";
+    pub const NAME: &str = LATENCY_HIGH;
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Window;
 use crate::ids::Labels;
-use crate::metric::Metric;
-use crate::rule::Comparison;
+use crate::metric::{Comparison, Metric};
 
 /// The figures that moved an alert; which ones depends on what its rule watches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::words::in_words;
-use super::{AlertKey, AlertState, Context, Data, Evidence};
+use super::context::Context;
+use super::description::describe;
+use super::evidence::Evidence;
+use super::state::{AlertState, Data};
+use crate::annotations::Severity;
 use crate::ids::MeshName;
-use crate::rule::Severity;
+use crate::scope::AlertKey;
 
 /// What is sent when an alert changes its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -116,7 +119,7 @@ impl Notice {
     /// What has happened in one line, for rules that say nothing themselves.
     #[must_use]
     pub fn in_words(&self) -> String {
-        in_words(&self.key, self.state, &self.evidence)
+        describe(&self.key, self.state, &self.evidence)
     }
 }
 

@@ -45,12 +45,18 @@ pub const fn highest(index: usize) -> u64 {
     lowest(index + 1) - 1
 }
 
+/// An empty histogram of the reference library in this layout.
+#[cfg(test)]
+pub(super) fn reference() -> hdrhistogram::Histogram<u64> {
+    hdrhistogram::Histogram::new_with_bounds(LOW_NS, MAX_NS, DIGITS)
+        .expect("the layout's bounds are valid")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::histogram::reference;
 
     #[test]
     fn buckets_tile_the_whole_range() {

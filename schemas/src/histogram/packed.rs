@@ -8,12 +8,16 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::blur::{Blur, PackedBlur, ToldBlur};
-use super::codec::STORED_MAX;
 use super::counts::Counts;
-use super::payload::{self, Buckets, Checked};
-use super::writer::Writer;
-use super::{Distribution, ExactFigures, Histogram, Over, Overs, Refused, layout};
+use super::decoded::{Decoded, Stated};
+use super::distribution::Distribution;
+use super::error::Refused;
+use super::exact::ExactFigures;
+use super::layout;
+use super::over::{Over, Overs};
+use super::payload::{self, Buckets};
+use super::uncertainty::{Blur, PackedBlur, ToldBlur};
+use super::writer::{STORED_MAX, Writer};
 use crate::limits::wire::SAMPLES_MAX;
 
 /// Where a row would have more cells for each byte, few buckets lie far apart and are sorted.
@@ -46,8 +50,14 @@ struct Aside {
 static NO_OVERS: Overs = Overs::NONE;
 
 impl Packed {
-    fn new(exact: ExactFigures, payload: Arc<[u8]>, aside: Aside) -> Self {
+    pub(super) fn new(
+        exact: ExactFigures,
+        payload: Arc<[u8]>,
+        overs: Overs,
+        blur: Option<PackedBlur>,
+    ) -> Self {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
+        let aside = Aside { overs, blur };
         let aside = (count > 0 && aside != Aside::default()).then(|| Arc::new(aside));
         Self { count, sum_ns, min_ns, max_ns, payload, aside }
     }
@@ -75,15 +85,10 @@ impl Packed {
         Self { aside, ..self.clone() }
     }
 
-    fn try_from_checked(
-        exact: ExactFigures,
-        checked: &Checked<'_>,
-        overs: Overs,
-        blur: Option<ToldBlur<'_>>,
-    ) -> Result<Self, Refused> {
-        let (exact, overs, blur) = checked.believe(exact, overs, blur)?;
-        let blur = blur.map(|blur| PackedBlur::of(&blur, &checked.payload));
-        Ok(Self::new(exact, checked.payload.as_ref().into(), Aside { overs, blur }))
+    fn from_decoded(decoded: &Decoded<'_>) -> Self {
+        let Decoded { buckets, exact, overs, blur } = decoded;
+        let blur = blur.as_ref().map(|blur| PackedBlur::of(blur, &buckets.payload));
+        Self::new(*exact, buckets.payload.as_ref().into(), overs.clone(), blur)
     }
 
     fn packed_blur(&self) -> Option<&PackedBlur> {
@@ -157,7 +162,7 @@ impl Packed {
         let overs = Self::united_overs(&parts().collect::<Vec<_>>());
         let blur = Blur::united(parts().filter_map(Self::blur));
         let blur = blur.map(|blur| PackedBlur::of(&blur, writer.written()));
-        Self::new(exact, writer.written().into(), Aside { overs, blur })
+        Self::new(exact, writer.written().into(), overs, blur)
     }
 
     fn united_overs(parts: &[&Self]) -> Overs {
@@ -181,7 +186,9 @@ impl Packed {
             return said.unwrap_or_else(|| blur.open(&self.payload).over(limit_ns, beside));
         }
         let said = Over::plain(&exact, limit_ns).or_else(|| self.overs().get(limit_ns));
-        said.unwrap_or_else(|| payload::over(&exact, &self.payload, limit_ns))
+        said.unwrap_or_else(|| {
+            Over::from_buckets(&exact, limit_ns, |own| payload::beside(&self.payload, own))
+        })
     }
 
     /// Heap bytes in use.
@@ -212,22 +219,12 @@ impl Distribution for Packed {
         overs: Overs,
         blur: Option<ToldBlur<'_>>,
     ) -> Result<Self, Refused> {
-        let checked = payload::check_v2(&exact, bytes, SAMPLES_MAX)?;
-        Self::try_from_checked(exact, &checked, overs, blur)
+        let stated = Stated { exact, overs, blur };
+        stated.check_v2(bytes, SAMPLES_MAX).map(|decoded| Self::from_decoded(&decoded))
     }
 
     fn count(&self) -> u64 {
         self.count
-    }
-}
-
-impl From<&Histogram> for Packed {
-    fn from(histogram: &Histogram) -> Self {
-        let mut writer = Writer::default();
-        histogram.counts().each(|index, n| writer.push(index, n));
-        let blur = histogram.blur().map(|blur| PackedBlur::of(blur, writer.written()));
-        let aside = Aside { overs: histogram.overs().clone(), blur };
-        Self::new(histogram.exact(), writer.written().into(), aside)
     }
 }
 
@@ -273,54 +270,12 @@ impl Serialize for Packed {
 impl<'de> Deserialize<'de> for Packed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
-        let checked = payload::check(stored.payload, STORED_MAX).map_err(D::Error::custom)?;
         let sum_ns = (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low);
         let (count, min_ns, max_ns) = (stored.count, stored.min_ns, stored.max_ns);
         let exact = ExactFigures { count, sum_ns, min_ns, max_ns };
-        exact
-            .check(checked.total, checked.edges())
-            .map_err(|figure| D::Error::custom(Refused::Contradiction(figure)))?;
-        Self::try_from_checked(exact, &checked, stored.over.into_owned(), stored.blur)
+        Stated { exact, overs: stored.over.into_owned(), blur: stored.blur }
+            .check_payload(stored.payload, STORED_MAX)
+            .map(|decoded| Self::from_decoded(&decoded))
             .map_err(D::Error::custom)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn histogram(values: &[u64]) -> Histogram {
-        let mut histogram = Histogram::default();
-        histogram.watch(&[18_000_000]);
-        values.iter().for_each(|value| histogram.record(*value));
-        histogram
-    }
-
-    proptest! {
-        #[test]
-        fn packed_distributions_merge_as_histograms_do(
-            one in prop::collection::vec(0..=layout::MAX_NS, 0..100),
-            two in prop::collection::vec(1_000_000..40_000_000_u64, 1..100),
-            limit in 0..50_000_000_u64,
-        ) {
-            let mut both = Packed::from(&histogram(&one));
-            both.merge(&Packed::from(&histogram(&two)));
-            let values = [one, two].concat();
-            let expected = histogram(&values);
-            prop_assert_eq!(&both, &Packed::from(&expected));
-            let mut again = Histogram::default();
-            again.merge_packed(&both);
-            prop_assert_eq!(&again, &expected);
-            let Over { over, unsure } = both.over(limit);
-            let truly = values.iter().filter(|value| **value > limit).count() as u64;
-            prop_assert!((over..=over + unsure).contains(&truly), "{over} {unsure} {truly}");
-            let own = layout::index_of(limit);
-            let beside = values.iter().filter(|value| layout::index_of(**value) == own).count();
-            prop_assert!(unsure <= beside as u64);
-            let bytes = rmp_serde::to_vec_named(&both).unwrap();
-            prop_assert_eq!(rmp_serde::from_slice::<Packed>(&bytes).unwrap(), both);
-        }
     }
 }

@@ -8,9 +8,13 @@ use std::borrow::Cow;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::blur::ToldBlur;
-use super::codec::{self, STORED_MAX};
-use super::{ExactFigures, Histogram, Overs, payload};
+use super::codec;
+use super::decoded::Stated;
+use super::exact::ExactFigures;
+use super::over::Overs;
+use super::recording::Histogram;
+use super::uncertainty::ToldBlur;
+use super::writer::STORED_MAX;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Stored<'a> {
@@ -32,7 +36,7 @@ impl Serialize for Histogram {
     /// histogram is stored as an empty one.
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let hdr = codec::encode(&self.counts).filter(|_| (1..=STORED_MAX).contains(&self.count));
+        let hdr = codec::encode(self.counts()).filter(|_| (1..=STORED_MAX).contains(&self.count()));
         let ExactFigures { count, sum_ns, min_ns, max_ns } = self.told_exact();
         let stored = hdr.map_or_else(Stored::default, |hdr| Stored {
             count,
@@ -60,8 +64,9 @@ impl<'de> Deserialize<'de> for Histogram {
             min_ns: stored.min_ns,
             max_ns: stored.max_ns,
         };
-        payload::check_v2(&exact, &stored.hdr, STORED_MAX)
-            .and_then(|checked| Self::try_from_checked(exact, &checked, stored.over, stored.blur))
+        Stated { exact, overs: stored.over, blur: stored.blur }
+            .check_v2(&stored.hdr, STORED_MAX)
+            .map(Self::from_decoded)
             .map_err(D::Error::custom)
     }
 }
@@ -90,8 +95,10 @@ mod tests {
     fn figures_that_contradict_the_buckets_are_refused() {
         let mut one = Histogram::default();
         one.record(5_000);
-        one.count = 2;
         let bytes = rmp_serde::to_vec_named(&one).unwrap();
+        let mut forged: Stored<'_> = rmp_serde::from_slice(&bytes).unwrap();
+        forged.count = 2;
+        let bytes = rmp_serde::to_vec_named(&forged).unwrap();
         let error = rmp_serde::from_slice::<Histogram>(&bytes).unwrap_err().to_string();
         assert!(error.contains("count contradicts"), "{error}");
     }

@@ -1,13 +1,15 @@
-//! Rules as files give them: key by key, until all layers are laid over each other.
+//! Rules key by key, while the layers of files are laid over each other.
 
 use super::fault::{Given, RuleError};
+use super::rules::Threshold;
 use super::table::{AboutDraft, Table, keys_with_about, lay, titled, value};
-use super::{Comparison, Scopes, Threshold, values};
+use super::values;
 use crate::budget::{Budget, Selector, Window};
 use crate::ids::{Labels, Operation, RuleName};
 use crate::limits::rules::BURN_SUFFIX_BYTES;
 use crate::limits::wire::TOKEN_BYTES_MAX;
-use crate::metric::Metric;
+use crate::metric::{Comparison, Metric};
+use crate::scope::Scopes;
 
 /// Keys of a `[[budget]]`.
 pub const BUDGET_KEYS: &[&str] = keys_with_about![
@@ -29,10 +31,10 @@ pub const BUDGET_KEYS: &[&str] = keys_with_about![
 pub const RULE_KEYS: &[&str] =
     keys_with_about!["metric", "labels", "greater", "less", "equal", "for", "clear_for"];
 
-/// Evaluations in a row where nothing is said.
-const PATIENCE: u32 = 3;
+/// Default of consecutive evaluations.
+const EVALUATIONS: u32 = 3;
 
-/// A rule on its way from files.
+/// A rule whose keys are collected from several files.
 pub(super) trait Draft: Sized {
     /// What it becomes.
     type Rule;
@@ -145,8 +147,8 @@ impl Draft for BudgetDraft {
             window: value(&self.window).unwrap_or(Window::OneMinute),
             min_samples: value(&self.min_samples).unwrap_or(100),
             confidence: value(&self.confidence).unwrap_or(0.95),
-            fire_after: value(&self.fire_after).unwrap_or(PATIENCE),
-            clear_after: value(&self.clear_after).unwrap_or(PATIENCE),
+            fire_after: value(&self.fire_after).unwrap_or(EVALUATIONS),
+            clear_after: value(&self.clear_after).unwrap_or(EVALUATIONS),
             objective: value(&self.objective).flatten(),
             scopes: value(&self.scopes).unwrap_or(Scopes::ALL),
             about: self.about.build(),
@@ -201,14 +203,14 @@ impl BudgetDraft {
             return Err(self.fault(Some("name"), problem));
         }
         if budget.burns(1).is_empty() {
-            let problem = format!("no pace can spend what {objective:?} allows; raise it");
+            let problem = format!("no burn rate can be reached with {objective:?}; raise it");
             return Err(self.fault(Some("objective"), problem));
         }
         Ok(())
     }
 
-    /// An objective and something else contradict each other. What is shipped is not what is to
-    /// be mended.
+    /// An objective and another key contradict each other. The error points at the one that is not
+    /// built in.
     fn against_objective<T>(
         &self,
         key: &str,
@@ -296,7 +298,7 @@ impl Draft for ThresholdDraft {
     fn build(&self) -> Result<Threshold, RuleError> {
         let metric = self.needed(&self.metric, "metric")?;
         let (comparison, threshold) = self.needed(&self.compared, "greater, less or equal")?;
-        let fire_after = value(&self.fire_after).unwrap_or(PATIENCE);
+        let fire_after = value(&self.fire_after).unwrap_or(EVALUATIONS);
         Ok(Threshold {
             name: self.name.value.clone(),
             metric,

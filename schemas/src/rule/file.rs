@@ -1,7 +1,6 @@
 //! Files of rules: budgets and thresholds, laid over each other by name and key by key.
 //!
-//! Pure: whoever calls it opens the files, and is asked for the included ones. Nothing is taken
-//! from a set of files in which anything is wrong.
+//! Pure: the caller passes a function that opens files. One error rejects the whole set of files.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -12,9 +11,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
 use super::fault::{Given, Place, RuleError, SHIPPED, Tables, Text};
+use super::rules::Rules;
 use super::table::{Table, titled, unknown_key};
-use super::{Rules, values};
-use crate::budget::BUILT_IN;
+use super::values;
+use crate::budget::{BUILT_IN, Budget};
 use crate::limits::rules::{BUDGETS_MAX, RULES_MAX};
 use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
 use crate::subject::BESIDE_RULES;
@@ -66,6 +66,17 @@ pub fn shipped() -> Rules {
     load(&[], Vec::new(), 1, none).expect("the shipped files are valid, which a test shows")
 }
 
+/// The budgets of these texts, laid over the built-in ones.
+///
+/// # Errors
+/// At the first thing that is wrong.
+pub fn effective(texts: &[&str]) -> Result<Vec<Budget>, RuleError> {
+    let of = |text: &&str| Text::new("a text", text.as_bytes().to_vec());
+    let texts = texts.iter().map(of).collect::<Result<_, _>>()?;
+    let budgets = load(&[], texts, 1, &mut |_| Err("no file".to_owned()))?.budgets;
+    Ok(budgets)
+}
+
 /// A path without `.` and `..`, so that one file has one name; `.` alone is one.
 fn normal(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
@@ -107,10 +118,12 @@ impl Includer<'_, '_> {
             return Err(wrong(format!("a cycle: {} -> {name}", names.join(" -> "))));
         }
         if within.len() > INCLUDE_DEPTH_MAX {
-            return Err(wrong(format!("{name} lies more than {INCLUDE_DEPTH_MAX} includes deep")));
+            return Err(wrong(format!(
+                "{name} is included more than {INCLUDE_DEPTH_MAX} levels deep"
+            )));
         }
         if self.read.len() >= FILES_MAX {
-            return Err(wrong(format!("{name} is one file too many; {FILES_MAX} may be read")));
+            return Err(wrong(format!("{name} exceeds the limit of {FILES_MAX} files")));
         }
         self.read.push(path.to_owned());
         let unreadable = |why| match asked {
@@ -129,7 +142,7 @@ impl Includer<'_, '_> {
     }
 }
 
-/// One file as it stands.
+/// One parsed file.
 struct File {
     includes: Vec<Given<String>>,
     budgets: Vec<BudgetDraft>,
@@ -146,16 +159,16 @@ impl File {
             at(offset).fault(None, None, error.message().replace('\n', ", "))
         })?;
         let root = root.get_ref();
-        let wanted = match text.tables {
+        let selected = match text.tables {
             Tables::All => [true; 3],
             Tables::Some { budget, rule } => [false, budget, rule],
         };
-        let stranger = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
-        if let Some(key) = stranger.filter(|_| text.tables == Tables::All) {
+        let unknown = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
+        if let Some(key) = unknown.filter(|_| text.tables == Tables::All) {
             let problem = unknown_key(key.get_ref(), KEYS);
             return Err(at(key.span().start).fault(None, Some(key.get_ref()), problem));
         }
-        let given = |nth: usize| root.get(KEYS[nth]).filter(|_| wanted[nth]);
+        let given = |nth: usize| root.get(KEYS[nth]).filter(|_| selected[nth]);
         let list = |value: &Spanned<DeValue<'_>>| {
             let place = at(value.span().start);
             let items = values::list(value.get_ref());
@@ -176,7 +189,7 @@ impl File {
         for (kind, name) in names(&self.budgets).chain(names(&self.thresholds)) {
             let title = titled(kind, name.value.as_str());
             if BESIDE_RULES.contains(&name.value.as_str()) {
-                let problem = "is said of something else on the bus; give it another name";
+                let problem = "is reserved for an event on the bus; choose another name";
                 return Err(name.place.fault(title, Some("name"), problem));
             }
             if let Some(first) = seen.insert(&name.value, &name.place) {
@@ -237,27 +250,27 @@ impl Layers {
         Ok(rules)
     }
 
-    /// Budgets, the rules of their error budgets and thresholds share one room of names.
+    /// Budgets, the rules of their error budgets and thresholds share one namespace.
     fn check_names(&self, rules: &Rules) -> Result<(), RuleError> {
-        let mut taken = BTreeMap::new();
+        let mut used = BTreeMap::new();
         let budgets: Vec<&BudgetDraft> = enabled(&self.budgets).collect();
         for (budget, draft) in rules.budgets.iter().zip(&budgets) {
             for burn in budget.burns(rules.time_scale) {
                 let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
-                taken.insert(burn.rule(budget), (what, *draft));
+                used.insert(burn.rule(budget), (what, *draft));
             }
         }
         for draft in &budgets {
-            if let Some((what, of)) = taken.get(&draft.name().value) {
+            if let Some((what, of)) = used.get(&draft.name().value) {
                 return Err(collision(*draft, of, what));
             }
         }
-        taken.extend(budgets.into_iter().map(|draft| {
+        used.extend(budgets.into_iter().map(|draft| {
             let what = "a budget".to_owned();
             (draft.name().value.clone(), (what, draft))
         }));
         for draft in enabled(&self.thresholds) {
-            if let Some((what, of)) = taken.get(&draft.name().value) {
+            if let Some((what, of)) = used.get(&draft.name().value) {
                 return Err(collision(draft, of, what));
             }
         }
@@ -265,12 +278,13 @@ impl Layers {
     }
 }
 
-/// Those that are not taken out.
+/// The enabled ones.
 fn enabled<D: Draft>(drafts: &[D]) -> impl Iterator<Item = &D> {
     drafts.iter().filter(|draft| draft.about().is_enabled())
 }
 
-/// A rule has the name that `what` of a budget has. The shipped one of both is not to be mended.
+/// A rule has the name that `what` of a budget has. The error points at the one that is not built
+/// in.
 fn collision<D: Draft>(draft: &D, budget: &BudgetDraft, what: &str) -> RuleError {
     let of = if D::KIND == BudgetDraft::KIND { "of a budget" } else { "of a threshold" };
     let problem = format!("is the name of {what} as well as {of}; rename one");
@@ -290,7 +304,7 @@ fn lay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
     }
 }
 
-/// Those that are not taken out; what is taken out must be right as well.
+/// The enabled ones, built; disabled ones must be valid as well.
 fn build<D: Draft>(drafts: &[D], max: usize) -> Result<Vec<D::Rule>, RuleError> {
     let mut rules = Vec::new();
     for draft in drafts {
@@ -299,7 +313,7 @@ fn build<D: Draft>(drafts: &[D], max: usize) -> Result<Vec<D::Rule>, RuleError> 
             continue;
         }
         if rules.len() == max {
-            return Err(draft.fault(None, format!("one too many; {max} may be in all files")));
+            return Err(draft.fault(None, format!("exceeds the limit of {max} in all files")));
         }
         rules.push(rule);
     }

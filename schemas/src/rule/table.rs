@@ -7,7 +7,7 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::fault::{Given, Place, RuleError, Text};
 use super::values::{self, Read};
-use super::{About, Severity};
+use crate::annotations::{About, Severity};
 use crate::ids::RuleName;
 use crate::settings::likeness::meant;
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SCHEMA, WireError};
+use super::error::{SCHEMA, WireError};
+use super::messagepack;
 use crate::histogram::layout::MAX_NS;
 use crate::ids::{Incarnation, NodeName, Operation, Seq};
 use crate::limits::wire::{
@@ -116,7 +117,7 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     }
     let mut rest = bytes;
     let envelope: Envelope =
-        super::envelope::read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
+        messagepack::read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
     if envelope.schema != SCHEMA {
         return Err(WireError::Schema(envelope.schema));
     }

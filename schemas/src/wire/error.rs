@@ -5,6 +5,9 @@ use thiserror::Error;
 use crate::histogram::codec::CodecError;
 use crate::ids::IdError;
 
+/// The schema number that this version writes and reads.
+pub const SCHEMA: u16 = 1;
+
 /// A message that cannot be merged.
 #[derive(Debug, Error, PartialEq)]
 pub enum WireError {
@@ -20,7 +23,7 @@ pub enum WireError {
     #[error("not a snapshot: {0}")]
     Shape(String),
     /// A version that this reader does not know.
-    #[error("schema {0} is not {schema}", schema = super::SCHEMA)]
+    #[error("schema {0} is not {schema}", schema = SCHEMA)]
     Schema(u16),
     /// Bytes after the end of the map.
     #[error("{0} bytes after the end")]

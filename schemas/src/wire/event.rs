@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::WireError;
+use super::error::WireError;
 use crate::ids::Labels;
 use crate::limits::wire::{EVENT_TEXT_BYTES_MAX, EVENT_TITLE_BYTES_MAX, EVENTS_MAX};
 use crate::time::Wall;

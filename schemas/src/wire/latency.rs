@@ -6,7 +6,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Latency, WireError, is_zero};
+use super::error::WireError;
+use super::snapshot::{Latency, is_zero};
 use crate::histogram::{Distribution, ExactFigures, Histogram, Overs, Refused, ToldBlur, codec};
 use crate::ids::{Labels, Operation, Series};
 use crate::limits::wire::SERIES_MAX;

@@ -31,45 +31,61 @@ fn a_wrong_number_of_a_budget_is_told_with_its_line_and_what_to_write() {
             ("limit = 18", "18 has no unit; write \"18ms\""),
             ("limit = \"18\"", "18 has no unit; write \"18ms\""),
             ("limit = 2.5", "2.5 has no unit; write \"2500us\" if it is milliseconds"),
-            ("limit = 0", "0 is no limit; write it with its unit, such as \"18ms\""),
-            ("limit = -3", "-3 is no limit; write it with its unit, such as \"18ms\""),
-            ("limit = nan", "NaN is no limit; write it with its unit, such as \"18ms\""),
+            ("limit = 0", "0 is not a limit; write it with its unit, such as \"18ms\""),
+            ("limit = -3", "-3 is not a limit; write it with its unit, such as \"18ms\""),
+            ("limit = nan", "NaN is not a limit; write it with its unit, such as \"18ms\""),
             ("limit = \"-5ms\"", "\"-5ms\" is negative; write it from \"1us\" to \"1h\""),
             ("limit = \"0ms\"", "\"0ms\" is out of range; it may be from \"1us\" to \"1h\""),
             ("limit = \"2h\"", "\"2h\" is out of range; it may be from \"1us\" to \"1h\""),
-            ("limit = \"18 mss\"", "\"18 mss\" is no duration; write it as \"18ms\""),
+            ("limit = \"18 mss\"", "\"18 mss\" is not a duration; write it as \"18ms\""),
             ("limit = true", "must be text in quotes, not true or false"),
-            ("quantile = 99", "99 is a percentage; write 0.99"),
-            ("quantile = 99.9", "99.9 is a percentage; write 0.999"),
-            ("quantile = \"p99\"", "99 is a percentage; write 0.99"),
+            ("quantile = 99", "99 is a percentage; a share lies between 0 and 1, write 0.99"),
+            ("quantile = 99.9", "99.9 is a percentage; a share lies between 0 and 1, write 0.999"),
+            ("quantile = \"p99\"", "99 is a percentage; a share lies between 0 and 1, write 0.99"),
             ("quantile = \"0.9\"", "must be a number, not text; write 0.9"),
             ("quantile = \"most\"", "must be a number such as 0.99, not text"),
-            ("quantile = 1", "1 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("quantile = 0.0", "0 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("quantile = -0.5", "-0.5 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("quantile = nan", "NaN must lie between 0 and 1, both excluded, such as 0.99"),
-            ("objective = 1.0", "1 must lie between 0 and 1, both excluded, such as 0.99"),
+            ("quantile = 1", "1 must lie between 0 and 1, both excluded; write for example 0.99"),
+            ("quantile = 0.0", "0 must lie between 0 and 1, both excluded; write for example 0.99"),
+            (
+                "quantile = -0.5",
+                "-0.5 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            (
+                "quantile = nan",
+                "NaN must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            (
+                "quantile = 1.01",
+                "1.01 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            (
+                "objective = 1.0",
+                "1 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
             ("objective = true", "must be a number such as 0.99, not true or false"),
-            ("objective = 99.9", "99.9 is a percentage; write 0.999"),
-            ("confidence = 95", "95 is a percentage; write 0.95"),
-            ("confidence = 0.2", "0.2 must be at least 0.5 and below 1, such as 0.95"),
+            ("objective = 99.9", "99.9 is a percentage; a share lies between 0 and 1, write 0.999"),
+            ("confidence = 95", "95 is a percentage; a share lies between 0 and 1, write 0.95"),
+            ("confidence = 0.2", "0.2 must be at least 0.5 and below 1; write for example 0.95"),
             ("confidence = \"0.5\"", "must be a number, not text; write 0.5"),
-            ("confidence = \"p50\"", "50 is a percentage; write 0.5"),
+            ("confidence = \"p50\"", "50 is a percentage; a share lies between 0 and 1, write 0.5"),
             (
                 "quantile = 99999999999999999999",
-                "1e20 must lie between 0 and 1, both excluded, such as 0.99",
+                "1e20 must lie between 0 and 1, both excluded; write for example 0.99",
             ),
-            ("quantile = -1e-300", "-1e-300 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("limit = 1e300", "1e300 is no limit; write it with its unit, such as \"18ms\""),
-            ("confidence = 1.0", "1 must be at least 0.5 and below 1, such as 0.95"),
+            (
+                "quantile = -1e-300",
+                "-1e-300 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            ("limit = 1e300", "1e300 is not a limit; write it with its unit, such as \"18ms\""),
+            ("confidence = 1.0", "1 must be at least 0.5 and below 1; write for example 0.95"),
         ],
     );
 }
 
 #[test]
 fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
-    let windows = "there are 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
-    let no_window = format!("\"7s\" is no window; {windows}");
+    let windows = "use one of 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
+    let no_window = format!("unknown window \"7s\"; {windows}");
     let long = format!("summary = \"{}\"", "s".repeat(257));
     told_of_key(
         "budget",
@@ -89,11 +105,14 @@ fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
             ),
             (
                 "scopes = [\"node\"]",
-                "\"node\" is no scope, did you mean \"nodes\"?; there are fleet, nodes",
+                "unknown scope \"node\", did you mean \"nodes\"?; use one of fleet, nodes",
             ),
-            ("scopes = []", "names nobody; write [\"fleet\"], [\"nodes\"] or both"),
+            ("scopes = []", "selects no scope; write [\"fleet\"], [\"nodes\"] or both"),
             ("scopes = \"fleet\"", "must be a list such as [\"..\"], not text"),
-            ("severity = \"warn\"", "\"warn\" is no severity; there are info, warning, critical"),
+            (
+                "severity = \"warn\"",
+                "unknown severity \"warn\"; use one of info, warning, critical",
+            ),
             ("routes = [\"a b\"]", "receiver holds ' '; allowed are letters, digits, '_' and '-'"),
             ("routes = \"oncall\"", "must be a list such as [\"..\"], not text"),
             ("runbook = \"\"", "must be one line of 1 to 1024 bytes"),
@@ -129,8 +148,8 @@ fn a_wrong_value_of_a_threshold_is_told_with_its_line_and_what_to_write() {
             ("for = 0", evaluations),
             ("for = \"2m\"", evaluations),
             ("clear_for = -1", evaluations),
-            ("greater = nan", "NaN compares with nothing; write a finite number"),
-            ("less = -inf", "-inf compares with nothing; write a finite number"),
+            ("greater = nan", "NaN cannot be compared; write a finite number"),
+            ("less = -inf", "-inf cannot be compared; write a finite number"),
             ("equal = \"2\"", "must be a number in the metric's unit, not text"),
             ("metric = \"depth\"", &metrics),
             ("greter = 2", "unknown key, did you mean \"greater\"?"),
@@ -204,13 +223,13 @@ fn names_that_are_taken_are_told_with_their_line() {
         ),
         (
             "[[budget]]\nname = 'latency_high'",
-            "line 2, column 8: budget \"latency_high\": name: is said of something else on the \
-             bus; give it another name",
+            "line 2, column 8: budget \"latency_high\": name: is reserved for an event on the \
+             bus; choose another name",
         ),
         (
             "[[rule]]\nname = 'undelivered'",
-            "line 2, column 8: rule \"undelivered\": name: is said of something else on the bus; \
-             give it another name",
+            "line 2, column 8: rule \"undelivered\": name: is reserved for an event on the bus; \
+             choose another name",
         ),
         (
             "[[rule]]\nname = 'publish'\nmetric = 'dropped'\ngreater = 1",
@@ -270,8 +289,8 @@ fn objectives_that_contradict_something_else_are_told_with_their_line() {
         ),
         (
             "[[budget]]\nname = 'publish'\nobjective = 1e-17",
-            "line 2, column 8: budget \"publish\": objective: no pace can spend what \
-             1e-17 allows; raise it",
+            "line 2, column 8: budget \"publish\": objective: no burn rate can be reached with \
+             1e-17; raise it",
         ),
     ]);
 }
@@ -303,7 +322,7 @@ fn too_many_rules_are_refused() {
         assert_eq!(error, format!("a.toml: line 1, column 1: {kind}: 257 of them, more than 256"));
         let half = format!("include = ['b.toml']\n{}", rules(kind, 0, 200));
         let error = read(&[("a.toml", &half), ("b.toml", &rules(kind, 200, 300))]).unwrap_err();
-        assert!(error.ends_with(": one too many; 256 may be in all files"), "{error}");
+        assert!(error.ends_with(": exceeds the limit of 256 in all files"), "{error}");
     }
 }
 
@@ -352,7 +371,7 @@ fn files_without_end_are_refused() {
         (error.to_string(), asked)
     };
     let (deep, asked) = endless(1);
-    assert!(deep.ends_with("9-0.toml lies more than 8 includes deep"), "{deep}");
+    assert!(deep.ends_with("9-0.toml is included more than 8 levels deep"), "{deep}");
     assert_eq!(asked, INCLUDE_DEPTH_MAX + 1);
     let leaf = |path: &str| match path {
         "a.toml" => {
@@ -362,8 +381,7 @@ fn files_without_end_are_refused() {
         _ => Ok(Vec::new()),
     };
     let error = load(&["a.toml".to_owned()], Vec::new(), 1, &mut |path| leaf(path)).unwrap_err();
-    let expected =
-        "a.toml: line 1, column 11: include: 63.toml is one file too many; 64 may be read";
+    let expected = "a.toml: line 1, column 11: include: 63.toml exceeds the limit of 64 files";
     assert_eq!(error.to_string(), expected);
 }
 

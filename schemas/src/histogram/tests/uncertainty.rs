@@ -127,7 +127,7 @@ fn samples_are_counted_evenly_and_at_few_places() {
         (10 * MS, 11 * MS, 1_000, 2),
         (1, MAX_NS, u64::MAX, 16),
     ] {
-        let found: Vec<_> = super::places(least, most, n).collect();
+        let found: Vec<_> = crate::histogram::uncertainty::places(least, most, n).collect();
         assert_eq!(found.len(), places);
         assert!(found.is_sorted() && found.iter().all(|(at, _)| (least..=most).contains(at)));
         let even = |share: u64| share.abs_diff(n / places as u64) <= 1;

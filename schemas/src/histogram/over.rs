@@ -6,8 +6,9 @@ use std::fmt;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::error::Refused;
+use super::exact::ExactFigures;
 use super::layout::{self, MAX_NS};
-use super::{ExactFigures, Refused};
 use crate::limits::wire::LIMITS_MAX;
 
 /// Samples over one limit: at least `over` and at most `over + unsure`.
@@ -68,7 +69,7 @@ impl Over {
 ///
 /// Written as `[[limit_ns, over, unsure], ..]`; what is read may be anything until it is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overs(Vec<(u64, Over)>);
+pub struct Overs(pub(super) Vec<(u64, Over)>);
 
 impl Overs {
     /// Of no limit.
@@ -215,6 +216,3 @@ impl<'de> Deserialize<'de> for Overs {
         deserializer.deserialize_seq(Few)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,16 @@
 //! A blur on its way: what is said holds after any way, and what cannot be is refused.
 
+use std::borrow::Cow;
+
 use proptest::prelude::*;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::*;
 use crate::histogram::layout::{self, MAX_NS};
-use crate::histogram::{Distribution, Over, Packed, Quantile, codec};
+use crate::histogram::row::Row;
+use crate::histogram::{
+    Distribution, ExactFigures, Histogram, Over, Overs, Packed, Quantile, Refused, ToldBlur, codec,
+};
 
 const MS: u64 = 1_000_000;
 const LIMIT_NS: u64 = 18 * MS;

@@ -9,31 +9,32 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::Blur;
+use super::bounds::Blur;
+use crate::histogram::checked;
+use crate::histogram::error::Refused;
+use crate::histogram::over::Overs;
 use crate::histogram::payload::{self, Buckets};
 use crate::histogram::row::Row;
-use crate::histogram::writer::Writer;
-use crate::histogram::{ExactFigures, Histogram, Overs, Refused};
 
 /// What is written of a blur. Rows are payloads of V2 bytes, without the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldBlur<'a> {
     /// The counts of samples that may lie elsewhere; nothing where these are all.
     #[serde(default, borrow, with = "serde_bytes", skip_serializing_if = "is_empty")]
-    placed: Cow<'a, [u8]>,
+    pub(in crate::histogram) placed: Cow<'a, [u8]>,
     /// Where they would be counted if each were as small as it may be.
     #[serde(borrow, with = "serde_bytes")]
-    low: Cow<'a, [u8]>,
+    pub(in crate::histogram) low: Cow<'a, [u8]>,
     /// Where they would be counted if each were as large as it may be.
     #[serde(borrow, with = "serde_bytes")]
-    high: Cow<'a, [u8]>,
+    pub(in crate::histogram) high: Cow<'a, [u8]>,
     /// The lower and the upper half of the sum of all samples of the histogram.
-    sum_ns: u64,
+    pub(in crate::histogram) sum_ns: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
-    sum_carry: u64,
+    pub(in crate::histogram) sum_carry: u64,
     /// Of all samples of the histogram.
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
-    over: Overs,
+    pub(in crate::histogram) over: Overs,
 }
 
 fn is_empty(bytes: &[u8]) -> bool {
@@ -43,27 +44,6 @@ fn is_empty(bytes: &[u8]) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
-}
-
-impl Histogram {
-    /// The exact figures as they are written beside the buckets.
-    pub(crate) fn told_exact(&self) -> ExactFigures {
-        let exact = self.exact();
-        if self.blur.is_some() { exact.as_counted() } else { exact }
-    }
-
-    /// Samples over limits as they are written beside the buckets.
-    pub(crate) fn told_overs(&self) -> Overs {
-        if self.blur.is_some() { Overs::NONE } else { self.overs.clone() }
-    }
-
-    /// What is written of samples that may lie elsewhere.
-    pub(crate) fn told_blur(&self) -> Option<ToldBlur<'static>> {
-        let blur = self.blur.as_ref()?;
-        let mut writer = Writer::default();
-        self.counts.each(|index, n| writer.push(index, n));
-        Some(PackedBlur::of(blur, writer.written()).into_told(self.sum_ns, &self.overs))
-    }
 }
 
 impl ToldBlur<'_> {
@@ -80,7 +60,7 @@ impl ToldBlur<'_> {
         samples_max: u64,
     ) -> Result<(Blur, u128, Overs), Refused> {
         let row =
-            |bytes: &[u8]| Ok::<_, Refused>(Row::of(&payload::check(bytes, samples_max)?.payload));
+            |bytes: &[u8]| Ok::<_, Refused>(Row::of(&checked::check(bytes, samples_max)?.payload));
         let (low, high) = (row(&self.low)?, row(&self.high)?);
         let placed = if self.placed.is_empty() { Row::of(buckets) } else { row(&self.placed)? };
         let blur = Blur { placed, low, high };
@@ -145,6 +125,3 @@ fn told<'a>(rows: [Cow<'a, [u8]>; 3], sum_ns: u128, overs: &Overs) -> ToldBlur<'
     let (sum_carry, sum_ns) = ((sum_ns >> 64) as u64, sum_ns as u64);
     ToldBlur { placed, low, high, sum_ns, sum_carry, over: overs.clone() }
 }
-
-#[cfg(test)]
-mod tests;
