@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hardware::{CATALOGUE, sensor};
 use crate::ids::Operation;
-use crate::settings::likeness::meant;
+use crate::settings::suggestion::suggest;
 
 /// A metric that a threshold rule can compare.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -199,13 +199,14 @@ pub struct UnknownMetric {
 fn hint(name: &str) -> String {
     if let Some(written) = name.strip_prefix("sensor:") {
         let known = CATALOGUE.iter().map(|sensor| sensor.name.to_owned());
-        let meant = meant(written, known).map(|name| format!(", did you mean \"sensor:{name}\"?"));
+        let meant =
+            suggest(written, known).map(|name| format!(", did you mean \"sensor:{name}\"?"));
         return meant.unwrap_or_default() + "; a sensor is named as its metric, without plimsoll_";
     }
     let names = |all: Vec<&str>| all.join(", ");
     let node: Vec<&str> = Figure::ALL.iter().map(|figure| figure.as_str()).collect();
     let fleet: Vec<&str> = FleetFigure::ALL.iter().map(|figure| figure.as_str()).collect();
-    let meant = meant(name, node.iter().chain(&fleet).map(|&name| name.to_owned()));
+    let meant = suggest(name, node.iter().chain(&fleet).map(|&name| name.to_owned()));
     let meant = meant.map(|name| format!(", did you mean {name:?}?")).unwrap_or_default();
     format!(
         "{meant}; metrics of nodes: {}; of the aggregator: {}; others: sensor:<name>, \

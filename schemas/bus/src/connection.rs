@@ -33,7 +33,7 @@ use crate::task::AbortOnDrop;
 use crate::unacknowledged::{Aside, QueuedMessage, UnacknowledgedPublisher};
 use crate::window::Window;
 
-/// A connection that keeps itself up. Dropping it ends everything it runs and forgets what is
+/// A connection that keeps itself up. Dropping it ends its tasks and drops what is
 /// still queued; [`Bus::close`] does not.
 #[derive(Debug)]
 pub struct Bus {
@@ -148,8 +148,9 @@ impl Bus {
         self.queue.try_send(message).map_err(mpsc::error::TrySendError::into_inner)
     }
 
-    /// Says something once, without waiting: no acknowledgement comes, and what cannot be said
-    /// within `limits::bus::ASIDE_AGE_MAX`, because there is no connection, say, never is.
+    /// Publishes a message at most once, without waiting: no acknowledgement comes, and a message
+    /// that cannot be sent within `limits::ASIDE_AGE_MAX`, for example without a connection, is
+    /// dropped.
     ///
     /// # Errors
     /// Gives it back when `limits::bus::ASIDES_MAX` others wait.
@@ -163,8 +164,8 @@ impl Bus {
     ///
     /// `stream_id` is the [`crate::CursorEvent::Positioned`] one of the stream that the number
     /// is about: with another in its place, even one that has outgrown the number, the cursor
-    /// says [`crate::CursorEvent::Reset`] and reads from its first message. `None` takes
-    /// whatever stream there is.
+    /// returns [`crate::CursorEvent::Reset`] and reads from its first message. `None` accepts any
+    /// stream.
     #[must_use]
     pub fn cursor(&self, lane: Lane, start_seq: u64, stream_id: Option<String>) -> Cursor {
         let start = StartPosition { seq: start_seq, stream_id };
@@ -172,8 +173,8 @@ impl Bus {
         Cursor::start(client, mesh, self.link.clone(), self.missing.clone(), lane, start)
     }
 
-    /// Listens to a subject, without a stream: what is published while nobody listens, or while
-    /// there is no connection, is never heard.
+    /// Subscribes to a subject, without a stream: a message that is published while there is no
+    /// connection is lost.
     #[must_use]
     pub fn listen(&self, subject: String) -> Listener {
         Listener::start(self.client.clone(), self.link.clone(), subject)
@@ -229,7 +230,7 @@ impl EventForwarder {
     fn on_event(&self, event: &async_nats::Event) {
         self.signal.send_modify(|signal| signal.on_event(event));
         if let Some((denied, events)) = link::denied(event).zip(self.events.upgrade()) {
-            // Full: as many denials are waiting to be heard.
+            // Full: as many denials are queued already.
             let _ = events.try_send(denied);
         }
     }

@@ -1,5 +1,5 @@
-//! The broker's end of a cursor: an ephemeral consumer, asked for messages in batches. It goes
-//! with its subscription; what it delivers is for `reader.rs` to check.
+//! The broker's end of a cursor: an ephemeral consumer that is pulled in batches. It ends with its
+//! subscription; `reader.rs` checks what it delivers.
 
 use crate::limits::{CONSUMER_IDLE_MAX, REQUEST_WAIT, STALL_AFTER};
 use async_nats::{Client, Message, SubscribeError, Subscriber};
@@ -28,7 +28,7 @@ pub(crate) enum Interruption {
     Gone(String),
     #[error("a message was missed")]
     Gap,
-    #[error("nobody reads any more")]
+    #[error("the reader is gone")]
     ReaderGone,
 }
 
@@ -70,7 +70,7 @@ impl Consumer {
         Ok(Self { pulls, inbox, subscriber, requests: 0, last_seq: 0 })
     }
 
-    /// Asks for messages; what was asked before must have come to its end.
+    /// Requests messages; the request before must have ended.
     pub(crate) async fn request(
         &mut self,
         client: &Client,
@@ -86,7 +86,8 @@ impl Consumer {
         }
     }
 
-    /// What the broker says next. A wait costs a timer, so there is one only where it is needed.
+    /// The next message from the broker. A timeout costs a timer, so a message that is there already
+    /// is taken without one.
     pub(crate) async fn next(&mut self) -> Result<Message, Interruption> {
         let heard = match self.subscriber.next().now_or_never() {
             Some(heard) => heard,

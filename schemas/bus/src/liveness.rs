@@ -5,15 +5,15 @@ use std::time::Duration;
 use crate::limits::STALL_AFTER;
 use plimsoll_schemas::time::Mono;
 
-/// When the broker was last heard, and whether its silence was reported.
+/// When the broker last sent anything, and whether its silence was reported.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
     up: bool,
     stalled: bool,
-    heard: Mono,
+    last_received: Mono,
 }
 
-/// What a tick asks for.
+/// What the owner must do after a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TickAction {
     /// Send a probe.
@@ -25,25 +25,25 @@ pub(crate) struct TickAction {
 impl Liveness {
     /// The connection came or went. A new one is given the full time before it counts as silent.
     pub(crate) fn on_link(&mut self, now: Mono, up: bool) {
-        *self = Self { up, stalled: false, heard: now };
+        *self = Self { up, stalled: false, last_received: now };
     }
 
     /// Something arrived from the broker.
     pub(crate) fn on_received(&mut self, now: Mono) {
-        self.heard = now;
+        self.last_received = now;
         self.stalled = false;
     }
 
     /// Time for a probe.
     pub(crate) fn on_tick(&mut self, now: Mono) -> TickAction {
-        let silent = self.up && now.since(self.heard) >= STALL_AFTER;
+        let silent = self.up && now.since(self.last_received) >= STALL_AFTER;
         let stalled = silent && !self.stalled;
         self.stalled |= stalled;
         TickAction { probe: self.up, stalled }
     }
 }
 
-/// The name of a probe: when it was sent, so that hearing it says how long it took.
+/// The name of a probe: when it was sent, so that its arrival gives the round trip.
 pub(crate) fn probe_name(sent: Mono) -> String {
     format!("probe-{}", sent.0)
 }

@@ -41,7 +41,7 @@ pub(crate) struct Writer {
     pub(crate) queue: mpsc::Receiver<Outgoing>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
-    /// Rung when the final_echo is heard.
+    /// Notified when the final echo arrives.
     pub(crate) final_echo: Arc<Notify>,
     /// How many answers have come in.
     pub(crate) answers: watch::Receiver<u64>,
@@ -98,7 +98,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until there is wait_for_room for one more answer.
+    /// Waits until there is room for one more answer.
     async fn wait_for_room(&mut self) -> Result<(), Refusal> {
         loop {
             let answers = *self.answers.borrow_and_update();

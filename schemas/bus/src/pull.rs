@@ -1,11 +1,11 @@
-//! The words of a pull: what we ask, and what a message that comes back says about itself.
+//! The text of a pull request and of its replies.
 //! Pure, total on any text.
 
 use crate::limits::{PULL_BYTES_MAX, PULL_EXPIRES, PULL_HEARTBEAT, PULL_MESSAGES_MAX};
 use plimsoll_schemas::time::{Wall, nanos};
 use serde_json::{Value, json};
 
-/// Where a message stands, as its reply subject has it.
+/// The position of a message, from its reply subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamPosition {
     /// Its number in the stream.
@@ -40,14 +40,14 @@ impl StreamPosition {
     }
 }
 
-/// What a message without content says.
+/// The status of a message without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PullStatus {
     /// The broker is alive and has nothing.
     Alive,
     /// The request has run its course; ask again.
     Finished,
-    /// The next message is larger than everything we asked for; ask for it alone.
+    /// The next message is larger than the requested bytes; request it alone.
     TooLarge,
     /// The consumer is gone or about to be.
     Gone,
@@ -68,7 +68,7 @@ impl PullStatus {
     }
 }
 
-/// How much is asked for at one time.
+/// Size of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PullSize {
     /// As much as may be under way.

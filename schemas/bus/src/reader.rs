@@ -63,7 +63,7 @@ impl Reader {
         Self { client, mesh, link, missing, lane, next_seq, created, out, attempts: 0 }
     }
 
-    /// Runs until the connection is closed or nobody reads any more.
+    /// Runs until the connection is closed or the cursor is dropped.
     pub(crate) async fn run(mut self) {
         let mut link = self.link.clone();
         loop {
@@ -219,7 +219,7 @@ impl Reader {
     }
 }
 
-/// What the sender says of when it sent a message.
+/// When the sender sent a message, from its header.
 fn sent_at(headers: Option<&HeaderMap>) -> Option<Wall> {
     headers?.get(SENT_HEADER)?.as_str().parse().ok().map(Wall)
 }

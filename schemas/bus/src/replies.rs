@@ -1,5 +1,5 @@
 //! The one subscription on which everything comes back that concerns our own messages:
-//! acknowledgements, echoes, probes. The token at the end of the subject tells which.
+//! acknowledgements, echoes, probes. The token at the end of the subject identifies it.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ pub(crate) struct Replies {
     pub(crate) events: mpsc::Sender<BusEvent>,
     /// Counts the answers to messages, for the writer.
     pub(crate) answers: watch::Sender<u64>,
-    /// Rung when a subject turns out to have no stream.
+    /// Notified when a subject turns out to have no stream.
     pub(crate) missing: Arc<Notify>,
-    /// Rung when the final_echo is heard.
+    /// Notified when the final echo arrives.
     pub(crate) final_echo: Arc<Notify>,
     pub(crate) clock: Clock,
     pub(crate) liveness: Liveness,
@@ -41,7 +41,7 @@ impl Replies {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let event = tokio::select! {
-                // What was heard counts before the silence does, should we have been held up.
+                // After a delay, received messages count before the elapsed time does.
                 biased;
                 message = subscriber.next() => {
                     let Some(message) = message else { return };

@@ -9,7 +9,7 @@ use plimsoll_schemas::time::Mono;
 /// When the messages under way were handed over, oldest first.
 ///
 /// Replies are only counted, not matched: a broker gives them nearly in order, and a message
-/// that gets none (a stream's leader died, say) makes wait_for_room again after `REQUEST_WAIT`.
+/// that gets none (a stream's leader died, say) makes room again after `REQUEST_WAIT`.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     sent: VecDeque<Mono>,
@@ -23,8 +23,8 @@ impl Window {
         self.sent.push_back(now);
     }
 
-    /// Takes into account which connection stands, and how many answers ever came in. What
-    /// went out on an older connection is answered now or never.
+    /// Updates the window for the current connection and the number of answers ever received. A
+    /// message of an older connection gets no answer any more.
     pub(crate) fn on_replies(&mut self, now: Mono, generation: u64, answers: u64) {
         let new = usize::try_from(answers.saturating_sub(self.answers)).unwrap_or(usize::MAX);
         self.answers = answers;

@@ -1,4 +1,4 @@
-//! What is told on the bus beside the changes of alerts.
+//! Events on the bus beside the notifications.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::ids::MeshName;
 use crate::scope::AlertKey;
 use crate::subject::LATENCY_HIGH;
 
-/// One evaluation has found a budget exceeded, whatever became of its alert.
+/// One evaluation has found a budget exceeded, whatever the state of its alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename = "latency_high")]
 pub struct LatencyHigh {
@@ -16,7 +16,7 @@ pub struct LatencyHigh {
     /// The budget, and where it was exceeded.
     #[serde(flatten)]
     pub key: AlertKey,
-    /// When that was found, in seconds since 1970.
+    /// Time of the evaluation, in seconds since 1970.
     pub at_seconds: f64,
     /// The evidence.
     pub evidence: LatencyEvidence,

@@ -13,7 +13,7 @@ use super::uncertainty::{Blur, ToldBlur};
 pub(super) struct Stated<'a> {
     pub(super) exact: ExactFigures,
     pub(super) overs: Overs,
-    pub(super) blur: Option<ToldBlur<'a>>,
+    pub(super) uncertainty: Option<ToldBlur<'a>>,
 }
 
 /// The same after the check.
@@ -21,7 +21,7 @@ pub(super) struct Decoded<'a> {
     pub(super) buckets: CheckedPayload<'a>,
     pub(super) exact: ExactFigures,
     pub(super) overs: Overs,
-    pub(super) blur: Option<Blur>,
+    pub(super) uncertainty: Option<Blur>,
 }
 
 impl Stated<'_> {
@@ -42,17 +42,18 @@ impl Stated<'_> {
         payload: &[u8],
         samples_max: u64,
     ) -> Result<Decoded<'_>, Refused> {
-        let Self { exact, overs, blur } = self;
+        let Self { exact, overs, uncertainty } = self;
         let buckets = checked::check(payload, samples_max)?;
         exact.check(buckets.total, buckets.edges()).map_err(Refused::Contradiction)?;
-        let Some(summary) = blur else {
+        let Some(summary) = uncertainty else {
             overs.check(Some(&exact), |limit_ns| {
                 Over::from_buckets(&exact, limit_ns, |own| payload::beside(&buckets.payload, own))
             })?;
-            return Ok(Decoded { buckets, exact, overs, blur: None });
+            return Ok(Decoded { buckets, exact, overs, uncertainty: None });
         };
-        let (blur, sum_ns, overs) = summary.check(exact.count, &buckets.payload, samples_max)?;
+        let (uncertainty, sum_ns, overs) =
+            summary.check(exact.count, &buckets.payload, samples_max)?;
         let exact = ExactFigures { sum_ns, ..exact };
-        Ok(Decoded { buckets, exact, overs, blur: Some(blur) })
+        Ok(Decoded { buckets, exact, overs, uncertainty: Some(uncertainty) })
     }
 }

@@ -7,16 +7,16 @@ use super::uncertainty::ToldBlur;
 
 /// What a snapshot may hold as a latency distribution.
 pub trait Distribution: Sized {
-    /// Reads what a snapshot says of one series, of samples over limits, and of those that may
-    /// lie elsewhere.
+    /// Builds the distribution of one series from V2 bytes, the exact figures, the samples over
+    /// limits and the uncertainty summary of its message.
     ///
     /// # Errors
-    /// When the bytes are not one, or contradict the figures or what is said beside them.
+    /// When the bytes are not a histogram, or contradict what the message states beside them.
     fn try_from_v2(
         exact: ExactFigures,
         bytes: &[u8],
         overs: Overs,
-        blur: Option<ToldBlur<'_>>,
+        uncertainty: Option<ToldBlur<'_>>,
     ) -> Result<Self, Refused>;
 
     /// Number of samples.

@@ -4,7 +4,7 @@
 //! next doubling. The same arithmetic as in every HdrHistogram library configured with
 //! (1 000, 3 600 000 000 000, 3), which a test checks against the `hdrhistogram` crate.
 
-/// Lowest value told apart from zero, in nanoseconds (1 us).
+/// Lowest value distinguished from zero, in nanoseconds (1 us).
 pub const LOW_NS: u64 = 1_000;
 /// Highest value, in nanoseconds (1 h).
 pub const MAX_NS: u64 = 3_600_000_000_000;

@@ -24,7 +24,7 @@ pub struct Histogram {
     /// Of the limits that it watches.
     overs: Overs,
     /// What is not known of where samples lie; without one all are where they are counted.
-    blur: Option<Box<Blur>>,
+    uncertainty: Option<Box<Blur>>,
 }
 
 impl Distribution for Histogram {
@@ -32,9 +32,9 @@ impl Distribution for Histogram {
         exact: ExactFigures,
         bytes: &[u8],
         overs: Overs,
-        blur: Option<ToldBlur<'_>>,
+        uncertainty: Option<ToldBlur<'_>>,
     ) -> Result<Self, Refused> {
-        Stated { exact, overs, blur }.check_v2(bytes, SAMPLES_MAX).map(Self::from_decoded)
+        Stated { exact, overs, uncertainty }.check_v2(bytes, SAMPLES_MAX).map(Self::from_decoded)
     }
 
     fn count(&self) -> u64 {
@@ -60,8 +60,9 @@ impl Histogram {
     }
 
     pub(super) fn from_decoded(decoded: Decoded<'_>) -> Self {
-        let Decoded { buckets, exact, overs, blur } = decoded;
-        let mut histogram = Self { overs, blur: blur.map(Box::new), ..Self::default() };
+        let Decoded { buckets, exact, overs, uncertainty } = decoded;
+        let mut histogram =
+            Self { overs, uncertainty: uncertainty.map(Box::new), ..Self::default() };
         histogram.merge_exact(&exact);
         histogram.counts.merge_payload(&buckets.payload, buckets.edges());
         histogram
@@ -107,9 +108,9 @@ impl Histogram {
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();
         let beside = |index| self.counts.beside(index);
-        if let Some(blur) = &self.blur {
+        if let Some(uncertainty) = &self.uncertainty {
             let said = self.overs.get(limit_ns);
-            return said.unwrap_or_else(|| blur.over(limit_ns, beside));
+            return said.unwrap_or_else(|| uncertainty.over(limit_ns, beside));
         }
         let said = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
         said.unwrap_or_else(|| Over::from_buckets(&exact, limit_ns, beside))
@@ -129,8 +130,8 @@ impl Histogram {
         self.merge_overs(&other.overs, |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge(&other.counts);
-        if let Some(theirs) = &other.blur {
-            self.blur.get_or_insert_default().merge(theirs);
+        if let Some(theirs) = &other.uncertainty {
+            self.uncertainty.get_or_insert_default().merge(theirs);
         }
     }
 
@@ -139,8 +140,8 @@ impl Histogram {
         self.merge_overs(other.overs(), |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge_payload(other.payload(), other.edges());
-        if let Some(theirs) = other.blur() {
-            self.blur.get_or_insert_default().merge(&theirs);
+        if let Some(theirs) = other.uncertainty() {
+            self.uncertainty.get_or_insert_default().merge(&theirs);
         }
     }
 
@@ -204,7 +205,8 @@ impl Histogram {
     /// Heap bytes in use, apart from what is known of limits.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.counts.heap_bytes() + self.blur.as_ref().map_or(0, |blur| blur.heap_bytes())
+        self.counts.heap_bytes()
+            + self.uncertainty.as_ref().map_or(0, |uncertainty| uncertainty.heap_bytes())
     }
 
     /// The bucket counts.
@@ -225,8 +227,9 @@ impl Histogram {
         let index = self.counts.index_at_rank(rank)?;
         let value_ns = layout::highest(index).clamp(self.min_ns, self.max_ns);
         let lower_ns = layout::lowest(index).clamp(self.min_ns, self.max_ns);
-        let blur = self.blur.as_ref();
-        let bounds = blur.and_then(|blur| blur.at_rank(self.count, &self.counts.iter(), rank));
+        let uncertainty = self.uncertainty.as_ref();
+        let bounds = uncertainty
+            .and_then(|uncertainty| uncertainty.at_rank(self.count, &self.counts.iter(), rank));
         let (lower_ns, upper_ns) = bounds.unwrap_or((lower_ns, value_ns));
         Some(Quantile { value_ns, lower_ns, upper_ns })
     }
@@ -244,23 +247,23 @@ impl Histogram {
         }
         let mut overs = std::mem::take(&mut self.overs);
         overs.record_within(over_ns, most_ns, n);
-        let mut blur = self.blur.take().unwrap_or_default();
+        let mut uncertainty = self.uncertainty.take().unwrap_or_default();
         for (value_ns, n) in places(least_ns, most_ns, n) {
             let sum_ns = u128::from(value_ns) * u128::from(n);
             let (min_ns, max_ns) = (value_ns, value_ns);
             self.merge_exact(&ExactFigures { count: n, sum_ns, min_ns, max_ns });
             self.counts.add_apart(layout::index_of(value_ns), n);
-            blur.add(value_ns, least_ns, most_ns, n);
+            uncertainty.add(value_ns, least_ns, most_ns, n);
         }
-        (self.overs, self.blur) = (overs, Some(blur));
+        (self.overs, self.uncertainty) = (overs, Some(uncertainty));
     }
 
-    /// Takes what a producer says its samples sum up to, as far as the ends of their buckets
-    /// allow. Holds for all samples that are in here, so it comes after the last of a producer's
-    /// and before any other's.
+    /// Sets the sum that a producer states for its samples, clamped to what the ends of their
+    /// buckets allow. It applies to all samples in the histogram: call it after the last of a
+    /// producer's samples and before any other's.
     pub fn state_sum(&mut self, sum_ns: u128) {
-        if let Some(blur) = &self.blur {
-            let (least, most) = blur.sums(self.count, &self.counts.iter());
+        if let Some(uncertainty) = &self.uncertainty {
+            let (least, most) = uncertainty.sums(self.count, &self.counts.iter());
             self.sum_ns = sum_ns.clamp(least, most);
         }
     }
@@ -269,32 +272,32 @@ impl Histogram {
     /// known within bounds.
     #[must_use]
     pub fn is_approximate(&self) -> bool {
-        self.blur.is_some()
+        self.uncertainty.is_some()
     }
 
     /// What is not known of where its samples lie; `None` where all lie where they are counted.
     #[must_use]
-    pub fn blur(&self) -> Option<&Blur> {
-        self.blur.as_deref()
+    pub fn uncertainty(&self) -> Option<&Blur> {
+        self.uncertainty.as_deref()
     }
 
     /// The exact figures as they are written beside the buckets.
-    pub(crate) fn told_exact(&self) -> ExactFigures {
+    pub(crate) fn exact_as_counted(&self) -> ExactFigures {
         let exact = self.exact();
-        if self.blur.is_some() { exact.as_counted() } else { exact }
+        if self.uncertainty.is_some() { exact.as_counted() } else { exact }
     }
 
     /// Samples over limits as they are written beside the buckets.
-    pub(crate) fn told_overs(&self) -> Overs {
-        if self.blur.is_some() { Overs::NONE } else { self.overs.clone() }
+    pub(crate) fn overs_as_counted(&self) -> Overs {
+        if self.uncertainty.is_some() { Overs::NONE } else { self.overs.clone() }
     }
 
-    /// What is written of samples that may lie elsewhere.
-    pub(crate) fn told_blur(&self) -> Option<ToldBlur<'static>> {
-        let blur = self.blur.as_ref()?;
+    /// The uncertainty as it is written beside the buckets.
+    pub(crate) fn uncertainty_summary(&self) -> Option<ToldBlur<'static>> {
+        let uncertainty = self.uncertainty.as_ref()?;
         let mut writer = Writer::default();
         self.counts.each(|index, n| writer.push(index, n));
-        Some(PackedBlur::of(blur, writer.written()).into_told(self.sum_ns, &self.overs))
+        Some(PackedBlur::of(uncertainty, writer.written()).into_summary(self.sum_ns, &self.overs))
     }
 }
 
@@ -302,7 +305,14 @@ impl From<&Histogram> for Packed {
     fn from(histogram: &Histogram) -> Self {
         let mut writer = Writer::default();
         histogram.counts().each(|index, n| writer.push(index, n));
-        let blur = histogram.blur().map(|blur| PackedBlur::of(blur, writer.written()));
-        Self::new(histogram.exact(), writer.written().into(), histogram.overs().clone(), blur)
+        let uncertainty = histogram
+            .uncertainty()
+            .map(|uncertainty| PackedBlur::of(uncertainty, writer.written()));
+        Self::new(
+            histogram.exact(),
+            writer.written().into(),
+            histogram.overs().clone(),
+            uncertainty,
+        )
     }
 }

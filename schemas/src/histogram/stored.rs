@@ -28,7 +28,8 @@ struct Stored<'a> {
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
     over: Overs,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    blur: Option<ToldBlur<'a>>,
+    #[serde(rename = "blur")]
+    uncertainty: Option<ToldBlur<'a>>,
 }
 
 impl Serialize for Histogram {
@@ -37,7 +38,7 @@ impl Serialize for Histogram {
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let hdr = codec::encode(self.counts()).filter(|_| (1..=STORED_MAX).contains(&self.count()));
-        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.told_exact();
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact_as_counted();
         let stored = hdr.map_or_else(Stored::default, |hdr| Stored {
             count,
             sum_high: (sum_ns >> 64) as u64,
@@ -45,8 +46,8 @@ impl Serialize for Histogram {
             min_ns,
             max_ns,
             hdr: hdr.into(),
-            over: self.told_overs(),
-            blur: self.told_blur(),
+            over: self.overs_as_counted(),
+            uncertainty: self.uncertainty_summary(),
         });
         stored.serialize(serializer)
     }
@@ -64,7 +65,7 @@ impl<'de> Deserialize<'de> for Histogram {
             min_ns: stored.min_ns,
             max_ns: stored.max_ns,
         };
-        Stated { exact, overs: stored.over, blur: stored.blur }
+        Stated { exact, overs: stored.over, uncertainty: stored.uncertainty }
             .check_v2(&stored.hdr, STORED_MAX)
             .map(Self::from_decoded)
             .map_err(D::Error::custom)

@@ -1,4 +1,4 @@
-//! What is allowed and probably not meant: said beside rules, never against them.
+//! Advice about rules that are valid and probably not intended; it never rejects a rule.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

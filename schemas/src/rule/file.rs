@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
-use super::fault::{Given, Place, RuleError, SHIPPED, Tables, Text};
+use super::fault::{LocatedValue, RuleError, SHIPPED, Tables, Text, TextPosition};
 use super::rules::Rules;
 use super::table::{Table, titled, unknown_key};
 use super::values;
@@ -23,7 +23,7 @@ use crate::subject::BESIDE_RULES;
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
 /// Opens a file by its path; an error says why it cannot.
-pub type Open<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
+pub type OpenFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
 
 /// Keys of a file of rules.
 const KEYS: &[&str] = &["include", "budget", "rule"];
@@ -36,7 +36,7 @@ pub fn load(
     files: &[String],
     over: Vec<Text>,
     time_scale: u32,
-    open: Open<'_>,
+    open: OpenFile<'_>,
 ) -> Result<Rules, RuleError> {
     let mut layers = Layers::default();
     for (name, text) in SHIPPED.into_iter().zip([BUILT_IN, DEFAULTS]) {
@@ -105,11 +105,11 @@ impl Includer<'_, '_> {
         &mut self,
         path: &Path,
         within: &[PathBuf],
-        asked: Option<&Place>,
+        included_at: Option<&TextPosition>,
     ) -> Result<(), RuleError> {
         let name = path.display().to_string();
-        let wrong = |problem: String| match asked {
-            Some(place) => place.fault(None, Some("include"), problem),
+        let wrong = |problem: String| match included_at {
+            Some(position) => position.fault(None, Some("include"), problem),
             None => RuleError::of_file(&name, problem),
         };
         if within.iter().any(|outer| outer == path) {
@@ -126,16 +126,16 @@ impl Includer<'_, '_> {
             return Err(wrong(format!("{name} exceeds the limit of {FILES_MAX} files")));
         }
         self.read.push(path.to_owned());
-        let unreadable = |why| match asked {
+        let unreadable = |why| match included_at {
             Some(_) => wrong(format!("{name}: {why}")),
             None => wrong(why),
         };
         let bytes = (self.open)(&name).map_err(unreadable)?;
         let file = File::parse(Text::new(&name, bytes)?)?;
         let within = [within, &[path.to_owned()]].concat();
-        for Given { value, place } in &file.includes {
+        for LocatedValue { value, position } in &file.includes {
             let beside = path.parent().unwrap_or(Path::new("")).join(value);
-            self.file(&normal(&beside), &within, Some(place))?;
+            self.file(&normal(&beside), &within, Some(position))?;
         }
         self.layers.lay(file);
         Ok(())
@@ -144,7 +144,7 @@ impl Includer<'_, '_> {
 
 /// One parsed file.
 struct File {
-    includes: Vec<Given<String>>,
+    includes: Vec<LocatedValue<String>>,
     budgets: Vec<BudgetDraft>,
     thresholds: Vec<ThresholdDraft>,
 }
@@ -152,7 +152,7 @@ struct File {
 impl File {
     fn parse(text: Text) -> Result<Self, RuleError> {
         let text = &Arc::new(text);
-        let at = |offset| Place { text: Arc::clone(text), offset };
+        let at = |offset| TextPosition { text: Arc::clone(text), offset };
         // What the parser shows of the text is left out: settings hold passwords.
         let root = DeTable::parse(&text.text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
@@ -170,10 +170,13 @@ impl File {
         }
         let given = |nth: usize| root.get(KEYS[nth]).filter(|_| selected[nth]);
         let list = |value: &Spanned<DeValue<'_>>| {
-            let place = at(value.span().start);
+            let position = at(value.span().start);
             let items = values::list(value.get_ref());
-            let items = items.map_err(|problem| place.fault(None, Some("include"), problem))?;
-            Ok(items.into_iter().map(move |value| Given { value, place: place.clone() }).collect())
+            let items = items.map_err(|problem| position.fault(None, Some("include"), problem))?;
+            Ok(items
+                .into_iter()
+                .map(move |value| LocatedValue { value, position: position.clone() })
+                .collect())
         };
         let file = Self {
             includes: given(0).map(list).transpose()?.unwrap_or_default(),
@@ -190,11 +193,11 @@ impl File {
             let title = titled(kind, name.value.as_str());
             if BESIDE_RULES.contains(&name.value.as_str()) {
                 let problem = "is reserved for an event on the bus; choose another name";
-                return Err(name.place.fault(title, Some("name"), problem));
+                return Err(name.position.fault(title, Some("name"), problem));
             }
-            if let Some(first) = seen.insert(&name.value, &name.place) {
+            if let Some(first) = seen.insert(&name.value, &name.position) {
                 let problem = format!("is also in {first}; give one of them another name");
-                return Err(name.place.fault(title, Some("name"), problem));
+                return Err(name.position.fault(title, Some("name"), problem));
             }
         }
         Ok(())
@@ -203,7 +206,7 @@ impl File {
 
 fn names<D: Draft>(
     drafts: &[D],
-) -> impl Iterator<Item = (&'static str, &Given<crate::ids::RuleName>)> {
+) -> impl Iterator<Item = (&'static str, &LocatedValue<crate::ids::RuleName>)> {
     drafts.iter().map(|draft| (D::KIND, draft.name()))
 }
 
@@ -213,8 +216,8 @@ fn drafts<D: Draft>(
     max: usize,
 ) -> Result<Vec<D>, RuleError> {
     let Some(tables) = tables else { return Ok(Vec::new()) };
-    let place = Place { text: Arc::clone(text), offset: tables.span().start };
-    let wrong = |problem| place.fault(None, Some(D::KIND), problem);
+    let position = TextPosition { text: Arc::clone(text), offset: tables.span().start };
+    let wrong = |problem| position.fault(None, Some(D::KIND), problem);
     let Some(tables) = tables.get_ref().as_array() else {
         return Err(wrong(format!("must be a list of tables; write [[{}]]", D::KIND)));
     };
@@ -238,8 +241,8 @@ impl Layers {
     }
 
     fn lay(&mut self, file: File) {
-        lay_all(&mut self.budgets, file.budgets);
-        lay_all(&mut self.thresholds, file.thresholds);
+        overlay_all(&mut self.budgets, file.budgets);
+        overlay_all(&mut self.thresholds, file.thresholds);
     }
 
     fn finish(self, time_scale: u32) -> Result<Rules, RuleError> {
@@ -288,13 +291,13 @@ fn enabled<D: Draft>(drafts: &[D]) -> impl Iterator<Item = &D> {
 fn collision<D: Draft>(draft: &D, budget: &BudgetDraft, what: &str) -> RuleError {
     let of = if D::KIND == BudgetDraft::KIND { "of a budget" } else { "of a threshold" };
     let problem = format!("is the name of {what} as well as {of}; rename one");
-    match draft.name().place.is_shipped() {
+    match draft.name().position.is_shipped() {
         true => budget.fault(Some("name"), problem),
         false => draft.fault(Some("name"), problem),
     }
 }
 
-fn lay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
+fn overlay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
     for draft in above {
         let same = |known: &&mut D| known.name().value == draft.name().value;
         match below.iter_mut().find(same) {

@@ -60,7 +60,7 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// Labels that it is about, of the series, and those of the node where they are told apart.
+    /// The labels that it selects: of the series, and of the node.
     #[must_use]
     pub fn selects(&self) -> (Labels, Labels) {
         match self {

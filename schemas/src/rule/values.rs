@@ -11,7 +11,7 @@ use crate::limits::rules::{EVALUATIONS_MAX, ROUTES_MAX, RUNBOOK_BYTES_MAX, SUMMA
 use crate::limits::wire::COUNT_MAX;
 use crate::metric::Metric;
 use crate::scope::Scopes;
-use crate::settings::likeness::meant;
+use crate::settings::suggestion::suggest;
 use crate::time::nanos;
 
 /// A value, or what is wrong with it.
@@ -77,7 +77,7 @@ fn plain(number: f64) -> String {
     }
 }
 
-/// A share of something, between 0 and 1; percents are told how to be one.
+/// A share between 0 and 1; the error for a percentage names the share to write.
 fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
     let given = value.as_str().and_then(|text| {
         let digits = text.trim_start_matches('p').trim_end_matches('%');
@@ -239,8 +239,8 @@ pub(super) fn severity(value: &DeValue<'_>) -> Read<Severity> {
 }
 
 fn unknown(what: &str, given: &str, known: &[&str]) -> String {
-    let meant = meant(given, known.iter().map(|&name| name.to_owned()));
-    let hint = meant.map_or_else(String::new, |name| format!(", did you mean {name:?}?"));
+    let suggestion = suggest(given, known.iter().map(|&name| name.to_owned()));
+    let hint = suggestion.map_or_else(String::new, |name| format!(", did you mean {name:?}?"));
     format!("unknown {what} {given:?}{hint}; use one of {}", known.join(", "))
 }
 

@@ -36,7 +36,7 @@ pub enum WireError {
         /// Node in the subject.
         subject: String,
     },
-    /// The payload is of another kind than the subject says.
+    /// The payload's kind differs from the subject's.
     #[error("payload of kind {payload} under a subject of kind {subject}")]
     Kind {
         /// Kind in the payload.
@@ -76,7 +76,7 @@ pub enum WireError {
         figure: &'static str,
     },
     /// The same series twice in one message.
-    #[error("series {0} stands twice in one message")]
+    #[error("series {0} occurs twice in one message")]
     DuplicateSeries(String),
 }
 

@@ -1,10 +1,10 @@
-//! What a client library hands to the node beside it over a stream socket: what it has merged
-//! since the last time, numbered.
+//! A numbered frame from a client library to its node over a stream socket: what the client has
+//! merged since its last frame.
 //!
 //! Four bytes of length (big-endian), then one MessagePack map. The node answers with eight
-//! bytes (big-endian): the seq up to which it has recorded this client's frames. A frame that was
-//! not answered stands in no sealed snapshot, so it may be sent again under its seq; the node
-//! records each seq of a client at most once. Like the wire, reading believes no length.
+//! bytes (big-endian): the seq up to which it has recorded this client's frames. A frame without
+//! an answer is in no sealed snapshot, so it may be sent again under its seq; the node records each
+//! seq of a client at most once. Reading trusts no stated length.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

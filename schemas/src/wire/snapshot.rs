@@ -12,7 +12,7 @@ use crate::subject::Kind;
 use crate::time::Wall;
 
 /// Header of a bus message: when its node sent it this time, in nanoseconds since 1970 by the
-/// node's clock. Beside the broker's own time it tells by how much the two clocks differ,
+/// node's clock. Compared with the broker's own time it shows how much the two clocks differ,
 /// which the payload cannot: that stays the same however often and late it is sent.
 pub const SENT_HEADER: &str = "Plimsoll-Sent";
 
@@ -26,7 +26,7 @@ pub struct Snapshot<H = Histogram> {
     pub body: Body<H>,
 }
 
-/// What every message says about itself.
+/// The header of every message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The node; equal to the one in the subject.
@@ -41,12 +41,12 @@ pub struct Header {
     pub length_ns: u64,
     /// The node's ledger up to and including this message.
     pub totals: Totals,
-    /// True on the last message of an orderly end: after it, silence is no fault.
+    /// True on the final message of an orderly end: silence after it is no fault.
     pub last: bool,
-    /// The incarnation that speaks for this one, which ended without a farewell; `None` when
-    /// it speaks for itself.
+    /// The incarnation that sends this message for a crashed one; `None` when the message is from
+    /// its own incarnation.
     pub heir: Option<Incarnation>,
-    /// What its node is called by beside its name: rack, role, version and the like.
+    /// Labels of the node: rack, role, version and the like.
     pub labels: Labels,
 }
 
@@ -55,12 +55,12 @@ pub struct Header {
 pub struct Totals {
     /// Samples put into snapshots up to and including this one.
     pub recorded: u64,
-    /// Of those, samples that the node had to give up, by reason.
+    /// Of those, samples that the node lost, by reason.
     pub lost: BTreeMap<LossReason, u64>,
 }
 
 impl Totals {
-    /// Samples given up for any reason.
+    /// Samples lost for any reason.
     #[must_use]
     pub fn lost_sum(&self) -> u64 {
         self.lost.values().fold(0, |sum, n| sum.saturating_add(*n))
@@ -74,9 +74,9 @@ pub enum Body<H = Histogram> {
     Latency(Latency<H>),
     /// Sensor readings.
     Hardware(Hardware),
-    /// The node's way to the broker.
+    /// The node's outbox and connection.
     Bus(Bus),
-    /// What the jobs have to say in words.
+    /// Events and service checks of the jobs.
     Event(Events),
 }
 
@@ -134,7 +134,7 @@ pub struct Hardware {
     pub readings: Vec<Reading>,
 }
 
-/// How the node's messages fare on their way to the broker. Counters run from the start of
+/// Counts of the node's messages between the outbox and the aggregators. Counters run from the start of
 /// the incarnation and count messages:
 /// `attempted = published + dropped + refused + coalesced + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +146,7 @@ pub struct Bus {
     pub published: u64,
     /// Messages sent in the emergency lane.
     pub rerouted: u64,
-    /// Messages given up because the outbox was full.
+    /// Messages dropped because the outbox was full.
     pub dropped: u64,
     /// Messages that the broker can never take.
     pub refused: u64,
@@ -174,10 +174,10 @@ pub struct Bus {
     /// `published = confirmed + released + entrusted`.
     #[serde(skip_serializing_if = "is_zero")]
     pub confirmed: u64,
-    /// Published messages whose copy was let go without a confirmation.
+    /// Published messages whose copy was evicted without a confirmation.
     #[serde(skip_serializing_if = "is_zero")]
     pub released: u64,
-    /// Published messages of which a copy is kept until they are confirmed.
+    /// Published messages whose copy is kept until an aggregator confirms them.
     #[serde(skip_serializing_if = "is_zero")]
     pub entrusted: u64,
     /// Times that a published message was sent again because no aggregator had it.

@@ -1,6 +1,6 @@
-//! What is not known of where samples lie: a producer's wide bucket says how many there are in it
-//! and no more. Such samples are counted at a few places inside; beside that stands in which
-//! bucket each would be if it were as small, and if it were as large, as its producer allows.
+//! Bounds of samples that are known by a producer's wide bucket only. Such samples are counted at a
+//! few places inside it; beside that, two rows count each of them in the bucket of the least and of
+//! the greatest value that its producer allows.
 //!
 //! The r-th smallest of all samples lies between the r-th smallest of the one and of the other,
 //! and no closer bound is right: all samples may be at their least, or all at their most. Says
@@ -55,7 +55,7 @@ impl Blur {
         self.high.add(layout::index_of(most_ns), n);
     }
 
-    /// Adds what is said of other samples.
+    /// Adds the bounds of other samples.
     pub fn merge(&mut self, other: &Self) {
         self.placed.merge(&other.placed);
         self.low.merge(&other.low);
@@ -146,7 +146,7 @@ impl Blur {
             && self.placed.precedes(&self.high)
     }
 
-    /// The buckets of all `count` samples if those spoken of here are at one of their ends. Where
+    /// The buckets of all `count` samples if the uncertain ones are at one of their ends. Where
     /// these are all, what lies in which of `counts` is not looked at.
     fn moved(
         &self,

@@ -4,7 +4,7 @@ use super::*;
 use crate::limits::rules::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX};
 
 /// Text of a file, and what is said of it after the file's name.
-fn told(cases: &[(&str, &str)]) {
+fn expect_error(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let error = read(&[("a.toml", text)]).unwrap_err();
         assert_eq!(error, format!("a.toml: {expected}"), "{text}");
@@ -12,19 +12,19 @@ fn told(cases: &[(&str, &str)]) {
 }
 
 /// The same of one key of a shipped budget.
-fn told_of_key(kind: &str, name: &str, cases: &[(&str, &str)]) {
+fn expect_key_error(kind: &str, name: &str, cases: &[(&str, &str)]) {
     for (line, problem) in cases {
         let key = line.split([' ', '.', '=']).next().unwrap();
         let text = format!("[[{kind}]]\nname = \"{name}\"\n{line}\n");
         let error = read(&[("a.toml", &text)]).unwrap_err();
-        let place = format!("a.toml: line 3, column 1: {kind} \"{name}\": {key}: ");
-        assert_eq!(error, format!("{place}{problem}"), "{line}");
+        let position = format!("a.toml: line 3, column 1: {kind} \"{name}\": {key}: ");
+        assert_eq!(error, format!("{position}{problem}"), "{line}");
     }
 }
 
 #[test]
-fn a_wrong_number_of_a_budget_is_told_with_its_line_and_what_to_write() {
-    told_of_key(
+fn a_wrong_number_of_a_budget_is_reported_with_its_line_and_what_to_write() {
+    expect_key_error(
         "budget",
         "publish",
         &[
@@ -83,11 +83,11 @@ fn a_wrong_number_of_a_budget_is_told_with_its_line_and_what_to_write() {
 }
 
 #[test]
-fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
+fn a_wrong_choice_for_a_budget_is_reported_with_its_line_and_what_to_write() {
     let windows = "use one of 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
     let no_window = format!("unknown window \"7s\"; {windows}");
     let long = format!("summary = \"{}\"", "s".repeat(257));
-    told_of_key(
+    expect_key_error(
         "budget",
         "publish",
         &[
@@ -138,10 +138,10 @@ fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
 }
 
 #[test]
-fn a_wrong_value_of_a_threshold_is_told_with_its_line_and_what_to_write() {
+fn a_wrong_value_of_a_threshold_is_reported_with_its_line_and_what_to_write() {
     let evaluations = "must be a whole number of evaluations, one a second, from 1 to 86400";
     let metrics = "depth".parse::<crate::metric::Metric>().unwrap_err().to_string();
-    told_of_key(
+    expect_key_error(
         "rule",
         "queue_depth",
         &[
@@ -155,7 +155,7 @@ fn a_wrong_value_of_a_threshold_is_told_with_its_line_and_what_to_write() {
             ("greter = 2", "unknown key, did you mean \"greater\"?"),
         ],
     );
-    told(&[
+    expect_error(&[
         (
             "[[rule]]\nname = 'queue_depth'\ngreater = 2\nless = 1",
             "line 4, column 1: rule \"queue_depth\": less: a second comparison; write one of \
@@ -174,8 +174,8 @@ fn a_wrong_value_of_a_threshold_is_told_with_its_line_and_what_to_write() {
 }
 
 #[test]
-fn what_is_wrong_with_a_whole_file_is_told_with_its_line() {
-    told(&[
+fn what_is_wrong_with_a_whole_file_is_reported_with_its_line() {
+    expect_error(&[
         ("budget = 3", "line 1, column 10: budget: must be a list of tables; write [[budget]]"),
         (
             "[budget]\nname = 'x'",
@@ -210,7 +210,7 @@ fn what_is_wrong_with_a_whole_file_is_told_with_its_line() {
 fn names_that_are_taken_are_told_with_their_line() {
     let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
     let named = |name: &str| format!("[[budget]]\nname = '{name}'\n{new}objective = 0.9");
-    told(&[
+    expect_error(&[
         (
             "[[budget]]\nname = 'publish'\n[[budget]]\nname = 'publish'",
             "line 4, column 8: budget \"publish\": name: is also in a.toml line 2; give one of \
@@ -262,7 +262,7 @@ fn objectives_that_contradict_something_else_are_told_with_their_line() {
     let leaves_out = "an error budget is the fleet's, which scopes leave out; write `scopes = \
                       [\"fleet\", \"nodes\"]`, or `objective = false` for none";
     let long_name = format!("[[budget]]\nname = '{long}'\n{new}objective = 0.9");
-    told(&[
+    expect_error(&[
         (
             &long_name,
             &format!(
@@ -296,7 +296,7 @@ fn objectives_that_contradict_something_else_are_told_with_their_line() {
 }
 
 #[test]
-fn an_error_that_two_files_make_together_is_told_where_the_key_is_given() {
+fn an_error_that_two_files_make_together_is_reported_where_the_key_is_given() {
     let (own, site) = ("include = ['b.toml']\n", "[[budget]]\nname = 'publish'\nquantile = 0.5");
     let error = read(&[("a.toml", own), ("b.toml", site)]).unwrap_err();
     let expected = "b.toml: line 3, column 1: budget \"publish\": quantile: objective 0.99 asks";
@@ -361,18 +361,18 @@ fn includes_that_lead_nowhere_or_round_and_round_are_refused() {
 #[test]
 fn files_without_end_are_refused() {
     let endless = |branches: usize| {
-        let mut asked = 0;
+        let mut included_at = 0;
         let mut open = |_: &str| {
-            asked += 1;
-            let includes = (0..branches).map(|i| format!("'{asked}-{i}.toml'"));
+            included_at += 1;
+            let includes = (0..branches).map(|i| format!("'{included_at}-{i}.toml'"));
             Ok(format!("include = [{}]", includes.collect::<Vec<_>>().join(",")).into_bytes())
         };
         let error = load(&["a.toml".to_owned()], Vec::new(), 1, &mut open).unwrap_err();
-        (error.to_string(), asked)
+        (error.to_string(), included_at)
     };
-    let (deep, asked) = endless(1);
+    let (deep, included_at) = endless(1);
     assert!(deep.ends_with("9-0.toml is included more than 8 levels deep"), "{deep}");
-    assert_eq!(asked, INCLUDE_DEPTH_MAX + 1);
+    assert_eq!(included_at, INCLUDE_DEPTH_MAX + 1);
     let leaf = |path: &str| match path {
         "a.toml" => {
             let names: Vec<String> = (0..FILES_MAX).map(|i| format!("'{i}.toml'")).collect();
