@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use plimsoll_schemas::budget::{Budget, effective};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::rule::file::effective;
 use serde::Serialize;
 
 use contest::{Contest, Tally, WARM_UP};

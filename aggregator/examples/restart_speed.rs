@@ -14,7 +14,7 @@ use plimsoll_aggregator::core::Core;
 use plimsoll_aggregator::core::checkpoint::{Changes, StoredRecords};
 use plimsoll_aggregator::io::store::{Opened, Store};
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::time::Now;
 
 use fleet::{Shape, mesh};

@@ -7,9 +7,9 @@ use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::{Core as Node, Identity, Signal};
 use plimsoll_node::limits::INTERVAL;
-use plimsoll_schemas::budget;
 use plimsoll_schemas::histogram::{Over, Packed};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
+use plimsoll_schemas::rule;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{Body, decode_packed};
@@ -29,7 +29,7 @@ impl Mesh {
     fn new() -> Self {
         let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
         let mesh = MeshName::new("m").unwrap();
-        let budgets = budget::effective(&[]).unwrap();
+        let budgets = rule::file::effective(&[]).unwrap();
         let aggregator = Aggregator::new(mesh.clone(), budgets, now);
         let identity = Identity { mesh, node: name(), labels: Labels::default() };
         let mut node = Node::new(identity, Bounds::default(), now);

@@ -1,12 +1,16 @@
-//! The words of the mesh, as types: no runtime, no sockets, no files.
+//! The vocabulary of the mesh as types: ids, time, limits, subjects, histograms, messages, budgets,
+//! rules, alerts.
 //!
-//! Read in this order: [`ids`] and [`subject`] say who speaks and where, [`histogram`] what a
-//! latency looks like, [`wire`] how it travels, [`budget`] and [`alert`] what is made of it.
-//! [`limits`] bounds all of them. Nothing here reads a clock: the crate `plimsoll-clock` does. Without the feature `mesh` only what a client library
-//! speaks is left.
+//! Owns what every crate of the mesh must agree on. Refuses all input and output: no runtime, no
+//! sockets, no files, no clock (the crate `plimsoll-clock` reads the clock). Start with [`ids`] and
+//! [`subject`] for who sends and where, [`histogram`] for the shape of a latency, [`wire`] for the
+//! messages, [`budget`] and [`alert`] for what follows from them. [`limits`] bounds all of them.
+//! Without the feature `mesh` only what a client library needs is left.
 
 #[cfg(feature = "mesh")]
 pub mod alert;
+#[cfg(feature = "mesh")]
+mod annotations;
 #[cfg(feature = "mesh")]
 pub mod budget;
 pub mod hardware;
@@ -17,6 +21,8 @@ pub mod limits;
 pub mod metric;
 #[cfg(feature = "mesh")]
 pub mod rule;
+#[cfg(feature = "mesh")]
+mod scope;
 #[cfg(feature = "mesh")]
 pub mod settings;
 pub mod subject;

@@ -1,30 +1,77 @@
-//! What a threshold may watch: every figure of a node or of the aggregator that is one number.
+//! The metrics that a threshold rule can compare: single numbers about a node or the aggregator.
 //!
-//! A metric is named in a rule's file as it is here; each has a producer, which a test of the
-//! aggregator walks. Ratios are 0 to 1, times are seconds, sizes are bytes.
+//! A rule file uses the names in this file; a test of the aggregator checks that each metric has
+//! a producer. Ratios are 0 to 1, times are seconds, sizes are bytes. Of every metric of a node
+//! the greatest value is the worst; a sensor states its own [`crate::hardware::Direction`].
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::sensor;
+use crate::hardware::{CATALOGUE, sensor};
 use crate::ids::Operation;
+use crate::settings::suggestion::suggest;
 
-/// One figure that a rule can watch.
+/// A metric that a threshold rule can compare.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Metric {
-    /// A figure of each node, worked out by the aggregator from what the node sends.
+    /// A metric of each node, which the aggregator derives from the node's messages.
     Node(Figure),
-    /// A figure of the aggregator itself, under the fleet's scope.
+    /// A metric of the aggregator itself, in the scope of the fleet.
     Fleet(FleetFigure),
     /// `sensor:<name>`: the latest reading of a sensor of the catalogue, per node.
     Sensor(String),
-    /// `counter:<name>`: what a job's counter grew by within the last minute, per node.
+    /// `counter:<name>`: increase of a job's counter within the last minute, per node.
     Counter(Operation),
     /// `gauge:<name>`: the latest value of a job's gauge, per node, unless it is older than 75 s.
     Gauge(Operation),
+}
+
+/// How a value is compared with its threshold; strictly, but for [`Self::Equal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparison {
+    /// Above it.
+    Greater,
+    /// Below it.
+    Less,
+    /// Exactly it.
+    Equal,
+}
+
+impl Comparison {
+    /// Whether the rule fires on a value.
+    #[must_use]
+    #[expect(clippy::float_cmp, reason = "equal means equal: states and counts are whole numbers")]
+    pub fn holds(self, value: f64, threshold: f64) -> bool {
+        match self {
+            Self::Greater => value > threshold,
+            Self::Less => value < threshold,
+            Self::Equal => value == threshold,
+        }
+    }
+
+    /// The comparison as a label, and its key in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Greater => "greater",
+            Self::Less => "less",
+            Self::Equal => "equal",
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Greater => ">",
+            Self::Less => "<",
+            Self::Equal => "=",
+        })
+    }
 }
 
 macro_rules! figures {
@@ -47,7 +94,7 @@ macro_rules! figures {
 }
 
 figures! {
-    /// A figure of one node.
+    /// A metric of one node.
     Figure {
         /// Messages in its outbox.
         OutboxMessages "outbox_messages",
@@ -57,26 +104,26 @@ figures! {
         Rerouted "rerouted",
         /// Messages dropped within the last minute.
         Dropped "dropped",
-        /// Samples given up within the last five minutes.
+        /// Samples lost within the last five minutes.
         SamplesLost "samples_lost",
         /// Datagrams that its kernel dropped within the last minute.
         KernelDropped "kernel_dropped",
-        /// Samples of runs that have ended that are nowhere, found so in the last five minutes.
+        /// Samples of ended incarnations that no queue or stream holds, detected within the last
+        /// five minutes.
         Unaccounted "unaccounted_samples",
-        /// Samples missing before ones that arrived, for too long to come by themselves.
+        /// Samples missing before samples that arrived, for longer than a resend takes.
         LedgerGap "ledger_gap_samples",
-        /// The worst that its breaker has been within the last minute or two: 0 closed, 1
-        /// half-open, 2 open. While it is open its node cannot tell, so that is heard later and
-        /// all at once.
+        /// The worst state of its breaker within the last minute or two: 0 closed, 1 half-open, 2
+        /// open. A node with an open breaker sends nothing, so its state arrives later.
         BreakerState "breaker_state",
-        /// 1 while it sends by the emergency lane alone, and for a minute or two after.
+        /// 1 while it sends in the emergency lane only, and for a minute or two after.
         ConservativeMode "conservative_mode",
-        /// Seconds since it was last heard; 0 after a farewell, which explains the silence. Nobody
-        /// knows while the aggregator itself hears nothing, and for some seconds after.
+        /// Seconds since its last message; 0 after a final message. Absent while the aggregator
+        /// itself receives nothing, and for some seconds after.
         SilentSeconds "silent_seconds",
-        /// How far its clock is off, whichever way.
+        /// Absolute offset of its clock.
         ClockSkewSeconds "clock_skew_seconds",
-        /// Times that a message of another node under its name was seen, within the last minute.
+        /// Messages of another node with the same name within the last minute.
         NameConflicts "name_conflicts",
         /// The latest round trip to the broker.
         RoundTripSeconds "round_trip_seconds",
@@ -84,11 +131,11 @@ figures! {
         MemoryUsedRatio "memory_used_ratio",
         /// Used share of its swap space.
         SwapUsedRatio "swap_used_ratio",
-        /// Used share of its fullest file system, of what ordinary users may use, as df has it; not
-        /// of one that takes no writes.
+        /// Used share of its fullest writable file system, of the space that ordinary users may
+        /// use, as `df` reports it.
         DiskUsedRatio "disk_used_ratio",
-        /// The hottest sensor of its processors; of a die that tells the true temperature too, not
-        /// the one with an offset for fans.
+        /// The hottest sensor of its processors; not a sensor with an offset for fans if the die
+        /// also reports the true temperature.
         CpuTemperatureCelsius "cpu_temperature_celsius",
         /// The hottest of its GPUs.
         GpuTemperatureCelsius "gpu_temperature_celsius",
@@ -98,7 +145,7 @@ figures! {
         /// Not a limit that someone has set, which a busy GPU always reaches. A GPU that is hot and
         /// a fifth slower than when it was cool is one more.
         GpuThrottled "gpu_throttled",
-        /// GPUs that were there and cannot be asked now.
+        /// GPUs that were listed once and do not answer now.
         GpusLost "gpus_lost",
         /// Faults that drivers of GPUs reported (XID) within the last five minutes.
         GpuFaults "gpu_faults",
@@ -112,51 +159,60 @@ figures! {
         CgroupCpuThrottledRatio "cgroup_cpu_throttled_ratio",
         /// Share of the last ten seconds in which all its tasks waited for memory.
         MemoryStalledRatio "memory_stalled_ratio",
-        /// Processes that its kernel killed for want of memory, within the last five minutes.
+        /// Processes that its kernel killed because memory ran out, within the last five minutes.
         OomKills "oom_kills",
         /// Used share of the files that its fullest file system may hold.
         DiskInodesUsedRatio "disk_inodes_used_ratio",
         /// Used share of the files that it may have open.
         FileHandlesUsedRatio "file_handles_used_ratio",
-        /// 1 while nothing keeps its clock on time.
+        /// 1 while its clock is not synchronized.
         ClockUnsynchronized "clock_unsynchronized",
     }
 }
 
 figures! {
-    /// A figure of the aggregator.
+    /// A metric of the aggregator.
     FleetFigure {
-        /// Messages in the streams that are still to be read.
+        /// Messages in the streams that were not read yet.
         PendingMessages "pending_messages",
         /// Messages that could not be read, within the last minute.
         Undecodable "undecodable",
-        /// Notices that reached nobody, within the last five minutes.
+        /// Notifications that no receiver accepted, within the last five minutes.
         Undelivered "undelivered",
-        /// Seconds for which something has been waiting to be stored; none where nothing is.
+        /// Seconds for which a change has been waiting for a checkpoint; absent without one.
         CheckpointAgeSeconds "checkpoint_age_seconds",
-        /// Seconds for which the broker has been away or has not answered; 0 while it does.
+        /// Seconds for which the broker has been unreachable; 0 while it answers.
         BrokerAwaySeconds "broker_away_seconds",
-        /// Operations of budgets of which samples came within the last hour and then no more, for
-        /// five minutes and three times as long as ever within that hour, although nodes that
-        /// brought them still speak.
+        /// Operations of budgets without samples for five minutes and for three times the longest
+        /// pause within the hour before, although nodes that sent such samples still send.
         OperationsAbsent "operations_absent",
     }
 }
 
-/// A name that is no metric's; the text says what would have been one.
+/// A name that is not a metric's; the text lists the metrics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is no metric; {}", hint())]
+#[error("unknown metric {name:?}{}", hint(.name))]
 pub struct UnknownMetric {
     name: String,
 }
 
-fn hint() -> String {
+fn hint(name: &str) -> String {
+    if let Some(written) = name.strip_prefix("sensor:") {
+        let known = CATALOGUE.iter().map(|sensor| sensor.name.to_owned());
+        let meant =
+            suggest(written, known).map(|name| format!(", did you mean \"sensor:{name}\"?"));
+        return meant.unwrap_or_default() + "; a sensor is named as its metric, without plimsoll_";
+    }
     let names = |all: Vec<&str>| all.join(", ");
-    let node = names(Figure::ALL.iter().map(|figure| figure.as_str()).collect());
-    let fleet = names(FleetFigure::ALL.iter().map(|figure| figure.as_str()).collect());
+    let node: Vec<&str> = Figure::ALL.iter().map(|figure| figure.as_str()).collect();
+    let fleet: Vec<&str> = FleetFigure::ALL.iter().map(|figure| figure.as_str()).collect();
+    let meant = suggest(name, node.iter().chain(&fleet).map(|&name| name.to_owned()));
+    let meant = meant.map(|name| format!(", did you mean {name:?}?")).unwrap_or_default();
     format!(
-        "of nodes there are {node}; of the aggregator {fleet}; or sensor:<name>, counter:<name>, \
-         gauge:<name>"
+        "{meant}; metrics of nodes: {}; of the aggregator: {}; others: sensor:<name>, \
+         counter:<name>, gauge:<name>",
+        names(node),
+        names(fleet)
     )
 }
 
@@ -165,7 +221,7 @@ impl FromStr for Metric {
 
     fn from_str(text: &str) -> Result<Self, UnknownMetric> {
         let unknown = || UnknownMetric { name: text.to_owned() };
-        // The whole of it is the operation of its alerts.
+        // The whole text is the operation of its alerts.
         let job = |name: &str| {
             Operation::check(text).map_err(|_| unknown())?;
             Operation::new(name).map_err(|_| unknown())
@@ -213,7 +269,7 @@ impl From<Metric> for String {
 }
 
 impl Metric {
-    /// What an alert about it is about, as its key's operation.
+    /// The operation in the key of an alert about this metric.
     #[must_use]
     pub fn operation(&self) -> Operation {
         Operation::new(self.to_string()).expect("every metric's name is one an operation may have")
@@ -225,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_metric_is_read_back_from_its_name_and_a_wrong_one_is_told_which_there_are() {
+    fn a_metric_is_read_back_from_its_name_and_an_unknown_one_is_rejected_with_the_list() {
         let figures = Figure::ALL.iter().map(|figure| figure.as_str());
         let fleet = FleetFigure::ALL.iter().map(|figure| figure.as_str());
         let others = ["sensor:load1", "counter:isolation.violations", "gauge:depth"];
@@ -233,7 +289,11 @@ mod tests {
             let metric: Metric = name.parse().unwrap();
             assert_eq!((metric.to_string(), metric.operation().as_str()), (name.to_owned(), name));
         }
-        for wrong in ["sensor:mood", "depth", "counter:", ""] {
+        let error = "sensor:laod1".parse::<Metric>().unwrap_err().to_string();
+        assert!(error.contains("did you mean \"sensor:load1\"?"), "{error}");
+        let error = "sensor:mood".parse::<Metric>().unwrap_err().to_string();
+        assert!(error.contains("as its metric, without plimsoll_"), "{error}");
+        for wrong in ["depth", "counter:", ""] {
             let error = wrong.parse::<Metric>().unwrap_err().to_string();
             assert!(
                 error.contains("outbox_messages") && error.contains("counter:<name>"),

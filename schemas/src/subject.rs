@@ -4,7 +4,7 @@
 //! plimsoll.v1.<mesh>.<lane>.<node>.<kind>     snapshots: node -> aggregator
 //! plimsoll.v1.<mesh>.alert.<rule>             notices: aggregator -> anyone
 //! plimsoll.v1.<mesh>.alert.latency_high       events beside them: aggregator -> anyone
-//! plimsoll.v1.<mesh>.alert.undelivered        notices given up: aggregator -> anyone
+//! plimsoll.v1.<mesh>.alert.undelivered        notifications given up: aggregator -> anyone
 //! plimsoll.v1.<mesh>.confirm.<node>           what is stored: aggregator -> node
 //! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
 //! ```
@@ -14,8 +14,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-#[cfg(feature = "mesh")]
-use crate::alert::LatencyHigh;
 use crate::ids::{IdError, MeshName, NodeName, RuleName};
 
 /// First two tokens of every subject of this wire version.
@@ -156,9 +154,11 @@ pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
     format!("{PREFIX}.{mesh}.alert.{rule}")
 }
 
-/// What stands where a rule's name does in a notice's subject and is none: no rule may be named so.
-#[cfg(feature = "mesh")]
-pub const BESIDE_RULES: [&str; 2] = [UNDELIVERED, LatencyHigh::NAME];
+/// Names that take a rule's place in a notification's subject; no rule may have one of them.
+pub const BESIDE_RULES: [&str; 2] = [UNDELIVERED, LATENCY_HIGH];
+
+/// The event that a budget is exceeded, whatever the state of its alert.
+pub const LATENCY_HIGH: &str = "latency_high";
 
 const UNDELIVERED: &str = "undelivered";
 
@@ -168,19 +168,19 @@ pub fn event_subject(mesh: &MeshName, event: &str) -> String {
     format!("{PREFIX}.{mesh}.alert.{event}")
 }
 
-/// Where it is said that a notice was given up, beside the notices.
+/// Where undeliverable notifications are published, beside the notifications.
 #[must_use]
 pub fn undelivered_subject(mesh: &MeshName) -> String {
     event_subject(mesh, UNDELIVERED)
 }
 
-/// Where a node hears which of its messages are stored; no stream keeps it.
+/// Where confirmations to a node are published; no stream stores them.
 #[must_use]
 pub fn confirm_subject(mesh: &MeshName, node: &NodeName) -> String {
     format!("{PREFIX}.{mesh}.confirm.{node}")
 }
 
-/// Where a node leaves messages that can never be accepted.
+/// Where a node publishes messages that no broker accepts.
 #[must_use]
 pub fn dead_subject(mesh: &MeshName, node: &NodeName) -> String {
     format!("{PREFIX}.{mesh}.dead.{node}")

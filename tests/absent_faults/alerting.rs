@@ -179,5 +179,5 @@ fn every_metric_in_a_rule_has_somebody_who_produces_it() {
 }
 
 fn effective_budgets() -> Vec<plimsoll_schemas::budget::Budget> {
-    plimsoll_schemas::budget::effective(&[]).unwrap()
+    plimsoll_schemas::rule::file::effective(&[]).unwrap()
 }

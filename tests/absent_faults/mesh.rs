@@ -9,8 +9,8 @@ use plimsoll_node::core::pressure::Marks;
 use plimsoll_node::core::sealed::Publish;
 use plimsoll_node::core::{Core as Node, Identity, Signal};
 use plimsoll_schemas::alert::Notice;
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 

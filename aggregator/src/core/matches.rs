@@ -65,7 +65,7 @@ impl Core {
 mod tests {
     use std::time::Duration;
 
-    use plimsoll_schemas::budget::effective;
+    use plimsoll_schemas::rule::file::effective;
 
     use super::*;
 

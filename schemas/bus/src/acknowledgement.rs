@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::error::Refusal;
 
-/// The status with which a broker says that nobody takes a subject.
+/// The status of a broker that has no subscriber for a subject.
 const NO_RESPONDERS: u16 = 503;
 
 /// The fields of an acknowledgement that matter here.

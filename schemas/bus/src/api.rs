@@ -1,4 +1,4 @@
-//! Questions to the JetStream API, each on an inbox of its own and with an end.
+//! Requests to the JetStream API, each with its own inbox and a timeout.
 //!
 //! The client's own JetStream layer is left alone: its requests leak an entry each time they
 //! time out (nats.rs issue 1617), and its readers refuse some answers of server 2.9.
@@ -17,7 +17,7 @@ use crate::limits::REQUEST_WAIT;
 /// Where the API listens.
 pub(crate) const PREFIX: &str = "$JS.API";
 
-/// Why a question has no answer.
+/// Why a request has no answer.
 #[derive(Debug, Error)]
 pub(crate) enum ApiError {
     /// This broker, or this account on it, has no JetStream.
@@ -26,15 +26,15 @@ pub(crate) enum ApiError {
     /// Nothing came back in time.
     #[error("jetstream did not answer")]
     Silent,
-    /// It said no.
+    /// JetStream rejected it.
     #[error("jetstream refused: {description} ({code})")]
     Refused {
         /// JetStream's own error number.
         code: u64,
-        /// JetStream's own words.
+        /// JetStream's own text.
         description: String,
     },
-    /// It said something else.
+    /// The answer has another form.
     #[error("jetstream's answer cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
 }
@@ -58,10 +58,10 @@ struct Fault {
     description: String,
 }
 
-/// Asks `question` (such as `STREAM.INFO.x`) and reads the answer as a `T`.
+/// Sends the request `operation` (such as `STREAM.INFO.x`) and reads the answer as a `T`.
 pub(crate) async fn ask<T: DeserializeOwned>(
     client: &Client,
-    question: &str,
+    operation: &str,
     body: &Value,
 ) -> Result<T, ApiError> {
     let request = Request::new()
@@ -70,7 +70,7 @@ pub(crate) async fn ask<T: DeserializeOwned>(
         .timeout(Some(REQUEST_WAIT));
     // The client bounds only the wait for the answer, not the wait for its own queue.
     let longest = REQUEST_WAIT + Duration::from_millis(100);
-    let asked = client.send_request(format!("{PREFIX}.{question}"), request);
+    let asked = client.send_request(format!("{PREFIX}.{operation}"), request);
     let message = match timeout(longest, asked).await {
         Ok(Ok(message)) => message,
         Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {

@@ -1,4 +1,4 @@
-//! Where the broker is and how to identify oneself to it, checked before anything connects.
+//! Address and credentials of the broker, checked before anything connects.
 //!
 //! Nothing here is ever printed with a secret in it.
 
@@ -17,11 +17,11 @@ pub struct BusConfig {
     /// commas. A user and password, or a token, may stand before the host where `credentials`
     /// is [`Credentials::None`].
     pub url: String,
-    /// How the connection is called in the broker's own lists.
+    /// Name of the connection in the broker's own lists.
     pub connection_name: String,
-    /// Whose lanes are read and written, and whose streams are created.
+    /// The mesh whose lanes are read and written, and whose streams are created.
     pub mesh: MeshName,
-    /// How to identify oneself.
+    /// Credentials.
     pub credentials: Credentials,
 }
 
@@ -36,10 +36,10 @@ impl fmt::Debug for BusConfig {
     }
 }
 
-/// How to identify oneself to the broker.
+/// Credentials for the broker.
 #[derive(Clone, Default)]
 pub enum Credentials {
-    /// Not at all.
+    /// None.
     #[default]
     None,
     /// One secret shared by all.
@@ -121,11 +121,11 @@ fn address(url: &str) -> Result<ServerAddr, BusError> {
         return Err(fault("it names no host"));
     }
     if !matches!(address.scheme(), "nats" | "tls") {
-        return Err(fault("only nats:// and tls:// are spoken"));
+        return Err(fault("only nats:// and tls:// are supported"));
     }
     let secrets = [address.username(), address.password()];
     if secrets.into_iter().flatten().any(|secret| secret.contains('%')) {
-        return Err(fault("it holds an escaped character; state the credentials apart from it"));
+        return Err(fault("it holds an escaped character; set the credentials in their own keys"));
     }
     Ok(address)
 }

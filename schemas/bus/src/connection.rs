@@ -16,23 +16,24 @@ use plimsoll_clock::Clock;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::answers::Answers;
-use crate::aside::{Aside, Teller, Waiting};
 use crate::backoff;
 use crate::config::BusConfig;
-use crate::cursor::{Cursor, Start};
+use crate::cursor::Cursor;
+use crate::cursor_event::StartPosition;
 use crate::error::BusError;
 use crate::event::{BusEvent, BusEvents};
 use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
+use crate::liveness::Liveness;
 use crate::publish::{Outgoing, Writer};
-use crate::pulse::Pulse;
+use crate::replies::Replies;
+use crate::task::AbortOnDrop;
+use crate::unacknowledged::{Aside, QueuedMessage, UnacknowledgedPublisher};
 use crate::window::Window;
 
-/// A connection that keeps itself up. Dropping it ends everything it runs and forgets what is
+/// A connection that keeps itself up. Dropping it ends its tasks and drops what is
 /// still queued; [`Bus::close`] does not.
 #[derive(Debug)]
 pub struct Bus {
@@ -41,10 +42,10 @@ pub struct Bus {
     link: watch::Receiver<Link>,
     missing: Arc<Notify>,
     queue: mpsc::Sender<Outgoing>,
-    asides: mpsc::Sender<Waiting>,
+    asides: mpsc::Sender<QueuedMessage>,
     clock: Clock,
-    task: Ended,
-    retired: Retired,
+    task: AbortOnDrop,
+    reconnect_stop: ReconnectStop,
 }
 
 impl Bus {
@@ -66,17 +67,17 @@ impl Bus {
         // An error means that a provider is there already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let addresses = config.addresses()?;
-        let retired = Retired::default();
+        let reconnect_stop = ReconnectStop::default();
         let (signal_out, signal) = watch::channel(Signal::default());
         let options = config.identification(&addresses)?;
         let (events, events_out) = mpsc::channel(EVENTS_MAX);
-        let told = Told { signal: signal_out, events: events.downgrade() };
-        let options = options_of(options, &config, &retired, told);
+        let forwarder = EventForwarder { signal: signal_out, events: events.downgrade() };
+        let options = options_of(options, &config, &reconnect_stop, forwarder);
         let client = options.connect(addresses).now_or_never();
         let client = client
             .unwrap_or_else(|| Err(async_nats::ConnectErrorKind::TimedOut.into()))
             .map_err(|error| BusError::Client(error.to_string()))?;
-        let bus = Self::start(client, config.mesh, (signal, clock), retired, events);
+        let bus = Self::start(client, config.mesh, (signal, clock), reconnect_stop, events);
         Ok((bus, BusEvents(events_out)))
     }
 
@@ -84,7 +85,7 @@ impl Bus {
         client: Client,
         mesh: MeshName,
         (signal, clock): (watch::Receiver<Signal>, Clock),
-        retired: Retired,
+        reconnect_stop: ReconnectStop,
         events: mpsc::Sender<BusEvent>,
     ) -> Self {
         let (queue, queued) = mpsc::channel(PUBLISH_QUEUE_MAX);
@@ -92,7 +93,7 @@ impl Bus {
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
         let inbox = client.new_inbox();
-        let (missing, farewell) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (missing, final_echo) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let supervisor = Supervisor {
             client: client.clone(),
             mesh: mesh.clone(),
@@ -102,16 +103,16 @@ impl Bus {
             missing: missing.clone(),
             gone: false,
         };
-        let answers = Answers {
+        let answers = Replies {
             client: client.clone(),
             inbox: inbox.clone(),
             link: link.clone(),
             events: events.clone(),
             answers: answers_out,
             missing: missing.clone(),
-            farewell: farewell.clone(),
+            final_echo: final_echo.clone(),
             clock,
-            pulse: Pulse::default(),
+            liveness: Liveness::default(),
         };
         let writer = Writer {
             client: client.clone(),
@@ -119,23 +120,23 @@ impl Bus {
             queue: queued,
             link: link.clone(),
             events,
-            farewell,
+            final_echo,
             answers: answers_in,
             clock,
             window: Window::default(),
-            patience: HAND_OVER_WAIT,
+            hand_over_wait: HAND_OVER_WAIT,
         };
-        let teller = Teller {
+        let unacknowledged = UnacknowledgedPublisher {
             client: client.clone(),
             queue: waiting,
             link: link.clone(),
             signal: signal.clone(),
             clock,
         };
-        let going_out = (writer, teller);
+        let going_out = (writer, unacknowledged);
         let running = run(supervisor, answers, going_out, client.clone(), signal);
-        let task = Ended(tokio::spawn(running));
-        Self { client, mesh, link, missing, queue, asides, clock, task, retired }
+        let task = AbortOnDrop(tokio::spawn(running));
+        Self { client, mesh, link, missing, queue, asides, clock, task, reconnect_stop }
     }
 
     /// Hands a message over without waiting. The answer is an event that names its token; no
@@ -147,13 +148,14 @@ impl Bus {
         self.queue.try_send(message).map_err(mpsc::error::TrySendError::into_inner)
     }
 
-    /// Says something once, without waiting: no acknowledgement comes, and what cannot be said
-    /// within `limits::bus::ASIDE_AGE_MAX`, because there is no connection, say, never is.
+    /// Publishes a message at most once, without waiting: no acknowledgement comes, and a message
+    /// that cannot be sent within `limits::ASIDE_AGE_MAX`, for example without a connection, is
+    /// dropped.
     ///
     /// # Errors
     /// Gives it back when `limits::bus::ASIDES_MAX` others wait.
     pub fn tell(&self, aside: Aside) -> Result<(), Aside> {
-        let waiting = Waiting { aside, since: self.clock.now().mono };
+        let waiting = QueuedMessage { aside, since: self.clock.now().mono };
         self.asides.try_send(waiting).map_err(|error| error.into_inner().aside)
     }
 
@@ -162,17 +164,17 @@ impl Bus {
     ///
     /// `stream_id` is the [`crate::CursorEvent::Positioned`] one of the stream that the number
     /// is about: with another in its place, even one that has outgrown the number, the cursor
-    /// says [`crate::CursorEvent::Reset`] and reads from its first message. `None` takes
-    /// whatever stream there is.
+    /// returns [`crate::CursorEvent::Reset`] and reads from its first message. `None` accepts any
+    /// stream.
     #[must_use]
     pub fn cursor(&self, lane: Lane, start_seq: u64, stream_id: Option<String>) -> Cursor {
-        let start = Start { seq: start_seq, stream_id };
+        let start = StartPosition { seq: start_seq, stream_id };
         let (client, mesh) = (self.client.clone(), self.mesh.clone());
         Cursor::start(client, mesh, self.link.clone(), self.missing.clone(), lane, start)
     }
 
-    /// Listens to a subject, without a stream: what is published while nobody listens, or while
-    /// there is no connection, is never heard.
+    /// Subscribes to a subject, without a stream: a message that is published while there is no
+    /// connection is lost.
     #[must_use]
     pub fn listen(&self, subject: String) -> Listener {
         Listener::start(self.client.clone(), self.link.clone(), subject)
@@ -182,22 +184,22 @@ impl Bus {
     /// and closes the connection. Takes at most twice `limits::bus::CLOSE_WAIT`; a broker that
     /// is absent is not waited for. Events can be read to their end afterwards.
     pub async fn close(self) {
-        let Self { client, queue, asides, task: mut ended, retired, .. } = self;
+        let Self { client, queue, asides, mut task, reconnect_stop, .. } = self;
         drop((queue, asides, client));
-        if timeout(CLOSE_WAIT * 2, &mut ended.0).await.is_err() {
+        if timeout(CLOSE_WAIT * 2, &mut task.0).await.is_err() {
             tracing::warn!("broker connection not closed in time");
         }
-        drop(retired);
+        drop(reconnect_stop);
     }
 }
 
 fn options_of(
     options: ConnectOptions,
     config: &BusConfig,
-    retired: &Retired,
-    told: Told,
+    reconnect_stop: &ReconnectStop,
+    forwarder: EventForwarder,
 ) -> ConnectOptions {
-    let retired = retired.0.clone();
+    let reconnect_stop = reconnect_stop.0.clone();
     options
         .name(&config.connection_name)
         .retry_on_initial_connect()
@@ -207,28 +209,28 @@ fn options_of(
         .ping_interval(PING_EVERY)
         .client_capacity(CLIENT_COMMANDS_MAX)
         .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
-        .reconnect_delay_callback(move |attempts| match retired.load(Ordering::Relaxed) {
+        .reconnect_delay_callback(move |attempts| match reconnect_stop.load(Ordering::Relaxed) {
             true => Duration::MAX,
             false => backoff::pause(u32::try_from(attempts).unwrap_or(u32::MAX)),
         })
         .event_callback(move |event| {
-            told.on_event(&event);
+            forwarder.on_event(&event);
             ready(())
         })
 }
 
 /// Where the client's own events go.
-struct Told {
+struct EventForwarder {
     signal: watch::Sender<Signal>,
     /// Weak, because a client that never had a connection outlives its owner for ever.
     events: mpsc::WeakSender<BusEvent>,
 }
 
-impl Told {
+impl EventForwarder {
     fn on_event(&self, event: &async_nats::Event) {
         self.signal.send_modify(|signal| signal.on_event(event));
         if let Some((denied, events)) = link::denied(event).zip(self.events.upgrade()) {
-            // Full: as many denials are waiting to be heard.
+            // Full: as many denials are queued already.
             let _ = events.try_send(denied);
         }
     }
@@ -237,8 +239,8 @@ impl Told {
 /// Everything that one connection does, as one task. Ends when the writer does.
 async fn run(
     supervisor: Supervisor,
-    answers: Answers,
-    (mut writer, teller): (Writer, Teller),
+    answers: Replies,
+    (mut writer, unacknowledged): (Writer, UnacknowledgedPublisher),
     client: Client,
     mut signal: watch::Receiver<Signal>,
 ) {
@@ -251,8 +253,8 @@ async fn run(
         }
     };
     let going_out = async {
-        tokio::join!(writer.run(), teller.run());
-        writer.take_leave().await;
+        tokio::join!(writer.run(), unacknowledged.run());
+        writer.wait_until_read().await;
     };
     tokio::select! {
         () = going_out => {}
@@ -266,22 +268,12 @@ async fn run(
     }
 }
 
-/// A task that ends with its owner.
-#[derive(Debug)]
-pub(crate) struct Ended(pub(crate) JoinHandle<()>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// Tells the client's own task, once its owner is gone, to stop trying: a client that never
 /// had a connection cannot be ended in any other way.
 #[derive(Debug, Default)]
-struct Retired(Arc<AtomicBool>);
+struct ReconnectStop(Arc<AtomicBool>);
 
-impl Drop for Retired {
+impl Drop for ReconnectStop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The broker's end of a cursor: an ephemeral consumer, asked for messages in batches. It goes
-//! with its subscription; what it delivers is for `reader.rs` to check.
+//! The broker's end of a cursor: an ephemeral consumer that is pulled in batches. It ends with its
+//! subscription; `reader.rs` checks what it delivers.
 
 use crate::limits::{CONSUMER_IDLE_MAX, REQUEST_WAIT, STALL_AFTER};
 use async_nats::{Client, Message, SubscribeError, Subscriber};
@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::api::{self, ApiError};
-use crate::pull::{self, Wanted};
+use crate::pull::{self, PullSize};
 
 /// Why reading was interrupted.
 #[derive(Debug, Error)]
@@ -28,8 +28,8 @@ pub(crate) enum Interruption {
     Gone(String),
     #[error("a message was missed")]
     Gap,
-    #[error("nobody reads any more")]
-    Deserted,
+    #[error("the reader is gone")]
+    ReaderGone,
 }
 
 /// The broker's end of a cursor, and ours.
@@ -53,7 +53,7 @@ impl Consumer {
     ) -> Result<Self, Interruption> {
         let inbox = client.new_inbox();
         let subscriber = subscribe(client, format!("{inbox}.*")).await?;
-        let question = format!("CONSUMER.CREATE.{stream}");
+        let operation = format!("CONSUMER.CREATE.{stream}");
         let config = json!({
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": start_seq,
@@ -65,20 +65,20 @@ impl Consumer {
             "mem_storage": true,
         });
         let body = json!({ "stream_name": stream, "config": config });
-        let Created { name } = api::ask(client, &question, &body).await?;
+        let Created { name } = api::ask(client, &operation, &body).await?;
         let pulls = format!("{}.CONSUMER.MSG.NEXT.{stream}.{name}", api::PREFIX);
         Ok(Self { pulls, inbox, subscriber, requests: 0, last_seq: 0 })
     }
 
-    /// Asks for messages; what was asked before must have come to its end.
+    /// Requests messages; the request before must have ended.
     pub(crate) async fn request(
         &mut self,
         client: &Client,
-        wanted: Wanted,
+        size: PullSize,
     ) -> Result<(), Interruption> {
         self.requests += 1;
         let answers = format!("{}.{}", self.inbox, self.requests);
-        let body = pull::request(wanted).to_string().into();
+        let body = pull::request(size).to_string().into();
         let sent = client.publish_with_reply(self.pulls.clone(), answers, body);
         match timeout(STALL_AFTER, sent).await {
             Ok(Ok(())) => Ok(()),
@@ -86,7 +86,8 @@ impl Consumer {
         }
     }
 
-    /// What the broker says next. A wait costs a timer, so there is one only where it is needed.
+    /// The next message from the broker. A timeout costs a timer, so a message that is there already
+    /// is taken without one.
     pub(crate) async fn next(&mut self) -> Result<Message, Interruption> {
         let heard = match self.subscriber.next().now_or_never() {
             Some(heard) => heard,
@@ -94,11 +95,11 @@ impl Consumer {
                 .await
                 .map_err(|_| Interruption::Silent)?,
         };
-        heard.ok_or(Interruption::Deserted)
+        heard.ok_or(Interruption::ReaderGone)
     }
 
     /// Whether a message without content is about the latest request.
-    pub(crate) fn is_asked_by(&self, message: &Message) -> bool {
+    pub(crate) fn is_latest_request(&self, message: &Message) -> bool {
         let number = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
         number == Some(self.requests)
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and why a message was not taken.
+//! Errors of a bus configuration, and why a message was rejected.
 
 use std::path::PathBuf;
 
@@ -34,8 +34,7 @@ pub enum BusError {
     Client(String),
 }
 
-/// Why a message was not taken. None of these says that it was lost: whoever handed it over
-/// still has it.
+/// Why a message was rejected. It is not lost: the caller still has it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// No connection, or the client's queue stayed full, for
@@ -51,12 +50,12 @@ pub enum Refusal {
     /// The subject or the message id holds what the protocol cannot carry.
     #[error("subject or message id holds a blank or a line break")]
     Malformed,
-    /// The stream said no.
+    /// The stream rejected it.
     #[error("stream refused the message: {description} ({code})")]
     Rejected {
         /// JetStream's own error number.
         code: u64,
-        /// JetStream's own words.
+        /// JetStream's own text.
         description: String,
     },
     /// The answer was no acknowledgement.

@@ -1,4 +1,4 @@
-//! What a connection has to say, in the order in which it happened.
+//! Events of a connection, in the order in which they happened.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::error::Refusal;
 pub enum Delivery {
     /// Through streams: the broker keeps a message and acknowledges that it does.
     JetStream,
-    /// Without streams: the broker passes a message on to whoever listens at that moment.
+    /// Without streams: the broker forwards a message to the subscribers of that moment.
     Core,
 }
 
@@ -38,7 +38,7 @@ pub enum BusEvent {
     },
     /// There no longer is. Messages without an answer may or may not have arrived.
     Disconnected,
-    /// The connection stands, but nothing was heard for `limits::bus::STALL_AFTER`. Said once;
+    /// The connection is up, but nothing was received for `limits::STALL_AFTER`. Sent once;
     /// the next [`BusEvent::RoundTrip`] ends it.
     Stalled,
     /// One probe's way to the broker and back.
@@ -71,7 +71,7 @@ pub enum BusEvent {
 pub struct BusEvents(pub(crate) mpsc::Receiver<BusEvent>);
 
 impl BusEvents {
-    /// The next event; `None` once the connection is closed and everything was told.
+    /// The next event; `None` once the connection is closed and every event was returned.
     ///
     /// Cancel safe. It must be polled: while `limits::bus::EVENTS_MAX` events wait, no answer
     /// is read, and an answer that the client cannot keep is lost.

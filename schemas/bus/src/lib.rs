@@ -1,47 +1,50 @@
 //! The only crate that touches the NATS client: connecting, streams, acknowledged publishing,
 //! and a cursor over a lane.
 //!
-//! What the client offers is wrapped because its answers mean less than they seem to: a
+//! The client is wrapped because its answers mean less than they seem to: a
 //! publish that returned was put into a queue, a flush is no round trip, a full subscription
 //! loses messages without a count, a request that timed out leaks. Here a message counts as
-//! [`BusEvent::Acknowledged`] only when the broker itself said so, every other end of it is a
-//! [`BusEvent::Refused`] or silence, and every queue has a bound in
-//! [`limits`]. What stays silent is the caller's to send again, under the
+//! [`BusEvent::Acknowledged`] only when the broker itself acknowledged it; every other
+//! outcome is a [`BusEvent::Refused`] or no event at all, and every queue has a bound in
+//! [`limits`]. The caller resends a message without an event, under the
 //! same message id.
 //!
 //! This crate keeps no outbox, opens no circuit and decides nothing about samples. Read
 //! `connection.rs` first, then `link.rs` for what follows a connect, `publish.rs` and
-//! `answers.rs` for a message's way, `cursor.rs` for the way back, `aside.rs` for what is said
-//! once and may be lost.
+//! `replies.rs` for publishing with an acknowledgement, `cursor.rs` for reading, and
+//! `unacknowledged.rs` for messages that are sent once and may be lost.
 //!
 //! The client logs every connection event at `INFO`: filter with `async_nats=warn`.
 
 mod acknowledgement;
-mod answers;
 mod api;
-mod aside;
 mod backoff;
 mod config;
 mod connection;
 mod consumer;
 mod cursor;
+mod cursor_event;
 mod error;
 mod event;
 pub mod limits;
 mod link;
 mod listener;
+mod liveness;
 mod publish;
 mod pull;
-mod pulse;
 mod reader;
+mod replies;
 mod streams;
+mod task;
+mod unacknowledged;
 mod window;
 
-pub use aside::Aside;
 pub use config::{BusConfig, Credentials};
 pub use connection::Bus;
-pub use cursor::{Cursor, CursorEvent, Delivered};
+pub use cursor::Cursor;
+pub use cursor_event::{CursorEvent, Delivered};
 pub use error::{BusError, Refusal};
 pub use event::{BusEvent, BusEvents, Delivery};
 pub use listener::{Heard, Listener};
 pub use publish::Outgoing;
+pub use unacknowledged::Aside;

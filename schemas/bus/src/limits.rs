@@ -5,8 +5,7 @@ use std::time::Duration;
 /// Commands inside the NATS client; small, because what waits there cannot be counted.
 pub const CLIENT_COMMANDS_MAX: usize = 256;
 /// Messages buffered for one subscription. Counted in messages, not bytes, by the client:
-/// without streams, where nobody asks for so many bytes and no more, 320 of 512 KiB make
-/// 160 MiB.
+/// without streams no request bounds the bytes, and 320 of 512 KiB make 160 MiB.
 pub const SUBSCRIPTION_MESSAGES_MAX: usize = 320;
 /// Messages handed over and not yet written.
 pub const PUBLISH_QUEUE_MAX: usize = 128;
@@ -25,9 +24,9 @@ pub const STALL_AFTER: Duration = Duration::from_secs(3);
 pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Wait for a connection or for an answer of the JetStream API.
 pub const REQUEST_WAIT: Duration = Duration::from_secs(5);
-/// Age at which a stream forgets a message.
+/// Age at which a stream drops a message.
 pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// Bytes at which a stream forgets its oldest messages.
+/// Bytes at which a stream drops its oldest messages.
 pub const STREAM_BYTES_MAX: i64 = 1024 * 1024 * 1024;
 /// Span within which the broker recognises a message sent twice.
 pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
@@ -37,15 +36,15 @@ pub const PING_EVERY: Duration = Duration::from_secs(2);
 pub const RETRY_DELAY_MIN: Duration = Duration::from_millis(25);
 /// Bytes below which a stream is not worth creating on a broker with little disk.
 pub const STREAM_BYTES_MIN: i64 = 16 * 1024 * 1024;
-/// Bytes at which the stream of notices forgets its oldest.
+/// Bytes at which the stream of notifications drops its oldest.
 pub const ALERT_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
-/// Bytes at which the stream of dead letters forgets its oldest.
+/// Bytes at which the stream of dead letters drops its oldest.
 pub const DEAD_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
-/// Things to be said once, without an acknowledgement, that wait.
+/// Queued messages without an acknowledgement.
 pub const ASIDES_MAX: usize = 1_024;
-/// Age at which such a thing is stale and not said any more.
+/// Age at which such a message is dropped.
 pub const ASIDE_AGE_MAX: Duration = Duration::from_secs(1);
-/// Shortest time between two looks at whether the streams still exist.
+/// Shortest time between two checks that the streams exist.
 pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Pause after everything was read, so that what comes in meanwhile costs the broker and the
 /// reader one turn together; the longest that it delays a message.
@@ -61,11 +60,11 @@ pub const PULL_EXPIRES: Duration = Duration::from_secs(5);
 pub const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
 /// Messages read from a stream or a subject that wait for the driver.
 pub const CURSOR_EVENTS_MAX: usize = 64;
-/// Time after which the broker forgets a cursor that no longer asks.
+/// Time after which the broker deletes a consumer without requests.
 pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Time in which a connection must be closed.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
-/// Time without a connection after which a process says so.
+/// Time without a connection after which a process logs it.
 pub const ABSENCE_TOLD_AFTER: Duration = Duration::from_secs(2);
-/// Time after which it says so again.
+/// Time between further logs of the same absence.
 pub const ABSENCE_TOLD_EVERY: Duration = Duration::from_secs(60);

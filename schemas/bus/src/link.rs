@@ -1,5 +1,5 @@
 //! What follows every connect: find out whether there is JetStream, see to the streams, and
-//! only then tell everyone that messages may flow.
+//! only then publish messages.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const DENIAL: &str = "permissions violation";
 pub(crate) struct Signal {
     /// Connections made so far.
     pub(crate) connects: u64,
-    /// Whether the last of them stands.
+    /// Whether the last of them is up.
     pub(crate) connected: bool,
     /// Questions to JetStream that the broker does not permit us.
     pub(crate) denials: u64,
@@ -62,7 +62,7 @@ pub(crate) fn denied(event: &Event) -> Option<BusEvent> {
 pub(crate) struct Link {
     /// Which connection this is about.
     pub(crate) generation: u64,
-    /// `None` while there is no connection, or nobody has looked at it yet.
+    /// `None` while there is no connection, or before it was checked.
     pub(crate) delivery: Option<Delivery>,
 }
 
@@ -73,9 +73,9 @@ pub(crate) struct Supervisor {
     pub(crate) signal: watch::Receiver<Signal>,
     pub(crate) link: watch::Sender<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
-    /// Rung by whoever finds a stream, or all of JetStream, missing.
+    /// Notified by any task that finds a stream, or all of JetStream, missing.
     pub(crate) missing: Arc<Notify>,
-    /// True once it was said that JetStream is gone from a broker that had it.
+    /// True once it was logged that a broker has lost JetStream.
     pub(crate) gone: bool,
 }
 
@@ -111,10 +111,10 @@ impl Supervisor {
     async fn on_lost(&mut self, link: Link) {
         self.link.send_replace(Link { delivery: None, ..link });
         tracing::debug!("broker connection lost");
-        self.tell(BusEvent::Disconnected).await;
+        self.send(BusEvent::Disconnected).await;
     }
 
-    /// Messages go on waiting for streams: what was sent without them nobody could read later.
+    /// Messages keep waiting for streams: without them no aggregator could read them later.
     fn on_checked(&mut self, found: Option<Delivery>) {
         let had = self.link.borrow().delivery == Some(Delivery::JetStream);
         match found {
@@ -133,12 +133,12 @@ impl Supervisor {
         self.gone = false;
         let server_version = self.client.server_info().version;
         tracing::debug!(server_version, delivery = delivery.as_str(), "broker connected");
-        self.tell(BusEvent::Connected { delivery, server_version }).await;
+        self.send(BusEvent::Connected { delivery, server_version }).await;
         self.link.send_replace(Link { generation: signal.connects, delivery: Some(delivery) });
     }
 
-    async fn tell(&self, event: BusEvent) {
-        // Nobody may be listening any more, which is no reason to stop.
+    async fn send(&self, event: BusEvent) {
+        // The receiver may be gone, which is no reason to stop.
         let _ = self.events.send(event).await;
     }
 
@@ -180,7 +180,7 @@ impl Supervisor {
         }
     }
 
-    /// We may not look at streams, so we believe what the server says of itself.
+    /// This user may not inspect streams, so the server's own announcement decides.
     fn unmanaged(&self) -> Delivery {
         tracing::debug!("streams are managed by others");
         if self.client.server_info().jetstream { Delivery::JetStream } else { Delivery::Core }

@@ -1,4 +1,5 @@
-//! A plain subscription, for what is only of interest at the moment it is said.
+//! A plain subscription without a stream: a message that is published while there is no connection
+//! is lost.
 
 use crate::limits::CURSOR_EVENTS_MAX;
 use async_nats::Client;
@@ -6,10 +7,10 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 
-use crate::connection::Ended;
 use crate::link::Link;
+use crate::task::AbortOnDrop;
 
-/// Something said on a subject that we listen to.
+/// A message received on a subscribed subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The subject.
@@ -18,46 +19,46 @@ pub struct Heard {
     pub payload: Bytes,
 }
 
-/// A subscription that survives reconnects; what a slow owner does not take is lost.
+/// A subscription that survives reconnects; a slow owner loses messages.
 #[derive(Debug)]
 pub struct Listener {
-    heard: mpsc::Receiver<Heard>,
-    _task: Ended,
+    messages: mpsc::Receiver<Heard>,
+    _task: AbortOnDrop,
 }
 
 impl Listener {
     pub(crate) fn start(client: Client, link: watch::Receiver<Link>, subject: String) -> Self {
-        let (out, heard) = mpsc::channel(CURSOR_EVENTS_MAX);
+        let (out, messages) = mpsc::channel(CURSOR_EVENTS_MAX);
         let task = tokio::spawn(async move {
             let mut link = link;
             let closed = link.wait_for(|_| false);
             tokio::select! {
                 _ = closed => {}
-                () = pass_on(client, subject, out) => {}
+                () = forward(client, subject, out) => {}
             }
         });
-        Self { heard, _task: Ended(task) }
+        Self { messages, _task: AbortOnDrop(task) }
     }
 
-    /// What is said next; `None` once the connection is closed, or when the subject is none.
+    /// The next message; `None` once the connection is closed, or when the subject is invalid.
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<Heard> {
-        self.heard.recv().await
+        self.messages.recv().await
     }
 }
 
-async fn pass_on(client: Client, subject: String, out: mpsc::Sender<Heard>) {
+async fn forward(client: Client, subject: String, out: mpsc::Sender<Heard>) {
     let mut subscriber = match client.subscribe(subject.clone()).await {
         Ok(subscriber) => subscriber,
         Err(error) => {
-            tracing::warn!(subject, %error, "subject cannot be listened to");
+            tracing::warn!(subject, %error, "subscription failed");
             return;
         }
     };
     drop(client);
     while let Some(message) = subscriber.next().await {
-        let heard = Heard { subject: message.subject.to_string(), payload: message.payload };
-        if out.send(heard).await.is_err() {
+        let message = Heard { subject: message.subject.to_string(), payload: message.payload };
+        if out.send(message).await.is_err() {
             return;
         }
     }

@@ -18,7 +18,7 @@ use crate::link::Link;
 use crate::window::Window;
 
 /// The name of the last echo before a connection is closed.
-pub(crate) const FAREWELL: &str = "farewell";
+pub(crate) const FINAL_ECHO: &str = "final-echo";
 
 /// One message on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,15 +41,15 @@ pub(crate) struct Writer {
     pub(crate) queue: mpsc::Receiver<Outgoing>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
-    /// Rung when the farewell is heard.
-    pub(crate) farewell: Arc<Notify>,
+    /// Notified when the final echo arrives.
+    pub(crate) final_echo: Arc<Notify>,
     /// How many answers have come in.
     pub(crate) answers: watch::Receiver<u64>,
     pub(crate) clock: Clock,
     pub(crate) window: Window,
     /// How long the next message may wait: all of the time until one has waited in vain, none
     /// from then on, so that a broker's absence costs one wait and not one for each message.
-    pub(crate) patience: Duration,
+    pub(crate) hand_over_wait: Duration,
 }
 
 impl Writer {
@@ -57,8 +57,8 @@ impl Writer {
     pub(crate) async fn run(&mut self) {
         while let Some(message) = self.queue.recv().await {
             let token = message.token;
-            let handed_over = timeout(self.patience, self.hand_over(message)).await;
-            self.patience = if handed_over.is_ok() { HAND_OVER_WAIT } else { Duration::ZERO };
+            let handed_over = timeout(self.hand_over_wait, self.hand_over(message)).await;
+            self.hand_over_wait = if handed_over.is_ok() { HAND_OVER_WAIT } else { Duration::ZERO };
             if let Err(reason) = handed_over.unwrap_or(Err(Refusal::HandOver)) {
                 let _ = self.events.send(BusEvent::Refused { token, reason }).await;
             }
@@ -67,15 +67,15 @@ impl Writer {
 
     /// Waits until the broker is known to have read all that was sent; an absent one is not
     /// waited for.
-    pub(crate) async fn take_leave(&self) {
+    pub(crate) async fn wait_until_read(&self) {
         if self.link.borrow().delivery.is_some() {
-            let _ = timeout(CLOSE_WAIT, self.say_farewell()).await;
+            let _ = timeout(CLOSE_WAIT, self.send_final_echo()).await;
         }
     }
 
     async fn hand_over(&mut self, message: Outgoing) -> Result<(), Refusal> {
         let delivery = self.delivery().await?;
-        self.room().await?;
+        self.wait_for_room().await?;
         let answer = format!("{}.{}", self.inbox, message.token);
         let id: HeaderValue = message.message_id.parse().map_err(|_| Refusal::Malformed)?;
         let mut headers = HeaderMap::new();
@@ -99,11 +99,11 @@ impl Writer {
     }
 
     /// Waits until there is room for one more answer.
-    async fn room(&mut self) -> Result<(), Refusal> {
+    async fn wait_for_room(&mut self) -> Result<(), Refusal> {
         loop {
             let answers = *self.answers.borrow_and_update();
             let generation = self.link.borrow().generation;
-            self.window.on_news(self.clock.now().mono, generation, answers);
+            self.window.on_replies(self.clock.now().mono, generation, answers);
             if self.window.has_room() {
                 return Ok(());
             }
@@ -116,10 +116,10 @@ impl Writer {
         link.ok().and_then(|link| link.delivery).ok_or(Refusal::Closed)
     }
 
-    async fn say_farewell(&self) {
-        let farewell = format!("{}.{FAREWELL}", self.inbox);
-        if self.client.publish(farewell, Bytes::new()).await.is_ok() {
-            self.farewell.notified().await;
+    async fn send_final_echo(&self) {
+        let final_echo = format!("{}.{FINAL_ECHO}", self.inbox);
+        if self.client.publish(final_echo, Bytes::new()).await.is_ok() {
+            self.final_echo.notified().await;
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The words of a pull: what we ask, and what a message that comes back says about itself.
+//! The text of a pull request and of its replies.
 //! Pure, total on any text.
 
 use crate::limits::{PULL_BYTES_MAX, PULL_EXPIRES, PULL_HEARTBEAT, PULL_MESSAGES_MAX};
 use plimsoll_schemas::time::{Wall, nanos};
 use serde_json::{Value, json};
 
-/// Where a message stands, as its reply subject has it.
+/// The position of a message, from its reply subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StreamPosition {
     /// Its number in the stream.
     pub(crate) stream_seq: u64,
     /// Its number among the messages of this consumer; counts from 1 without a gap.
@@ -18,7 +18,7 @@ pub(crate) struct Place {
     pub(crate) pending: u64,
 }
 
-impl Place {
+impl StreamPosition {
     /// Reads `$JS.ACK.<stream>.<consumer>.<tries>.<seq>.<consumer seq>.<time>.<pending>`, or
     /// the longer form, which has a domain and an account before the stream and may have
     /// anything behind.
@@ -40,20 +40,20 @@ impl Place {
     }
 }
 
-/// What a message without content says.
+/// The status of a message without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum PullStatus {
     /// The broker is alive and has nothing.
     Alive,
     /// The request has run its course; ask again.
     Finished,
-    /// The next message is larger than everything we asked for; ask for it alone.
+    /// The next message is larger than the requested bytes; request it alone.
     TooLarge,
     /// The consumer is gone or about to be.
     Gone,
 }
 
-impl Notice {
+impl PullStatus {
     /// Reads a status line.
     pub(crate) fn parse(status: u16, description: &str) -> Self {
         match status {
@@ -68,16 +68,16 @@ impl Notice {
     }
 }
 
-/// How much is asked for at one time.
+/// Size of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum PullSize {
     /// As much as may be under way.
     Many,
     /// One message of any size.
     One,
 }
 
-impl Wanted {
+impl PullSize {
     /// Messages after which the request is used up.
     pub(crate) const fn messages(self) -> usize {
         match self {
@@ -90,14 +90,14 @@ impl Wanted {
 /// A request: the broker waits until it has something, sends all that it has by then, and says
 /// that this was all. It is kept from sending each message on as it comes in, which costs both
 /// sides a turn for each.
-pub(crate) fn request(wanted: Wanted) -> Value {
+pub(crate) fn request(size: PullSize) -> Value {
     let mut request = json!({
-        "batch": wanted.messages(),
+        "batch": size.messages(),
         "no_wait": true,
         "expires": nanos(PULL_EXPIRES),
         "idle_heartbeat": nanos(PULL_HEARTBEAT),
     });
-    if wanted == Wanted::Many {
+    if size == PullSize::Many {
         request["max_bytes"] = PULL_BYTES_MAX.into();
     }
     request
@@ -112,45 +112,46 @@ mod tests {
     #[test]
     fn both_forms_of_a_reply_subject_are_read() {
         let stored = Some(Wall(1_700_000_000));
-        let place = Some(Place { stream_seq: 42, consumer_seq: 7, stored, pending: 3 });
-        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.1700000000.3"), place);
-        assert_eq!(Place::parse("$JS.ACK.hub.acc.S.c.1.42.7.1700000000.3"), place);
-        assert_eq!(Place::parse("$JS.ACK._.acc.S.c.1.42.7.1700000000.3.random"), place);
-        let timeless = Some(Place { stream_seq: 42, consumer_seq: 7, stored: None, pending: 3 });
-        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.-5.3"), timeless);
-        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.7.1700000000"), None);
-        assert_eq!(Place::parse("$JS.ACK.S.c.1.42.x.1700000000.3"), None);
-        assert_eq!(Place::parse("_INBOX.x"), None);
+        let position = Some(StreamPosition { stream_seq: 42, consumer_seq: 7, stored, pending: 3 });
+        assert_eq!(StreamPosition::parse("$JS.ACK.S.c.1.42.7.1700000000.3"), position);
+        assert_eq!(StreamPosition::parse("$JS.ACK.hub.acc.S.c.1.42.7.1700000000.3"), position);
+        assert_eq!(StreamPosition::parse("$JS.ACK._.acc.S.c.1.42.7.1700000000.3.random"), position);
+        let timeless =
+            Some(StreamPosition { stream_seq: 42, consumer_seq: 7, stored: None, pending: 3 });
+        assert_eq!(StreamPosition::parse("$JS.ACK.S.c.1.42.7.-5.3"), timeless);
+        assert_eq!(StreamPosition::parse("$JS.ACK.S.c.1.42.7.1700000000"), None);
+        assert_eq!(StreamPosition::parse("$JS.ACK.S.c.1.42.x.1700000000.3"), None);
+        assert_eq!(StreamPosition::parse("_INBOX.x"), None);
     }
 
     #[test]
     fn an_ended_request_and_an_ended_consumer_are_told_apart() {
-        for (status, description, notice) in [
-            (100, "Idle Heartbeat", Notice::Alive),
-            (404, "No Messages", Notice::Finished),
-            (408, "Request Timeout", Notice::Finished),
-            (409, "Batch Completed", Notice::Finished),
-            (409, "Message Size Exceeds MaxBytes", Notice::TooLarge),
-            (409, "Consumer Deleted", Notice::Gone),
-            (409, "Server Shutdown", Notice::Gone),
-            (503, "", Notice::Gone),
+        for (status, description, expected) in [
+            (100, "Idle Heartbeat", PullStatus::Alive),
+            (404, "No Messages", PullStatus::Finished),
+            (408, "Request Timeout", PullStatus::Finished),
+            (409, "Batch Completed", PullStatus::Finished),
+            (409, "Message Size Exceeds MaxBytes", PullStatus::TooLarge),
+            (409, "Consumer Deleted", PullStatus::Gone),
+            (409, "Server Shutdown", PullStatus::Gone),
+            (503, "", PullStatus::Gone),
         ] {
-            assert_eq!(Notice::parse(status, description), notice, "{status} {description}");
+            assert_eq!(PullStatus::parse(status, description), expected, "{status} {description}");
         }
     }
 
     proptest! {
         #[test]
         fn any_reply_subject_is_survived(reply in "(\\$JS\\.ACK\\.)?[0-9a-z.]{0,40}") {
-            let _ = Place::parse(&reply);
+            let _ = StreamPosition::parse(&reply);
         }
 
         #[test]
         fn numbers_come_out_as_they_went_in(seq: u64, consumer: u64, at: u64, pending: u64) {
             let reply = format!("$JS.ACK.S.c.1.{seq}.{consumer}.{at}.{pending}");
             let stored = (at > 0).then_some(Wall(at));
-            let place = Place { stream_seq: seq, consumer_seq: consumer, stored, pending };
-            prop_assert_eq!(Place::parse(&reply), Some(place));
+            let position = StreamPosition { stream_seq: seq, consumer_seq: consumer, stored, pending };
+            prop_assert_eq!(StreamPosition::parse(&reply), Some(position));
         }
     }
 }

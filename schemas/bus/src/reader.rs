@@ -17,10 +17,10 @@ use tokio::time::sleep;
 use crate::api::{ApiError, code};
 use crate::backoff;
 use crate::consumer::{self, Consumer, Interruption};
-use crate::cursor::{CursorEvent, Delivered, Start};
+use crate::cursor_event::{CursorEvent, Delivered, StartPosition};
 use crate::event::Delivery;
 use crate::link::Link;
-use crate::pull::{Notice, Place, Wanted};
+use crate::pull::{PullSize, PullStatus, StreamPosition};
 use crate::streams::{self, StreamInfo};
 
 /// How a request ended.
@@ -56,14 +56,14 @@ impl Reader {
         link: watch::Receiver<Link>,
         missing: Arc<Notify>,
         lane: Lane,
-        start: Start,
+        start: StartPosition,
         out: mpsc::Sender<CursorEvent>,
     ) -> Self {
         let (next_seq, created) = (start.seq.max(1), start.stream_id);
         Self { client, mesh, link, missing, lane, next_seq, created, out, attempts: 0 }
     }
 
-    /// Runs until the connection is closed or nobody reads any more.
+    /// Runs until the connection is closed or the cursor is dropped.
     pub(crate) async fn run(mut self) {
         let mut link = self.link.clone();
         loop {
@@ -78,7 +78,7 @@ impl Reader {
                 },
                 interruption = self.read(now) => interruption,
             };
-            if matches!(interruption, Interruption::Deserted) {
+            if matches!(interruption, Interruption::ReaderGone) {
                 return;
             }
             self.on_interruption(&interruption).await;
@@ -115,11 +115,12 @@ impl Reader {
         let mut subscriber =
             consumer::subscribe(&self.client, lane_filter(&self.mesh, self.lane)).await?;
         let stream_id = String::new();
-        self.tell(CursorEvent::Positioned { first_seq: 0, last_seq: 0, stream_id }).await?;
+        self.send(CursorEvent::Positioned { first_seq: 0, last_seq: 0, stream_id }).await?;
         loop {
-            let message = subscriber.next().await.ok_or(Interruption::Deserted)?;
-            let place = Place { stream_seq: 0, consumer_seq: 0, stored: None, pending: 0 };
-            self.tell(self.delivered(message, place)).await?;
+            let message = subscriber.next().await.ok_or(Interruption::ReaderGone)?;
+            let position =
+                StreamPosition { stream_seq: 0, consumer_seq: 0, stored: None, pending: 0 };
+            self.send(self.delivered(message, position)).await?;
         }
     }
 
@@ -128,14 +129,14 @@ impl Reader {
         let info = streams::look(&self.client, &stream).await?;
         self.take_position(info).await?;
         let mut consumer = Consumer::open(&self.client, &stream, self.next_seq).await?;
-        let mut wanted = Wanted::Many;
+        let mut size = PullSize::Many;
         loop {
-            consumer.request(&self.client, wanted).await?;
-            let end = self.receive(&mut consumer, wanted.messages()).await?;
+            consumer.request(&self.client, size).await?;
+            let end = self.receive(&mut consumer, size.messages()).await?;
             if end == End::Drained {
                 sleep(PULL_REST).await;
             }
-            wanted = if end == End::TooLarge { Wanted::One } else { Wanted::Many };
+            size = if end == End::TooLarge { PullSize::One } else { PullSize::Many };
         }
     }
 
@@ -145,12 +146,12 @@ impl Reader {
         let recreated = self.created.as_ref().is_some_and(|created| *created != info.created);
         if recreated || last_seq.saturating_add(1) < self.next_seq {
             let expected_seq = self.next_seq;
-            self.tell(CursorEvent::Reset { expected_seq, last_seq }).await?;
+            self.send(CursorEvent::Reset { expected_seq, last_seq }).await?;
             self.next_seq = 1;
         }
         let stream_id = info.created;
         self.created = Some(stream_id.clone());
-        self.tell(CursorEvent::Positioned { first_seq, last_seq, stream_id }).await
+        self.send(CursorEvent::Positioned { first_seq, last_seq, stream_id }).await
     }
 
     /// Takes in what one request brings, at most so many messages.
@@ -167,14 +168,16 @@ impl Reader {
                 taken += 1;
                 continue;
             };
-            let this_request = consumer.is_asked_by(&message);
+            let this_request = consumer.is_latest_request(&message);
             let description = message.description.unwrap_or_default();
-            match Notice::parse(status.as_u16(), &description) {
-                Notice::Gone => return Err(Interruption::Gone(description)),
-                Notice::Finished if this_request => return Ok(End::Drained),
-                Notice::TooLarge if this_request && taken == 0 => return Ok(End::TooLarge),
-                Notice::TooLarge if this_request => return Ok(End::More),
-                Notice::Alive | Notice::Finished | Notice::TooLarge => self.attempts = 0,
+            match PullStatus::parse(status.as_u16(), &description) {
+                PullStatus::Gone => return Err(Interruption::Gone(description)),
+                PullStatus::Finished if this_request => return Ok(End::Drained),
+                PullStatus::TooLarge if this_request && taken == 0 => return Ok(End::TooLarge),
+                PullStatus::TooLarge if this_request => return Ok(End::More),
+                PullStatus::Alive | PullStatus::Finished | PullStatus::TooLarge => {
+                    self.attempts = 0
+                }
             }
         }
         Ok(End::More)
@@ -185,37 +188,38 @@ impl Reader {
         consumer: &mut Consumer,
         message: Message,
     ) -> Result<(), Interruption> {
-        let place = message.reply.as_deref().and_then(Place::parse).ok_or(Interruption::Gap)?;
-        if place.consumer_seq != consumer.last_seq + 1 || place.stream_seq < self.next_seq {
+        let position =
+            message.reply.as_deref().and_then(StreamPosition::parse).ok_or(Interruption::Gap)?;
+        if position.consumer_seq != consumer.last_seq + 1 || position.stream_seq < self.next_seq {
             return Err(Interruption::Gap);
         }
-        consumer.last_seq = place.consumer_seq;
-        let event = self.delivered(message, place);
+        consumer.last_seq = position.consumer_seq;
+        let event = self.delivered(message, position);
         // The position moves together with the delivery, so being cancelled here costs nothing.
-        self.tell(event).await?;
-        self.next_seq = place.stream_seq.saturating_add(1);
+        self.send(event).await?;
+        self.next_seq = position.stream_seq.saturating_add(1);
         self.attempts = 0;
         Ok(())
     }
 
-    fn delivered(&self, message: Message, place: Place) -> CursorEvent {
+    fn delivered(&self, message: Message, position: StreamPosition) -> CursorEvent {
         CursorEvent::Message(Delivered {
             lane: self.lane,
-            stream_seq: place.stream_seq,
+            stream_seq: position.stream_seq,
             sent: sent_at(message.headers.as_ref()),
             subject: message.subject.to_string(),
             payload: message.payload,
-            at: place.stored,
-            pending: place.pending,
+            at: position.stored,
+            pending: position.pending,
         })
     }
 
-    async fn tell(&self, event: CursorEvent) -> Result<(), Interruption> {
-        self.out.send(event).await.map_err(|_| Interruption::Deserted)
+    async fn send(&self, event: CursorEvent) -> Result<(), Interruption> {
+        self.out.send(event).await.map_err(|_| Interruption::ReaderGone)
     }
 }
 
-/// What the sender says of when it sent a message.
+/// When the sender sent a message, from its header.
 fn sent_at(headers: Option<&HeaderMap>) -> Option<Wall> {
     headers?.get(SENT_HEADER)?.as_str().parse().ok().map(Wall)
 }

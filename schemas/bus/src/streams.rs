@@ -1,5 +1,5 @@
 //! The streams of a mesh: created where they are missing, never changed where they exist, so
-//! that an operator's own choice of replicas or retention stands.
+//! that an operator's own choice of replicas or retention is kept.
 
 use crate::limits::{
     ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, STREAM_AGE_MAX,
@@ -74,7 +74,7 @@ async fn ensure_one(
                 tracing::info!(stream, bytes_max, "stream created");
                 return Ok(());
             }
-            // Somebody else was quicker, or keeps these subjects under another name.
+            // Another process was quicker, or these subjects belong to a stream of another name.
             Err(ApiError::Refused {
                 code: code::STREAM_NAME_IN_USE | code::SUBJECTS_OVERLAP,
                 description,
@@ -82,7 +82,7 @@ async fn ensure_one(
                 tracing::warn!(stream, description, "stream left as it is");
                 return Ok(());
             }
-            // The broker sets the whole size aside, and its disk may be small.
+            // The broker reserves the whole size, and its disk may be small.
             Err(ApiError::Refused { code, .. })
                 if code::TOO_LITTLE_ROOM.contains(&code) && bytes_max / 4 >= STREAM_BYTES_MIN =>
             {

@@ -8,7 +8,7 @@ use plimsoll_schemas::time::Mono;
 
 /// When the messages under way were handed over, oldest first.
 ///
-/// Answers are only counted, not matched: a broker gives them nearly in order, and a message
+/// Replies are only counted, not matched: a broker gives them nearly in order, and a message
 /// that gets none (a stream's leader died, say) makes room again after `REQUEST_WAIT`.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
@@ -23,9 +23,9 @@ impl Window {
         self.sent.push_back(now);
     }
 
-    /// Takes into account which connection stands, and how many answers ever came in. What
-    /// went out on an older connection is answered now or never.
-    pub(crate) fn on_news(&mut self, now: Mono, generation: u64, answers: u64) {
+    /// Updates the window for the current connection and the number of answers ever received. A
+    /// message of an older connection gets no answer any more.
+    pub(crate) fn on_replies(&mut self, now: Mono, generation: u64, answers: u64) {
         let new = usize::try_from(answers.saturating_sub(self.answers)).unwrap_or(usize::MAX);
         self.answers = answers;
         let answered = if self.generation == generation { new.min(self.sent.len()) } else { 0 };
@@ -61,7 +61,7 @@ mod tests {
     fn each_answer_makes_room_for_one_message() {
         let mut window = full();
         assert!(!window.has_room());
-        window.on_news(Mono(1), 0, 1);
+        window.on_replies(Mono(1), 0, 1);
         assert!(window.has_room());
         window.on_sent(Mono(1));
         assert!(!window.has_room());
@@ -70,16 +70,16 @@ mod tests {
     #[test]
     fn an_answer_that_never_comes_is_not_waited_for() {
         let mut window = full();
-        window.on_news(Mono(0).plus(REQUEST_WAIT / 2), 0, 0);
+        window.on_replies(Mono(0).plus(REQUEST_WAIT / 2), 0, 0);
         assert!(!window.has_room());
-        window.on_news(Mono(0).plus(REQUEST_WAIT), 0, 0);
+        window.on_replies(Mono(0).plus(REQUEST_WAIT), 0, 0);
         assert!(window.has_room());
     }
 
     #[test]
     fn a_new_connection_owes_no_answers() {
         let mut window = full();
-        window.on_news(Mono(1), 1, 5);
+        window.on_replies(Mono(1), 1, 5);
         assert_eq!(window.sent.len(), 0);
     }
 
@@ -93,7 +93,7 @@ mod tests {
             for (sent, answered) in steps {
                 (0..sent).for_each(|_| window.on_sent(Mono(0)));
                 answers += answered as u64;
-                window.on_news(Mono(0), 0, answers);
+                window.on_replies(Mono(0), 0, answers);
                 under_way = (under_way + sent).saturating_sub(answered);
                 prop_assert_eq!(window.sent.len(), under_way);
             }

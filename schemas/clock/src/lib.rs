@@ -1,7 +1,7 @@
 //! The only file in the workspace that reads a clock (`clippy.toml` bans it elsewhere).
 //!
 //! Cores take [`Now`] as an argument; drivers own one [`Clock`]. Everything that waits in a
-//! shell polls against a [`Deadline`], so no test ever sleeps a fixed time and hopes.
+//! shell polls against a [`Deadline`], so no test sleeps a fixed time.
 
 #![expect(clippy::disallowed_methods, reason = "this is the file the ban points at")]
 
@@ -24,7 +24,7 @@ impl Clock {
     }
 
     /// The same with a wall clock that is ahead of the system's by so many nanoseconds, for
-    /// whoever plays a machine whose clock is wrong.
+    /// simulated machines with a wrong clock.
     #[must_use]
     pub fn skewed(ahead_ns: i64) -> Self {
         Self { origin: Instant::now(), ahead_ns }
@@ -87,8 +87,8 @@ impl Deadline {
         self.remaining().is_zero()
     }
 
-    /// Blocks this thread for `step` or until the deadline, whichever is sooner, and tells
-    /// whether there is any point in polling again. For threads, never for async tasks.
+    /// Blocks this thread for `step` or until the deadline, whichever is sooner. Returns
+    /// whether time is left to poll again. For threads, never for async tasks.
     #[must_use]
     pub fn pause(&self, step: Duration) -> bool {
         std::thread::sleep(step.min(self.remaining()));

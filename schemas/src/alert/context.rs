@@ -1,4 +1,4 @@
-//! What stands beside an alert, so that nobody has to look it up at night.
+//! The context of a firing alert: the worst nodes, the histogram before and during it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,20 @@ use crate::ids::{Labels, NodeName};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Context {
-    /// Nodes with the greatest shares of what is wrong, the worst first; of an alert about one
-    /// node that node alone.
+    /// Nodes with the greatest shares of the samples over the limit, the worst first; for an alert
+    /// of one node that node only.
     pub worst: Vec<WorstNode>,
-    /// The window that their samples are from: the one that was judged, the shorter one of two,
-    /// or the longest that nodes keep where they do not keep that; `None` where no samples were.
+    /// The window of their samples: the evaluated one, the shorter one of two, or the longest that
+    /// nodes keep if they do not keep that one; `None` without samples.
     pub worst_window: Option<Window>,
-    /// Samples of the same span just before the window that was judged, in the same bars; empty
-    /// where there were none or they are no longer told apart from others.
+    /// Samples of the same span just before the evaluated window, in the same bars; empty without
+    /// samples, or when they were merged with others.
     pub before: Vec<BarSeconds>,
-    /// Samples of the window that was judged.
+    /// Samples of the evaluated window.
     pub during: Vec<BarSeconds>,
     /// Nodes whose samples the worst nodes' window holds, and how many were expected.
     pub completeness: Option<(u64, u64)>,
-    /// A page that shows the time of it.
+    /// Link to a dashboard at the time of the alert.
     pub dashboard: Option<String>,
 }
 
@@ -36,12 +36,12 @@ pub struct BarSeconds {
     pub samples: u64,
 }
 
-/// A node, and what it has to do with an alert.
+/// A node, and its part in an alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorstNode {
     /// Its name.
     pub node: NodeName,
-    /// What it is called by beside that.
+    /// Its labels.
     #[serde(default)]
     pub labels: Labels,
     /// Samples in the window.
@@ -58,8 +58,8 @@ pub struct WorstNode {
     pub bus: BusContext,
 }
 
-/// The worst that sensors of a machine said within the last minute or two; `None` where they said
-/// nothing.
+/// The worst readings of a machine's sensors within the last minute or two; `None` without a
+/// reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HardwareContext {
@@ -73,7 +73,7 @@ pub struct HardwareContext {
     pub gpu_temperature_celsius: Option<f64>,
     /// Used share of the memory of its fullest GPU.
     pub gpu_memory_used_ratio: Option<f64>,
-    /// Whether clocks of a GPU were held down for heat or for want of power.
+    /// Whether clocks of a GPU were throttled by heat or lack of power.
     pub gpu_throttled: Option<bool>,
     /// Whether its processors were hot and a fifth slower than they can be.
     pub cpu_throttled: Option<bool>,
@@ -87,13 +87,13 @@ pub struct HardwareContext {
     pub memory_stalled_ratio: Option<f64>,
 }
 
-/// A node's way to the broker, as it last told.
+/// A node's outbox and connection to the broker, as last reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BusContext {
     /// Messages in its outbox.
     pub outbox_messages: u64,
-    /// The most there were in the interval that it last told of.
+    /// Maximum in the last reported interval.
     pub outbox_messages_max: u64,
     /// Bytes in its outbox.
     pub pending_bytes: u64,

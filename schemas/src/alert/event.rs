@@ -1,11 +1,13 @@
-//! What is told on the bus beside the changes of alerts.
+//! Events on the bus beside the notifications.
 
 use serde::{Deserialize, Serialize};
 
-use super::{AlertKey, LatencyEvidence};
+use super::evidence::LatencyEvidence;
 use crate::ids::MeshName;
+use crate::scope::AlertKey;
+use crate::subject::LATENCY_HIGH;
 
-/// One evaluation has found a budget exceeded, whatever became of its alert.
+/// One evaluation has found a budget exceeded, whatever the state of its alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename = "latency_high")]
 pub struct LatencyHigh {
@@ -14,7 +16,7 @@ pub struct LatencyHigh {
     /// The budget, and where it was exceeded.
     #[serde(flatten)]
     pub key: AlertKey,
-    /// When that was found, in seconds since 1970.
+    /// Time of the evaluation, in seconds since 1970.
     pub at_seconds: f64,
     /// The evidence.
     pub evidence: LatencyEvidence,
@@ -22,7 +24,7 @@ pub struct LatencyHigh {
 
 impl LatencyHigh {
     /// Its name: in its payload, and the last part of its subject.
-    pub const NAME: &str = "latency_high";
+    pub const NAME: &str = LATENCY_HIGH;
 }
 
 #[cfg(test)]

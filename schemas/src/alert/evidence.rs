@@ -1,13 +1,12 @@
-//! The figures that moved an alert.
+//! The evidence of an alert: the values that changed its state.
 
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Window;
 use crate::ids::Labels;
-use crate::metric::Metric;
-use crate::rule::Comparison;
+use crate::metric::{Comparison, Metric};
 
-/// The figures that moved an alert; which ones depends on what its rule watches.
+/// The values that changed an alert's state, by type of rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Evidence {
@@ -15,7 +14,7 @@ pub enum Evidence {
     Latency(LatencyEvidence),
     /// An error budget.
     Burn(BurnEvidence),
-    /// A node's account.
+    /// A node's ledger entry.
     Gap(GapEvidence),
     /// Anything else.
     Value(ValueEvidence),
@@ -31,7 +30,7 @@ impl Evidence {
         }
     }
 
-    /// What was found, and what it was compared with, in the rule's own unit: seconds, a pace, or
+    /// What was found, and what it was compared with, in the rule's own unit: seconds, a burn rate, or
     /// that of its metric.
     #[must_use]
     pub fn value_and_limit(&self) -> (f64, f64) {
@@ -55,22 +54,22 @@ pub struct GapEvidence {
     pub gap_samples: u64,
 }
 
-/// A pace at which an error budget is spent.
+/// The burn rate of an error budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BurnEvidence {
     /// The share of samples that must stay within the limit.
     pub objective: f64,
     /// The limit.
     pub limit_seconds: f64,
-    /// The pace that fires it.
+    /// The burn rate that fires the alert.
     pub factor: f64,
-    /// The pace over the long window,
+    /// The burn rate over the long window.
     pub long_burn: f64,
-    /// which is this one,
+    /// The long window.
     pub long: Window,
-    /// and over the short one.
+    /// The burn rate over the short window.
     pub short_burn: f64,
-    /// The short one.
+    /// The short window.
     pub short: Window,
     /// What is left of the error budget of thirty days, 1 being all; below 0 it is overdrawn.
     pub remaining: f64,
@@ -113,7 +112,7 @@ pub struct LatencyEvidence {
     /// Samples over the limit.
     #[serde(default)]
     pub over: u64,
-    /// Samples of which nobody knows on which side of the limit they lie.
+    /// Samples that may be over the limit too.
     #[serde(default)]
     pub unsure: u64,
     /// Where some samples are known by their producers' wide buckets alone, so that the value is

@@ -1,64 +1,70 @@
-//! What is said of an alert's change.
+//! The notification of one change of an alert.
 
 use serde::{Deserialize, Serialize};
 
-use super::words::in_words;
-use super::{AlertKey, AlertState, Context, Data, Evidence};
+use super::context::Context;
+use super::description::describe;
+use super::evidence::Evidence;
+use super::state::{AlertState, Data};
+use crate::annotations::Severity;
 use crate::ids::MeshName;
-use crate::rule::Severity;
+use crate::scope::AlertKey;
 
 /// What is sent when an alert changes its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
     /// The mesh it happened in.
     pub mesh: MeshName,
-    /// What it is about.
+    /// The alert.
     #[serde(flatten)]
     pub key: AlertKey,
-    /// The state before; of an alert that goes on firing, and of which is told once more because a
-    /// silence or an acknowledgement has ended, the same as the state now.
+    /// The state before. Equal to `state` for an alert that goes on firing and is sent again because
+    /// a silence or an acknowledgement has ended.
     pub from: AlertState,
     /// The state now.
     pub state: AlertState,
     /// When it changed, in seconds since 1970.
     pub at_seconds: f64,
-    /// How long after the fact that was found out: more than 0 when no aggregator ran then.
+    /// Delay of the detection; more than 0 when no aggregator ran at the time of the change. Example:
+    /// the limit was exceeded at 12:00:00, the aggregator was restarted at 12:00:40 and found it
+    /// while it read the streams: 40.
     #[serde(default)]
     pub late_seconds: f64,
     /// The evidence.
     pub evidence: Evidence,
-    /// How bad it is.
+    /// Severity.
     #[serde(default)]
     pub severity: Severity,
-    /// Names of the receivers that are told; none for all.
+    /// Names of the receivers that are notified; empty means all.
     #[serde(default)]
     pub routes: Vec<String>,
-    /// Where it stands what to do.
+    /// Link to the runbook section.
     #[serde(default)]
     pub runbook: Option<String>,
-    /// What it means, in one line.
+    /// Summary in one line.
     #[serde(default)]
     pub summary: String,
-    /// Since when it fires, in seconds since 1970; of one that does not, since when it did.
+    /// When it last began to fire, in seconds since 1970.
     #[serde(default)]
     pub firing_since_seconds: Option<f64>,
-    /// Why it ended, where that was not because all is well again.
+    /// Why it ended, if not because the rule holds again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// Who has said to look after it.
+    /// The operator who has acknowledged it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_by: Option<String>,
-    /// True where someone has asked not to be told: then it stands on the bus alone. Never of the
-    /// end of an alert of which receivers have been told.
+    /// True when a silence matches it: it is published on the bus, and receivers are not notified.
+    /// Never true for the end of an alert whose beginning receivers were notified of.
     #[serde(default)]
     pub silenced: bool,
     /// How often it has fired again soon after it resolved; each time makes it slower to resolve.
     #[serde(default)]
     pub flaps: u32,
-    /// Whether there was enough to judge.
+    /// Whether there was enough data.
     #[serde(default)]
     pub data: Data,
-    /// What an engineer would look up next; only of alerts that fire.
+    /// What an engineer would look up next. Only notifications of a firing alert carry it: it is
+    /// dropped when the alert ends, since it describes the time at which it fired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<Context>>,
 }
@@ -69,12 +75,12 @@ pub struct Notice {
 pub enum Ended {
     /// Its rule is no longer in the files.
     RuleRemoved,
-    /// Its node is no longer remembered.
+    /// Its node was evicted.
     NodeForgotten,
 }
 
 impl Notice {
-    /// A notice about a change, of a rule that says nothing more about it.
+    /// A notification without annotations, context and acknowledgement.
     #[must_use]
     pub fn new(
         mesh: MeshName,
@@ -105,18 +111,18 @@ impl Notice {
         }
     }
 
-    /// Whether it says that somebody looks after an alert that fires on, and no more than that.
-    /// One that fires on and that nobody looks after is told because what kept it is over.
+    /// Whether it reports only that an operator has acknowledged a firing alert. Without an
+    /// acknowledgement, a notification from firing to firing is a repetition after a silence.
     #[must_use]
     pub fn is_acknowledgement(&self) -> bool {
         (self.from, self.state) == (AlertState::Firing, AlertState::Firing)
             && self.acknowledged_by.is_some()
     }
 
-    /// What has happened in one line, for rules that say nothing themselves.
+    /// The change in one line, for rules without a summary.
     #[must_use]
     pub fn in_words(&self) -> String {
-        in_words(&self.key, self.state, &self.evidence)
+        describe(&self.key, self.state, &self.evidence)
     }
 }
 

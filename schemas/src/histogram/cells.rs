@@ -1,11 +1,11 @@
-//! Rows of cells that take amounts: 16 bits each, or 64. What does not fit is never cut; where
-//! nobody asks whether it fits, the caller has seen to that.
+//! Rows of counting cells of 16 or 64 bits. An amount that does not fit is never truncated; the
+//! functions that do not check for room require that the caller has made it.
 
 use super::layout;
 use super::numbers::Eight;
 use super::payload::Reader;
 
-/// A narrow cell up to here takes many small amounts without being asked.
+/// A narrow cell up to this value takes many small amounts without a check for room.
 pub(super) const HALF: u16 = 1 << 15;
 /// Cells that are skipped at once when all are empty.
 pub(super) const BLOCK: usize = 16;

@@ -1,57 +1,18 @@
 //! Bucket counts as standard HdrHistogram V2 bytes.
 //!
-//! Both directions are ours, and tests hold them against the `hdrhistogram` crate byte by byte.
-//! That crate's writer walks and clears all 23 000 buckets for each histogram, which took a node
-//! with a hundred series over 1 % of a core and 400 KiB; its reader believes the lengths it is
-//! told (a 40-byte message makes it reserve 4 GiB) and panics on some zero runs.
+//! Both directions are our own code, and tests compare them with the `hdrhistogram` crate byte by
+//! byte. That crate's writer walks and clears all 23 000 buckets for each histogram, which cost a
+//! node with a hundred series over 1 % of a core and 400 KiB; its reader trusts the stated lengths
+//! (a 40-byte message makes it reserve 4 GiB) and panics on some zero runs.
 
-use thiserror::Error;
-
+use super::checked;
 use super::counts::Counts;
-use super::layout::{DIGITS, LOW_NS, MAX_NS};
-use super::payload;
+use super::header::{self, HEADER_BYTES};
 use super::writer::Writer;
 use crate::limits::wire::SAMPLES_MAX;
 
-/// First four bytes of an uncompressed V2 histogram.
-const COOKIE: u32 = 0x1c84_9313;
-const HEADER_BYTES: usize = 40;
-/// Samples that a stored histogram may hold; what lies above was never measured by anyone.
-pub const STORED_MAX: u64 = 1 << 62;
-
-/// Why V2 bytes were refused.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum CodecError {
-    /// Shorter than the fixed header.
-    #[error("{0} bytes are too few for a V2 histogram header of {HEADER_BYTES}")]
-    Short(usize),
-    /// Another format, or a compressed histogram.
-    #[error("cookie {0:#010x} is not an uncompressed V2 histogram")]
-    Cookie(u32),
-    /// The payload's stated length is not the number of bytes that follow.
-    #[error("payload says {stated} bytes but {present} follow")]
-    Length {
-        /// What the header says.
-        stated: u64,
-        /// What is there.
-        present: usize,
-    },
-    /// Any header field that differs from the one layout of the mesh.
-    #[error("{field} differs from the mesh's layout (1 us to 1 h in ns, 3 digits)")]
-    Layout {
-        /// The field at fault.
-        field: &'static str,
-    },
-    /// The payload ends inside a number.
-    #[error("payload ends inside a number")]
-    Truncated,
-    /// Counts run past the last bucket.
-    #[error("counts run past the last bucket")]
-    OutOfRange,
-    /// More samples than there may be in one place.
-    #[error("more samples than there may be")]
-    TooMany,
-}
+pub use super::error::CodecError;
+pub use super::writer::STORED_MAX;
 
 /// The V2 bytes of `counts`; `None` above [`STORED_MAX`] samples in a bucket.
 #[must_use]
@@ -70,11 +31,7 @@ pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
         // The reference library writes its first bucket even when nothing is in it.
         bytes.push(0);
     }
-    let payload = u32::try_from(bytes.len() - HEADER_BYTES).ok()?;
-    let words = [COOKIE, payload, 0, u32::from(DIGITS)].map(u32::to_be_bytes);
-    bytes[..16].copy_from_slice(words.as_flattened());
-    let longs = [LOW_NS, MAX_NS, 1.0_f64.to_bits()].map(u64::to_be_bytes);
-    bytes[16..HEADER_BYTES].copy_from_slice(longs.as_flattened());
+    header::write(&mut bytes)?;
     Some(bytes)
 }
 
@@ -94,35 +51,10 @@ pub fn decode(bytes: &[u8]) -> Result<(Counts, u64), CodecError> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_up_to(bytes: &[u8], samples_max: u64) -> Result<(Counts, u64), CodecError> {
-    let checked = payload::check(check_header(bytes)?, samples_max)?;
+    let checked = checked::check(header::split(bytes)?, samples_max)?;
     let mut counts = Counts::default();
     counts.merge_payload(&checked.payload, checked.edges());
     Ok((counts, checked.total))
-}
-
-pub(super) fn check_header(bytes: &[u8]) -> Result<&[u8], CodecError> {
-    let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(CodecError::Short(bytes.len()));
-    };
-    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-    let long = |at: usize| (u64::from(word(at)) << 32) | u64::from(word(at + 4));
-    if word(0) != COOKIE {
-        return Err(CodecError::Cookie(word(0)));
-    }
-    if usize::try_from(word(4)) != Ok(payload.len()) {
-        return Err(CodecError::Length { stated: word(4).into(), present: payload.len() });
-    }
-    let fields = [
-        ("normalizing offset", u64::from(word(8)) == 0),
-        ("significant digits", word(12) == u32::from(DIGITS)),
-        ("lowest value", long(16) == LOW_NS),
-        ("highest value", long(24) == MAX_NS),
-        ("conversion ratio", long(32) == 1.0_f64.to_bits()),
-    ];
-    match fields.into_iter().find(|(_, right)| !right) {
-        Some((field, _)) => Err(CodecError::Layout { field }),
-        None => Ok(payload),
-    }
 }
 
 #[cfg(test)]
@@ -131,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::histogram::{layout, reference};
+    use crate::histogram::layout::{self, reference};
 
     fn counts(pairs: &[(usize, u64)]) -> Counts {
         let mut counts = Counts::default();

@@ -4,8 +4,8 @@
 //! The whole layout would take 190 KiB for each series; the latencies of one operation lie close
 //! together. Those of a producer's wide buckets do not, and are added by [`Counts::add_apart`]: a
 //! row from a microsecond to ten seconds would take 30 KiB. A cell has 16 bits, and all have 64
-//! once one needs more. It is not asked of each small number whether its cell has room: so many of
-//! them are taken before all cells are looked at again that none can overflow.
+//! once one needs more. Small numbers are added without a check for room; all cells are checked
+//! again before so many were added that one could overflow.
 
 use super::cells::{
     BLOCK, Cell, HALF, PAGE, add_all, add_each, added_all, block, each_used, moved,
@@ -25,7 +25,7 @@ pub struct Counts {
     first: usize,
     cells: Cells,
     /// No narrow cell is above [`HALF`] by more.
-    unasked: u16,
+    unchecked: u16,
 }
 
 #[derive(Clone, Debug)]
@@ -133,15 +133,15 @@ impl Counts {
         }
     }
 
-    /// Lets each cell take one more amount of at most [`SHORT_MAX`] without being asked.
+    /// Makes room in each cell for one more unchecked amount of at most [`SHORT_MAX`].
     fn make_room(&mut self) {
         let Cells::Narrow(cells) = &self.cells else { return };
-        self.unasked += u16::from(SHORT_MAX);
-        if self.unasked < HALF {
+        self.unchecked += u16::from(SHORT_MAX);
+        if self.unchecked < HALF {
             return;
         }
         if cells.iter().fold(0, |any, cell| any | cell) < HALF {
-            self.unasked = u16::from(SHORT_MAX);
+            self.unchecked = u16::from(SHORT_MAX);
         } else {
             self.widen();
         }

@@ -4,7 +4,7 @@
 //! next doubling. The same arithmetic as in every HdrHistogram library configured with
 //! (1 000, 3 600 000 000 000, 3), which a test checks against the `hdrhistogram` crate.
 
-/// Lowest value told apart from zero, in nanoseconds (1 us).
+/// Lowest value distinguished from zero, in nanoseconds (1 us).
 pub const LOW_NS: u64 = 1_000;
 /// Highest value, in nanoseconds (1 h).
 pub const MAX_NS: u64 = 3_600_000_000_000;
@@ -45,12 +45,18 @@ pub const fn highest(index: usize) -> u64 {
     lowest(index + 1) - 1
 }
 
+/// An empty histogram of the reference library in this layout.
+#[cfg(test)]
+pub(super) fn reference() -> hdrhistogram::Histogram<u64> {
+    hdrhistogram::Histogram::new_with_bounds(LOW_NS, MAX_NS, DIGITS)
+        .expect("the layout's bounds are valid")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::histogram::reference;
 
     #[test]
     fn buckets_tile_the_whole_range() {

@@ -3,7 +3,7 @@
 //! Most numbers take one byte, and whether a bucket is followed by a run of empty ones is as good
 //! as random: so the bytes of a word are judged together, and no branch asks for the kind of one.
 
-use super::codec::CodecError;
+use super::error::CodecError;
 use super::layout;
 
 /// One in each byte, and the highest bit of each.

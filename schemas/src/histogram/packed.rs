@@ -8,12 +8,16 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::blur::{Blur, PackedBlur, ToldBlur};
-use super::codec::STORED_MAX;
 use super::counts::Counts;
-use super::payload::{self, Buckets, Checked};
-use super::writer::Writer;
-use super::{Distribution, ExactFigures, Histogram, Over, Overs, Refused, layout};
+use super::decoded::{Decoded, Stated};
+use super::distribution::Distribution;
+use super::error::Refused;
+use super::exact::ExactFigures;
+use super::layout;
+use super::over::{Over, Overs};
+use super::payload::{self, Buckets};
+use super::uncertainty::{Blur, PackedBlur, ToldBlur};
+use super::writer::{STORED_MAX, Writer};
 use crate::limits::wire::SAMPLES_MAX;
 
 /// Where a row would have more cells for each byte, few buckets lie far apart and are sorted.
@@ -30,26 +34,33 @@ pub struct Packed {
     /// Runs of empty buckets and counts in turn, as in a V2 payload, checked and canonical:
     /// equal distributions have equal bytes.
     payload: Arc<[u8]>,
-    aside: Option<Arc<Aside>>,
+    supplement: Option<Arc<Supplement>>,
 }
 
 /// What is known beside the buckets, where anything is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Aside {
+struct Supplement {
     /// Of samples over limits.
     overs: Overs,
     /// Of samples that may lie elsewhere.
-    blur: Option<PackedBlur>,
+    uncertainty: Option<PackedBlur>,
 }
 
 /// Where nothing is known.
 static NO_OVERS: Overs = Overs::NONE;
 
 impl Packed {
-    fn new(exact: ExactFigures, payload: Arc<[u8]>, aside: Aside) -> Self {
+    pub(super) fn new(
+        exact: ExactFigures,
+        payload: Arc<[u8]>,
+        overs: Overs,
+        uncertainty: Option<PackedBlur>,
+    ) -> Self {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
-        let aside = (count > 0 && aside != Aside::default()).then(|| Arc::new(aside));
-        Self { count, sum_ns, min_ns, max_ns, payload, aside }
+        let supplement = Supplement { overs, uncertainty };
+        let supplement =
+            (count > 0 && supplement != Supplement::default()).then(|| Arc::new(supplement));
+        Self { count, sum_ns, min_ns, max_ns, payload, supplement }
     }
 
     /// What is known exactly.
@@ -59,41 +70,39 @@ impl Packed {
         ExactFigures { count, sum_ns, min_ns, max_ns }
     }
 
-    /// What its message said of samples over limits.
+    /// Samples over limits, as its message states them.
     #[must_use]
     pub fn overs(&self) -> &Overs {
-        self.aside.as_deref().map_or(&NO_OVERS, |aside| &aside.overs)
+        self.supplement.as_deref().map_or(&NO_OVERS, |supplement| &supplement.overs)
     }
 
-    /// The same samples and no more said of limits than the buckets tell: for whoever keeps many
-    /// of these and has summed [`Self::over`] as they came, since each that says more takes some
-    /// hundred bytes, and merging such ones takes time.
+    /// The same samples without their counts over limits. For a caller that keeps many of these
+    /// and has summed [`Self::over`] already: each with such counts takes some hundred bytes more
+    /// and longer to merge.
     #[must_use]
     pub fn without_overs(&self) -> Self {
-        let blur = self.packed_blur().cloned();
-        let aside = blur.map(|blur| Arc::new(Aside { overs: Overs::NONE, blur: Some(blur) }));
-        Self { aside, ..self.clone() }
+        let uncertainty = self.packed_uncertainty().cloned();
+        let supplement = uncertainty.map(|uncertainty| {
+            Arc::new(Supplement { overs: Overs::NONE, uncertainty: Some(uncertainty) })
+        });
+        Self { supplement, ..self.clone() }
     }
 
-    fn try_from_checked(
-        exact: ExactFigures,
-        checked: &Checked<'_>,
-        overs: Overs,
-        blur: Option<ToldBlur<'_>>,
-    ) -> Result<Self, Refused> {
-        let (exact, overs, blur) = checked.believe(exact, overs, blur)?;
-        let blur = blur.map(|blur| PackedBlur::of(&blur, &checked.payload));
-        Ok(Self::new(exact, checked.payload.as_ref().into(), Aside { overs, blur }))
+    fn from_decoded(decoded: &Decoded<'_>) -> Self {
+        let Decoded { buckets, exact, overs, uncertainty } = decoded;
+        let uncertainty =
+            uncertainty.as_ref().map(|uncertainty| PackedBlur::of(uncertainty, &buckets.payload));
+        Self::new(*exact, buckets.payload.as_ref().into(), overs.clone(), uncertainty)
     }
 
-    fn packed_blur(&self) -> Option<&PackedBlur> {
-        self.aside.as_deref().and_then(|aside| aside.blur.as_ref())
+    fn packed_uncertainty(&self) -> Option<&PackedBlur> {
+        self.supplement.as_deref().and_then(|supplement| supplement.uncertainty.as_ref())
     }
 
     /// What is not known of where its samples lie; `None` where all lie where they are counted.
     #[must_use]
-    pub fn blur(&self) -> Option<Blur> {
-        self.packed_blur().map(|blur| blur.open(&self.payload))
+    pub fn uncertainty(&self) -> Option<Blur> {
+        self.packed_uncertainty().map(|uncertainty| uncertainty.unpack(&self.payload))
     }
 
     /// True without a sample.
@@ -155,9 +164,10 @@ impl Packed {
             }
         }
         let overs = Self::united_overs(&parts().collect::<Vec<_>>());
-        let blur = Blur::united(parts().filter_map(Self::blur));
-        let blur = blur.map(|blur| PackedBlur::of(&blur, writer.written()));
-        Self::new(exact, writer.written().into(), Aside { overs, blur })
+        let uncertainty = Blur::united(parts().filter_map(Self::uncertainty));
+        let uncertainty =
+            uncertainty.map(|uncertainty| PackedBlur::of(&uncertainty, writer.written()));
+        Self::new(exact, writer.written().into(), overs, uncertainty)
     }
 
     fn united_overs(parts: &[&Self]) -> Overs {
@@ -171,31 +181,34 @@ impl Packed {
         })
     }
 
-    /// Samples over a limit: as its message said, where it did, else counted from the buckets.
+    /// Samples over a limit: as its message states, or else counted from the buckets.
     #[must_use]
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();
-        if let Some(blur) = self.packed_blur() {
+        if let Some(uncertainty) = self.packed_uncertainty() {
             let beside = |index| payload::beside(&self.payload, index);
             let said = self.overs().get(limit_ns);
-            return said.unwrap_or_else(|| blur.open(&self.payload).over(limit_ns, beside));
+            return said
+                .unwrap_or_else(|| uncertainty.unpack(&self.payload).over(limit_ns, beside));
         }
         let said = Over::plain(&exact, limit_ns).or_else(|| self.overs().get(limit_ns));
-        said.unwrap_or_else(|| payload::over(&exact, &self.payload, limit_ns))
+        said.unwrap_or_else(|| {
+            Over::from_buckets(&exact, limit_ns, |own| payload::beside(&self.payload, own))
+        })
     }
 
     /// Heap bytes in use.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let aside = self.aside.as_deref().map_or(0, Aside::heap_bytes);
-        self.payload.len() + 2 * size_of::<usize>() + aside
+        let supplement = self.supplement.as_deref().map_or(0, Supplement::heap_bytes);
+        self.payload.len() + 2 * size_of::<usize>() + supplement
     }
 }
 
-impl Aside {
+impl Supplement {
     fn heap_bytes(&self) -> usize {
-        let blur = self.blur.as_ref().map_or(0, PackedBlur::heap_bytes);
-        size_of::<Self>() + 2 * size_of::<usize>() + self.overs.heap_bytes() + blur
+        let uncertainty = self.uncertainty.as_ref().map_or(0, PackedBlur::heap_bytes);
+        size_of::<Self>() + 2 * size_of::<usize>() + self.overs.heap_bytes() + uncertainty
     }
 }
 
@@ -210,24 +223,14 @@ impl Distribution for Packed {
         exact: ExactFigures,
         bytes: &[u8],
         overs: Overs,
-        blur: Option<ToldBlur<'_>>,
+        uncertainty: Option<ToldBlur<'_>>,
     ) -> Result<Self, Refused> {
-        let checked = payload::check_v2(&exact, bytes, SAMPLES_MAX)?;
-        Self::try_from_checked(exact, &checked, overs, blur)
+        let stated = Stated { exact, overs, uncertainty };
+        stated.check_v2(bytes, SAMPLES_MAX).map(|decoded| Self::from_decoded(&decoded))
     }
 
     fn count(&self) -> u64 {
         self.count
-    }
-}
-
-impl From<&Histogram> for Packed {
-    fn from(histogram: &Histogram) -> Self {
-        let mut writer = Writer::default();
-        histogram.counts().each(|index, n| writer.push(index, n));
-        let blur = histogram.blur().map(|blur| PackedBlur::of(blur, writer.written()));
-        let aside = Aside { overs: histogram.overs().clone(), blur };
-        Self::new(histogram.exact(), writer.written().into(), aside)
     }
 }
 
@@ -244,7 +247,8 @@ struct Stored<'a> {
     #[serde(default, skip_serializing_if = "is_none")]
     over: Cow<'a, Overs>,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    blur: Option<ToldBlur<'a>>,
+    #[serde(rename = "blur")]
+    uncertainty: Option<ToldBlur<'a>>,
 }
 
 fn is_none(overs: &Overs) -> bool {
@@ -257,15 +261,17 @@ impl Serialize for Packed {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let none = Self::default();
         let stored = if self.count > STORED_MAX { &none } else { self };
-        let blur = stored.packed_blur().map(|blur| blur.told(stored.sum_ns, stored.overs()));
-        let ExactFigures { count, sum_ns, min_ns, max_ns } = match blur {
+        let uncertainty = stored
+            .packed_uncertainty()
+            .map(|uncertainty| uncertainty.summary(stored.sum_ns, stored.overs()));
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = match uncertainty {
             Some(_) => stored.exact().as_counted(),
             None => stored.exact(),
         };
         let (sum_high, sum_low) = ((sum_ns >> 64) as u64, sum_ns as u64);
-        let over = Cow::Borrowed(if blur.is_some() { &NO_OVERS } else { stored.overs() });
+        let over = Cow::Borrowed(if uncertainty.is_some() { &NO_OVERS } else { stored.overs() });
         let payload = &stored.payload;
-        Stored { count, sum_high, sum_low, min_ns, max_ns, payload, over, blur }
+        Stored { count, sum_high, sum_low, min_ns, max_ns, payload, over, uncertainty }
             .serialize(serializer)
     }
 }
@@ -273,54 +279,12 @@ impl Serialize for Packed {
 impl<'de> Deserialize<'de> for Packed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
-        let checked = payload::check(stored.payload, STORED_MAX).map_err(D::Error::custom)?;
         let sum_ns = (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low);
         let (count, min_ns, max_ns) = (stored.count, stored.min_ns, stored.max_ns);
         let exact = ExactFigures { count, sum_ns, min_ns, max_ns };
-        exact
-            .check(checked.total, checked.edges())
-            .map_err(|figure| D::Error::custom(Refused::Contradiction(figure)))?;
-        Self::try_from_checked(exact, &checked, stored.over.into_owned(), stored.blur)
+        Stated { exact, overs: stored.over.into_owned(), uncertainty: stored.uncertainty }
+            .check_payload(stored.payload, STORED_MAX)
+            .map(|decoded| Self::from_decoded(&decoded))
             .map_err(D::Error::custom)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn histogram(values: &[u64]) -> Histogram {
-        let mut histogram = Histogram::default();
-        histogram.watch(&[18_000_000]);
-        values.iter().for_each(|value| histogram.record(*value));
-        histogram
-    }
-
-    proptest! {
-        #[test]
-        fn packed_distributions_merge_as_histograms_do(
-            one in prop::collection::vec(0..=layout::MAX_NS, 0..100),
-            two in prop::collection::vec(1_000_000..40_000_000_u64, 1..100),
-            limit in 0..50_000_000_u64,
-        ) {
-            let mut both = Packed::from(&histogram(&one));
-            both.merge(&Packed::from(&histogram(&two)));
-            let values = [one, two].concat();
-            let expected = histogram(&values);
-            prop_assert_eq!(&both, &Packed::from(&expected));
-            let mut again = Histogram::default();
-            again.merge_packed(&both);
-            prop_assert_eq!(&again, &expected);
-            let Over { over, unsure } = both.over(limit);
-            let truly = values.iter().filter(|value| **value > limit).count() as u64;
-            prop_assert!((over..=over + unsure).contains(&truly), "{over} {unsure} {truly}");
-            let own = layout::index_of(limit);
-            let beside = values.iter().filter(|value| layout::index_of(**value) == own).count();
-            prop_assert!(unsure <= beside as u64);
-            let bytes = rmp_serde::to_vec_named(&both).unwrap();
-            prop_assert_eq!(rmp_serde::from_slice::<Packed>(&bytes).unwrap(), both);
-        }
     }
 }

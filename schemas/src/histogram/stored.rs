@@ -8,9 +8,13 @@ use std::borrow::Cow;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::blur::ToldBlur;
-use super::codec::{self, STORED_MAX};
-use super::{ExactFigures, Histogram, Overs, payload};
+use super::codec;
+use super::decoded::Stated;
+use super::exact::ExactFigures;
+use super::over::Overs;
+use super::recording::Histogram;
+use super::uncertainty::ToldBlur;
+use super::writer::STORED_MAX;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Stored<'a> {
@@ -24,7 +28,8 @@ struct Stored<'a> {
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
     over: Overs,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    blur: Option<ToldBlur<'a>>,
+    #[serde(rename = "blur")]
+    uncertainty: Option<ToldBlur<'a>>,
 }
 
 impl Serialize for Histogram {
@@ -32,8 +37,8 @@ impl Serialize for Histogram {
     /// histogram is stored as an empty one.
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let hdr = codec::encode(&self.counts).filter(|_| (1..=STORED_MAX).contains(&self.count));
-        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.told_exact();
+        let hdr = codec::encode(self.counts()).filter(|_| (1..=STORED_MAX).contains(&self.count()));
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact_as_counted();
         let stored = hdr.map_or_else(Stored::default, |hdr| Stored {
             count,
             sum_high: (sum_ns >> 64) as u64,
@@ -41,8 +46,8 @@ impl Serialize for Histogram {
             min_ns,
             max_ns,
             hdr: hdr.into(),
-            over: self.told_overs(),
-            blur: self.told_blur(),
+            over: self.overs_as_counted(),
+            uncertainty: self.uncertainty_summary(),
         });
         stored.serialize(serializer)
     }
@@ -60,8 +65,9 @@ impl<'de> Deserialize<'de> for Histogram {
             min_ns: stored.min_ns,
             max_ns: stored.max_ns,
         };
-        payload::check_v2(&exact, &stored.hdr, STORED_MAX)
-            .and_then(|checked| Self::try_from_checked(exact, &checked, stored.over, stored.blur))
+        Stated { exact, overs: stored.over, uncertainty: stored.uncertainty }
+            .check_v2(&stored.hdr, STORED_MAX)
+            .map(Self::from_decoded)
             .map_err(D::Error::custom)
     }
 }
@@ -90,8 +96,10 @@ mod tests {
     fn figures_that_contradict_the_buckets_are_refused() {
         let mut one = Histogram::default();
         one.record(5_000);
-        one.count = 2;
         let bytes = rmp_serde::to_vec_named(&one).unwrap();
+        let mut forged: Stored<'_> = rmp_serde::from_slice(&bytes).unwrap();
+        forged.count = 2;
+        let bytes = rmp_serde::to_vec_named(&forged).unwrap();
         let error = rmp_serde::from_slice::<Histogram>(&bytes).unwrap_err().to_string();
         assert!(error.contains("count contradicts"), "{error}");
     }

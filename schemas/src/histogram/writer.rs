@@ -1,6 +1,7 @@
 //! Writes a V2 payload bucket by bucket, in the one form that every HdrHistogram library writes.
 
-use super::codec::STORED_MAX;
+/// Most samples of one stored histogram. More can only be forged.
+pub const STORED_MAX: u64 = 1 << 62;
 
 /// Writes buckets in ascending order, canonically.
 #[derive(Default)]
@@ -65,7 +66,7 @@ impl Writer {
         }
     }
 
-    /// Writes a ZigZag number as [`read_number`] reads it.
+    /// Writes a ZigZag number as [`read_number`](super::numbers::read_number) reads it.
     #[expect(clippy::cast_possible_truncation, reason = "taking seven bits at a time is the point")]
     fn number(&mut self, mut value: u64) {
         for _ in 0..8 {

@@ -1,12 +1,12 @@
-//! Figures of delivery on which nodes and aggregators rely together.
+//! Limits of delivery that nodes and aggregators must agree on.
 
 use std::time::Duration;
 
-/// Messages held from which on new ones go by the emergency lane.
+/// Messages in the outbox from which on new ones go to the emergency lane.
 pub const REROUTE_MESSAGES: usize = 4_000;
 /// Wait for one acknowledgement before the same bytes are sent again.
 pub const ACK_WAIT: Duration = Duration::from_secs(5);
-/// Silence of all aggregators after which the newest message is sent again; it doubles.
+/// Time without a confirmation after which the newest message is sent again; it doubles.
 pub const CONFIRMATION_PROBE_AFTER: Duration = Duration::from_secs(60);
-/// Reasons of loss told apart for one node; further ones count as `other`.
+/// Distinct loss reasons of one node; further ones count as `other`.
 pub const LOSS_REASONS_MAX: usize = 64;

@@ -29,17 +29,17 @@ pub mod wire {
     /// Bytes of a mesh, node or rule name. A subject of five of them stays far below the
     /// broker's 4 KiB control line.
     pub const TOKEN_BYTES_MAX: usize = 64;
-    /// Limits of one series over which a node counts samples exactly, and of one operation that
-    /// it is told.
+    /// Limits of one series over which a node counts samples exactly, and limits of one operation
+    /// in a confirmation.
     pub const LIMITS_MAX: usize = 4;
     /// Reasons in one message's account of lost samples, and of refused lines.
     pub const LOSS_REASONS_MAX: usize = 32;
-    /// Incarnations in one confirmation: as many as an aggregator remembers of a node, so that a
-    /// node which crashed again and again still hears of all that it has adopted.
+    /// Incarnations in one confirmation: as many as an aggregator keeps of a node, so that a
+    /// node that crashed repeatedly still receives confirmations of all that it has adopted.
     pub const CONFIRMED_RUNS_MAX: usize = 16;
-    /// Unbroken runs of numbers told of one incarnation in one confirmation.
+    /// Unbroken spans of seqs of one incarnation in one confirmation.
     pub const CONFIRMED_SPANS_MAX: usize = 64;
-    /// Limits told in one confirmation: one for each budget that there may be.
+    /// Limits in one confirmation: one for each budget of the rule files.
     pub const CONFIRMED_LIMITS_MAX: usize = 256;
     /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
     pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;

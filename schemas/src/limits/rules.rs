@@ -12,19 +12,19 @@ pub const INCLUDE_DEPTH_MAX: usize = 8;
 pub const EVALUATIONS_MAX: u32 = 86_400;
 /// Receivers that one rule may name.
 pub const ROUTES_MAX: usize = 16;
-/// Bytes of a rule's link to what is to be done.
+/// Bytes of a rule's runbook link.
 pub const RUNBOOK_BYTES_MAX: usize = 1_024;
-/// Bytes of what a rule says in one line.
+/// Bytes of a rule's summary.
 pub const SUMMARY_BYTES_MAX: usize = 256;
 /// Bytes that the names of an error budget's rules add to the budget's own: `_burn_1h`.
 pub const BURN_SUFFIX_BYTES: usize = 8;
 /// By how much windows may be shortened: the longest to the shortest.
 pub const TIME_SCALE_MAX: u32 = 259_200;
-/// Time in which samples come without one that a budget matches before that is told.
+/// Time in which samples arrive and none matches a budget before the budget counts as unmatched.
 pub const UNMATCHED_AFTER: Duration = Duration::from_secs(300);
-/// Time between two looks at whether a file has changed.
+/// Time between two checks whether a rule file has changed.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Budgets of one operation above which an advice says what they cost.
+/// Budgets of one operation above which an advice states their cost.
 pub const BUDGETS_OF_ONE_ADVISED_MAX: usize = 32;
 /// Distinct limits of one operation's budgets for which samples over them are summed as they
 /// come, as many as nodes count; for a further one they are counted from the buckets, once a

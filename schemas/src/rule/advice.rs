@@ -1,11 +1,12 @@
-//! What is allowed and probably not meant: said beside rules, never against them.
+//! Advice about rules that are valid and probably not intended; it never rejects a rule.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::rules::Rules;
+use crate::annotations::About;
 use crate::budget::{Budget, PACES, Window};
 use crate::limits::rules::{BUDGETS_OF_ONE_ADVISED_MAX, LIMITS_SUMMED_MAX};
-use crate::rule::{About, Rules};
 
 /// Heap bytes that one operation of 100 samples a second takes in one window longer than 5m: a
 /// dozen settled slots of 4 KiB.
@@ -35,9 +36,7 @@ impl Rules {
         }
         advice
     }
-}
 
-impl Rules {
     /// What many budgets of one operation cost, once each.
     fn of_operations(&self) -> Vec<String> {
         let mut advice = Vec::new();
@@ -116,8 +115,7 @@ fn of_routes(kind: &str, name: &str, about: &About, receivers: &[String]) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::effective;
-    use crate::rule::file::shipped;
+    use crate::rule::file::{effective, shipped};
 
     fn of(text: &str, receivers: &[&str]) -> Vec<String> {
         let text = format!("[[budget]]\nname = 'publish'\n{text}");

@@ -1,13 +1,15 @@
-//! Rules as files give them: key by key, until all layers are laid over each other.
+//! Rules key by key, while the layers of files are laid over each other.
 
-use super::fault::{Given, RuleError};
-use super::table::{AboutDraft, Table, keys_with_about, lay, titled, value};
-use super::{Comparison, Scopes, Threshold, values};
+use super::fault::{LocatedValue, RuleError};
+use super::rules::Threshold;
+use super::table::{AnnotationsDraft, Table, keys_with_about, overlay_key, titled, value};
+use super::values;
 use crate::budget::{Budget, Selector, Window};
 use crate::ids::{Labels, Operation, RuleName};
 use crate::limits::rules::BURN_SUFFIX_BYTES;
 use crate::limits::wire::TOKEN_BYTES_MAX;
-use crate::metric::Metric;
+use crate::metric::{Comparison, Metric};
+use crate::scope::Scopes;
 
 /// Keys of a `[[budget]]`.
 pub const BUDGET_KEYS: &[&str] = keys_with_about![
@@ -29,10 +31,10 @@ pub const BUDGET_KEYS: &[&str] = keys_with_about![
 pub const RULE_KEYS: &[&str] =
     keys_with_about!["metric", "labels", "greater", "less", "equal", "for", "clear_for"];
 
-/// Evaluations in a row where nothing is said.
-const PATIENCE: u32 = 3;
+/// Default of consecutive evaluations.
+const EVALUATIONS: u32 = 3;
 
-/// A rule on its way from files.
+/// A rule whose keys are collected from several files.
 pub(super) trait Draft: Sized {
     /// What it becomes.
     type Rule;
@@ -40,8 +42,8 @@ pub(super) trait Draft: Sized {
     const KIND: &'static str;
 
     fn read(table: &Table<'_>) -> Result<Self, RuleError>;
-    fn name(&self) -> &Given<RuleName>;
-    fn about(&self) -> &AboutDraft;
+    fn name(&self) -> &LocatedValue<RuleName>;
+    fn about(&self) -> &AnnotationsDraft;
     /// Lays another of the same name over it.
     fn overlay(&mut self, above: Self);
     fn build(&self) -> Result<Self::Rule, RuleError>;
@@ -49,11 +51,11 @@ pub(super) trait Draft: Sized {
     /// What is wrong where it is named.
     fn fault(&self, key: Option<&str>, problem: impl Into<String>) -> RuleError {
         let name = self.name();
-        name.place.fault(titled(Self::KIND, name.value.as_str()), key, problem)
+        name.position.fault(titled(Self::KIND, name.value.as_str()), key, problem)
     }
 
     /// A value that there must be.
-    fn needed<T: Clone>(&self, given: &Option<Given<T>>, key: &str) -> Result<T, RuleError> {
+    fn needed<T: Clone>(&self, given: &Option<LocatedValue<T>>, key: &str) -> Result<T, RuleError> {
         let missing = || {
             let problem = format!("{key} is missing, and no {} of this name is known", Self::KIND);
             self.fault(None, problem)
@@ -65,21 +67,21 @@ pub(super) trait Draft: Sized {
 /// A budget.
 #[derive(Clone, Debug)]
 pub(super) struct BudgetDraft {
-    name: Given<RuleName>,
-    operation: Option<Given<Operation>>,
-    labels: Option<Given<Labels>>,
-    node_labels: Option<Given<Labels>>,
-    quantile: Option<Given<f64>>,
-    limit: Option<Given<u64>>,
-    window: Option<Given<Window>>,
-    min_samples: Option<Given<u64>>,
-    confidence: Option<Given<f64>>,
-    fire_after: Option<Given<u32>>,
-    clear_after: Option<Given<u32>>,
+    name: LocatedValue<RuleName>,
+    operation: Option<LocatedValue<Operation>>,
+    labels: Option<LocatedValue<Labels>>,
+    node_labels: Option<LocatedValue<Labels>>,
+    quantile: Option<LocatedValue<f64>>,
+    limit: Option<LocatedValue<u64>>,
+    window: Option<LocatedValue<Window>>,
+    min_samples: Option<LocatedValue<u64>>,
+    confidence: Option<LocatedValue<f64>>,
+    fire_after: Option<LocatedValue<u32>>,
+    clear_after: Option<LocatedValue<u32>>,
     /// Outside, whether it is given; inside, whether there is to be one.
-    objective: Option<Given<Option<f64>>>,
-    scopes: Option<Given<Scopes>>,
-    about: AboutDraft,
+    objective: Option<LocatedValue<Option<f64>>>,
+    scopes: Option<LocatedValue<Scopes>>,
+    about: AnnotationsDraft,
 }
 
 impl Draft for BudgetDraft {
@@ -102,40 +104,40 @@ impl Draft for BudgetDraft {
                 "clear_after" => draft.clear_after = entry.read(values::evaluations)?,
                 "objective" => draft.objective = entry.read(values::objective)?,
                 "scopes" => draft.scopes = entry.read(values::scopes)?,
-                _ if draft.about.take(&entry)? => {}
+                _ if draft.about.read_key(&entry)? => {}
                 _ => return Err(entry.unknown(BUDGET_KEYS)),
             }
         }
         Ok(draft)
     }
 
-    fn name(&self) -> &Given<RuleName> {
+    fn name(&self) -> &LocatedValue<RuleName> {
         &self.name
     }
 
-    fn about(&self) -> &AboutDraft {
+    fn about(&self) -> &AnnotationsDraft {
         &self.about
     }
 
     fn overlay(&mut self, above: Self) {
         self.name = above.name;
-        lay(&mut self.operation, above.operation);
-        lay(&mut self.labels, above.labels);
-        lay(&mut self.node_labels, above.node_labels);
-        lay(&mut self.quantile, above.quantile);
-        lay(&mut self.limit, above.limit);
-        lay(&mut self.window, above.window);
-        lay(&mut self.min_samples, above.min_samples);
-        lay(&mut self.confidence, above.confidence);
-        lay(&mut self.fire_after, above.fire_after);
-        lay(&mut self.clear_after, above.clear_after);
-        lay(&mut self.objective, above.objective);
-        lay(&mut self.scopes, above.scopes);
+        overlay_key(&mut self.operation, above.operation);
+        overlay_key(&mut self.labels, above.labels);
+        overlay_key(&mut self.node_labels, above.node_labels);
+        overlay_key(&mut self.quantile, above.quantile);
+        overlay_key(&mut self.limit, above.limit);
+        overlay_key(&mut self.window, above.window);
+        overlay_key(&mut self.min_samples, above.min_samples);
+        overlay_key(&mut self.confidence, above.confidence);
+        overlay_key(&mut self.fire_after, above.fire_after);
+        overlay_key(&mut self.clear_after, above.clear_after);
+        overlay_key(&mut self.objective, above.objective);
+        overlay_key(&mut self.scopes, above.scopes);
         self.about.overlay(above.about);
     }
 
     fn build(&self) -> Result<Budget, RuleError> {
-        let labels = |given: &Option<Given<Labels>>| value(given).unwrap_or_default();
+        let labels = |given: &Option<LocatedValue<Labels>>| value(given).unwrap_or_default();
         let budget = Budget {
             name: self.name.value.clone(),
             operation: self.needed(&self.operation, "operation")?,
@@ -145,8 +147,8 @@ impl Draft for BudgetDraft {
             window: value(&self.window).unwrap_or(Window::OneMinute),
             min_samples: value(&self.min_samples).unwrap_or(100),
             confidence: value(&self.confidence).unwrap_or(0.95),
-            fire_after: value(&self.fire_after).unwrap_or(PATIENCE),
-            clear_after: value(&self.clear_after).unwrap_or(PATIENCE),
+            fire_after: value(&self.fire_after).unwrap_or(EVALUATIONS),
+            clear_after: value(&self.clear_after).unwrap_or(EVALUATIONS),
             objective: value(&self.objective).flatten(),
             scopes: value(&self.scopes).unwrap_or(Scopes::ALL),
             about: self.about.build(),
@@ -157,7 +159,7 @@ impl Draft for BudgetDraft {
 }
 
 impl BudgetDraft {
-    fn named(name: Given<RuleName>) -> Self {
+    fn named(name: LocatedValue<RuleName>) -> Self {
         Self {
             name,
             operation: None,
@@ -172,7 +174,7 @@ impl BudgetDraft {
             clear_after: None,
             objective: None,
             scopes: None,
-            about: AboutDraft::default(),
+            about: AnnotationsDraft::default(),
         }
     }
 
@@ -201,39 +203,39 @@ impl BudgetDraft {
             return Err(self.fault(Some("name"), problem));
         }
         if budget.burns(1).is_empty() {
-            let problem = format!("no pace can spend what {objective:?} allows; raise it");
+            let problem = format!("no burn rate can be reached with {objective:?}; raise it");
             return Err(self.fault(Some("objective"), problem));
         }
         Ok(())
     }
 
-    /// An objective and something else contradict each other. What is shipped is not what is to
-    /// be mended.
+    /// An objective and another key contradict each other. The error points at the one that is not
+    /// built in.
     fn against_objective<T>(
         &self,
         key: &str,
-        other: &Option<Given<T>>,
+        other: &Option<LocatedValue<T>>,
         problem: String,
     ) -> RuleError {
-        let own = self.objective.as_ref().map(|given| &given.place);
-        let (key, place) = match (own.filter(|place| !place.is_shipped()), other) {
-            (None, Some(given)) => (key, &given.place),
-            (place, _) => ("objective", place.unwrap_or(&self.name.place)),
+        let own = self.objective.as_ref().map(|given| &given.position);
+        let (key, position) = match (own.filter(|position| !position.is_shipped()), other) {
+            (None, Some(given)) => (key, &given.position),
+            (position, _) => ("objective", position.unwrap_or(&self.name.position)),
         };
-        place.fault(titled(Self::KIND, self.name.value.as_str()), Some(key), problem)
+        position.fault(titled(Self::KIND, self.name.value.as_str()), Some(key), problem)
     }
 }
 
 /// A threshold.
 #[derive(Clone, Debug)]
 pub(super) struct ThresholdDraft {
-    name: Given<RuleName>,
-    metric: Option<Given<Metric>>,
-    labels: Option<Given<Labels>>,
-    compared: Option<Given<(Comparison, f64)>>,
-    fire_after: Option<Given<u32>>,
-    clear_after: Option<Given<u32>>,
-    about: AboutDraft,
+    name: LocatedValue<RuleName>,
+    metric: Option<LocatedValue<Metric>>,
+    labels: Option<LocatedValue<Labels>>,
+    compared: Option<LocatedValue<(Comparison, f64)>>,
+    fire_after: Option<LocatedValue<u32>>,
+    clear_after: Option<LocatedValue<u32>>,
+    about: AnnotationsDraft,
 }
 
 impl Draft for ThresholdDraft {
@@ -243,7 +245,7 @@ impl Draft for ThresholdDraft {
     fn read(table: &Table<'_>) -> Result<Self, RuleError> {
         let name = table.name.clone();
         let (metric, labels, compared) = (None, None, None);
-        let (fire_after, clear_after, about) = (None, None, AboutDraft::default());
+        let (fire_after, clear_after, about) = (None, None, AnnotationsDraft::default());
         let mut draft = Self { name, metric, labels, compared, fire_after, clear_after, about };
         for entry in table.entries() {
             let comparison = match entry.key {
@@ -259,8 +261,10 @@ impl Draft for ThresholdDraft {
                     );
                 }
                 let given = entry.read(values::threshold)?;
-                draft.compared =
-                    given.map(|Given { value, place }| Given { value: (comparison, value), place });
+                draft.compared = given.map(|LocatedValue { value, position }| LocatedValue {
+                    value: (comparison, value),
+                    position,
+                });
                 continue;
             }
             match entry.key {
@@ -268,35 +272,35 @@ impl Draft for ThresholdDraft {
                 "labels" => draft.labels = entry.read(values::labels)?,
                 "for" => draft.fire_after = entry.read(values::evaluations)?,
                 "clear_for" => draft.clear_after = entry.read(values::evaluations)?,
-                _ if draft.about.take(&entry)? => {}
+                _ if draft.about.read_key(&entry)? => {}
                 _ => return Err(entry.unknown(RULE_KEYS)),
             }
         }
         Ok(draft)
     }
 
-    fn name(&self) -> &Given<RuleName> {
+    fn name(&self) -> &LocatedValue<RuleName> {
         &self.name
     }
 
-    fn about(&self) -> &AboutDraft {
+    fn about(&self) -> &AnnotationsDraft {
         &self.about
     }
 
     fn overlay(&mut self, above: Self) {
         self.name = above.name;
-        lay(&mut self.metric, above.metric);
-        lay(&mut self.labels, above.labels);
-        lay(&mut self.compared, above.compared);
-        lay(&mut self.fire_after, above.fire_after);
-        lay(&mut self.clear_after, above.clear_after);
+        overlay_key(&mut self.metric, above.metric);
+        overlay_key(&mut self.labels, above.labels);
+        overlay_key(&mut self.compared, above.compared);
+        overlay_key(&mut self.fire_after, above.fire_after);
+        overlay_key(&mut self.clear_after, above.clear_after);
         self.about.overlay(above.about);
     }
 
     fn build(&self) -> Result<Threshold, RuleError> {
         let metric = self.needed(&self.metric, "metric")?;
         let (comparison, threshold) = self.needed(&self.compared, "greater, less or equal")?;
-        let fire_after = value(&self.fire_after).unwrap_or(PATIENCE);
+        let fire_after = value(&self.fire_after).unwrap_or(EVALUATIONS);
         Ok(Threshold {
             name: self.name.value.clone(),
             metric,

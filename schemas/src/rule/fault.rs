@@ -1,4 +1,4 @@
-//! Where something stands in a file of rules, and what is wrong with it there.
+//! Errors in rule files, with the position in the text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl RuleError {
 pub struct Text {
     /// What an error calls it: its path.
     pub name: String,
-    /// What stands in it.
+    /// Its text.
     pub text: String,
     /// Which tables are taken from it; [`Tables::All`] of a file that has nothing else.
     pub tables: Tables,
@@ -89,7 +89,11 @@ impl Text {
                 let valid = error.utf8_error().valid_up_to();
                 let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
                 let text = Arc::new(Self { name, text, tables, placed });
-                Err(Place { text, offset: valid }.fault(None, None, "not UTF-8; save it as UTF-8"))
+                Err(TextPosition { text, offset: valid }.fault(
+                    None,
+                    None,
+                    "not UTF-8; save it as UTF-8",
+                ))
             }
         }
     }
@@ -98,15 +102,15 @@ impl Text {
 /// How errors call the files that are shipped.
 pub(super) const SHIPPED: [&str; 2] = ["built_in.toml", "defaults.toml"];
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct TextPosition {
     pub(super) text: Arc<Text>,
     /// In bytes.
     pub(super) offset: usize,
 }
 
-impl Place {
+impl TextPosition {
     /// What is wrong here.
     pub(super) fn fault(
         &self,
@@ -119,7 +123,7 @@ impl Place {
         RuleError { file, at, rule, key, problem: problem.into() }
     }
 
-    /// Whether it is in a file that nobody is to mend.
+    /// Whether it is in a built-in file, which the operator does not edit.
     pub(super) fn is_shipped(&self) -> bool {
         SHIPPED.contains(&self.text.name.as_str())
     }
@@ -133,7 +137,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text.name)?;
         match self.text.placed {
@@ -145,7 +149,7 @@ impl fmt::Display for Place {
 
 /// A value and where it was given.
 #[derive(Clone, Debug)]
-pub(super) struct Given<T> {
+pub(super) struct LocatedValue<T> {
     pub(super) value: T,
-    pub(super) place: Place,
+    pub(super) position: TextPosition,
 }

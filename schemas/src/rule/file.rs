@@ -1,7 +1,6 @@
 //! Files of rules: budgets and thresholds, laid over each other by name and key by key.
 //!
-//! Pure: whoever calls it opens the files, and is asked for the included ones. Nothing is taken
-//! from a set of files in which anything is wrong.
+//! Pure: the caller passes a function that opens files. One error rejects the whole set of files.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -11,10 +10,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
-use super::fault::{Given, Place, RuleError, SHIPPED, Tables, Text};
+use super::fault::{LocatedValue, RuleError, SHIPPED, Tables, Text, TextPosition};
+use super::rules::Rules;
 use super::table::{Table, titled, unknown_key};
-use super::{Rules, values};
-use crate::budget::BUILT_IN;
+use super::values;
+use crate::budget::{BUILT_IN, Budget};
 use crate::limits::rules::{BUDGETS_MAX, RULES_MAX};
 use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
 use crate::subject::BESIDE_RULES;
@@ -23,7 +23,7 @@ use crate::subject::BESIDE_RULES;
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
 /// Opens a file by its path; an error says why it cannot.
-pub type Open<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
+pub type OpenFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
 
 /// Keys of a file of rules.
 const KEYS: &[&str] = &["include", "budget", "rule"];
@@ -36,7 +36,7 @@ pub fn load(
     files: &[String],
     over: Vec<Text>,
     time_scale: u32,
-    open: Open<'_>,
+    open: OpenFile<'_>,
 ) -> Result<Rules, RuleError> {
     let mut layers = Layers::default();
     for (name, text) in SHIPPED.into_iter().zip([BUILT_IN, DEFAULTS]) {
@@ -64,6 +64,17 @@ pub fn check(text: Text) -> Result<(), RuleError> {
 pub fn shipped() -> Rules {
     let none = &mut |_: &str| Err(String::new());
     load(&[], Vec::new(), 1, none).expect("the shipped files are valid, which a test shows")
+}
+
+/// The budgets of these texts, laid over the built-in ones.
+///
+/// # Errors
+/// At the first thing that is wrong.
+pub fn effective(texts: &[&str]) -> Result<Vec<Budget>, RuleError> {
+    let of = |text: &&str| Text::new("a text", text.as_bytes().to_vec());
+    let texts = texts.iter().map(of).collect::<Result<_, _>>()?;
+    let budgets = load(&[], texts, 1, &mut |_| Err("no file".to_owned()))?.budgets;
+    Ok(budgets)
 }
 
 /// A path without `.` and `..`, so that one file has one name; `.` alone is one.
@@ -94,11 +105,11 @@ impl Includer<'_, '_> {
         &mut self,
         path: &Path,
         within: &[PathBuf],
-        asked: Option<&Place>,
+        included_at: Option<&TextPosition>,
     ) -> Result<(), RuleError> {
         let name = path.display().to_string();
-        let wrong = |problem: String| match asked {
-            Some(place) => place.fault(None, Some("include"), problem),
+        let wrong = |problem: String| match included_at {
+            Some(position) => position.fault(None, Some("include"), problem),
             None => RuleError::of_file(&name, problem),
         };
         if within.iter().any(|outer| outer == path) {
@@ -107,31 +118,33 @@ impl Includer<'_, '_> {
             return Err(wrong(format!("a cycle: {} -> {name}", names.join(" -> "))));
         }
         if within.len() > INCLUDE_DEPTH_MAX {
-            return Err(wrong(format!("{name} lies more than {INCLUDE_DEPTH_MAX} includes deep")));
+            return Err(wrong(format!(
+                "{name} is included more than {INCLUDE_DEPTH_MAX} levels deep"
+            )));
         }
         if self.read.len() >= FILES_MAX {
-            return Err(wrong(format!("{name} is one file too many; {FILES_MAX} may be read")));
+            return Err(wrong(format!("{name} exceeds the limit of {FILES_MAX} files")));
         }
         self.read.push(path.to_owned());
-        let unreadable = |why| match asked {
+        let unreadable = |why| match included_at {
             Some(_) => wrong(format!("{name}: {why}")),
             None => wrong(why),
         };
         let bytes = (self.open)(&name).map_err(unreadable)?;
         let file = File::parse(Text::new(&name, bytes)?)?;
         let within = [within, &[path.to_owned()]].concat();
-        for Given { value, place } in &file.includes {
+        for LocatedValue { value, position } in &file.includes {
             let beside = path.parent().unwrap_or(Path::new("")).join(value);
-            self.file(&normal(&beside), &within, Some(place))?;
+            self.file(&normal(&beside), &within, Some(position))?;
         }
         self.layers.lay(file);
         Ok(())
     }
 }
 
-/// One file as it stands.
+/// One parsed file.
 struct File {
-    includes: Vec<Given<String>>,
+    includes: Vec<LocatedValue<String>>,
     budgets: Vec<BudgetDraft>,
     thresholds: Vec<ThresholdDraft>,
 }
@@ -139,28 +152,31 @@ struct File {
 impl File {
     fn parse(text: Text) -> Result<Self, RuleError> {
         let text = &Arc::new(text);
-        let at = |offset| Place { text: Arc::clone(text), offset };
+        let at = |offset| TextPosition { text: Arc::clone(text), offset };
         // What the parser shows of the text is left out: settings hold passwords.
         let root = DeTable::parse(&text.text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             at(offset).fault(None, None, error.message().replace('\n', ", "))
         })?;
         let root = root.get_ref();
-        let wanted = match text.tables {
+        let selected = match text.tables {
             Tables::All => [true; 3],
             Tables::Some { budget, rule } => [false, budget, rule],
         };
-        let stranger = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
-        if let Some(key) = stranger.filter(|_| text.tables == Tables::All) {
+        let unknown = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
+        if let Some(key) = unknown.filter(|_| text.tables == Tables::All) {
             let problem = unknown_key(key.get_ref(), KEYS);
             return Err(at(key.span().start).fault(None, Some(key.get_ref()), problem));
         }
-        let given = |nth: usize| root.get(KEYS[nth]).filter(|_| wanted[nth]);
+        let given = |nth: usize| root.get(KEYS[nth]).filter(|_| selected[nth]);
         let list = |value: &Spanned<DeValue<'_>>| {
-            let place = at(value.span().start);
+            let position = at(value.span().start);
             let items = values::list(value.get_ref());
-            let items = items.map_err(|problem| place.fault(None, Some("include"), problem))?;
-            Ok(items.into_iter().map(move |value| Given { value, place: place.clone() }).collect())
+            let items = items.map_err(|problem| position.fault(None, Some("include"), problem))?;
+            Ok(items
+                .into_iter()
+                .map(move |value| LocatedValue { value, position: position.clone() })
+                .collect())
         };
         let file = Self {
             includes: given(0).map(list).transpose()?.unwrap_or_default(),
@@ -176,12 +192,12 @@ impl File {
         for (kind, name) in names(&self.budgets).chain(names(&self.thresholds)) {
             let title = titled(kind, name.value.as_str());
             if BESIDE_RULES.contains(&name.value.as_str()) {
-                let problem = "is said of something else on the bus; give it another name";
-                return Err(name.place.fault(title, Some("name"), problem));
+                let problem = "is reserved for an event on the bus; choose another name";
+                return Err(name.position.fault(title, Some("name"), problem));
             }
-            if let Some(first) = seen.insert(&name.value, &name.place) {
+            if let Some(first) = seen.insert(&name.value, &name.position) {
                 let problem = format!("is also in {first}; give one of them another name");
-                return Err(name.place.fault(title, Some("name"), problem));
+                return Err(name.position.fault(title, Some("name"), problem));
             }
         }
         Ok(())
@@ -190,7 +206,7 @@ impl File {
 
 fn names<D: Draft>(
     drafts: &[D],
-) -> impl Iterator<Item = (&'static str, &Given<crate::ids::RuleName>)> {
+) -> impl Iterator<Item = (&'static str, &LocatedValue<crate::ids::RuleName>)> {
     drafts.iter().map(|draft| (D::KIND, draft.name()))
 }
 
@@ -200,8 +216,8 @@ fn drafts<D: Draft>(
     max: usize,
 ) -> Result<Vec<D>, RuleError> {
     let Some(tables) = tables else { return Ok(Vec::new()) };
-    let place = Place { text: Arc::clone(text), offset: tables.span().start };
-    let wrong = |problem| place.fault(None, Some(D::KIND), problem);
+    let position = TextPosition { text: Arc::clone(text), offset: tables.span().start };
+    let wrong = |problem| position.fault(None, Some(D::KIND), problem);
     let Some(tables) = tables.get_ref().as_array() else {
         return Err(wrong(format!("must be a list of tables; write [[{}]]", D::KIND)));
     };
@@ -225,8 +241,8 @@ impl Layers {
     }
 
     fn lay(&mut self, file: File) {
-        lay_all(&mut self.budgets, file.budgets);
-        lay_all(&mut self.thresholds, file.thresholds);
+        overlay_all(&mut self.budgets, file.budgets);
+        overlay_all(&mut self.thresholds, file.thresholds);
     }
 
     fn finish(self, time_scale: u32) -> Result<Rules, RuleError> {
@@ -237,27 +253,27 @@ impl Layers {
         Ok(rules)
     }
 
-    /// Budgets, the rules of their error budgets and thresholds share one room of names.
+    /// Budgets, the rules of their error budgets and thresholds share one namespace.
     fn check_names(&self, rules: &Rules) -> Result<(), RuleError> {
-        let mut taken = BTreeMap::new();
+        let mut used = BTreeMap::new();
         let budgets: Vec<&BudgetDraft> = enabled(&self.budgets).collect();
         for (budget, draft) in rules.budgets.iter().zip(&budgets) {
             for burn in budget.burns(rules.time_scale) {
                 let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
-                taken.insert(burn.rule(budget), (what, *draft));
+                used.insert(burn.rule(budget), (what, *draft));
             }
         }
         for draft in &budgets {
-            if let Some((what, of)) = taken.get(&draft.name().value) {
+            if let Some((what, of)) = used.get(&draft.name().value) {
                 return Err(collision(*draft, of, what));
             }
         }
-        taken.extend(budgets.into_iter().map(|draft| {
+        used.extend(budgets.into_iter().map(|draft| {
             let what = "a budget".to_owned();
             (draft.name().value.clone(), (what, draft))
         }));
         for draft in enabled(&self.thresholds) {
-            if let Some((what, of)) = taken.get(&draft.name().value) {
+            if let Some((what, of)) = used.get(&draft.name().value) {
                 return Err(collision(draft, of, what));
             }
         }
@@ -265,22 +281,23 @@ impl Layers {
     }
 }
 
-/// Those that are not taken out.
+/// The enabled ones.
 fn enabled<D: Draft>(drafts: &[D]) -> impl Iterator<Item = &D> {
     drafts.iter().filter(|draft| draft.about().is_enabled())
 }
 
-/// A rule has the name that `what` of a budget has. The shipped one of both is not to be mended.
+/// A rule has the name that `what` of a budget has. The error points at the one that is not built
+/// in.
 fn collision<D: Draft>(draft: &D, budget: &BudgetDraft, what: &str) -> RuleError {
     let of = if D::KIND == BudgetDraft::KIND { "of a budget" } else { "of a threshold" };
     let problem = format!("is the name of {what} as well as {of}; rename one");
-    match draft.name().place.is_shipped() {
+    match draft.name().position.is_shipped() {
         true => budget.fault(Some("name"), problem),
         false => draft.fault(Some("name"), problem),
     }
 }
 
-fn lay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
+fn overlay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
     for draft in above {
         let same = |known: &&mut D| known.name().value == draft.name().value;
         match below.iter_mut().find(same) {
@@ -290,7 +307,7 @@ fn lay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
     }
 }
 
-/// Those that are not taken out; what is taken out must be right as well.
+/// The enabled ones, built; disabled ones must be valid as well.
 fn build<D: Draft>(drafts: &[D], max: usize) -> Result<Vec<D::Rule>, RuleError> {
     let mut rules = Vec::new();
     for draft in drafts {
@@ -299,7 +316,7 @@ fn build<D: Draft>(drafts: &[D], max: usize) -> Result<Vec<D::Rule>, RuleError> 
             continue;
         }
         if rules.len() == max {
-            return Err(draft.fault(None, format!("one too many; {max} may be in all files")));
+            return Err(draft.fault(None, format!("exceeds the limit of {max} in all files")));
         }
         rules.push(rule);
     }

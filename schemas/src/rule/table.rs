@@ -1,21 +1,21 @@
-//! One table of a file of rules: its name, its keys, and what all rules have in common.
+//! One table of a rule file: its name, its keys, and the keys that all rules share.
 
 use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::fault::{Given, Place, RuleError, Text};
+use super::fault::{LocatedValue, RuleError, Text, TextPosition};
 use super::values::{self, Read};
-use super::{About, Severity};
+use crate::annotations::{About, Severity};
 use crate::ids::RuleName;
-use crate::settings::likeness::meant;
+use crate::settings::suggestion::suggest;
 
 /// One `[[budget]]` or `[[rule]]`.
 pub(super) struct Table<'t> {
     text: &'t Arc<Text>,
     pub(super) kind: &'static str,
-    pub(super) name: Given<RuleName>,
+    pub(super) name: LocatedValue<RuleName>,
     entries: &'t DeTable<'t>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Entry<'t> {
     rule: &'t RuleName,
     pub(super) key: &'t str,
     value: &'t DeValue<'t>,
-    pub(super) place: Place,
+    pub(super) position: TextPosition,
 }
 
 /// How an error calls a rule.
@@ -40,8 +40,10 @@ impl<'t> Table<'t> {
         kind: &'static str,
         table: &'t Spanned<DeValue<'t>>,
     ) -> Result<Self, RuleError> {
-        let at =
-            |span: std::ops::Range<usize>| Place { text: Arc::clone(text), offset: span.start };
+        let at = |span: std::ops::Range<usize>| TextPosition {
+            text: Arc::clone(text),
+            offset: span.start,
+        };
         let wrong = |problem| at(table.span()).fault(Some(kind.to_owned()), None, problem);
         let Some(entries) = table.get_ref().as_table() else {
             return Err(wrong(format!("must be a table; write [[{kind}]]")));
@@ -49,16 +51,16 @@ impl<'t> Table<'t> {
         let Some(given) = entries.get("name") else {
             return Err(wrong("name is missing; every one has its own".to_owned()));
         };
-        let place = at(given.span());
+        let position = at(given.span());
         let name = values::text(given.get_ref());
         let checked = |name: String| RuleName::new(&name).map_err(|error| (Some(name), error));
         let name = match name.map(checked) {
-            Ok(Ok(value)) => Given { value, place },
+            Ok(Ok(value)) => LocatedValue { value, position },
             Ok(Err((name, error))) => {
                 let title = name.and_then(|name| titled(kind, &name));
-                return Err(place.fault(title, Some("name"), error.to_string()));
+                return Err(position.fault(title, Some("name"), error.to_string()));
             }
-            Err(error) => return Err(place.fault(Some(kind.to_owned()), Some("name"), error)),
+            Err(error) => return Err(position.fault(Some(kind.to_owned()), Some("name"), error)),
         };
         Ok(Self { text, kind, name, entries })
     }
@@ -71,23 +73,23 @@ impl<'t> Table<'t> {
             rule: &self.name.value,
             key: key.get_ref(),
             value: value.get_ref(),
-            place: Place { text: Arc::clone(self.text), offset: key.span().start },
+            position: TextPosition { text: Arc::clone(self.text), offset: key.span().start },
         })
     }
 }
 
 impl Entry<'_> {
     pub(super) fn fault(&self, problem: impl Into<String>) -> RuleError {
-        self.place.fault(titled(self.kind, self.rule.as_str()), Some(self.key), problem)
+        self.position.fault(titled(self.kind, self.rule.as_str()), Some(self.key), problem)
     }
 
     /// Its value as what it should be.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&DeValue<'_>) -> Read<T>,
-    ) -> Result<Option<Given<T>>, RuleError> {
+    ) -> Result<Option<LocatedValue<T>>, RuleError> {
         let value = read(self.value).map_err(|problem| self.fault(problem))?;
-        Ok(Some(Given { value, place: self.place.clone() }))
+        Ok(Some(LocatedValue { value, position: self.position.clone() }))
     }
 
     /// It means nothing; `known` would have.
@@ -96,22 +98,22 @@ impl Entry<'_> {
     }
 }
 
-/// What is said of a key that means nothing.
+/// The error about an unknown key.
 pub(super) fn unknown_key(key: &str, known: &[&str]) -> String {
-    match meant(key, known.iter().map(|&known| known.to_owned())) {
-        Some(meant) => format!("unknown key, did you mean {meant:?}?"),
+    match suggest(key, known.iter().map(|&known| known.to_owned())) {
+        Some(suggestion) => format!("unknown key, did you mean {suggestion:?}?"),
         None => format!("unknown key; there are {}", known.join(", ")),
     }
 }
 
-/// What a rule says to people, as far as it is given.
+/// The annotations of a rule, as far as they are given.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AboutDraft {
-    severity: Option<Given<Severity>>,
-    routes: Option<Given<Vec<String>>>,
-    runbook: Option<Given<String>>,
-    summary: Option<Given<String>>,
-    enabled: Option<Given<bool>>,
+pub(super) struct AnnotationsDraft {
+    severity: Option<LocatedValue<Severity>>,
+    routes: Option<LocatedValue<Vec<String>>>,
+    runbook: Option<LocatedValue<String>>,
+    summary: Option<LocatedValue<String>>,
+    enabled: Option<LocatedValue<bool>>,
 }
 
 /// Its keys.
@@ -122,9 +124,9 @@ macro_rules! keys_with_about {
 }
 pub(super) use keys_with_about;
 
-impl AboutDraft {
+impl AnnotationsDraft {
     /// Takes one key; false when it is none of these.
-    pub(super) fn take(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {
+    pub(super) fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {
         match entry.key {
             "severity" => self.severity = entry.read(values::severity)?,
             "routes" => self.routes = entry.read(values::routes)?,
@@ -138,11 +140,11 @@ impl AboutDraft {
 
     /// Lays another over it.
     pub(super) fn overlay(&mut self, above: Self) {
-        lay(&mut self.severity, above.severity);
-        lay(&mut self.routes, above.routes);
-        lay(&mut self.runbook, above.runbook);
-        lay(&mut self.summary, above.summary);
-        lay(&mut self.enabled, above.enabled);
+        overlay_key(&mut self.severity, above.severity);
+        overlay_key(&mut self.routes, above.routes);
+        overlay_key(&mut self.runbook, above.runbook);
+        overlay_key(&mut self.summary, above.summary);
+        overlay_key(&mut self.enabled, above.enabled);
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -160,12 +162,12 @@ impl AboutDraft {
 }
 
 /// Puts what is given above in place of what is given below.
-pub(super) fn lay<T>(below: &mut Option<Given<T>>, above: Option<Given<T>>) {
+pub(super) fn overlay_key<T>(below: &mut Option<LocatedValue<T>>, above: Option<LocatedValue<T>>) {
     if above.is_some() {
         *below = above;
     }
 }
 
-pub(super) fn value<T: Clone>(given: &Option<Given<T>>) -> Option<T> {
+pub(super) fn value<T: Clone>(given: &Option<LocatedValue<T>>) -> Option<T> {
     given.as_ref().map(|given| given.value.clone())
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use crate::annotations::Severity;
 use crate::budget::Window;
 use crate::ids::{Labels, Operation, check_token};
 use crate::limits::rules::{EVALUATIONS_MAX, ROUTES_MAX, RUNBOOK_BYTES_MAX, SUMMARY_BYTES_MAX};
 use crate::limits::wire::COUNT_MAX;
 use crate::metric::Metric;
-use crate::rule::{Scopes, Severity};
-use crate::settings::likeness::meant;
+use crate::scope::Scopes;
+use crate::settings::suggestion::suggest;
 use crate::time::nanos;
 
 /// A value, or what is wrong with it.
@@ -76,7 +77,7 @@ fn plain(number: f64) -> String {
     }
 }
 
-/// A share of something, between 0 and 1; percents are told how to be one.
+/// A share between 0 and 1; the error for a percentage names the share to write.
 fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
     let given = value.as_str().and_then(|text| {
         let digits = text.trim_start_matches('p').trim_end_matches('%');
@@ -94,14 +95,20 @@ fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
         };
     }
     let percent = number / 100.0;
-    if number > 1.0 && fits(percent) {
+    // Between 1 and 10 it is more likely a slip than a percentage: 1.01 is not 0.0101.
+    if number >= 10.0 && fits(percent) {
         // Rounded, since 99.9 / 100 has a long tail.
-        return Err(format!("{number} is a percentage; write {}", (percent * 1e9).round() / 1e9));
+        return Err(format!(
+            "{number} is a percentage; a share lies between 0 and 1, write {}",
+            (percent * 1e9).round() / 1e9
+        ));
     }
     let number = plain(number);
     Err(match from > 0.0 {
-        true => format!("{number} must be at least {from} and below 1, such as 0.95"),
-        false => format!("{number} must lie between 0 and 1, both excluded, such as 0.99"),
+        true => format!("{number} must be at least {from} and below 1; write for example 0.95"),
+        false => {
+            format!("{number} must lie between 0 and 1, both excluded; write for example 0.99")
+        }
     })
 }
 
@@ -134,7 +141,7 @@ pub(super) fn limit(value: &DeValue<'_>) -> Read<u64> {
         return Err(format!("{text:?} is negative; write it from \"1us\" to \"1h\""));
     }
     let read = humantime::parse_duration(&text);
-    let duration = read.map_err(|_| format!("{text:?} is no duration; write it as \"18ms\""))?;
+    let duration = read.map_err(|_| format!("{text:?} is not a duration; write it as \"18ms\""))?;
     if !(LIMIT_MIN..=LIMIT_MAX).contains(&duration) {
         return Err(format!("{text:?} is out of range; it may be from \"1us\" to \"1h\""));
     }
@@ -145,7 +152,7 @@ pub(super) fn limit(value: &DeValue<'_>) -> Read<u64> {
 fn without_unit(number: f64) -> String {
     if number.is_nan() || number <= 0.0 || number > 1e3 * LIMIT_MAX.as_secs_f64() {
         let number = plain(number);
-        return format!("{number} is no limit; write it with its unit, such as \"18ms\"");
+        return format!("{number} is not a limit; write it with its unit, such as \"18ms\"");
     }
     if number.fract() == 0.0 {
         return format!("{number} has no unit; write \"{number}ms\"");
@@ -158,7 +165,7 @@ pub(super) fn window(value: &DeValue<'_>) -> Read<Window> {
     let found = Window::ALL.into_iter().find(|window| window.as_str() == text);
     found.ok_or_else(|| {
         let all = Window::ALL.map(Window::as_str).join(", ");
-        format!("{text:?} is no window; there are {all}")
+        format!("unknown window {text:?}; use one of {all}")
     })
 }
 
@@ -179,7 +186,7 @@ pub(super) fn evaluations(value: &DeValue<'_>) -> Read<u32> {
 pub(super) fn threshold(value: &DeValue<'_>) -> Read<f64> {
     match number(value) {
         Some(number) if number.is_finite() => Ok(number),
-        Some(number) => Err(format!("{number} compares with nothing; write a finite number")),
+        Some(number) => Err(format!("{number} cannot be compared; write a finite number")),
         None => Err(format!("must be a number in the metric's unit, not {}", kind(value))),
     }
 }
@@ -218,7 +225,7 @@ pub(super) fn scopes(value: &DeValue<'_>) -> Read<Scopes> {
     }
     match scopes.fleet || scopes.nodes {
         true => Ok(scopes),
-        false => Err("names nobody; write [\"fleet\"], [\"nodes\"] or both".to_owned()),
+        false => Err("selects no scope; write [\"fleet\"], [\"nodes\"] or both".to_owned()),
     }
 }
 
@@ -232,9 +239,9 @@ pub(super) fn severity(value: &DeValue<'_>) -> Read<Severity> {
 }
 
 fn unknown(what: &str, given: &str, known: &[&str]) -> String {
-    let meant = meant(given, known.iter().map(|&name| name.to_owned()));
-    let hint = meant.map_or_else(String::new, |name| format!(", did you mean {name:?}?"));
-    format!("{given:?} is no {what}{hint}; there are {}", known.join(", "))
+    let suggestion = suggest(given, known.iter().map(|&name| name.to_owned()));
+    let hint = suggestion.map_or_else(String::new, |name| format!(", did you mean {name:?}?"));
+    format!("unknown {what} {given:?}{hint}; use one of {}", known.join(", "))
 }
 
 pub(super) fn routes(value: &DeValue<'_>) -> Read<Vec<String>> {

@@ -1,4 +1,4 @@
-//! What can be wrong with one value, told without the value: it may be a password.
+//! A fault of one value. It never contains the value, which may be a password.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use serde::de::{Error, Unexpected};
 pub(crate) struct Fault {
     /// The dotted key; a list's items as `[0]`.
     pub(crate) key: String,
-    pub(crate) what: What,
+    pub(crate) kind: FaultKind,
 }
 
 /// What is wrong.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum FaultKind {
     /// The key means nothing; these would have, in its section.
     UnknownKey(&'static [&'static str]),
     /// The value cannot be used.
@@ -24,7 +24,7 @@ pub(crate) enum What {
 impl Fault {
     /// The key `name` means nothing in this section, where `known` would have.
     pub(crate) fn unknown(name: &str, known: &'static [&'static str]) -> Self {
-        Self { key: name.to_owned(), what: What::UnknownKey(known) }
+        Self { key: name.to_owned(), kind: FaultKind::UnknownKey(known) }
     }
 
     /// The same fault, seen from the section or list around it.
@@ -37,11 +37,11 @@ impl Fault {
 
 impl Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { key: String::new(), what: What::Invalid(message.to_string()) }
+        Self { key: String::new(), kind: FaultKind::Invalid(message.to_string()) }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
-        Self::custom(format_args!("invalid type: expected {expected}, found {}", kind(found)))
+        Self::custom(format_args!("invalid type: expected {expected}, found {}", type_name(found)))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
@@ -55,7 +55,7 @@ impl Error for Fault {
     }
 }
 
-fn kind(found: Unexpected<'_>) -> &'static str {
+fn type_name(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "true or false",
         Unexpected::Signed(_) | Unexpected::Unsigned(_) => "a whole number",
@@ -69,9 +69,9 @@ fn kind(found: Unexpected<'_>) -> &'static str {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.what {
-            What::UnknownKey(_) => write!(f, "{}: unknown key", self.key),
-            What::Invalid(message) => write!(f, "{}: {message}", self.key),
+        match &self.kind {
+            FaultKind::UnknownKey(_) => write!(f, "{}: unknown key", self.key),
+            FaultKind::Invalid(message) => write!(f, "{}: {message}", self.key),
         }
     }
 }

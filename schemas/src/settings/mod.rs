@@ -1,14 +1,14 @@
 //! One configuration out of layers: file, environment, flags; the later layer wins.
 //!
-//! Every key remembers which layer set it, so an error can say not only what is wrong but
-//! where to mend it. Unknown keys are errors: a misspelt key that is silently ignored is a
+//! Every key remembers which layer set it, so an error names the fault and the layer
+//! to fix. Unknown keys are errors: a misspelt key that is silently ignored is a
 //! setting that silently does not hold. No error holds a value that may be a secret. Nothing
 //! here reads files or the environment.
 
 mod fault;
-pub(crate) mod likeness;
 mod service_link;
 mod setting;
+pub(crate) mod suggestion;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::Table;
 
-use self::fault::{Fault, What};
+use self::fault::{Fault, FaultKind};
 use self::setting::{Setting, Tree};
 
 /// One source of settings.
@@ -49,7 +49,7 @@ pub enum SettingsError {
         line: usize,
         /// Counted from 1, in characters.
         column: usize,
-        /// What the parser said.
+        /// The parser's message.
         message: String,
     },
     /// A key that means nothing.
@@ -181,7 +181,7 @@ impl Layer {
         SettingsError::Invalid { origin, key: key.to_owned(), message }
     }
 
-    /// Whether this layer says something about a key, an item of its list or its section.
+    /// Whether this layer sets a key, an item of its list or its section.
     fn sets(&self, key: &str) -> bool {
         let mut tree = &self.tree;
         for part in key.split(['.', '[']) {
@@ -215,14 +215,14 @@ pub fn resolve<T: DeserializeOwned>(layers: &[Layer]) -> Result<Resolved<T>, Set
             let origins = keys.into_iter().map(|key| (key.clone(), origin_of(&key))).collect();
             Ok(Resolved { value, origins })
         }
-        Err(Fault { key, what }) => {
+        Err(Fault { key, kind }) => {
             let origin = origin_of(&key);
-            Err(match what {
-                What::Invalid(message) => SettingsError::Invalid { origin, key, message },
-                What::UnknownKey(known) => {
+            Err(match kind {
+                FaultKind::Invalid(message) => SettingsError::Invalid { origin, key, message },
+                FaultKind::UnknownKey(known) => {
                     let section = key.rsplit_once('.').map(|(section, _)| section);
                     let beside = known.iter().map(|name| joined(section.unwrap_or(""), name));
-                    let meant = likeness::meant(&key, beside.chain(keys_of::<T>()));
+                    let meant = suggestion::suggest(&key, beside.chain(keys_of::<T>()));
                     SettingsError::UnknownKey { origin, key, meant }
                 }
             })
@@ -239,7 +239,7 @@ pub fn keys_of<T: DeserializeOwned>() -> Vec<String> {
         let mut probe = Layer::new("");
         probe.set(&joined(section, ""), "").ok()?;
         match T::deserialize(Setting::Section(probe.tree)) {
-            Err(Fault { what: What::UnknownKey(known), .. }) => Some(known),
+            Err(Fault { kind: FaultKind::UnknownKey(known), .. }) => Some(known),
             _ => None,
         }
     };

@@ -1,8 +1,8 @@
 //! Settings as they were written, read as what is expected of them.
 //!
-//! A file says of each value what it is. An environment variable or a flag is text, and what
-//! it means depends on who asks: `12345` is a password where text is expected and a number
-//! where a number is. So text is kept as it came and read only on demand.
+//! A file gives each value a type. An environment variable or a flag is text, and the expected type
+//! decides how it is read: `12345` is a password where text is expected and a number where a
+//! number is. So text is kept as it came and read on demand.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::IntoIter;
@@ -26,7 +26,7 @@ pub(crate) enum Setting {
     Section(Tree),
     /// A list or a plain value whose type was written down.
     Typed(Value),
-    /// Text of which whoever expects it decides what it is.
+    /// Text that is read as the type that the key expects.
     Text(String),
 }
 
@@ -153,7 +153,7 @@ impl<'de> MapAccess<'de> for Entries {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         let Some((name, setting)) = self.at.take() else {
-            return Err(Fault::custom("a value is asked for before its key"));
+            return Err(Fault::custom("a value was requested before its key"));
         };
         seed.deserialize(setting).map_err(|fault| fault.within(&name))
     }

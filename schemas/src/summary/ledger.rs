@@ -1,34 +1,86 @@
-//! Every account in full: by node, by incarnation, with what is missing.
+//! The ledger, in which every sample is merged, held, or lost for a named reason, and its page of
+//! the API, `/api/v1/ledger`.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Ledger;
+use crate::limits::delivery::LOSS_REASONS_MAX;
 
-/// Every account in full, as `/api/v1/ledger` tells it.
+/// Sums in which every sample is merged, held, or lost for a named reason.
+///
+/// `recorded = merged + held + unaccounted + unseen + sum(lost)`, always.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Samples that the node put into snapshots.
+    pub recorded: u64,
+    /// Of those, samples merged here.
+    pub merged: u64,
+    /// Samples in snapshots that are still to come: in the node's outbox or in the broker.
+    pub held: u64,
+    /// Samples missing from an incarnation that has ended: no queue or stream holds them.
+    pub unaccounted: u64,
+    /// Samples in snapshots older than the oldest one that was read: the stream dropped them, or
+    /// they were published before the aggregator started.
+    #[serde(default)]
+    pub unseen: u64,
+    /// Samples that the node dropped, by reason.
+    pub lost: BTreeMap<String, u64>,
+}
+
+impl Ledger {
+    /// Adds other sums; reasons beyond the bound count as `other`.
+    pub fn add(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.recorded, other.recorded),
+            (&mut self.merged, other.merged),
+            (&mut self.held, other.held),
+            (&mut self.unaccounted, other.unaccounted),
+            (&mut self.unseen, other.unseen),
+        ];
+        for (sum, n) in sums {
+            *sum = sum.saturating_add(n);
+        }
+        for (reason, n) in &other.lost {
+            let known = self.lost.len() < LOSS_REASONS_MAX || self.lost.contains_key(reason);
+            let reason = if known { reason.as_str() } else { "other" };
+            let sum = self.lost.entry(reason.to_owned()).or_default();
+            *sum = sum.saturating_add(*n);
+        }
+    }
+
+    /// True when every sample is merged or lost for a stated reason.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.held == 0 && self.unaccounted == 0 && self.unseen == 0
+    }
+}
+
+/// The ledger page of the API: every ledger entry in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerPage {
     /// The mesh.
     pub mesh: String,
-    /// The moment, in seconds since 1970.
+    /// Time of the page, in seconds since 1970.
     pub at_seconds: f64,
-    /// False while the stream's past is still being read.
+    /// False during the catch-up after a start.
     pub ready: bool,
-    /// True while a stream is known to hold what was not read: then that counts as held.
+    /// True while a stream holds messages that were not read yet; their samples count as held.
     pub behind: bool,
     /// All nodes together.
     pub fleet: Ledger,
-    /// Every node ever heard and not hidden.
+    /// Every node that has sent a message and has not expired.
     pub nodes: Vec<NodeLedger>,
 }
 
-/// The account of one node.
+/// The ledger entry of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeLedger {
     /// Its name.
     pub node: String,
     /// Over all incarnations.
     pub ledger: Ledger,
-    /// Samples missing below its newest message for so long that they do not come by themselves.
+    /// Samples missing below its newest message for longer than a resend takes.
     pub gap_samples: u64,
     /// Messages that had been merged before.
     pub duplicates: u64,
@@ -40,12 +92,12 @@ pub struct NodeLedger {
     pub past: Ledger,
 }
 
-/// The account of one incarnation.
+/// The ledger entry of one incarnation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLedger {
     /// Its name.
     pub incarnation: u64,
-    /// The greatest number heard.
+    /// The greatest seq received.
     pub newest_seq: u64,
     /// Its samples.
     pub ledger: Ledger,
@@ -55,10 +107,26 @@ pub struct RunLedger {
     pub holes: Vec<(u64, u64)>,
     /// Messages that had been merged before.
     pub duplicates: u64,
-    /// True once a later incarnation has begun, or the last word of this one was heard.
+    /// True once a later incarnation has begun, or its final message has arrived.
     pub ended: bool,
-    /// True when it said its last word itself, or its heir did.
+    /// True when its final message has arrived, from itself or from its successor.
     pub said_farewell: bool,
-    /// The incarnation that spoke the last word for it, after a crash.
+    /// The incarnation that sent the final message for it, after a crash.
     pub heir: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_loss_are_bounded_and_none_of_their_samples_forgotten() {
+        let mut sum = Ledger::default();
+        for reason in 0..2 * LOSS_REASONS_MAX {
+            let lost = BTreeMap::from([(format!("r{reason}"), 1)]);
+            sum.add(&Ledger { lost, ..Ledger::default() });
+        }
+        assert_eq!(sum.lost.len(), LOSS_REASONS_MAX + 1);
+        assert_eq!(sum.lost.values().sum::<u64>(), 2 * LOSS_REASONS_MAX as u64);
+    }
 }

@@ -1,14 +1,14 @@
-//! What became of the files that rules come from.
+//! The state of the rule files, as the summary page reports it.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether rules are as their files have them, and whether they fit what comes in.
+/// Whether the active rules are those of the files, and whether budgets match samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RulesState {
-    /// What is wrong with the files on disk, while the rules of before are kept.
+    /// Error in the files on disk; the previous rules stay active.
     pub rules_error: Option<String>,
-    /// Budgets that no sample has matched since they were loaded, though samples have come for
-    /// minutes.
+    /// Budgets that no sample has matched since they were loaded, although samples have arrived
+    /// for minutes.
     pub unmatched: Vec<String>,
 }

@@ -1,15 +1,17 @@
-//! What an aggregator tells a node: which of its messages need not be kept any longer, and over
-//! which limits samples are to be counted.
+//! A confirmation from an aggregator to a node: which of its messages are stored, and over which
+//! limits the node must count samples.
 //!
-//! One MessagePack map with named fields, like a snapshot, on the node's own subject. It is
-//! said again and again, so that any one may be lost; it is never more than what is stored.
+//! One MessagePack map with named fields, like a snapshot, on the node's own subject. It
+//! is sent again with every checkpoint, so any one may be lost; it never confirms more than what is
+//! stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SCHEMA, WireError};
+use super::error::{SCHEMA, WireError};
+use super::messagepack;
 use crate::histogram::layout::MAX_NS;
 use crate::ids::{Incarnation, NodeName, Operation, Seq};
 use crate::limits::wire::{
@@ -22,11 +24,12 @@ use crate::limits::wire::{
 pub struct Confirmation {
     /// The node; equal to the one in the subject.
     pub node: NodeName,
-    /// True while the aggregator is far from having read all that the streams hold: then what is
-    /// missing here may only be waiting there.
+    /// True while the aggregator is far behind the end of the streams: a message that is missing
+    /// here may still be waiting there.
     pub behind: bool,
-    /// How long ago all that the streams held was in it, when it was said: to read and to store
-    /// takes a while, and what the broker has acknowledged since may be missing here all the same.
+    /// How long before the confirmation was sent the aggregator had read everything in the streams.
+    /// Example: with an age of 3 s, a message that the broker acknowledged 1 s ago may be missing
+    /// here although nothing is lost.
     pub age: Duration,
     /// Its latest incarnations, each once.
     pub runs: Vec<Confirmed>,
@@ -59,7 +62,8 @@ impl Confirmed {
         self.spans.last().map(|(_, last)| *last)
     }
 
-    /// Whether nothing is known about a number: it lies before a list that may have been cut.
+    /// Whether it is unknown if the message with this seq is stored: the seq lies before a list
+    /// that may have been truncated.
     #[must_use]
     pub fn is_silent_about(&self, seq: Seq) -> bool {
         let cut = self.spans.len() >= CONFIRMED_SPANS_MAX;
@@ -98,7 +102,7 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         schema: SCHEMA,
         node: confirmation.node.to_string(),
         behind: confirmation.behind,
-        // Rounded up: too old costs a node patience, too young a message.
+        // Rounded up: an age too large delays a resend, one too small causes a needless one.
         age_ms: u64::try_from(confirmation.age.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX),
         runs: confirmation.runs.iter().map(run).collect(),
         limits: confirmation.limits.iter().map(limit).collect(),
@@ -116,7 +120,7 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     }
     let mut rest = bytes;
     let envelope: Envelope =
-        super::envelope::read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
+        messagepack::read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
     if envelope.schema != SCHEMA {
         return Err(WireError::Schema(envelope.schema));
     }

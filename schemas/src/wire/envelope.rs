@@ -2,19 +2,20 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 
 use rmp_serde::decode::Error;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::error::{SCHEMA, WireError};
+use super::event::Events;
 use super::latency::LatencyBody;
-use super::{Body, Bus, Events, Hardware, Header, SCHEMA, Snapshot, Totals, WireError};
+use super::messagepack::read;
+use super::snapshot::{Body, Bus, Hardware, Header, Snapshot, Totals};
 use crate::hardware::SensorState;
 use crate::histogram::{Distribution, Packed};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
-    COUNT_MAX, DEPTH_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
+    COUNT_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
 };
 use crate::subject::{Kind, SnapshotSubject};
 use crate::time::Wall;
@@ -137,28 +138,6 @@ fn open<'a, B: Deserialize<'a>, H: Distribution>(
         return Err(WireError::Bounds { field: "recorded" });
     }
     Ok(snapshot)
-}
-
-/// Reads one value from the front of `bytes`. Nesting is bounded: every level of it, in fields
-/// that are skipped too, takes its part of the stack.
-pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &mut &'a [u8]) -> Result<T, Error> {
-    let mut reader = rmp_serde::Deserializer::from_read_ref(*bytes);
-    reader.set_max_depth(DEPTH_MAX);
-    let value = T::deserialize(&mut reader)?;
-    *bytes = match IgnoredAny::deserialize(&mut reader) {
-        Err(Error::InvalidMarkerRead(error)) if error.kind() == ErrorKind::UnexpectedEof => &[],
-        _ => after_one(bytes)?,
-    };
-    Ok(value)
-}
-
-/// What follows the first value: a reader that lends its bytes does not tell.
-#[cold]
-fn after_one(bytes: &[u8]) -> Result<&[u8], Error> {
-    let mut reader = rmp_serde::Deserializer::new(bytes);
-    reader.set_max_depth(DEPTH_MAX);
-    IgnoredAny::deserialize(&mut reader)?;
-    Ok(reader.into_inner())
 }
 
 /// A message of another version may well have another shape; then the version is the reason.

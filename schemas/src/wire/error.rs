@@ -5,6 +5,9 @@ use thiserror::Error;
 use crate::histogram::codec::CodecError;
 use crate::ids::IdError;
 
+/// The schema number that this version writes and reads.
+pub const SCHEMA: u16 = 1;
+
 /// A message that cannot be merged.
 #[derive(Debug, Error, PartialEq)]
 pub enum WireError {
@@ -20,7 +23,7 @@ pub enum WireError {
     #[error("not a snapshot: {0}")]
     Shape(String),
     /// A version that this reader does not know.
-    #[error("schema {0} is not {schema}", schema = super::SCHEMA)]
+    #[error("schema {0} is not {schema}", schema = SCHEMA)]
     Schema(u16),
     /// Bytes after the end of the map.
     #[error("{0} bytes after the end")]
@@ -33,7 +36,7 @@ pub enum WireError {
         /// Node in the subject.
         subject: String,
     },
-    /// The payload is of another kind than the subject says.
+    /// The payload's kind differs from the subject's.
     #[error("payload of kind {payload} under a subject of kind {subject}")]
     Kind {
         /// Kind in the payload.
@@ -73,7 +76,7 @@ pub enum WireError {
         figure: &'static str,
     },
     /// The same series twice in one message.
-    #[error("series {0} stands twice in one message")]
+    #[error("series {0} occurs twice in one message")]
     DuplicateSeries(String),
 }
 

@@ -1,10 +1,10 @@
-//! What a job says in words: events and service checks, as DogStatsD knows them.
+//! Events and service checks of jobs, as DogStatsD defines them.
 //!
-//! They carry no samples and are never judged; they stand beside the figures of their time.
+//! They carry no samples and no rule evaluates them.
 
 use serde::{Deserialize, Serialize};
 
-use super::WireError;
+use super::error::WireError;
 use crate::ids::Labels;
 use crate::limits::wire::{EVENT_TEXT_BYTES_MAX, EVENT_TITLE_BYTES_MAX, EVENTS_MAX};
 use crate::time::Wall;
@@ -32,7 +32,7 @@ pub struct Event {
     /// True for an event of low priority.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub low_priority: bool,
-    /// When it happened, in nanoseconds: what its sender said, else when the node read it.
+    /// When it happened, in nanoseconds: by its sender's clock, or else when the node received it.
     pub at: Wall,
     /// The host that its sender named.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -99,7 +99,7 @@ impl AlertType {
         }
     }
 
-    /// What it stands for on a service check: 0 ok, 1 warning, 2 critical, 3 unknown.
+    /// The status of a service check: 0 ok, 1 warning, 2 critical, 3 unknown.
     #[must_use]
     pub const fn check_status(self) -> u8 {
         match self {

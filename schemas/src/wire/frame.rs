@@ -1,16 +1,18 @@
-//! What a client library hands to the node beside it over a stream socket: what it has merged
-//! since the last time, numbered.
+//! A numbered frame from a client library to its node over a stream socket: what the client has
+//! merged since its last frame.
 //!
 //! Four bytes of length (big-endian), then one MessagePack map. The node answers with eight
-//! bytes (big-endian): the seq up to which it has recorded this client's frames. A frame that was
-//! not answered stands in no sealed snapshot, so it may be sent again under its seq; the node
-//! records each seq of a client at most once. Like the wire, reading believes no length.
+//! bytes (big-endian): the seq up to which it has recorded this client's frames. A frame without
+//! an answer is in no sealed snapshot, so it may be sent again under its seq; the node records each
+//! seq of a client at most once. Reading trusts no stated length.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::error::WireError;
 use super::latency::LatencyBody;
-use super::{Latency, WireError, envelope};
+use super::messagepack;
+use super::snapshot::Latency;
 use crate::ids::{IdError, Seq, check_token};
 use crate::limits::wire::{COUNT_MAX, FRAME_BYTES_MAX};
 
@@ -120,7 +122,8 @@ pub fn length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
 /// On anything that is not exactly one well-formed frame.
 pub fn decode(bytes: &[u8]) -> Result<Frame, FrameError> {
     let mut rest = bytes;
-    let body: FrameBody<'_> = envelope::read(&mut rest).map_err(|error| explain(bytes, &error))?;
+    let body: FrameBody<'_> =
+        messagepack::read(&mut rest).map_err(|error| explain(bytes, &error))?;
     if body.version != VERSION {
         return Err(FrameError::Version(body.version));
     }
@@ -138,7 +141,7 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, FrameError> {
 }
 
 fn explain(bytes: &[u8], error: &rmp_serde::decode::Error) -> FrameError {
-    match envelope::read(&mut &*bytes) {
+    match messagepack::read(&mut &*bytes) {
         Ok(Version { version }) if version != VERSION => FrameError::Version(version),
         _ => FrameError::Shape(error.to_string()),
     }

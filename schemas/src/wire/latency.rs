@@ -1,12 +1,13 @@
 //! Distributions and numbers in their MessagePack form, as snapshots and frames carry them.
 //!
-//! Turns them into maps with named fields and back; what it reads back it believes nothing of.
+//! Turns them into maps with named fields and back, and checks everything that it reads.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Latency, WireError, is_zero};
+use super::error::WireError;
+use super::snapshot::{Latency, is_zero};
 use crate::histogram::{Distribution, ExactFigures, Histogram, Overs, Refused, ToldBlur, codec};
 use crate::ids::{Labels, Operation, Series};
 use crate::limits::wire::SERIES_MAX;
@@ -43,7 +44,8 @@ struct HistogramEntry<'a> {
     /// Of samples that may lie elsewhere than they are counted; a reader that does not know it
     /// takes them for where they are.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    blur: Option<ToldBlur<'a>>,
+    #[serde(rename = "blur")]
+    uncertainty: Option<ToldBlur<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -66,7 +68,7 @@ const UNIT: &str = "ns";
 impl<'a> LatencyBody<'a> {
     pub(super) fn of(latency: &'a Latency) -> Self {
         let histogram = |(series, histogram): &'a (Series, Histogram)| {
-            let ExactFigures { count, sum_ns, min_ns, max_ns } = histogram.told_exact();
+            let ExactFigures { count, sum_ns, min_ns, max_ns } = histogram.exact_as_counted();
             let (sum_carry, sum_ns) = halves(sum_ns);
             HistogramEntry {
                 operation: series.operation.as_str().into(),
@@ -80,8 +82,8 @@ impl<'a> LatencyBody<'a> {
                 hdr: codec::encode(histogram.counts())
                     .expect("a histogram on its way out counts far fewer than can be stored")
                     .into(),
-                over: histogram.told_overs(),
-                blur: histogram.told_blur(),
+                over: histogram.overs_as_counted(),
+                uncertainty: histogram.uncertainty_summary(),
             }
         };
         let number = |(series, value): &'a (Series, f64)| NumberEntry {
@@ -140,7 +142,7 @@ fn check_histogram<H: Distribution>(entry: HistogramEntry<'_>) -> Result<(Series
         min_ns: entry.min_ns,
         max_ns: entry.max_ns,
     };
-    match H::try_from_v2(exact, &entry.hdr, entry.over, entry.blur) {
+    match H::try_from_v2(exact, &entry.hdr, entry.over, entry.uncertainty) {
         Ok(histogram) => Ok((series, histogram)),
         Err(Refused::Bytes(source)) => {
             Err(WireError::Histogram { series: series.to_string(), source })

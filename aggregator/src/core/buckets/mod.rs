@@ -94,7 +94,7 @@ mod tests {
     fn classic_buckets_count_what_is_not_above_their_ends() {
         let mut samples = Histogram::default();
         [0, 99 * US, 18 * MS, 19 * MS, 60 * SECOND].into_iter().for_each(|ns| samples.record(ns));
-        let budgets = plimsoll_schemas::budget::effective(&[]).unwrap();
+        let budgets = plimsoll_schemas::rule::file::effective(&[]).unwrap();
         let ends = ends(&Operation::new("epoch_hook").unwrap(), &budgets);
         assert!(ends.is_sorted() && ends.contains(&(18 * MS)) && ends.len() == LADDER_NS.len() + 1);
         let buckets = Buckets::of(&Merged::from(&samples), &ends, false);

@@ -154,7 +154,7 @@ fn nodes_are_told_the_limits_of_all_budgets_and_of_new_rules_though_nothing_else
     deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 3));
     drop(core.take_changes(start().wall).unwrap());
     assert!(core.take_changes(start().wall).is_none());
-    let budgets = plimsoll_schemas::budget::effective(&[]).unwrap();
+    let budgets = plimsoll_schemas::rule::file::effective(&[]).unwrap();
     let more = (0..6).map(|n| {
         let selector =
             Selector { series: Labels::new([("a", "b")]).unwrap(), ..budgets[0].selector.clone() };

@@ -2,7 +2,7 @@
 
 use crate::limits::{BARS_MAX, NOTICE_BYTES_MAX, WORST_NODES_MAX};
 use plimsoll_schemas::alert::{AlertState, Notice};
-use plimsoll_schemas::budget::{Window, effective};
+use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::hardware::{
     CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES,
     CGROUP_MEMORY_USED_BYTES, CPU_STEAL_RATIO, CPU_THROTTLED, GPU_TEMPERATURE_CELSIUS,
@@ -14,6 +14,7 @@ use plimsoll_schemas::limits::wire::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
 };
 use plimsoll_schemas::metric::{Figure, Metric};
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::{About, Comparison, Rules, Threshold};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;

@@ -1,7 +1,7 @@
 //! Findings and bounds, against slow and obvious ones.
 
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::{Histogram, Over, Packed};
+use plimsoll_schemas::rule::file::effective;
 use proptest::prelude::*;
 
 use super::*;

@@ -179,8 +179,9 @@ impl Operations {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::budget::{Window, effective};
+    use plimsoll_schemas::budget::Window;
     use plimsoll_schemas::histogram::{Histogram, Packed};
+    use plimsoll_schemas::rule::file::effective;
 
     use super::*;
     use crate::core::window::Limits;

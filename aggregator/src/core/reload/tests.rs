@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Ended, Notice, Scope};
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::time::Now;
 

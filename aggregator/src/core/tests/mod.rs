@@ -7,9 +7,10 @@ mod speaker;
 mod strange;
 
 use plimsoll_schemas::alert::{AlertState, LEDGER_GAP};
-use plimsoll_schemas::budget::{Budget, Selector, Window, effective};
+use plimsoll_schemas::budget::{Budget, Selector, Window};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Series};
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Header, Latency, Totals};

@@ -122,7 +122,7 @@ impl Since {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::budget::effective;
+    use plimsoll_schemas::rule::file::effective;
 
     use super::*;
 

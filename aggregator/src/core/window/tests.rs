@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::limits::SLOTS_MAX;
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::time::nanos;
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
-use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::rule::file::effective;
 use serde_json::Value;
 
 use super::*;

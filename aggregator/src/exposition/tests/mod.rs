@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use plimsoll_schemas::budget::{Window, effective};
+use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::wire::{Body, Latency};
 use proptest::prelude::*;
 use prost::Message;

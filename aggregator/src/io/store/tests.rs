@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::subject::Lane;
 use redb::StorageBackend;
 use tempfile::TempDir;

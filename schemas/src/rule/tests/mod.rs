@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::file::{load, shipped};
 use super::*;
-use crate::budget::{BUILT_IN, Window};
+use crate::budget::{BUILT_IN, Budget, Window};
+use crate::ids::{Labels, RuleName};
 
 /// What a set of files comes to, the first of which is read.
 pub(super) fn read(files: &[(&str, &str)]) -> Result<Rules, String> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::limits::rules::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX};
 
 /// Text of a file, and what is said of it after the file's name.
-fn told(cases: &[(&str, &str)]) {
+fn expect_error(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let error = read(&[("a.toml", text)]).unwrap_err();
         assert_eq!(error, format!("a.toml: {expected}"), "{text}");
@@ -12,66 +12,82 @@ fn told(cases: &[(&str, &str)]) {
 }
 
 /// The same of one key of a shipped budget.
-fn told_of_key(kind: &str, name: &str, cases: &[(&str, &str)]) {
+fn expect_key_error(kind: &str, name: &str, cases: &[(&str, &str)]) {
     for (line, problem) in cases {
         let key = line.split([' ', '.', '=']).next().unwrap();
         let text = format!("[[{kind}]]\nname = \"{name}\"\n{line}\n");
         let error = read(&[("a.toml", &text)]).unwrap_err();
-        let place = format!("a.toml: line 3, column 1: {kind} \"{name}\": {key}: ");
-        assert_eq!(error, format!("{place}{problem}"), "{line}");
+        let position = format!("a.toml: line 3, column 1: {kind} \"{name}\": {key}: ");
+        assert_eq!(error, format!("{position}{problem}"), "{line}");
     }
 }
 
 #[test]
-fn a_wrong_number_of_a_budget_is_told_with_its_line_and_what_to_write() {
-    told_of_key(
+fn a_wrong_number_of_a_budget_is_reported_with_its_line_and_what_to_write() {
+    expect_key_error(
         "budget",
         "publish",
         &[
             ("limit = 18", "18 has no unit; write \"18ms\""),
             ("limit = \"18\"", "18 has no unit; write \"18ms\""),
             ("limit = 2.5", "2.5 has no unit; write \"2500us\" if it is milliseconds"),
-            ("limit = 0", "0 is no limit; write it with its unit, such as \"18ms\""),
-            ("limit = -3", "-3 is no limit; write it with its unit, such as \"18ms\""),
-            ("limit = nan", "NaN is no limit; write it with its unit, such as \"18ms\""),
+            ("limit = 0", "0 is not a limit; write it with its unit, such as \"18ms\""),
+            ("limit = -3", "-3 is not a limit; write it with its unit, such as \"18ms\""),
+            ("limit = nan", "NaN is not a limit; write it with its unit, such as \"18ms\""),
             ("limit = \"-5ms\"", "\"-5ms\" is negative; write it from \"1us\" to \"1h\""),
             ("limit = \"0ms\"", "\"0ms\" is out of range; it may be from \"1us\" to \"1h\""),
             ("limit = \"2h\"", "\"2h\" is out of range; it may be from \"1us\" to \"1h\""),
-            ("limit = \"18 mss\"", "\"18 mss\" is no duration; write it as \"18ms\""),
+            ("limit = \"18 mss\"", "\"18 mss\" is not a duration; write it as \"18ms\""),
             ("limit = true", "must be text in quotes, not true or false"),
-            ("quantile = 99", "99 is a percentage; write 0.99"),
-            ("quantile = 99.9", "99.9 is a percentage; write 0.999"),
-            ("quantile = \"p99\"", "99 is a percentage; write 0.99"),
+            ("quantile = 99", "99 is a percentage; a share lies between 0 and 1, write 0.99"),
+            ("quantile = 99.9", "99.9 is a percentage; a share lies between 0 and 1, write 0.999"),
+            ("quantile = \"p99\"", "99 is a percentage; a share lies between 0 and 1, write 0.99"),
             ("quantile = \"0.9\"", "must be a number, not text; write 0.9"),
             ("quantile = \"most\"", "must be a number such as 0.99, not text"),
-            ("quantile = 1", "1 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("quantile = 0.0", "0 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("quantile = -0.5", "-0.5 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("quantile = nan", "NaN must lie between 0 and 1, both excluded, such as 0.99"),
-            ("objective = 1.0", "1 must lie between 0 and 1, both excluded, such as 0.99"),
+            ("quantile = 1", "1 must lie between 0 and 1, both excluded; write for example 0.99"),
+            ("quantile = 0.0", "0 must lie between 0 and 1, both excluded; write for example 0.99"),
+            (
+                "quantile = -0.5",
+                "-0.5 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            (
+                "quantile = nan",
+                "NaN must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            (
+                "quantile = 1.01",
+                "1.01 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            (
+                "objective = 1.0",
+                "1 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
             ("objective = true", "must be a number such as 0.99, not true or false"),
-            ("objective = 99.9", "99.9 is a percentage; write 0.999"),
-            ("confidence = 95", "95 is a percentage; write 0.95"),
-            ("confidence = 0.2", "0.2 must be at least 0.5 and below 1, such as 0.95"),
+            ("objective = 99.9", "99.9 is a percentage; a share lies between 0 and 1, write 0.999"),
+            ("confidence = 95", "95 is a percentage; a share lies between 0 and 1, write 0.95"),
+            ("confidence = 0.2", "0.2 must be at least 0.5 and below 1; write for example 0.95"),
             ("confidence = \"0.5\"", "must be a number, not text; write 0.5"),
-            ("confidence = \"p50\"", "50 is a percentage; write 0.5"),
+            ("confidence = \"p50\"", "50 is a percentage; a share lies between 0 and 1, write 0.5"),
             (
                 "quantile = 99999999999999999999",
-                "1e20 must lie between 0 and 1, both excluded, such as 0.99",
+                "1e20 must lie between 0 and 1, both excluded; write for example 0.99",
             ),
-            ("quantile = -1e-300", "-1e-300 must lie between 0 and 1, both excluded, such as 0.99"),
-            ("limit = 1e300", "1e300 is no limit; write it with its unit, such as \"18ms\""),
-            ("confidence = 1.0", "1 must be at least 0.5 and below 1, such as 0.95"),
+            (
+                "quantile = -1e-300",
+                "-1e-300 must lie between 0 and 1, both excluded; write for example 0.99",
+            ),
+            ("limit = 1e300", "1e300 is not a limit; write it with its unit, such as \"18ms\""),
+            ("confidence = 1.0", "1 must be at least 0.5 and below 1; write for example 0.95"),
         ],
     );
 }
 
 #[test]
-fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
-    let windows = "there are 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
-    let no_window = format!("\"7s\" is no window; {windows}");
+fn a_wrong_choice_for_a_budget_is_reported_with_its_line_and_what_to_write() {
+    let windows = "use one of 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
+    let no_window = format!("unknown window \"7s\"; {windows}");
     let long = format!("summary = \"{}\"", "s".repeat(257));
-    told_of_key(
+    expect_key_error(
         "budget",
         "publish",
         &[
@@ -89,11 +105,14 @@ fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
             ),
             (
                 "scopes = [\"node\"]",
-                "\"node\" is no scope, did you mean \"nodes\"?; there are fleet, nodes",
+                "unknown scope \"node\", did you mean \"nodes\"?; use one of fleet, nodes",
             ),
-            ("scopes = []", "names nobody; write [\"fleet\"], [\"nodes\"] or both"),
+            ("scopes = []", "selects no scope; write [\"fleet\"], [\"nodes\"] or both"),
             ("scopes = \"fleet\"", "must be a list such as [\"..\"], not text"),
-            ("severity = \"warn\"", "\"warn\" is no severity; there are info, warning, critical"),
+            (
+                "severity = \"warn\"",
+                "unknown severity \"warn\"; use one of info, warning, critical",
+            ),
             ("routes = [\"a b\"]", "receiver holds ' '; allowed are letters, digits, '_' and '-'"),
             ("routes = \"oncall\"", "must be a list such as [\"..\"], not text"),
             ("runbook = \"\"", "must be one line of 1 to 1024 bytes"),
@@ -119,24 +138,24 @@ fn a_wrong_choice_for_a_budget_is_told_with_its_line_and_what_to_write() {
 }
 
 #[test]
-fn a_wrong_value_of_a_threshold_is_told_with_its_line_and_what_to_write() {
+fn a_wrong_value_of_a_threshold_is_reported_with_its_line_and_what_to_write() {
     let evaluations = "must be a whole number of evaluations, one a second, from 1 to 86400";
     let metrics = "depth".parse::<crate::metric::Metric>().unwrap_err().to_string();
-    told_of_key(
+    expect_key_error(
         "rule",
         "queue_depth",
         &[
             ("for = 0", evaluations),
             ("for = \"2m\"", evaluations),
             ("clear_for = -1", evaluations),
-            ("greater = nan", "NaN compares with nothing; write a finite number"),
-            ("less = -inf", "-inf compares with nothing; write a finite number"),
+            ("greater = nan", "NaN cannot be compared; write a finite number"),
+            ("less = -inf", "-inf cannot be compared; write a finite number"),
             ("equal = \"2\"", "must be a number in the metric's unit, not text"),
             ("metric = \"depth\"", &metrics),
             ("greter = 2", "unknown key, did you mean \"greater\"?"),
         ],
     );
-    told(&[
+    expect_error(&[
         (
             "[[rule]]\nname = 'queue_depth'\ngreater = 2\nless = 1",
             "line 4, column 1: rule \"queue_depth\": less: a second comparison; write one of \
@@ -155,8 +174,8 @@ fn a_wrong_value_of_a_threshold_is_told_with_its_line_and_what_to_write() {
 }
 
 #[test]
-fn what_is_wrong_with_a_whole_file_is_told_with_its_line() {
-    told(&[
+fn what_is_wrong_with_a_whole_file_is_reported_with_its_line() {
+    expect_error(&[
         ("budget = 3", "line 1, column 10: budget: must be a list of tables; write [[budget]]"),
         (
             "[budget]\nname = 'x'",
@@ -191,7 +210,7 @@ fn what_is_wrong_with_a_whole_file_is_told_with_its_line() {
 fn names_that_are_taken_are_told_with_their_line() {
     let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
     let named = |name: &str| format!("[[budget]]\nname = '{name}'\n{new}objective = 0.9");
-    told(&[
+    expect_error(&[
         (
             "[[budget]]\nname = 'publish'\n[[budget]]\nname = 'publish'",
             "line 4, column 8: budget \"publish\": name: is also in a.toml line 2; give one of \
@@ -204,13 +223,13 @@ fn names_that_are_taken_are_told_with_their_line() {
         ),
         (
             "[[budget]]\nname = 'latency_high'",
-            "line 2, column 8: budget \"latency_high\": name: is said of something else on the \
-             bus; give it another name",
+            "line 2, column 8: budget \"latency_high\": name: is reserved for an event on the \
+             bus; choose another name",
         ),
         (
             "[[rule]]\nname = 'undelivered'",
-            "line 2, column 8: rule \"undelivered\": name: is said of something else on the bus; \
-             give it another name",
+            "line 2, column 8: rule \"undelivered\": name: is reserved for an event on the bus; \
+             choose another name",
         ),
         (
             "[[rule]]\nname = 'publish'\nmetric = 'dropped'\ngreater = 1",
@@ -243,7 +262,7 @@ fn objectives_that_contradict_something_else_are_told_with_their_line() {
     let leaves_out = "an error budget is the fleet's, which scopes leave out; write `scopes = \
                       [\"fleet\", \"nodes\"]`, or `objective = false` for none";
     let long_name = format!("[[budget]]\nname = '{long}'\n{new}objective = 0.9");
-    told(&[
+    expect_error(&[
         (
             &long_name,
             &format!(
@@ -270,14 +289,14 @@ fn objectives_that_contradict_something_else_are_told_with_their_line() {
         ),
         (
             "[[budget]]\nname = 'publish'\nobjective = 1e-17",
-            "line 2, column 8: budget \"publish\": objective: no pace can spend what \
-             1e-17 allows; raise it",
+            "line 2, column 8: budget \"publish\": objective: no burn rate can be reached with \
+             1e-17; raise it",
         ),
     ]);
 }
 
 #[test]
-fn an_error_that_two_files_make_together_is_told_where_the_key_is_given() {
+fn an_error_that_two_files_make_together_is_reported_where_the_key_is_given() {
     let (own, site) = ("include = ['b.toml']\n", "[[budget]]\nname = 'publish'\nquantile = 0.5");
     let error = read(&[("a.toml", own), ("b.toml", site)]).unwrap_err();
     let expected = "b.toml: line 3, column 1: budget \"publish\": quantile: objective 0.99 asks";
@@ -303,7 +322,7 @@ fn too_many_rules_are_refused() {
         assert_eq!(error, format!("a.toml: line 1, column 1: {kind}: 257 of them, more than 256"));
         let half = format!("include = ['b.toml']\n{}", rules(kind, 0, 200));
         let error = read(&[("a.toml", &half), ("b.toml", &rules(kind, 200, 300))]).unwrap_err();
-        assert!(error.ends_with(": one too many; 256 may be in all files"), "{error}");
+        assert!(error.ends_with(": exceeds the limit of 256 in all files"), "{error}");
     }
 }
 
@@ -342,18 +361,18 @@ fn includes_that_lead_nowhere_or_round_and_round_are_refused() {
 #[test]
 fn files_without_end_are_refused() {
     let endless = |branches: usize| {
-        let mut asked = 0;
+        let mut included_at = 0;
         let mut open = |_: &str| {
-            asked += 1;
-            let includes = (0..branches).map(|i| format!("'{asked}-{i}.toml'"));
+            included_at += 1;
+            let includes = (0..branches).map(|i| format!("'{included_at}-{i}.toml'"));
             Ok(format!("include = [{}]", includes.collect::<Vec<_>>().join(",")).into_bytes())
         };
         let error = load(&["a.toml".to_owned()], Vec::new(), 1, &mut open).unwrap_err();
-        (error.to_string(), asked)
+        (error.to_string(), included_at)
     };
-    let (deep, asked) = endless(1);
-    assert!(deep.ends_with("9-0.toml lies more than 8 includes deep"), "{deep}");
-    assert_eq!(asked, INCLUDE_DEPTH_MAX + 1);
+    let (deep, included_at) = endless(1);
+    assert!(deep.ends_with("9-0.toml is included more than 8 levels deep"), "{deep}");
+    assert_eq!(included_at, INCLUDE_DEPTH_MAX + 1);
     let leaf = |path: &str| match path {
         "a.toml" => {
             let names: Vec<String> = (0..FILES_MAX).map(|i| format!("'{i}.toml'")).collect();
@@ -362,8 +381,7 @@ fn files_without_end_are_refused() {
         _ => Ok(Vec::new()),
     };
     let error = load(&["a.toml".to_owned()], Vec::new(), 1, &mut |path| leaf(path)).unwrap_err();
-    let expected =
-        "a.toml: line 1, column 11: include: 63.toml is one file too many; 64 may be read";
+    let expected = "a.toml: line 1, column 11: include: 63.toml exceeds the limit of 64 files";
     assert_eq!(error.to_string(), expected);
 }
 

@@ -1,7 +1,5 @@
-//! Things said once and not repeated: no acknowledgement, no second attempt, and nothing that
-//! has gone stale is said at all.
-//!
-//! For what must arrive there is `publish.rs`.
+//! Messages without an acknowledgement: sent at most once, and not at all once they are older than
+//! `limits::ASIDE_AGE_MAX`. Messages that must arrive go through `publish.rs`.
 
 use std::time::Duration;
 
@@ -17,59 +15,59 @@ use tokio::time::timeout;
 use crate::error::Refusal;
 use crate::link::{Link, Signal};
 
-/// One thing to say.
+/// A message that is sent at most once, without an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aside {
-    /// Where it is said.
+    /// Its subject.
     pub subject: String,
-    /// What stands above the payload.
+    /// Its headers.
     pub headers: Vec<(&'static str, String)>,
     /// The bytes.
     pub payload: Bytes,
 }
 
-/// An aside, and when it was handed over.
+/// A message, and when it was handed over.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedMessage {
     pub(crate) aside: Aside,
     pub(crate) since: Mono,
 }
 
-/// The one task that says them.
-pub(crate) struct Teller {
+/// The one task that sends them.
+pub(crate) struct UnacknowledgedPublisher {
     pub(crate) client: Client,
-    pub(crate) queue: mpsc::Receiver<Waiting>,
+    pub(crate) queue: mpsc::Receiver<QueuedMessage>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) signal: watch::Receiver<Signal>,
     pub(crate) clock: Clock,
 }
 
-impl Teller {
+impl UnacknowledgedPublisher {
     /// Runs until the queue is closed and empty.
     pub(crate) async fn run(mut self) {
-        while let Some(Waiting { aside, since }) = self.queue.recv().await {
+        while let Some(QueuedMessage { aside, since }) = self.queue.recv().await {
             let age = self.clock.now().mono.since(since);
             let left = ASIDE_AGE_MAX.saturating_sub(age);
             if left.is_zero() || !self.is_up() {
                 continue;
             }
-            if let Err(reason) = self.say(aside, left).await {
-                tracing::debug!(%reason, "not said");
+            if let Err(reason) = self.send(aside, left).await {
+                tracing::debug!(%reason, "message not sent");
             }
         }
     }
 
-    /// What the client takes while it has no connection, it keeps and sends on return. It knows
-    /// of a loss before the link does.
+    /// Without a connection the client would queue a message and send it on its return. The
+    /// client's signal shows a loss before the link does.
     fn is_up(&self) -> bool {
         self.signal.borrow().connected && self.link.borrow().delivery.is_some()
     }
 
-    async fn say(&self, aside: Aside, left: Duration) -> Result<(), Refusal> {
+    async fn send(&self, aside: Aside, left: Duration) -> Result<(), Refusal> {
         let Aside { subject, headers, payload } = aside;
         let headers = read_headers(headers)?;
-        let said = self.client.publish_with_headers(subject, headers, payload);
-        timeout(left, said).await.map_err(|_| Refusal::HandOver)?.map_err(Refusal::from)
+        let sent = self.client.publish_with_headers(subject, headers, payload);
+        timeout(left, sent).await.map_err(|_| Refusal::HandOver)?.map_err(Refusal::from)
     }
 }
 

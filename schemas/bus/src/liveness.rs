@@ -5,45 +5,45 @@ use std::time::Duration;
 use crate::limits::STALL_AFTER;
 use plimsoll_schemas::time::Mono;
 
-/// When the broker was last heard, and whether its silence was reported.
+/// When the broker last sent anything, and whether its silence was reported.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct Liveness {
     up: bool,
     stalled: bool,
-    heard: Mono,
+    last_received: Mono,
 }
 
-/// What a tick asks for.
+/// What the owner must do after a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beat {
+pub(crate) struct TickAction {
     /// Send a probe.
     pub(crate) probe: bool,
     /// Report that the broker has fallen silent.
     pub(crate) stalled: bool,
 }
 
-impl Pulse {
+impl Liveness {
     /// The connection came or went. A new one is given the full time before it counts as silent.
     pub(crate) fn on_link(&mut self, now: Mono, up: bool) {
-        *self = Self { up, stalled: false, heard: now };
+        *self = Self { up, stalled: false, last_received: now };
     }
 
     /// Something arrived from the broker.
-    pub(crate) fn on_heard(&mut self, now: Mono) {
-        self.heard = now;
+    pub(crate) fn on_received(&mut self, now: Mono) {
+        self.last_received = now;
         self.stalled = false;
     }
 
     /// Time for a probe.
-    pub(crate) fn on_tick(&mut self, now: Mono) -> Beat {
-        let silent = self.up && now.since(self.heard) >= STALL_AFTER;
+    pub(crate) fn on_tick(&mut self, now: Mono) -> TickAction {
+        let silent = self.up && now.since(self.last_received) >= STALL_AFTER;
         let stalled = silent && !self.stalled;
         self.stalled |= stalled;
-        Beat { probe: self.up, stalled }
+        TickAction { probe: self.up, stalled }
     }
 }
 
-/// The name of a probe: when it was sent, so that hearing it says how long it took.
+/// The name of a probe: when it was sent, so that its arrival gives the round trip.
 pub(crate) fn probe_name(sent: Mono) -> String {
     format!("probe-{}", sent.0)
 }
@@ -66,32 +66,32 @@ mod tests {
 
     #[test]
     fn silence_is_reported_once_and_again_after_a_recovery() {
-        let mut pulse = Pulse::default();
-        pulse.on_link(at(10), true);
-        let stalls = |pulse: &mut Pulse, seconds: std::ops::RangeInclusive<u64>| {
-            seconds.filter(|second| pulse.on_tick(at(*second)).stalled).collect::<Vec<_>>()
+        let mut liveness = Liveness::default();
+        liveness.on_link(at(10), true);
+        let stalls = |liveness: &mut Liveness, seconds: std::ops::RangeInclusive<u64>| {
+            seconds.filter(|second| liveness.on_tick(at(*second)).stalled).collect::<Vec<_>>()
         };
-        assert_eq!(stalls(&mut pulse, 11..=20), [13]);
-        pulse.on_heard(at(20));
-        assert_eq!(stalls(&mut pulse, 21..=30), [23]);
+        assert_eq!(stalls(&mut liveness, 11..=20), [13]);
+        liveness.on_received(at(20));
+        assert_eq!(stalls(&mut liveness, 21..=30), [23]);
     }
 
     #[test]
     fn without_a_connection_nothing_is_sent_and_nothing_is_silent() {
-        let mut pulse = Pulse::default();
-        assert_eq!(pulse.on_tick(at(100)), Beat::default());
-        pulse.on_link(at(100), true);
-        pulse.on_link(at(101), false);
-        assert_eq!(pulse.on_tick(at(200)), Beat::default());
+        let mut liveness = Liveness::default();
+        assert_eq!(liveness.on_tick(at(100)), TickAction::default());
+        liveness.on_link(at(100), true);
+        liveness.on_link(at(101), false);
+        assert_eq!(liveness.on_tick(at(200)), TickAction::default());
     }
 
     #[test]
     fn a_new_connection_is_given_the_full_time() {
-        let mut pulse = Pulse::default();
-        pulse.on_link(at(0), true);
-        pulse.on_link(at(60), true);
-        assert_eq!(pulse.on_tick(at(62)), Beat { probe: true, stalled: false });
-        assert_eq!(pulse.on_tick(at(63)), Beat { probe: true, stalled: true });
+        let mut liveness = Liveness::default();
+        liveness.on_link(at(0), true);
+        liveness.on_link(at(60), true);
+        assert_eq!(liveness.on_tick(at(62)), TickAction { probe: true, stalled: false });
+        assert_eq!(liveness.on_tick(at(63)), TickAction { probe: true, stalled: true });
     }
 
     #[test]

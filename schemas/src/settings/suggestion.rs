@@ -4,7 +4,7 @@
 const CHANGES_MAX: usize = 2;
 
 /// The key that is most like `written`: a few letters off, or the same in another section.
-pub(crate) fn meant(written: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
+pub(crate) fn suggest(written: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let few = CHANGES_MAX.min(last(written).chars().count().div_ceil(2));
     let rated = known.into_iter().filter_map(|key| {
@@ -48,7 +48,7 @@ mod tests {
             ("colour", None),
             ("", None),
         ] {
-            let found = meant(written, known.map(str::to_owned));
+            let found = suggest(written, known.map(str::to_owned));
             assert_eq!(found.as_deref(), expected, "{written}");
         }
     }

@@ -1,13 +1,15 @@
-//! An alert in one line, for those who read it on a telephone.
+//! A change of an alert in one line, short enough for a pager.
 
 use std::fmt::{self, Write};
 
-use super::{AlertKey, AlertState, BurnEvidence, Evidence, LatencyEvidence, Scope, ValueEvidence};
+use super::evidence::{BurnEvidence, Evidence, LatencyEvidence, ValueEvidence};
+use super::state::AlertState;
+use crate::scope::{AlertKey, Scope};
 
-/// What has happened to an alert, in words: which figure, its limit, whom it is about.
+/// The change in words: the value, its limit, the scope.
 ///
 /// `epoch_hook p99 24 ms over 18 ms on node n1, 1 234 samples in 1m`
-pub(super) fn in_words(key: &AlertKey, state: AlertState, evidence: &Evidence) -> String {
+pub(super) fn describe(key: &AlertKey, state: AlertState, evidence: &Evidence) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _written = match evidence {
@@ -123,7 +125,7 @@ mod tests {
     use crate::alert::GapEvidence;
     use crate::budget::Window;
     use crate::ids::{Labels, NodeName, Operation, RuleName};
-    use crate::rule::Comparison;
+    use crate::metric::Comparison;
 
     fn key(node: Option<&str>) -> AlertKey {
         let scope = node.map_or(Scope::Fleet, |name| Scope::Node(NodeName::new(name).unwrap()));
@@ -151,7 +153,7 @@ mod tests {
         let Evidence::Latency(exact) = latency(0.024, 1_234) else { panic!("it is of a latency") };
         let open = LatencyEvidence { within_seconds: Some((0.02, 0.025)), ..exact };
         assert_eq!(
-            in_words(&key(None), AlertState::Firing, &Evidence::Latency(open)),
+            describe(&key(None), AlertState::Firing, &Evidence::Latency(open)),
             "epoch_hook p99 ~24 ms (approximate, from 20 ms to 25 ms) over 18 ms in the fleet, \
              1 234 samples in 1m"
         );
@@ -182,29 +184,29 @@ mod tests {
         let (n1, fleet) = (key(Some("n1")), key(None));
         let table = [
             (
-                in_words(&n1, AlertState::Firing, &latency(0.024, 1_234)),
+                describe(&n1, AlertState::Firing, &latency(0.024, 1_234)),
                 "epoch_hook p99 24 ms over 18 ms on node n1, 1 234 samples in 1m",
             ),
             (
-                in_words(&fleet, AlertState::Resolved, &latency(0.01234, 1_234_567)),
+                describe(&fleet, AlertState::Resolved, &latency(0.01234, 1_234_567)),
                 "epoch_hook p99 12.3 ms within 18 ms in the fleet, 1 234 567 samples in 1m; \
                  resolved",
             ),
             (
-                in_words(&fleet, AlertState::Firing, &burn),
+                describe(&fleet, AlertState::Firing, &burn),
                 "epoch_hook spends its error budget 16.2 times too fast over 1h and 31 times \
                  over 5m in the fleet, 62 % of it left",
             ),
             (
-                in_words(&n1, AlertState::Firing, &value(0.91)),
+                describe(&n1, AlertState::Firing, &value(0.91)),
                 "memory_used_ratio 0.91 is > 0.85 on node n1",
             ),
             (
-                in_words(&n1, AlertState::Resolved, &value(0.5)),
+                describe(&n1, AlertState::Resolved, &value(0.5)),
                 "memory_used_ratio 0.5 is not > 0.85 on node n1; resolved",
             ),
             (
-                in_words(&n1, AlertState::Firing, &gap),
+                describe(&n1, AlertState::Firing, &gap),
                 "37 samples missing from the account on node n1",
             ),
         ];

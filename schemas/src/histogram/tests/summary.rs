@@ -1,11 +1,17 @@
-//! A blur on its way: what is said holds after any way, and what cannot be is refused.
+//! Uncertainty in messages and checkpoints: its bounds hold after any way, and impossible ones are
+//! rejected.
+
+use std::borrow::Cow;
 
 use proptest::prelude::*;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::*;
 use crate::histogram::layout::{self, MAX_NS};
-use crate::histogram::{Distribution, Over, Packed, Quantile, codec};
+use crate::histogram::row::Row;
+use crate::histogram::{
+    Distribution, ExactFigures, Histogram, Over, Overs, Packed, Quantile, Refused, ToldBlur, codec,
+};
 
 const MS: u64 = 1_000_000;
 const LIMIT_NS: u64 = 18 * MS;
@@ -15,7 +21,7 @@ const LIMIT_NS: u64 = 18 * MS;
 enum Step {
     Watch(Vec<u64>),
     Record(u64, u64),
-    /// Values between two ends that are told.
+    /// Values between two ends that a producer states.
     Within(u64, u64, Vec<u64>),
     /// The same of someone else, who knew these limits.
     Merge(Vec<u64>, u64, u64, Vec<u64>),
@@ -69,9 +75,10 @@ fn stored<T: Serialize + DeserializeOwned>(one: &T) -> T {
 
 fn sent<D: Distribution>(histogram: &Histogram) -> D {
     let bytes = codec::encode(histogram.counts()).unwrap();
-    let blur = rmp_serde::to_vec_named(&histogram.told_blur()).unwrap();
-    let blur = rmp_serde::from_slice(&blur).unwrap();
-    D::try_from_v2(histogram.told_exact(), &bytes, histogram.told_overs(), blur).unwrap()
+    let uncertainty = rmp_serde::to_vec_named(&histogram.uncertainty_summary()).unwrap();
+    let uncertainty = rmp_serde::from_slice(&uncertainty).unwrap();
+    D::try_from_v2(histogram.exact_as_counted(), &bytes, histogram.overs_as_counted(), uncertainty)
+        .unwrap()
 }
 
 impl Step {
@@ -157,7 +164,7 @@ proptest! {
         steps.into_iter().for_each(|step| step.take(&mut histogram, &mut all));
         let bytes = codec::encode(histogram.counts()).unwrap();
         let read = Histogram::try_from_v2(
-            histogram.told_exact(), &bytes, histogram.told_overs(), None,
+            histogram.exact_as_counted(), &bytes, histogram.overs_as_counted(), None,
         );
         let read = read.unwrap();
         prop_assert_eq!((read.count(), read.counts()), (histogram.count(), histogram.counts()));
@@ -176,16 +183,16 @@ proptest! {
     ) {
         let (mut histogram, mut all) = (Histogram::default(), Vec::new());
         steps.into_iter().for_each(|step| step.take(&mut histogram, &mut all));
-        let Some(mut told) = histogram.told_blur() else { return Ok(()) };
+        let Some(mut summary) = histogram.uncertainty_summary() else { return Ok(()) };
         let [placed, low, high] = rows;
         for (row, forged) in
-            [(&mut told.placed, placed), (&mut told.low, low), (&mut told.high, high)]
+            [(&mut summary.placed, placed), (&mut summary.low, low), (&mut summary.high, high)]
         {
             *row = forged.map_or(std::mem::take(row), Cow::Owned);
         }
-        (told.sum_carry, told.sum_ns) = sum.unwrap_or((told.sum_carry, told.sum_ns));
+        (summary.sum_carry, summary.sum_ns) = sum.unwrap_or((summary.sum_carry, summary.sum_ns));
         let bytes = codec::encode(histogram.counts()).unwrap();
-        let read = Histogram::try_from_v2(histogram.told_exact(), &bytes, Overs::NONE, Some(told));
+        let read = Histogram::try_from_v2(histogram.exact_as_counted(), &bytes, Overs::NONE, Some(summary));
         let Ok(mut read) = read else { return Ok(()) };
         more.into_iter().for_each(|step| step.take(&mut read, &mut all));
         prop_assert_eq!(&stored(&read), &read);
@@ -196,11 +203,11 @@ proptest! {
     }
 }
 
-fn told() -> (Histogram, ToldBlur<'static>) {
+fn summary() -> (Histogram, ToldBlur<'static>) {
     let mut histogram = within(&[LIMIT_NS], 10 * MS, 25 * MS, &[11 * MS, 12 * MS, 24 * MS]);
     histogram.record(5 * MS);
-    let told = histogram.told_blur().unwrap();
-    (histogram, told)
+    let summary = histogram.uncertainty_summary().unwrap();
+    (histogram, summary)
 }
 
 fn row(buckets: &[(u64, u64)]) -> Cow<'static, [u8]> {
@@ -211,31 +218,31 @@ fn row(buckets: &[(u64, u64)]) -> Cow<'static, [u8]> {
 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
-    let (histogram, good) = told();
+    let (histogram, good) = summary();
     let bytes = codec::encode(histogram.counts()).unwrap();
-    let refused = |told: ToldBlur<'static>| {
-        let exact = histogram.told_exact();
-        let packed = Packed::try_from_v2(exact, &bytes, Overs::NONE, Some(told.clone())).err();
-        let read = Histogram::try_from_v2(exact, &bytes, Overs::NONE, Some(told)).err();
+    let refused = |summary: ToldBlur<'static>| {
+        let exact = histogram.exact_as_counted();
+        let packed = Packed::try_from_v2(exact, &bytes, Overs::NONE, Some(summary.clone())).err();
+        let read = Histogram::try_from_v2(exact, &bytes, Overs::NONE, Some(summary)).err();
         assert_eq!(packed, read);
         read
     };
     assert_eq!(refused(good.clone()), None);
     let contradicts = |figure| Some(Refused::Contradiction(figure));
     let good = || good.clone();
-    for (figure, told) in [
-        ("blur", ToldBlur { placed: row(&[(7 * MS, 3)]), ..good() }),
-        ("blur", ToldBlur { placed: row(&[]), ..good() }),
-        ("blur", ToldBlur { low: row(&[(10 * MS, 2)]), ..good() }),
-        ("blur", ToldBlur { low: row(&[(10 * MS, 4)]), ..good() }),
-        ("blur", ToldBlur { low: row(&[(10 * MS, 2), (25 * MS, 1)]), ..good() }),
-        ("blur", ToldBlur { low: row(&[]), high: row(&[]), ..good() }),
-        ("blur", ToldBlur { high: row(&[(25 * MS, 2), (10 * MS, 1)]), ..good() }),
+    for (figure, summary) in [
+        ("uncertainty", ToldBlur { placed: row(&[(7 * MS, 3)]), ..good() }),
+        ("uncertainty", ToldBlur { placed: row(&[]), ..good() }),
+        ("uncertainty", ToldBlur { low: row(&[(10 * MS, 2)]), ..good() }),
+        ("uncertainty", ToldBlur { low: row(&[(10 * MS, 4)]), ..good() }),
+        ("uncertainty", ToldBlur { low: row(&[(10 * MS, 2), (25 * MS, 1)]), ..good() }),
+        ("uncertainty", ToldBlur { low: row(&[]), high: row(&[]), ..good() }),
+        ("uncertainty", ToldBlur { high: row(&[(25 * MS, 2), (10 * MS, 1)]), ..good() }),
         ("sum", ToldBlur { sum_ns: 4 * 5 * MS - 20_000, ..good() }),
         ("sum", ToldBlur { sum_ns: 4 * 25 * MS + 200_000, ..good() }),
         ("sum", ToldBlur { sum_carry: 1, ..good() }),
     ] {
-        assert_eq!(refused(told.clone()), contradicts(figure), "{told:?}");
+        assert_eq!(refused(summary.clone()), contradicts(figure), "{summary:?}");
     }
     let over = |said: &[(u64, u64, u64)]| {
         let bytes = rmp_serde::to_vec(said).unwrap();
@@ -252,10 +259,10 @@ fn what_cannot_be_is_refused_by_name() {
 
 #[test]
 fn a_blur_of_no_samples_is_refused() {
-    let (_, told) = told();
+    let (_, summary) = summary();
     let bytes = codec::encode(Histogram::default().counts()).unwrap();
-    let read = Packed::try_from_v2(ExactFigures::default(), &bytes, Overs::NONE, Some(told));
-    assert_eq!(read.err(), Some(Refused::Contradiction("blur")));
+    let read = Packed::try_from_v2(ExactFigures::default(), &bytes, Overs::NONE, Some(summary));
+    assert_eq!(read.err(), Some(Refused::Contradiction("uncertainty")));
 }
 
 #[test]
@@ -264,9 +271,12 @@ fn a_blur_takes_few_bytes_and_exact_samples_none() {
     for (over, upto, n) in [(5, 10, 700), (10, 25, 20_000), (25, 50, 9_000), (50, 75, 3)] {
         histogram.record_within(over * MS, upto * MS, n);
     }
-    let bytes = rmp_serde::to_vec_named(&histogram.told_blur()).unwrap();
+    let bytes = rmp_serde::to_vec_named(&histogram.uncertainty_summary()).unwrap();
     assert!(bytes.len() < 100, "{} bytes", bytes.len());
     let mut exact = Histogram::default();
     exact.record(5);
-    assert_eq!((exact.told_blur(), exact.heap_bytes()), (None, exact.counts().heap_bytes()));
+    assert_eq!(
+        (exact.uncertainty_summary(), exact.heap_bytes()),
+        (None, exact.counts().heap_bytes())
+    );
 }

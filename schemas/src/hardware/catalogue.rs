@@ -1,113 +1,39 @@
-//! Sensor readings: every sensor the mesh knows, and what one reading of it can say.
+//! The sensor catalogue: one row for each sensor, from which everything else is derived.
 //!
-//! What cannot be read says so and is never a made-up zero. The catalogue is the single source of
-//! names: a node sends only what stands here, an aggregator exposes that and counts the rest.
-
-use serde::{Deserialize, Serialize};
-
-use crate::ids::Labels;
+//! To add a sensor, add one row. `gauge` is a value whose greatest reading is the worst,
+//! `gauge_low` one whose least reading is the worst, `counter` a total that only grows within one
+//! boot of the machine.
 
 /// One sensor, as the mesh names it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sensor {
     /// Name with its base unit at the end; the metric is `plimsoll_<name>`.
     pub name: &'static str,
-    /// One line for people.
+    /// One line of help text.
     pub help: &'static str,
     /// True when the value only ever grows within one boot of the machine.
     pub cumulative: bool,
+    /// Which of several readings is the worst.
+    pub direction: Direction,
 }
 
-/// What a sensor had to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SensorState {
-    /// The value is current.
-    Ok,
-    /// This machine has no such thing, or its driver cannot tell.
-    Unsupported,
-    /// The last value is too old to be believed.
-    Stale,
-    /// Reading it went wrong.
-    Failed,
-}
-
-impl SensorState {
-    /// The state's value as a label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unsupported => "unsupported",
-            Self::Stale => "stale",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// Why a sensor has no value: what that makes of it, and the cause in a word or a few.
+/// Which of several values of one sensor or metric is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// Never [`SensorState::Ok`].
-    pub state: SensorState,
-    /// A bounded label such as `no_driver` or `not_a_number`: letters, digits and `_`.
-    pub reason: &'static str,
+pub enum Direction {
+    /// The greatest: of two temperatures the higher one.
+    HighIsWorse,
+    /// The least: of two amounts of free memory the smaller one.
+    LowIsWorse,
 }
 
-impl Missing {
-    /// There is no such thing here.
+impl Direction {
+    /// Whether `value` is worse than `other`.
     #[must_use]
-    pub const fn unsupported(reason: &'static str) -> Self {
-        Self { state: SensorState::Unsupported, reason }
-    }
-
-    /// Reading it went wrong.
-    #[must_use]
-    pub const fn failed(reason: &'static str) -> Self {
-        Self { state: SensorState::Failed, reason }
-    }
-
-    /// What was read is too old.
-    #[must_use]
-    pub const fn stale(reason: &'static str) -> Self {
-        Self { state: SensorState::Stale, reason }
-    }
-}
-
-/// One sensor at one moment. `value` is present exactly when `state` is [`SensorState::Ok`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
-    /// A [`Sensor::name`].
-    pub sensor: String,
-    /// Which one, where a machine has several: `core`, `gpu`, `device`, ...
-    #[serde(default)]
-    pub labels: Labels,
-    /// Whether there is a value, and if not, why.
-    pub state: SensorState,
-    /// The value in the unit that the name ends with; finite.
-    #[serde(default)]
-    pub value: Option<f64>,
-    /// Why there is none; see [`Missing::reason`]. At most `TOKEN_BYTES_MAX` bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Box<str>>,
-}
-
-impl Reading {
-    /// A current value. One that is not finite is a failed reading.
-    #[must_use]
-    pub fn ok(sensor: &Sensor, labels: Labels, value: f64) -> Self {
-        if !value.is_finite() {
-            return Self::absent(sensor, labels, Missing::failed("not_finite"));
+    pub fn is_worse(self, value: f64, other: f64) -> bool {
+        match self {
+            Self::HighIsWorse => value > other,
+            Self::LowIsWorse => value < other,
         }
-        let (state, value, reason) = (SensorState::Ok, Some(value), None);
-        Self { sensor: sensor.name.to_owned(), labels, state, value, reason }
-    }
-
-    /// No value, and why.
-    #[must_use]
-    pub fn absent(sensor: &Sensor, labels: Labels, missing: Missing) -> Self {
-        let (state, reason) = (missing.state, Some(missing.reason.into()));
-        Self { sensor: sensor.name.to_owned(), labels, state, value: None, reason }
     }
 }
 
@@ -115,15 +41,29 @@ macro_rules! catalogue {
     ($($constant:ident $kind:ident $name:literal $help:literal;)*) => {
         $(
             #[doc = $help]
-            pub const $constant: Sensor =
-                Sensor { name: $name, help: $help, cumulative: catalogue!(@ $kind) };
+            pub const $constant: Sensor = catalogue!(@ $kind $name $help);
         )*
 
         /// Every sensor of this version.
         pub const CATALOGUE: &[&Sensor] = &[$(&$constant),*];
     };
-    (@ gauge) => { false };
-    (@ counter) => { true };
+    (@ gauge $name:literal $help:literal) => {
+        catalogue!(@ $name, $help, false, HighIsWorse)
+    };
+    (@ gauge_low $name:literal $help:literal) => {
+        catalogue!(@ $name, $help, false, LowIsWorse)
+    };
+    (@ counter $name:literal $help:literal) => {
+        catalogue!(@ $name, $help, true, HighIsWorse)
+    };
+    (@ $name:literal, $help:literal, $cumulative:literal, $direction:ident) => {
+        Sensor {
+            name: $name,
+            help: $help,
+            cumulative: $cumulative,
+            direction: Direction::$direction,
+        }
+    };
 }
 
 catalogue! {
@@ -131,7 +71,7 @@ catalogue! {
         "Share of all CPU time in use, 0 to 1";
     CPU_CORE_USAGE_RATIO gauge "cpu_core_usage_ratio"
         "Share of one core's time in use, 0 to 1";
-    CPU_FREQUENCY_HERTZ gauge "cpu_frequency_hertz"
+    CPU_FREQUENCY_HERTZ gauge_low "cpu_frequency_hertz"
         "Clock frequency of one core";
     LOAD1 gauge "load1"
         "Runnable tasks, averaged over one minute";
@@ -143,15 +83,15 @@ catalogue! {
         "Physical memory";
     MEMORY_USED_BYTES gauge "memory_used_bytes"
         "Physical memory in use";
-    MEMORY_AVAILABLE_BYTES gauge "memory_available_bytes"
-        "Physical memory that can be had without swapping";
+    MEMORY_AVAILABLE_BYTES gauge_low "memory_available_bytes"
+        "Physical memory available without swapping";
     SWAP_TOTAL_BYTES gauge "swap_total_bytes"
         "Swap space";
     SWAP_USED_BYTES gauge "swap_used_bytes"
         "Swap space in use";
     DISK_TOTAL_BYTES gauge "disk_total_bytes"
         "Size of one mounted file system";
-    DISK_AVAILABLE_BYTES gauge "disk_available_bytes"
+    DISK_AVAILABLE_BYTES gauge_low "disk_available_bytes"
         "Space left on one mounted file system, for ordinary users";
     DISK_USED_BYTES gauge "disk_used_bytes"
         "Space in use on one mounted file system, without what is kept for its administrator";
@@ -175,13 +115,13 @@ catalogue! {
         "Memory of one GPU";
     GPU_MEMORY_USED_BYTES gauge "gpu_memory_used_bytes"
         "Memory in use on one GPU";
-    GPU_MEMORY_FREE_BYTES gauge "gpu_memory_free_bytes"
+    GPU_MEMORY_FREE_BYTES gauge_low "gpu_memory_free_bytes"
         "Memory left on one GPU";
     GPU_TEMPERATURE_CELSIUS gauge "gpu_temperature_celsius"
         "Temperature of one GPU's die";
     GPU_POWER_WATTS gauge "gpu_power_watts"
         "Power draw of one GPU";
-    GPU_CLOCK_HERTZ gauge "gpu_clock_hertz"
+    GPU_CLOCK_HERTZ gauge_low "gpu_clock_hertz"
         "Clock frequency of one domain of one GPU";
     GPU_THROTTLE_REASON gauge "gpu_throttle_reason"
         "1 while one GPU's clocks are held down for the named reason";
@@ -191,14 +131,14 @@ catalogue! {
         "Share of all CPU time that a hypervisor gave to other machines, 0 to 1";
     CPU_TEMPERATURE_CELSIUS gauge "cpu_temperature_celsius"
         "Temperature of the processors: the hottest sensor of the best driver that there is";
-    CPU_FREQUENCY_MEAN_HERTZ gauge "cpu_frequency_mean_hertz"
+    CPU_FREQUENCY_MEAN_HERTZ gauge_low "cpu_frequency_mean_hertz"
         "Clock frequency, averaged over all cores";
     CPU_FREQUENCY_BASELINE_HERTZ gauge "cpu_frequency_baseline_hertz"
         "Clock frequency that the processors sustain when nothing holds them down";
     CPU_THROTTLED gauge "cpu_throttled"
         "1 while the processors run 20 % below their baseline and above 70 degrees";
     CPU_THROTTLED_SECONDS_TOTAL counter "cpu_throttled_seconds_total"
-        "Time for which the processors were so throttled, since the node agent began";
+        "Time for which the processors were throttled, since the node agent started";
     CPU_THERMAL_THROTTLE_TOTAL counter "cpu_thermal_throttle_total"
         "Times that the kernel saw processors slow down for heat, by level";
     TASKS_RUNNING gauge "tasks_running"
@@ -226,9 +166,9 @@ catalogue! {
     CGROUP_CPU_PERIODS_TOTAL counter "cgroup_cpu_periods_total"
         "Periods in which the control group with this CPU limit ran";
     CGROUP_CPU_THROTTLED_PERIODS_TOTAL counter "cgroup_cpu_throttled_periods_total"
-        "Of those, periods in which it had to wait for the next";
+        "Of those, periods in which it used up its limit";
     CGROUP_CPU_THROTTLED_SECONDS_TOTAL counter "cgroup_cpu_throttled_seconds_total"
-        "Time that its tasks waited so";
+        "Time that its tasks waited for the next period";
     CGROUP_TASKS gauge "cgroup_tasks"
         "Tasks in this control group";
     CGROUP_TASKS_LIMIT gauge "cgroup_tasks_limit"
@@ -244,7 +184,7 @@ catalogue! {
     PAGE_FAULTS_MAJOR_TOTAL counter "page_faults_major_total"
         "Page faults that needed a disk";
     OOM_KILLS_TOTAL counter "oom_kills_total"
-        "Processes that the kernel killed for want of memory";
+        "Processes that the kernel killed because memory ran out";
     DISK_INODES gauge "disk_inodes"
         "Files that one mounted file system may hold";
     DISK_INODES_USED gauge "disk_inodes_used"
@@ -281,12 +221,12 @@ catalogue! {
         "Files that the whole machine may have open";
     UPTIME_SECONDS gauge "uptime_seconds"
         "Time since the machine was started";
-    CLOCK_SYNCHRONIZED gauge "clock_synchronized"
-        "1 while something keeps the kernel's clock on time";
+    CLOCK_SYNCHRONIZED gauge_low "clock_synchronized"
+        "1 while the kernel's clock is synchronized";
     CLOCK_OFFSET_SECONDS gauge "clock_offset_seconds"
-        "How far the kernel's clock is off, as what keeps it on time last found";
+        "Offset of the kernel's clock, as its synchronization last measured";
     CLOCK_ERROR_SECONDS gauge "clock_error_seconds"
-        "How far the kernel's clock may be off at most";
+        "Largest possible error of the kernel's clock";
     WATCHED_PROCESSES gauge "watched_processes"
         "Processes that one watch finds";
     WATCHED_CPU_SECONDS_TOTAL counter "watched_cpu_seconds_total"
@@ -329,9 +269,9 @@ catalogue! {
         "Power that one GPU may draw";
     GPU_ENERGY_JOULES_TOTAL counter "gpu_energy_joules_total"
         "Energy that one GPU used since its driver was loaded";
-    GPU_CLOCK_MIN_HERTZ gauge "gpu_clock_min_hertz"
+    GPU_CLOCK_MIN_HERTZ gauge_low "gpu_clock_min_hertz"
         "Lowest clock frequency of one domain of one GPU, of all polls of an interval";
-    GPU_CLOCK_MAX_HERTZ gauge "gpu_clock_max_hertz"
+    GPU_CLOCK_MAX_HERTZ gauge_low "gpu_clock_max_hertz"
         "Highest clock frequency of one domain of one GPU, of all polls of an interval";
     GPU_CLOCK_LIMIT_HERTZ gauge "gpu_clock_limit_hertz"
         "Clock frequency that one domain of one GPU can reach";
@@ -345,11 +285,11 @@ catalogue! {
         "Rate at which one GPU wrote over PCIe";
     GPU_PCIE_REPLAYS_TOTAL counter "gpu_pcie_replays_total"
         "Packets that one GPU had to send again over PCIe";
-    GPU_PCIE_LINK_GENERATION gauge "gpu_pcie_link_generation"
+    GPU_PCIE_LINK_GENERATION gauge_low "gpu_pcie_link_generation"
         "Generation of PCIe that one GPU's link uses now";
-    GPU_PCIE_LINK_WIDTH gauge "gpu_pcie_link_width"
+    GPU_PCIE_LINK_WIDTH gauge_low "gpu_pcie_link_width"
         "Lanes of PCIe that one GPU's link uses now";
-    GPU_NVLINK_UP gauge "gpu_nvlink_up"
+    GPU_NVLINK_UP gauge_low "gpu_nvlink_up"
         "1 while one NVLink of one GPU works";
     GPU_NVLINK_ERRORS_TOTAL counter "gpu_nvlink_errors_total"
         "Errors on the NVLinks of one GPU, by kind";
@@ -362,7 +302,7 @@ catalogue! {
     GPU_FAULTS_TOTAL counter "gpu_faults_total"
         "Faults that one GPU's driver reported since the node agent began";
     GPU_XID_TOTAL counter "gpu_xid_total"
-        "Of those, by number of the fault";
+        "GPU driver faults by their XID number";
     GPU_MIG_ENABLED gauge "gpu_mig_enabled"
         "1 while one GPU is divided into instances";
     GPU_FAN_RATIO gauge "gpu_fan_ratio"
@@ -370,7 +310,7 @@ catalogue! {
     GPUS_LISTED gauge "gpus_listed"
         "GPUs that the driver lists now";
     GPUS_LOST gauge "gpus_lost"
-        "GPUs that were listed once and cannot be asked now";
+        "GPUs that were listed once and do not answer now";
 }
 
 /// The catalogue's entry under `name`.
@@ -393,8 +333,8 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_number_is_a_failed_reading() {
-        let reading = Reading::ok(&LOAD1, Labels::default(), f64::NAN);
-        assert_eq!((reading.state, reading.value), (SensorState::Failed, None));
+    fn the_worst_of_two_readings_depends_on_the_sensor() {
+        assert!(GPU_TEMPERATURE_CELSIUS.direction.is_worse(90.0, 60.0));
+        assert!(MEMORY_AVAILABLE_BYTES.direction.is_worse(1e6, 1e9));
     }
 }

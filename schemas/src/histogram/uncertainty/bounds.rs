@@ -1,19 +1,14 @@
-//! What is not known of where samples lie: a producer's wide bucket says how many there are in it
-//! and no more. Such samples are counted at a few places inside; beside that stands in which
-//! bucket each would be if it were as small, and if it were as large, as its producer allows.
+//! Bounds of samples that are known by a producer's wide bucket only. Such samples are counted at a
+//! few places inside it; beside that, two rows count each of them in the bucket of the least and of
+//! the greatest value that its producer allows.
 //!
 //! The r-th smallest of all samples lies between the r-th smallest of the one and of the other,
 //! and no closer bound is right: all samples may be at their least, or all at their most. Says
 //! nothing of samples that came one by one, and costs nothing where there are no others.
 
-mod told;
-
-pub(super) use told::PackedBlur;
-pub use told::ToldBlur;
-
-use super::layout::{self, MAX_NS};
-use super::row::{Row, difference};
-use super::{ExactFigures, Histogram, Over};
+use crate::histogram::layout::{self, MAX_NS};
+use crate::histogram::over::Over;
+use crate::histogram::row::{Row, difference};
 
 /// At most so many places for the samples of one producer's bucket.
 const PLACES_MAX: u64 = 16;
@@ -24,16 +19,20 @@ const PLACE_BUCKETS: u64 = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blur {
     /// Where they are counted.
-    placed: Row,
+    pub(super) placed: Row,
     /// Where the least that each may be would be counted.
-    low: Row,
+    pub(super) low: Row,
     /// Where the most that each may be would be counted.
-    high: Row,
+    pub(super) high: Row,
 }
 
 /// Where samples are counted of which each lies within `least_ns..=most_ns`, at most
 /// [`PLACES_MAX`]: as many in each part of the buckets between, as (value, samples).
-pub(super) fn places(least_ns: u64, most_ns: u64, n: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(in crate::histogram) fn places(
+    least_ns: u64,
+    most_ns: u64,
+    n: u64,
+) -> impl Iterator<Item = (u64, u64)> {
     let first = layout::index_of(least_ns) as u64;
     let span = layout::index_of(most_ns) as u64 + 1 - first;
     let places = span.div_ceil(PLACE_BUCKETS).min(PLACES_MAX).min(n);
@@ -48,67 +47,15 @@ pub(super) fn places(least_ns: u64, most_ns: u64, n: u64) -> impl Iterator<Item 
     })
 }
 
-impl Histogram {
-    /// Records `n` samples of which is only known that each is over `over_ns` and at most
-    /// `upto_ns`, as a producer's bucket says. Their number is exact, and so is the share over a
-    /// limit that is not between the two and is watched by then: [`Self::watch`] comes first. The
-    /// rest is bounded, see [`Quantile`](super::Quantile). Over 0 includes 0, and up to an hour all
-    /// that is longer, as `u64::MAX` for a last bucket without an end.
-    pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
-        let most_ns = upto_ns.min(MAX_NS);
-        let least_ns = over_ns.saturating_add(1);
-        if n == 0 || least_ns >= most_ns {
-            return self.record_n(most_ns, n);
-        }
-        let mut overs = std::mem::take(&mut self.overs);
-        overs.record_within(over_ns, most_ns, n);
-        let mut blur = self.blur.take().unwrap_or_default();
-        for (value_ns, n) in places(least_ns, most_ns, n) {
-            let sum_ns = u128::from(value_ns) * u128::from(n);
-            let (min_ns, max_ns) = (value_ns, value_ns);
-            self.merge_exact(&ExactFigures { count: n, sum_ns, min_ns, max_ns });
-            self.counts.add_apart(layout::index_of(value_ns), n);
-            blur.add(value_ns, least_ns, most_ns, n);
-        }
-        (self.overs, self.blur) = (overs, Some(blur));
-    }
-
-    /// Takes what a producer says its samples sum up to, as far as the ends of their buckets
-    /// allow. Holds for all samples that are in here, so it comes after the last of a producer's
-    /// and before any other's.
-    pub fn state_sum(&mut self, sum_ns: u128) {
-        if let Some(blur) = &self.blur {
-            let (least, most) = match blur.placed.total() == self.count {
-                true => blur.sums_of_ends(),
-                false => blur.sums(self.count, &self.counts.iter()),
-            };
-            self.sum_ns = sum_ns.clamp(least, most);
-        }
-    }
-
-    /// Whether some samples are known by a producer's wide buckets alone, so that quantiles are
-    /// known within bounds.
-    #[must_use]
-    pub fn is_approximate(&self) -> bool {
-        self.blur.is_some()
-    }
-
-    /// What is not known of where its samples lie; `None` where all lie where they are counted.
-    #[must_use]
-    pub fn blur(&self) -> Option<&Blur> {
-        self.blur.as_deref()
-    }
-}
-
 impl Blur {
     /// Says of samples that are counted at a value that each lies within `least_ns..=most_ns`.
-    pub(super) fn add(&mut self, value_ns: u64, least_ns: u64, most_ns: u64, n: u64) {
+    pub(in crate::histogram) fn add(&mut self, value_ns: u64, least_ns: u64, most_ns: u64, n: u64) {
         self.placed.add(layout::index_of(value_ns), n);
         self.low.add(layout::index_of(least_ns), n);
         self.high.add(layout::index_of(most_ns), n);
     }
 
-    /// Adds what is said of other samples.
+    /// Adds the bounds of other samples.
     pub fn merge(&mut self, other: &Self) {
         self.placed.merge(&other.placed);
         self.low.merge(&other.low);
@@ -116,7 +63,7 @@ impl Blur {
     }
 
     /// What several say together; `None` of none.
-    pub(super) fn united(parts: impl Iterator<Item = Self>) -> Option<Self> {
+    pub(in crate::histogram) fn united(parts: impl Iterator<Item = Self>) -> Option<Self> {
         parts.reduce(|mut one, two| {
             one.merge(&two);
             one
@@ -145,7 +92,11 @@ impl Blur {
 
     /// Samples over a limit as far as buckets tell, of which `beside` gives the samples in one
     /// and in all above it.
-    pub(super) fn over(&self, limit_ns: u64, beside: impl Fn(usize) -> (u64, u64)) -> Over {
+    pub(in crate::histogram) fn over(
+        &self,
+        limit_ns: u64,
+        beside: impl Fn(usize) -> (u64, u64),
+    ) -> Over {
         let own = layout::index_of(limit_ns.min(MAX_NS));
         let above = |all: (u64, u64), placed: (u64, u64), ends: (u64, u64)| {
             let certain = all.1.saturating_sub(placed.1).saturating_add(ends.1);
@@ -158,8 +109,9 @@ impl Blur {
         Over { over, unsure: most.saturating_sub(over) }
     }
 
-    /// The least and the most, in nanoseconds, that all `count` samples may sum up to.
-    pub(super) fn sums(
+    /// The least and the most, in nanoseconds, that all `count` samples may sum up to, of which
+    /// `counts` are the buckets.
+    pub(in crate::histogram) fn sums(
         &self,
         count: u64,
         counts: &(impl Iterator<Item = (usize, u64)> + Clone),
@@ -174,17 +126,8 @@ impl Blur {
         (sum(&self.low, layout::lowest), sum(&self.high, highest))
     }
 
-    /// The same where there are no samples but those spoken of here.
-    fn sums_of_ends(&self) -> (u128, u128) {
-        let sum = |ends: &Row, value: fn(usize) -> u64| {
-            let sums = ends.iter().map(|(index, n)| u128::from(n) * u128::from(value(index)));
-            sums.fold(0_u128, u128::saturating_add)
-        };
-        (sum(&self.low, layout::lowest), sum(&self.high, highest))
-    }
-
     /// The least and the most, in nanoseconds, that any of `count` samples may be.
-    fn ends(
+    pub(super) fn ends(
         &self,
         count: u64,
         counts: &(impl Iterator<Item = (usize, u64)> + Clone),
@@ -195,7 +138,7 @@ impl Blur {
     }
 
     /// Whether it may be about samples of `counts`.
-    fn is_about(&self, counts: impl Iterator<Item = (usize, u64)>) -> bool {
+    pub(super) fn is_about(&self, counts: impl Iterator<Item = (usize, u64)>) -> bool {
         let none = std::iter::empty();
         self.placed.len() > 0
             && difference(counts, self.placed.iter(), none).all(|(_, n)| n >= 0)
@@ -203,7 +146,7 @@ impl Blur {
             && self.placed.precedes(&self.high)
     }
 
-    /// The buckets of all `count` samples if those spoken of here are at one of their ends. Where
+    /// The buckets of all `count` samples if the uncertain ones are at one of their ends. Where
     /// these are all, what lies in which of `counts` is not looked at.
     fn moved(
         &self,
@@ -222,7 +165,7 @@ impl Blur {
     }
 
     /// Heap bytes in use.
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(in crate::histogram) fn heap_bytes(&self) -> usize {
         let rows = [&self.placed, &self.low, &self.high];
         size_of::<Self>() + rows.map(Row::heap_bytes).iter().sum::<usize>()
     }
@@ -232,6 +175,3 @@ impl Blur {
 fn highest(index: usize) -> u64 {
     layout::highest(index).min(MAX_NS)
 }
-
-#[cfg(test)]
-mod tests;

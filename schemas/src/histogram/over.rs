@@ -1,13 +1,13 @@
-//! Samples over limits, and how sure that is. Counts what it is told of; what was there before a
-//! limit was known is counted from buckets by whoever holds them.
-
+//! Samples over limits, and how certain the count is. Samples recorded before a limit was known are
+//! counted from the buckets, by the distribution that holds them.
 use std::fmt;
 
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::error::Refused;
+use super::exact::ExactFigures;
 use super::layout::{self, MAX_NS};
-use super::{ExactFigures, Refused};
 use crate::limits::wire::LIMITS_MAX;
 
 /// Samples over one limit: at least `over` and at most `over + unsure`.
@@ -15,8 +15,8 @@ use crate::limits::wire::LIMITS_MAX;
 pub struct Over {
     /// Samples that are over it.
     pub over: u64,
-    /// Samples of which nobody knows: in the limit's own bucket, recorded when it was not watched,
-    /// or in a producer's bucket that the limit divides.
+    /// Samples that may be over it: in the limit's own bucket, recorded when it was not watched, or
+    /// in a producer's bucket that the limit divides.
     pub unsure: u64,
 }
 
@@ -50,7 +50,7 @@ impl Over {
         (exact.min_ns > limit_ns).then_some(Self { over: exact.count, unsure: 0 })
     }
 
-    /// Whether it says nothing that `buckets` contradict.
+    /// Whether it agrees with the bounds that `buckets` give.
     fn is_within(self, buckets: Self) -> bool {
         let Some(most) = self.over.checked_add(self.unsure) else { return false };
         self.over >= buckets.over && most <= buckets.over.saturating_add(buckets.unsure)
@@ -68,7 +68,7 @@ impl Over {
 ///
 /// Written as `[[limit_ns, over, unsure], ..]`; what is read may be anything until it is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overs(Vec<(u64, Over)>);
+pub struct Overs(pub(super) Vec<(u64, Over)>);
 
 impl Overs {
     /// Of no limit.
@@ -95,7 +95,7 @@ impl Overs {
         self.0.iter().map(|(limit, _)| *limit)
     }
 
-    /// What is said of one limit.
+    /// The count of one limit.
     #[must_use]
     pub fn get(&self, limit_ns: u64) -> Option<Over> {
         self.0.iter().find(|(limit, _)| *limit == limit_ns).map(|(_, over)| *over)
@@ -124,8 +124,8 @@ impl Overs {
         }
     }
 
-    /// Adds what is said of other samples. Of a limit that only one side knows, `ours` or
-    /// `theirs` tell the other's; of too many limits the smallest are kept, in whatever order.
+    /// Adds the counts of other samples. Of a limit that only one side knows, `ours` or `theirs`
+    /// return the other's; of too many limits the smallest are kept, in whatever order.
     pub(super) fn merge(
         &mut self,
         other: &Self,
@@ -215,6 +215,3 @@ impl<'de> Deserialize<'de> for Overs {
         deserializer.deserialize_seq(Few)
     }
 }
-
-#[cfg(test)]
-mod tests;

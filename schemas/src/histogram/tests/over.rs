@@ -1,9 +1,11 @@
 //! What is said to be over a limit, held against the samples themselves.
 
 use proptest::prelude::*;
+use serde::Serialize;
 
-use super::*;
-use crate::histogram::{Distribution, Histogram, Packed, codec};
+use crate::histogram::layout::{self, MAX_NS};
+use crate::histogram::{Distribution, Histogram, Over, Overs, Packed, Refused, codec};
+use crate::limits::wire::LIMITS_MAX;
 
 const LIMIT_NS: u64 = 18_000_000;
 

@@ -1,111 +1,54 @@
-//! Alerts that stand, and what people have said about them, as `/api/v1/alerts` and
-//! `/api/v1/silences` tell it. What is asked for by a request is checked by the aggregator.
+//! Silences, and the silences page of the API, `/api/v1/silences`: receivers are not notified of
+//! the alerts that a silence matches until it ends. The aggregator checks what a request asks for.
 
 use serde::{Deserialize, Serialize};
 
-use super::{AlertKey, AlertState, Context, Data, Evidence};
+use super::timestamp;
+use crate::annotations::Severity;
 use crate::ids::IdError;
 use crate::limits::rules::PATTERN_BYTES_MAX;
-use crate::rule::Severity;
+use crate::scope::AlertKey;
 use crate::time::Wall;
 
-/// All alerts that are not inactive, as far as they were asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AlertsPage {
-    /// The mesh.
-    pub mesh: String,
-    /// The moment, in seconds since 1970.
-    pub at_seconds: f64,
-    /// False while the stream's past is still being read.
-    pub ready: bool,
-    /// Firing first, then pending, then resolved; the worst severity first.
-    pub alerts: Vec<AlertRow>,
-}
-
-/// One alert.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AlertRow {
-    /// What it is about.
-    #[serde(flatten)]
-    pub key: AlertKey,
-    /// Where it stands.
-    pub state: AlertState,
-    /// Since when, in seconds since 1970.
-    pub since_seconds: f64,
-    /// Since when it fires or, of one that does not, since when it did.
-    pub firing_since_seconds: Option<f64>,
-    /// How bad it is.
-    pub severity: Severity,
-    /// What it means, in one line.
-    pub summary: String,
-    /// Where it stands what to do.
-    pub runbook: Option<String>,
-    /// Whether there was enough to judge when it was last judged.
-    pub data: Data,
-    /// How often it has fired again soon after it resolved.
-    pub flaps: u32,
-    /// Who looks after it.
-    pub acknowledged: Option<Acknowledgement>,
-    /// The silences that hold for it, by number.
-    pub silenced_by: Vec<u64>,
-    /// The figures that last moved it.
-    pub evidence: Option<Evidence>,
-    /// What stood beside them when it fired, unless that was long ago.
-    pub context: Option<Context>,
-}
-
-/// Somebody looks after an alert: until then nobody is told of it again, but for its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acknowledgement {
-    /// Who.
-    pub by: String,
-    /// What they say to it.
-    #[serde(default)]
-    pub comment: String,
-    /// Up to when.
-    #[serde(rename = "until_seconds", with = "in_seconds")]
-    pub until: Wall,
-}
-
-/// Which alerts a silence is about: those that fit all patterns; one at least is given.
+/// Which alerts a silence matches: those that match every given pattern; at least one is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SilenceMatch {
-    /// Of the rule's name.
+    /// Pattern of the rule's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<Pattern>,
-    /// Of the node's name; then no alert about the fleet fits.
+    /// Pattern of the node's name; fleet alerts then never match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Pattern>,
-    /// Of the operation's name.
+    /// Pattern of the operation's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Pattern>,
-    /// How bad it is.
+    /// Severity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
 }
 
-/// A name or, with a `*` at its end, the begin of one.
+/// A name, or a prefix of names with a `*` at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern(String);
 
-/// A span of time in which nobody is told of certain alerts.
+/// A span of time in which receivers are not notified of the alerts that match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
-    /// Which.
+    /// The alerts.
     #[serde(rename = "match")]
     pub matches: SilenceMatch,
-    /// Who asked for it.
+    /// The operator who created it.
     pub by: String,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub comment: String,
-    /// From when.
-    #[serde(rename = "from_seconds", with = "in_seconds")]
+    /// Begin.
+    #[serde(rename = "from_seconds", with = "timestamp")]
     pub from: Wall,
-    /// Up to when, excluded.
-    #[serde(rename = "until_seconds", with = "in_seconds")]
+    /// End, excluded.
+    #[serde(rename = "until_seconds", with = "timestamp")]
     pub until: Wall,
 }
 
@@ -119,7 +62,7 @@ pub struct SilenceRow {
     pub silence: Silence,
 }
 
-/// All silences that hold or are yet to begin.
+/// All active and future silences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SilencesPage {
     /// By number.
@@ -127,7 +70,7 @@ pub struct SilencesPage {
 }
 
 impl SilenceMatch {
-    /// Whether an alert of this severity is meant.
+    /// Whether an alert of this severity matches.
     #[must_use]
     pub fn fits(&self, key: &AlertKey, severity: Severity) -> bool {
         let fits = |pattern: &Option<Pattern>, name: &str| {
@@ -140,7 +83,7 @@ impl SilenceMatch {
             && self.severity.is_none_or(|wanted| wanted == severity)
     }
 
-    /// True where everything would fit.
+    /// Whether every alert would match.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         let is_any = |pattern: &Option<Pattern>| pattern.as_ref().is_none_or(|of| of.0 == "*");
@@ -171,7 +114,7 @@ impl Pattern {
             Some(found) => Err(IdError::Character {
                 what: WHAT,
                 found,
-                allowed: "a name, or its begin and one '*' at the end",
+                allowed: "a name, or a prefix of one with '*' at its end",
             }),
             None => Ok(Self(text)),
         }
@@ -196,25 +139,6 @@ impl TryFrom<String> for Pattern {
 impl From<Pattern> for String {
     fn from(Pattern(text): Pattern) -> Self {
         text
-    }
-}
-
-/// A point in time as all pages have it: seconds since 1970.
-mod in_seconds {
-    use std::time::Duration;
-
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::time::{Wall, nanos, seconds};
-
-    pub(super) fn serialize<S: Serializer>(at: &Wall, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(seconds(at.0))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Wall, D::Error> {
-        let since = Duration::try_from_secs_f64(f64::deserialize(from)?);
-        since.map(|since| Wall(nanos(since))).map_err(D::Error::custom)
     }
 }
 

@@ -1,7 +1,7 @@
-//! A blur in a few bytes, as messages and checkpoints carry it, and as many are kept. What was
+//! Uncertainty in a few bytes, as messages and checkpoints carry it, and as many are kept. What was
 //! read is believed once it fits the buckets that it speaks of.
 //!
-//! A reader of before knows nothing of a blur and takes samples for where they are counted. So
+//! An older reader skips this field and takes samples to lie where they are counted. So
 //! what would contradict that, the true sum and the samples over limits, stands in here, and
 //! beside the buckets only what agrees with them.
 
@@ -9,31 +9,32 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::Blur;
+use super::bounds::Blur;
+use crate::histogram::checked;
+use crate::histogram::error::Refused;
+use crate::histogram::over::Overs;
 use crate::histogram::payload::{self, Buckets};
 use crate::histogram::row::Row;
-use crate::histogram::writer::Writer;
-use crate::histogram::{ExactFigures, Histogram, Overs, Refused};
 
-/// What is written of a blur. Rows are payloads of V2 bytes, without the header.
+/// The uncertainty of one histogram as it is written. Rows are payloads of V2 bytes, without the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldBlur<'a> {
     /// The counts of samples that may lie elsewhere; nothing where these are all.
     #[serde(default, borrow, with = "serde_bytes", skip_serializing_if = "is_empty")]
-    placed: Cow<'a, [u8]>,
+    pub(in crate::histogram) placed: Cow<'a, [u8]>,
     /// Where they would be counted if each were as small as it may be.
     #[serde(borrow, with = "serde_bytes")]
-    low: Cow<'a, [u8]>,
+    pub(in crate::histogram) low: Cow<'a, [u8]>,
     /// Where they would be counted if each were as large as it may be.
     #[serde(borrow, with = "serde_bytes")]
-    high: Cow<'a, [u8]>,
+    pub(in crate::histogram) high: Cow<'a, [u8]>,
     /// The lower and the upper half of the sum of all samples of the histogram.
-    sum_ns: u64,
+    pub(in crate::histogram) sum_ns: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
-    sum_carry: u64,
+    pub(in crate::histogram) sum_carry: u64,
     /// Of all samples of the histogram.
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
-    over: Overs,
+    pub(in crate::histogram) over: Overs,
 }
 
 fn is_empty(bytes: &[u8]) -> bool {
@@ -43,27 +44,6 @@ fn is_empty(bytes: &[u8]) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
-}
-
-impl Histogram {
-    /// The exact figures as they are written beside the buckets.
-    pub(crate) fn told_exact(&self) -> ExactFigures {
-        let exact = self.exact();
-        if self.blur.is_some() { exact.as_counted() } else { exact }
-    }
-
-    /// Samples over limits as they are written beside the buckets.
-    pub(crate) fn told_overs(&self) -> Overs {
-        if self.blur.is_some() { Overs::NONE } else { self.overs.clone() }
-    }
-
-    /// What is written of samples that may lie elsewhere.
-    pub(crate) fn told_blur(&self) -> Option<ToldBlur<'static>> {
-        let blur = self.blur.as_ref()?;
-        let mut writer = Writer::default();
-        self.counts.each(|index, n| writer.push(index, n));
-        Some(PackedBlur::of(blur, writer.written()).into_told(self.sum_ns, &self.overs))
-    }
 }
 
 impl ToldBlur<'_> {
@@ -80,25 +60,26 @@ impl ToldBlur<'_> {
         samples_max: u64,
     ) -> Result<(Blur, u128, Overs), Refused> {
         let row =
-            |bytes: &[u8]| Ok::<_, Refused>(Row::of(&payload::check(bytes, samples_max)?.payload));
+            |bytes: &[u8]| Ok::<_, Refused>(Row::of(&checked::check(bytes, samples_max)?.payload));
         let (low, high) = (row(&self.low)?, row(&self.high)?);
         let placed = if self.placed.is_empty() { Row::of(buckets) } else { row(&self.placed)? };
-        let blur = Blur { placed, low, high };
-        let ends =
-            blur.ends(count, &Buckets::of(buckets)).filter(|_| blur.is_about(Buckets::of(buckets)));
-        let (least, most) = ends.ok_or(Refused::Contradiction("blur"))?;
+        let uncertainty = Blur { placed, low, high };
+        let ends = uncertainty
+            .ends(count, &Buckets::of(buckets))
+            .filter(|_| uncertainty.is_about(Buckets::of(buckets)));
+        let (least, most) = ends.ok_or(Refused::Contradiction("uncertainty"))?;
         let sum_ns = (u128::from(self.sum_carry) << 64) | u128::from(self.sum_ns);
         let sum_if_all_were = |ns: u64| u128::from(ns) * u128::from(count);
         if !(sum_if_all_were(least)..=sum_if_all_were(most)).contains(&sum_ns) {
             return Err(Refused::Contradiction("sum"));
         }
         let beside = |index| payload::beside(buckets, index);
-        self.over.check(None, |limit_ns| blur.over(limit_ns, beside))?;
-        Ok((blur, sum_ns, self.over))
+        self.over.check(None, |limit_ns| uncertainty.over(limit_ns, beside))?;
+        Ok((uncertainty, sum_ns, self.over))
     }
 }
 
-/// A blur of which many are kept: the payloads of its rows.
+/// The uncertainty of a packed distribution: the payloads of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::histogram) struct PackedBlur {
     /// Empty where all samples may lie elsewhere.
@@ -109,28 +90,32 @@ pub(in crate::histogram) struct PackedBlur {
 
 impl PackedBlur {
     /// Of samples that are counted in these buckets, a canonical payload.
-    pub(in crate::histogram) fn of(blur: &Blur, buckets: &[u8]) -> Self {
-        let placed = blur.placed.payload();
+    pub(in crate::histogram) fn of(uncertainty: &Blur, buckets: &[u8]) -> Self {
+        let placed = uncertainty.placed.payload();
         let placed = if placed == buckets { Vec::new() } else { placed };
-        let (low, high) = (blur.low.payload(), blur.high.payload());
+        let (low, high) = (uncertainty.low.payload(), uncertainty.high.payload());
         Self { placed: placed.into(), low: low.into(), high: high.into() }
     }
 
     /// What it says of samples that are counted in these buckets.
-    pub(in crate::histogram) fn open(&self, buckets: &[u8]) -> Blur {
+    pub(in crate::histogram) fn unpack(&self, buckets: &[u8]) -> Blur {
         let placed = if self.placed.is_empty() { buckets } else { &self.placed };
         Blur { placed: Row::of(placed), low: Row::of(&self.low), high: Row::of(&self.high) }
     }
 
     /// What is written of it, and of all samples.
-    pub(in crate::histogram) fn told<'a>(&'a self, sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
+    pub(in crate::histogram) fn summary<'a>(&'a self, sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
         let Self { placed, low, high } = self;
-        told([placed, low, high].map(|row| Cow::Borrowed(&**row)), sum_ns, overs)
+        summary([placed, low, high].map(|row| Cow::Borrowed(&**row)), sum_ns, overs)
     }
 
-    pub(in crate::histogram) fn into_told(self, sum_ns: u128, overs: &Overs) -> ToldBlur<'static> {
+    pub(in crate::histogram) fn into_summary(
+        self,
+        sum_ns: u128,
+        overs: &Overs,
+    ) -> ToldBlur<'static> {
         let Self { placed, low, high } = self;
-        told([placed, low, high].map(|row| Cow::Owned(row.into())), sum_ns, overs)
+        summary([placed, low, high].map(|row| Cow::Owned(row.into())), sum_ns, overs)
     }
 
     /// Heap bytes in use.
@@ -140,11 +125,8 @@ impl PackedBlur {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
-fn told<'a>(rows: [Cow<'a, [u8]>; 3], sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
+fn summary<'a>(rows: [Cow<'a, [u8]>; 3], sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
     let [placed, low, high] = rows;
     let (sum_carry, sum_ns) = ((sum_ns >> 64) as u64, sum_ns as u64);
     ToldBlur { placed, low, high, sum_ns, sum_carry, over: overs.clone() }
 }
-
-#[cfg(test)]
-mod tests;

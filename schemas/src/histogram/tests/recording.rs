@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use crate::histogram::layout::{MAX_NS, reference};
+use crate::histogram::{Histogram, rank};
 
 fn histogram(values: &[u64]) -> Histogram {
     let mut histogram = Histogram::default();

@@ -1,5 +1,5 @@
 //! The one subscription on which everything comes back that concerns our own messages:
-//! acknowledgements, echoes, probes. The token at the end of the subject tells which.
+//! acknowledgements, echoes, probes. The token at the end of the subject identifies it.
 
 use std::sync::Arc;
 
@@ -15,33 +15,33 @@ use crate::acknowledgement;
 use crate::error::Refusal;
 use crate::event::BusEvent;
 use crate::link::Link;
-use crate::publish::FAREWELL;
-use crate::pulse::{self, Pulse};
+use crate::liveness::{self, Liveness};
+use crate::publish::FINAL_ECHO;
 
 /// The one task that listens on our inbox and probes the broker.
-pub(crate) struct Answers {
+pub(crate) struct Replies {
     pub(crate) client: Client,
     pub(crate) inbox: String,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
     /// Counts the answers to messages, for the writer.
     pub(crate) answers: watch::Sender<u64>,
-    /// Rung when a subject turns out to have no stream.
+    /// Notified when a subject turns out to have no stream.
     pub(crate) missing: Arc<Notify>,
-    /// Rung when the farewell is heard.
-    pub(crate) farewell: Arc<Notify>,
+    /// Notified when the final echo arrives.
+    pub(crate) final_echo: Arc<Notify>,
     pub(crate) clock: Clock,
-    pub(crate) pulse: Pulse,
+    pub(crate) liveness: Liveness,
 }
 
-impl Answers {
+impl Replies {
     /// Runs until the client or the link is gone. `subscriber` is on everything under our inbox.
     pub(crate) async fn run(mut self, mut subscriber: Subscriber) {
         let mut ticks = interval(PROBE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let event = tokio::select! {
-                // What was heard counts before the silence does, should we have been held up.
+                // After a delay, received messages count before the elapsed time does.
                 biased;
                 message = subscriber.next() => {
                     let Some(message) = message else { return };
@@ -51,7 +51,7 @@ impl Answers {
                 changed = self.link.changed() => {
                     if changed.is_err() { return }
                     let up = self.link.borrow_and_update().delivery.is_some();
-                    self.pulse.on_link(self.clock.now().mono, up);
+                    self.liveness.on_link(self.clock.now().mono, up);
                     None
                 }
             };
@@ -63,24 +63,24 @@ impl Answers {
 
     fn on_tick(&mut self) -> Option<BusEvent> {
         let now = self.clock.now().mono;
-        let beat = self.pulse.on_tick(now);
-        if beat.probe {
-            let subject = format!("{}.{}", self.inbox, pulse::probe_name(now));
+        let action = self.liveness.on_tick(now);
+        if action.probe {
+            let subject = format!("{}.{}", self.inbox, liveness::probe_name(now));
             // A client too full to take a probe is as good as silent: no need to wait for it.
             let _ = self.client.publish(subject, Bytes::new()).now_or_never();
         }
-        beat.stalled.then_some(BusEvent::Stalled)
+        action.stalled.then_some(BusEvent::Stalled)
     }
 
     fn on_message(&mut self, message: &Message) -> Option<BusEvent> {
         let now = self.clock.now().mono;
-        self.pulse.on_heard(now);
+        self.liveness.on_received(now);
         let name = message.subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?;
-        if let Some(took) = pulse::round_trip(name, now) {
+        if let Some(took) = liveness::round_trip(name, now) {
             return Some(BusEvent::RoundTrip(took));
         }
-        if name == FAREWELL {
-            self.farewell.notify_one();
+        if name == FINAL_ECHO {
+            self.final_echo.notify_one();
             return None;
         }
         let token = name.parse().ok()?;

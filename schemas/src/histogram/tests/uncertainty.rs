@@ -7,11 +7,11 @@ use crate::histogram::{Histogram, Over, Quantile};
 
 const MS: u64 = 1_000_000;
 
-/// One sample as it was, and the least and the most that it may be as told.
+/// One sample as it was, and the least and the most that it may be as its producer states.
 type Sample = (u64, u64, u64);
 
 /// What one producer tells of its samples: edges of its buckets, ascending, and samples.
-fn told(edges: &[u64], values: &[u64]) -> Vec<Sample> {
+fn summary(edges: &[u64], values: &[u64]) -> Vec<Sample> {
     let ends = |value: u64| {
         let at = edges.partition_point(|edge| *edge < value);
         let least = at.checked_sub(1).map_or(0, |before| edges[before] + 1);
@@ -127,7 +127,7 @@ fn samples_are_counted_evenly_and_at_few_places() {
         (10 * MS, 11 * MS, 1_000, 2),
         (1, MAX_NS, u64::MAX, 16),
     ] {
-        let found: Vec<_> = super::places(least, most, n).collect();
+        let found: Vec<_> = crate::histogram::uncertainty::places(least, most, n).collect();
         assert_eq!(found.len(), places);
         assert!(found.is_sorted() && found.iter().all(|(at, _)| (least..=most).contains(at)));
         let even = |share: u64| share.abs_diff(n / places as u64) <= 1;
@@ -167,7 +167,7 @@ proptest! {
             match edges {
                 Some(edges) => {
                     merged.merge(&within(edges, values, &limits));
-                    all.extend(told(edges, values));
+                    all.extend(summary(edges, values));
                 }
                 None => {
                     values.iter().for_each(|value| merged.record(*value));
@@ -182,7 +182,7 @@ proptest! {
             let truly = truly(&all, rank);
             prop_assert!(lower_ns <= truly && truly <= upper_ns, "{lower_ns} {truly} {upper_ns}");
             prop_assert!(lower_ns <= value_ns && value_ns <= upper_ns);
-            // Nothing that the producers told allows a closer one, but for our own buckets.
+            // Nothing that the producers state allows a closer one, but for our own buckets.
             let (least, most) = oracle(&all, rank);
             prop_assert_eq!(layout::index_of(lower_ns), layout::index_of(least));
             prop_assert_eq!(layout::index_of(upper_ns), layout::index_of(most));

@@ -1,54 +1,55 @@
-//! How fast an error budget may be spent before someone is told: several paces, each over a long
-//! window that shows it matters and a short one that shows it still goes on.
+//! Burn rates: how fast an error budget may be spent before an alert fires. Each is evaluated over a
+//! long window that shows it matters and a short one that shows it still goes on.
 //! (Google, The Site Reliability Workbook, chapter 5, "Multiwindow, multi-burn-rate alerts".)
 
 use std::time::Duration;
 
-use super::{Budget, Window};
+use super::definition::Budget;
+use super::window::Window;
+use crate::annotations::Severity;
 use crate::ids::RuleName;
-use crate::rule::Severity;
 
-/// A pace at which an error budget must not be spent: so many times as fast as would use all of
-/// it up in thirty days.
+/// A burn rate that fires an alert: so many times as fast as would spend the error budget in
+/// thirty days.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Times as fast.
+pub struct Burn {
+    /// Multiple of the rate that spends the budget in thirty days.
     pub factor: f64,
-    /// Over this window,
+    /// The long window.
     pub long: Window,
-    /// and over this one.
+    /// The short window.
     pub short: Window,
-    /// How bad that is.
+    /// Severity of its alert.
     pub severity: Severity,
-    /// What the rule's name ends with.
+    /// End of its rule's name.
     suffix: &'static str,
 }
 
-/// All paces, the fastest first. 14.4 for an hour is 2 % of the budget, 6 for six hours 5 %, 3 for
+/// All burn rates, the fastest first. 14.4 for an hour is 2 % of the budget, 6 for six hours 5 %, 3 for
 /// a day and 1 for three days 10 %.
-pub const PACES: [Pace; 4] = [
-    Pace {
+pub const PACES: [Burn; 4] = [
+    Burn {
         factor: 14.4,
         long: Window::OneHour,
         short: Window::FiveMinutes,
         severity: Severity::Critical,
         suffix: "burn_1h",
     },
-    Pace {
+    Burn {
         factor: 6.0,
         long: Window::SixHours,
         short: Window::HalfHour,
         severity: Severity::Critical,
         suffix: "burn_6h",
     },
-    Pace {
+    Burn {
         factor: 3.0,
         long: Window::OneDay,
         short: Window::TwoHours,
         severity: Severity::Warning,
         suffix: "burn_1d",
     },
-    Pace {
+    Burn {
         factor: 1.0,
         long: Window::ThreeDays,
         short: Window::SixHours,
@@ -57,22 +58,8 @@ pub const PACES: [Pace; 4] = [
     },
 ];
 
-/// One pace of one budget, in the windows that a time scale makes of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Burn {
-    /// Times as fast.
-    pub factor: f64,
-    /// Over this window,
-    pub long: Window,
-    /// and over this one.
-    pub short: Window,
-    /// How bad that is.
-    pub severity: Severity,
-    suffix: &'static str,
-}
-
 impl Burn {
-    /// The name of the rule that watches it for a budget.
+    /// The name of the rule that evaluates it for a budget.
     #[must_use]
     pub fn rule(&self, budget: &Budget) -> RuleName {
         let name = format!("{}_{}", budget.name, self.suffix);
@@ -81,20 +68,18 @@ impl Burn {
 }
 
 impl Budget {
-    /// The paces at which its error budget must not be spent: those at which it can be at all,
-    /// since no more than every sample can be over the limit. None without an objective.
+    /// The burn rates that are evaluated: those that can be reached at all, since no more than
+    /// every sample can be over the limit. Empty without an objective.
     #[must_use]
     pub fn burns(&self, time_scale: u32) -> Vec<Burn> {
         let Some(objective) = self.objective else { return Vec::new() };
-        let reached = PACES.into_iter().filter(|pace| pace.factor * (1.0 - objective) < 1.0);
-        let burn = |Pace { factor, long, short, severity, suffix }| Burn {
-            factor,
-            long: scaled(long, time_scale),
-            short: scaled(short, time_scale),
-            severity,
-            suffix,
+        let reached = PACES.into_iter().filter(|burn| burn.factor * (1.0 - objective) < 1.0);
+        let scale = |burn: Burn| Burn {
+            long: scaled(burn.long, time_scale),
+            short: scaled(burn.short, time_scale),
+            ..burn
         };
-        reached.map(burn).collect()
+        reached.map(scale).collect()
     }
 
     /// The window over which its error budget is spent: thirty days, or what a time scale makes
@@ -105,7 +90,7 @@ impl Budget {
     }
 }
 
-/// The kept window nearest to one that is so many times shorter.
+/// The window nearest to one that is `time_scale` times shorter.
 fn scaled(window: Window, time_scale: u32) -> Window {
     let wanted = window.span() / time_scale.max(1);
     let distance = |of: &Window| {
@@ -122,14 +107,31 @@ fn scaled(window: Window, time_scale: u32) -> Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::effective;
+    use crate::annotations::About;
+    use crate::budget::Selector;
+    use crate::ids::Operation;
+    use crate::scope::Scopes;
 
     fn budget(objective: Option<f64>) -> Budget {
-        Budget { objective, ..effective(&[]).unwrap().remove(0) }
+        Budget {
+            name: RuleName::new("epoch_hook").unwrap(),
+            operation: Operation::new("epoch_hook").unwrap(),
+            selector: Selector::default(),
+            quantile: 0.99,
+            limit_ns: 18_000_000,
+            window: Window::OneMinute,
+            min_samples: 100,
+            confidence: 0.99,
+            fire_after: 3,
+            clear_after: 3,
+            objective,
+            scopes: Scopes::ALL,
+            about: About::default(),
+        }
     }
 
     #[test]
-    fn a_budget_burns_at_the_paces_that_its_objective_lets_it_reach() {
+    fn a_budget_has_the_burn_rates_that_its_objective_can_reach() {
         let names = |objective| {
             let budget = budget(objective);
             let burns = budget.burns(1).into_iter();

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use proptest::prelude::*;
 
-use super::codec::{self, CodecError, STORED_MAX};
-use super::{Counts, Distribution, ExactFigures, Histogram, Overs, Packed, Refused, layout};
+use crate::histogram::codec::{self, CodecError, STORED_MAX};
+use crate::histogram::layout;
+use crate::histogram::payload::Buckets;
+use crate::histogram::{Counts, Distribution, ExactFigures, Histogram, Overs, Packed, Refused};
 use crate::limits::wire::SAMPLES_MAX;
 
 type Reference = hdrhistogram::Histogram<u64>;
@@ -170,7 +172,7 @@ proptest! {
 
     #[test]
     fn what_the_reference_library_writes_is_kept_as_it_is(buckets in canonical()) {
-        let mut reference = super::reference();
+        let mut reference = layout::reference();
         for (index, n) in &buckets {
             reference.record_n(layout::lowest(*index), *n).unwrap();
         }
@@ -184,9 +186,9 @@ proptest! {
     #[test]
     fn bytes_merge_as_the_reference_library_adds(all in prop::collection::vec(canonical(), 0..6)) {
         let (mut ours, mut packed, mut sum) =
-            (Histogram::default(), Packed::default(), super::reference());
+            (Histogram::default(), Packed::default(), layout::reference());
         for buckets in &all {
-            let mut one = super::reference();
+            let mut one = layout::reference();
             for (index, n) in buckets {
                 one.record_n(layout::lowest(*index), *n).unwrap();
             }
@@ -226,7 +228,7 @@ proptest! {
         histogram.record_n(layout::lowest(row.1), n);
         let before = histogram.clone();
         let bytes = message(&payload);
-        let buckets: Vec<_> = super::payload::Buckets::of(&payload)
+        let buckets: Vec<_> = Buckets::of(&payload)
             .take_while(|(index, n)| *index < layout::LEN && *n <= SAMPLES_MAX)
             .collect();
         let figures = exact(&buckets);

@@ -1,0 +1,65 @@
+//! One latency budget: which operation, at which quantile, within which limit.
+
+use super::window::Window;
+use crate::annotations::About;
+use crate::ids::{Labels, Operation, RuleName};
+use crate::scope::Scopes;
+
+/// A latency budget: a quantile of an operation must stay within a limit over a window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// Its name, and that of its rule.
+    pub name: RuleName,
+    /// The operation.
+    pub operation: Operation,
+    /// Which of its samples; by default all.
+    pub selector: Selector,
+    /// Between 0 and 1, both excluded.
+    pub quantile: f64,
+    /// The largest value that the quantile may have, in nanoseconds.
+    pub limit_ns: u64,
+    /// The window that is evaluated.
+    pub window: Window,
+    /// With fewer samples the verdict is `insufficient`.
+    pub min_samples: u64,
+    /// Confidence with which the true quantile must be above the limit for a breach; 0.5 to 1.
+    pub confidence: f64,
+    /// Consecutive evaluations with a breach before the alert fires.
+    pub fire_after: u32,
+    /// Consecutive evaluations within the limit before the alert resolves.
+    pub clear_after: u32,
+    /// The share of samples that must stay within the limit over thirty days; `None` where
+    /// there is no error budget.
+    pub objective: Option<f64>,
+    /// The scopes in which it is evaluated.
+    pub scopes: Scopes,
+    /// Severity, receivers, runbook and summary.
+    pub about: About,
+}
+
+/// Which samples of an operation a budget is about: those whose series and whose node have
+/// these labels. An empty value also fits where there is no such label.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Labels of the series.
+    pub series: Labels,
+    /// Labels of the node.
+    pub nodes: Labels,
+}
+
+impl Selector {
+    /// Whether all samples are selected.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.series.is_empty() && self.nodes.is_empty()
+    }
+
+    /// Whether samples of a series with these labels, of a node with those, are selected.
+    #[must_use]
+    pub fn selects(&self, series: &Labels, node: &Labels) -> bool {
+        let fits = |wanted: &Labels, there: &Labels| {
+            wanted.iter().all(|(key, value)| there.get(key).unwrap_or_default() == value)
+        };
+        fits(&self.series, series) && fits(&self.nodes, node)
+    }
+}

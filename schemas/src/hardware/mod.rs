@@ -1,0 +1,10 @@
+//! Sensors: the catalogue of all that the mesh knows, and what one reading holds.
+//!
+//! The catalogue is the single source of names: a node sends only sensors of the catalogue, an
+//! aggregator exports those and counts the others. Refuses to read hardware: the node agent does.
+
+mod catalogue;
+mod reading;
+
+pub use catalogue::*;
+pub use reading::{Missing, Reading, SensorState};

@@ -1,0 +1,8 @@
+//! Whole distributions, held against their samples and the `hdrhistogram` crate.
+
+mod over;
+mod packed;
+mod payload;
+mod recording;
+mod summary;
+mod uncertainty;

@@ -1,0 +1,14 @@
+//! What a producer's wide buckets leave open: the least and the most that its samples may be.
+//!
+//! Owns the two ends of each such sample beside the place where it is counted. Refuses to guess
+//! inside a bucket: every answer is a bound, and no closer one is right. [`Blur`] is the form that
+//! grows and answers; [`ToldBlur`] is its form in messages and checkpoints, [`PackedBlur`] the one
+//! of which many are kept.
+
+mod bounds;
+mod summary;
+
+pub use bounds::Blur;
+pub(super) use bounds::places;
+pub(super) use summary::PackedBlur;
+pub use summary::ToldBlur;

@@ -1,0 +1,124 @@
+//! The rules of one aggregator, and how to find the one that an alert follows from.
+
+use crate::annotations::{About, Severity};
+use crate::budget::{Budget, Burn};
+use crate::ids::{Labels, RuleName};
+use crate::metric::{Comparison, Metric};
+use crate::scope::{AlertKey, Scope};
+
+/// All rules of one aggregator. No two have the same name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Latency budgets.
+    pub budgets: Vec<Budget>,
+    /// Thresholds on metrics.
+    pub thresholds: Vec<Threshold>,
+    /// By how much the windows of error budgets are shortened, for drills; 1 leaves them. Each
+    /// becomes the nearest window that is kept.
+    pub time_scale: u32,
+}
+
+/// A threshold rule: it fires while a metric compares with a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    /// The rule.
+    pub name: RuleName,
+    /// What is compared; see [`Metric`].
+    pub metric: Metric,
+    /// Only values with these labels; of several, the one that the rule warns of most counts.
+    pub labels: Labels,
+    /// How.
+    pub comparison: Comparison,
+    /// With what, in the metric's unit.
+    pub value: f64,
+    /// Evaluations in a row, one a second, that must find it so before the alert fires.
+    pub fire_after: u32,
+    /// Evaluations in a row that must not before it resolves.
+    pub clear_after: u32,
+    /// Severity, receivers, runbook and summary.
+    pub about: About,
+}
+
+/// One rule, whatever it watches.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rule<'a> {
+    /// A budget's quantile.
+    Budget(&'a Budget),
+    /// A budget's error budget at one pace.
+    Burn(&'a Budget, Burn),
+    /// Anything else.
+    Threshold(&'a Threshold),
+}
+
+impl<'a> Rule<'a> {
+    /// Severity, receivers, runbook and summary.
+    #[must_use]
+    pub fn about(&self) -> &'a About {
+        match self {
+            Self::Budget(budget) | Self::Burn(budget, _) => &budget.about,
+            Self::Threshold(threshold) => &threshold.about,
+        }
+    }
+
+    /// The labels that it selects: of the series, and of the node.
+    #[must_use]
+    pub fn selects(&self) -> (Labels, Labels) {
+        match self {
+            Self::Budget(budget) | Self::Burn(budget, _) => {
+                (budget.selector.series.clone(), budget.selector.nodes.clone())
+            }
+            Self::Threshold(threshold) => (threshold.labels.clone(), Labels::default()),
+        }
+    }
+
+    /// Severity of its alerts.
+    #[must_use]
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Burn(_, burn) => burn.severity,
+            Self::Budget(_) | Self::Threshold(_) => self.about().severity,
+        }
+    }
+}
+
+impl Rules {
+    /// The rule of this name.
+    #[must_use]
+    pub fn find(&self, name: &RuleName) -> Option<Rule<'_>> {
+        let budget = self.budgets.iter().find(|budget| budget.name == *name).map(Rule::Budget);
+        let burn = || {
+            let mut burns = self.budgets.iter().flat_map(|budget| {
+                budget.burns(self.time_scale).into_iter().map(move |burn| (budget, burn))
+            });
+            let found = burns.find(|(budget, burn)| burn.rule(budget) == *name);
+            found.map(|(budget, burn)| Rule::Burn(budget, burn))
+        };
+        let threshold = || {
+            let mut thresholds = self.thresholds.iter();
+            thresholds.find(|threshold| threshold.name == *name).map(Rule::Threshold)
+        };
+        budget.or_else(burn).or_else(threshold)
+    }
+
+    /// Whether a rule of this name still covers the alert's operation and scope.
+    #[must_use]
+    pub fn watch(&self, key: &AlertKey) -> bool {
+        match self.find(&key.rule) {
+            Some(Rule::Budget(budget)) => {
+                budget.operation == key.operation && budget.scopes.holds(&key.scope)
+            }
+            Some(Rule::Burn(budget, _)) => {
+                budget.operation == key.operation && key.scope == Scope::Fleet
+            }
+            Some(Rule::Threshold(threshold)) => threshold.metric.operation() == key.operation,
+            None => false,
+        }
+    }
+}
+
+impl From<Vec<Budget>> for Rules {
+    /// Budgets and nothing else.
+    fn from(budgets: Vec<Budget>) -> Self {
+        Self { budgets, thresholds: Vec::new(), time_scale: 1 }
+    }
+}

@@ -1,0 +1,205 @@
+//! A snapshot: what a node sends of one interval, before it becomes bytes and after it was checked.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::event::Events;
+use crate::hardware::Reading;
+use crate::histogram::{Distribution, Histogram};
+use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq, Series};
+use crate::subject::Kind;
+use crate::time::Wall;
+
+/// Header of a bus message: when its node sent it this time, in nanoseconds since 1970 by the
+/// node's clock. Compared with the broker's own time it shows how much the two clocks differ,
+/// which the payload cannot: that stays the same however often and late it is sent.
+pub const SENT_HEADER: &str = "Plimsoll-Sent";
+
+/// One message: a snapshot of one kind. Its distributions are `H`: a [`Histogram`] where samples
+/// are recorded, [`Packed`](crate::histogram::Packed) where they are only merged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot<H = Histogram> {
+    /// Who, when, and where in the sequence.
+    pub header: Header,
+    /// What.
+    pub body: Body<H>,
+}
+
+/// The header of every message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The node; equal to the one in the subject.
+    pub node: NodeName,
+    /// The run of the node.
+    pub incarnation: Incarnation,
+    /// The message's number within the incarnation, without holes.
+    pub seq: Seq,
+    /// Begin of the interval on the node's clock.
+    pub start: Wall,
+    /// Length of the interval in nanoseconds.
+    pub length_ns: u64,
+    /// The node's ledger up to and including this message.
+    pub totals: Totals,
+    /// True on the final message of an orderly end: silence after it is no fault.
+    pub last: bool,
+    /// The incarnation that sends this message for a crashed one; `None` when the message is from
+    /// its own incarnation.
+    pub heir: Option<Incarnation>,
+    /// Labels of the node: rack, role, version and the like.
+    pub labels: Labels,
+}
+
+/// A node's running ledger within one incarnation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Samples put into snapshots up to and including this one.
+    pub recorded: u64,
+    /// Of those, samples that the node lost, by reason.
+    pub lost: BTreeMap<LossReason, u64>,
+}
+
+impl Totals {
+    /// Samples lost for any reason.
+    #[must_use]
+    pub fn lost_sum(&self) -> u64 {
+        self.lost.values().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+}
+
+/// The part of a message that depends on its kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body<H = Histogram> {
+    /// Latencies, counters and gauges.
+    Latency(Latency<H>),
+    /// Sensor readings.
+    Hardware(Hardware),
+    /// The node's outbox and connection.
+    Bus(Bus),
+    /// Events and service checks of the jobs.
+    Event(Events),
+}
+
+impl<H: Distribution> Body<H> {
+    /// The kind that the subject must name.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Latency(_) => Kind::Latency,
+            Self::Hardware(_) => Kind::Hardware,
+            Self::Bus(_) => Kind::Bus,
+            Self::Event(_) => Kind::Event,
+        }
+    }
+
+    /// Samples that this message carries.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        match self {
+            Self::Latency(latency) => latency.samples(),
+            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => 0,
+        }
+    }
+}
+
+/// Everything the jobs beside a node reported in one interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latency<H = Histogram> {
+    /// One distribution for each series.
+    pub histograms: Vec<(Series, H)>,
+    /// What each counter grew by in this interval; finite.
+    pub counters: Vec<(Series, f64)>,
+    /// The last value of each gauge; finite.
+    pub gauges: Vec<(Series, f64)>,
+}
+
+impl<H> Default for Latency<H> {
+    fn default() -> Self {
+        Self { histograms: Vec::new(), counters: Vec::new(), gauges: Vec::new() }
+    }
+}
+
+impl<H: Distribution> Latency<H> {
+    /// Samples in all histograms.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.histograms.iter().fold(0, |sum, (_, h)| sum.saturating_add(h.count()))
+    }
+}
+
+/// One sample of the machine's sensors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// At most `limits::wire::SERIES_MAX` readings.
+    pub readings: Vec<Reading>,
+}
+
+/// Counts of the node's messages between the outbox and the aggregators. Counters run from the start of
+/// the incarnation and count messages:
+/// `attempted = published + dropped + refused + coalesced + held`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bus {
+    /// Messages made.
+    pub attempted: u64,
+    /// Messages that the broker has acknowledged.
+    pub published: u64,
+    /// Messages sent in the emergency lane.
+    pub rerouted: u64,
+    /// Messages dropped because the outbox was full.
+    pub dropped: u64,
+    /// Messages that the broker can never take.
+    pub refused: u64,
+    /// Messages sent once more because no acknowledgement came.
+    pub retried: u64,
+    /// Messages in the outbox now.
+    pub outbox_messages: u64,
+    /// The most there were since the last bus message.
+    pub outbox_messages_max: u64,
+    /// Bytes in the outbox now.
+    pub outbox_bytes: u64,
+    /// Connections made after the first.
+    pub reconnects: u64,
+    /// Latest round trip to the broker in nanoseconds, when there is a connection.
+    pub round_trip_ns: Option<u64>,
+    /// Input that the node refused, by reason.
+    pub rejected: BTreeMap<LossReason, u64>,
+    /// Messages merged into a neighbour, or superseded by a newer one, before they were sent.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub coalesced: u64,
+    /// Messages that had to wait for a token of the emergency lane.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rate_limited: u64,
+    /// Published messages that an aggregator has confirmed as stored:
+    /// `published = confirmed + released + entrusted`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub confirmed: u64,
+    /// Published messages whose copy was evicted without a confirmation.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub released: u64,
+    /// Published messages whose copy is kept until an aggregator confirms them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub entrusted: u64,
+    /// Times that a published message was sent again because no aggregator had it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub resent: u64,
+    /// Datagrams that the kernel dropped because a socket of the node was full.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub kernel_dropped: u64,
+    /// 0 closed, 1 half-open, 2 open; absent when the node has no breaker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker_state: Option<u8>,
+    /// True while the emergency lane alone is sent.
+    #[serde(skip_serializing_if = "is_false")]
+    pub conservative: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+pub(super) fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+fn is_false(is_so: &bool) -> bool {
+    !*is_so
+}
