@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_cli::api::Api;
 use plimsoll_clock::Stopwatch;
+use plimsoll_mesh::api::Api;
 use plimsoll_runtime::block_on;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::nanos;

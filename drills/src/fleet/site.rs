@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::{Bus, BusConfig, BusEvents, Credentials};
-use plimsoll_cli::api::Api;
-use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_clock::Clock;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::ids::MeshName;
 
 use super::FleetArgs;
@@ -49,7 +49,6 @@ impl Site {
         let options = StackOptions {
             mesh: mesh.clone(),
             nodes: 0,
-            jobs: false,
             spools: None,
             aggregator_settings,
             ..StackOptions::new(dir)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::summary::Summary;
@@ -18,6 +18,15 @@ use super::steady::Steady;
 
 /// How long a mesh may take to calm down after its start.
 const STEADY_WAIT: Duration = Duration::from_secs(60);
+
+/// Three nodes, each with the example workload, below `dir`.
+///
+/// # Errors
+/// When the mesh's programs are not built.
+pub fn options(dir: &Path) -> Result<StackOptions> {
+    let workload = Workload::at(bin_dir()?.join("plimsoll-workload"));
+    Ok(StackOptions::new(dir).with_workload(workload))
+}
 
 /// A running mesh.
 pub struct Mesh {
@@ -36,7 +45,7 @@ impl Mesh {
     /// When a process does not start.
     pub async fn start(drill: &Drill, dir: &Path, aggregator_settings: &str) -> Result<Self> {
         let aggregator_settings = aggregator_settings.to_owned();
-        let options = StackOptions { aggregator_settings, ..StackOptions::new(dir) };
+        let options = StackOptions { aggregator_settings, ..options(dir)? };
         Self::start_with(drill, options).await
     }
 

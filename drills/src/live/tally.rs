@@ -1,7 +1,7 @@
 //! What nodes and aggregator count of themselves, read from their own metrics pages.
 
 use anyhow::{Context, Result};
-use plimsoll_cli::api::Api;
+use plimsoll_mesh::api::Api;
 
 use super::mesh::Mesh;
 

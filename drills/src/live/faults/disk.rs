@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::api::Api;
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::stack::StackOptions;
 
 use super::account::Terms;
 use super::rig::{Rig, options};
@@ -33,7 +33,7 @@ pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
             return Ok(Report::new(&drill, Vec::new(), Vec::new()));
         }
     };
-    let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir) };
+    let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = fill(&mut rig, &disk).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)

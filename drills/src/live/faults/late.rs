@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertState, Scope};
 
 use super::account::Terms;
 use super::rig::{Rig, words};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
+use crate::live::mesh;
 use crate::live::notices::built_in_alert;
 use crate::live::report::Report;
 
@@ -38,7 +39,7 @@ const FIRE_WAIT: Duration = Duration::from_secs(20);
 
 pub(super) async fn breach(drill: Drill, dir: &Path) -> Result<Report> {
     let aggregator_settings = SETTINGS.to_owned();
-    let options = StackOptions { aggregator_settings, ..StackOptions::new(dir) };
+    let options = StackOptions { aggregator_settings, ..mesh::options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = disturb(&mut rig).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)

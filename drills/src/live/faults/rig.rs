@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::summary::{Presence, Summary};
 
 use super::account::{self, Terms};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::ledger::{self, Raw};
-use crate::live::mesh::Mesh;
+use crate::live::mesh::{self, Mesh};
 use crate::live::report::Report;
 use crate::live::tally::{DEPTH, metric};
 
@@ -38,8 +38,12 @@ pub(super) struct Rig {
 }
 
 /// The usual mesh of a fault drill.
-pub(super) fn options(dir: &Path) -> StackOptions {
-    StackOptions { epochs_per_second: EPOCHS_PER_SECOND, ..StackOptions::new(dir) }
+pub(super) fn options(dir: &Path) -> Result<StackOptions> {
+    let mut options = mesh::options(dir)?;
+    if let Some(workload) = &mut options.workload {
+        workload.arguments = vec![format!("--epochs-per-second={EPOCHS_PER_SECOND}").into()];
+    }
+    Ok(options)
 }
 
 impl Rig {

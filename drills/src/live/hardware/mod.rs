@@ -12,13 +12,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Notice, Scope};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::file::shipped;
 
 use super::expectation::{Drill, Expectation, Look, Span};
-use super::mesh::Mesh;
+use super::mesh::{Mesh, options};
 use super::notices::Arrival;
 use super::report::Report;
 
@@ -99,7 +99,7 @@ pub async fn hardware(args: &HardwareArgs, dir: &Path) -> Result<Report> {
         nodes: NODES,
         aggregator_settings: format!("[rules]\nfiles = [{rules:?}]\n"),
         node_settings: Machine::settings(&machines, &gpus),
-        ..StackOptions::new(dir)
+        ..options(dir)?
     };
     let mut mesh = Mesh::start_with(&drill, options).await?;
     let disturbed = disturb(&mut drill, &mut mesh, &machine, &gpus).await;

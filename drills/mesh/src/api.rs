@@ -1,4 +1,4 @@
-//! Asks an aggregator or a node over HTTP.
+//! HTTP client of an aggregator or a node.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use plimsoll_schemas::summary::Summary;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One process's HTTP pages.
+/// The HTTP pages of one process.
 #[derive(Clone, Debug)]
 pub struct Api {
     base: String,
@@ -19,7 +19,7 @@ impl Api {
     /// The pages under `http://<address>`.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// When no HTTP client can be created.
     pub fn at(address: &str) -> Result<Self> {
         Self::of_url(&format!("http://{address}"))
     }
@@ -27,23 +27,23 @@ impl Api {
     /// The pages under a URL.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// When no HTTP client can be created.
     pub fn of_url(url: &str) -> Result<Self> {
         let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
         Ok(Self { base: url.trim_end_matches('/').to_owned(), client, token: None })
     }
 
-    /// The same, showing a token with each request of [`Self::ask`].
+    /// The same with a bearer token for [`Self::request`].
     #[must_use]
-    pub fn showing(self, token: Option<String>) -> Self {
+    pub fn with_token(self, token: Option<String>) -> Self {
         Self { token, ..self }
     }
 
-    /// The answer's text to a request of any method, with a body of JSON if there is one.
+    /// Sends a request, with a JSON body if given, and returns the response body.
     ///
     /// # Errors
-    /// When there is no answer, or with what it says when its status is an error.
-    pub async fn ask(
+    /// When there is no response, or its status is an error; the text has its body.
+    pub async fn request(
         &self,
         method: &str,
         path: &str,
@@ -57,50 +57,50 @@ impl Api {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = request.send().await.with_context(|| url.clone())?;
-        let (status, text) = (answer.status(), answer.text().await?);
+        let response = request.send().await.with_context(|| url.clone())?;
+        let (status, text) = (response.status(), response.text().await?);
         if !status.is_success() {
             bail!("{url}: {status}: {}", text.trim_end());
         }
         Ok(text)
     }
 
-    /// Where the pages are.
+    /// The URL without a path.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.base
     }
 
-    /// A page's text.
+    /// The text of a page.
     ///
     /// # Errors
-    /// When there is no answer or its status is an error.
+    /// When there is no response or its status is an error.
     pub async fn get(&self, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.base);
-        let answer = self.client.get(&url).send().await.with_context(|| url.clone())?;
-        Ok(answer.error_for_status()?.text().await?)
+        let response = self.client.get(&url).send().await.with_context(|| url.clone())?;
+        Ok(response.error_for_status()?.text().await?)
     }
 
-    /// What an aggregator knows.
+    /// The summary of an aggregator.
     ///
     /// # Errors
-    /// When there is no answer or it cannot be read.
+    /// When there is no response or it is no summary.
     pub async fn summary(&self) -> Result<Summary> {
         let text = self.get("/metrics/summary").await?;
-        serde_json::from_str(&text).context("the summary cannot be read")
+        serde_json::from_str(&text).context("/metrics/summary is no summary")
     }
 
     /// The value of one series on the metrics page, by its exact name and labels.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// When there is no response.
     pub async fn metric(&self, series: &str) -> Result<Option<f64>> {
         let text = self.get("/metrics").await?;
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         Ok(line.and_then(|value| value.parse().ok()))
     }
 
-    /// Whether `/readyz` says so.
+    /// Whether `/readyz` reports success.
     pub async fn is_ready(&self) -> bool {
         self.get("/readyz").await.is_ok()
     }

@@ -1,4 +1,4 @@
-//! One node of a mesh on this machine, and the job beside it.
+//! One node of a local mesh, and the workload beside it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,27 +6,27 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 
+use super::options::{StackOptions, Workload};
 use crate::api::Api;
 use crate::child::{Child, free_port};
-use crate::stack::StackOptions;
 
-/// One node and the job beside it.
+/// One node and the workload beside it.
 pub struct Station {
     /// The node's name.
     pub name: String,
-    /// The node's own pages.
+    /// The node's HTTP pages.
     pub api: Api,
-    /// Where its job sends samples.
+    /// The socket on which the node receives samples.
     pub socket: PathBuf,
-    /// Every latency that its job sent, one a line.
+    /// File with every latency that the workload sent, one a line.
     pub raw: PathBuf,
     commands: PathBuf,
-    pub(crate) node: Child,
-    pub(crate) job: Option<Child>,
+    pub(super) node: Child,
+    pub(super) job: Option<Child>,
 }
 
 impl Station {
-    pub(crate) fn start(
+    pub(super) fn start(
         options: &StackOptions,
         bin: &Path,
         url: &str,
@@ -47,8 +47,8 @@ impl Station {
         })
     }
 
-    /// Starts the node once more, under its name and on its ports.
-    pub(crate) fn start_node(
+    /// Starts the node again with the same name and ports.
+    pub(super) fn start_node(
         &mut self,
         options: &StackOptions,
         bin: &Path,
@@ -60,13 +60,8 @@ impl Station {
         Ok(())
     }
 
-    pub(crate) fn start_job(
-        &mut self,
-        options: &StackOptions,
-        bin: &Path,
-        seed: u32,
-    ) -> Result<()> {
-        let mut command = Command::new(bin.join("plimsoll-workload"));
+    pub(super) fn start_job(&mut self, workload: &Workload, dir: &Path, seed: u32) -> Result<()> {
+        let mut command = Command::new(&workload.program);
         command
             .arg("--statsd")
             .arg(format!("unix://{}", self.socket.display()))
@@ -75,31 +70,31 @@ impl Station {
             .arg("--commands")
             .arg(&self.commands)
             .arg("--dir")
-            .arg(options.dir.join(format!("{}.job", self.name)))
+            .arg(dir.join(format!("{}.job", self.name)))
             .args(["--seed", &seed.to_string()])
-            .args(["--epochs-per-second", &options.epochs_per_second.to_string()]);
-        self.job = Some(Child::start(&format!("{}-job", self.name), &options.dir, command)?);
+            .args(&workload.arguments);
+        self.job = Some(Child::start(&format!("{}-job", self.name), dir, command)?);
         Ok(())
     }
 
-    /// The id of the node's process.
+    /// Process id of the node.
     #[must_use]
     pub fn node_id(&self) -> u32 {
         self.node.id()
     }
 
-    /// What the node has logged so far, in all its lives.
+    /// The node's log, across restarts.
     #[must_use]
     pub fn node_log(&self) -> String {
         self.node.log()
     }
 
-    /// Stops the job in its tracks.
+    /// Stops the workload's process (SIGSTOP).
     pub fn pause_job(&self) {
         self.signal_job(Signal::SIGSTOP);
     }
 
-    /// Lets the job go on.
+    /// Resumes the workload's process (SIGCONT).
     pub fn resume_job(&self) {
         self.signal_job(Signal::SIGCONT);
     }
@@ -110,20 +105,20 @@ impl Station {
         }
     }
 
-    /// Gives the job a command, which it takes up at the end of its epoch.
+    /// Appends a line to the workload's commands file.
     ///
     /// # Errors
     /// When the commands file cannot be written.
     pub fn command(&self, command: &str) -> Result<()> {
         use std::io::Write;
         let mut file = std::fs::File::options().create(true).append(true).open(&self.commands)?;
-        writeln!(file, "{command}").context("the job's commands cannot be written")
+        writeln!(file, "{command}").context("cannot write the workload's commands file")
     }
 
-    /// Latencies that the job sent: operation and nanoseconds. Complete once the job has ended.
+    /// Latencies that the workload sent: operation and nanoseconds. Complete once it has ended.
     ///
     /// # Errors
-    /// When the file is not there or holds something else.
+    /// When the file cannot be read or a line has another form.
     pub fn raw_samples(&self) -> Result<Vec<(String, u64)>> {
         let text = std::fs::read_to_string(&self.raw)
             .with_context(|| format!("cannot read {}", self.raw.display()))?;
@@ -133,7 +128,7 @@ impl Station {
             Some((operation.to_owned(), ns))
         };
         let samples = text.lines().map(sample).collect::<Option<Vec<_>>>();
-        samples.with_context(|| format!("{} holds a strange line", self.raw.display()))
+        samples.with_context(|| format!("{} has a line of another form", self.raw.display()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A process that this one started and will not leave behind.
+//! A child process, killed when dropped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use plimsoll_clock::Deadline;
 
-/// How often a process is asked whether it has ended.
+/// Interval at which a process is polled for its exit.
 const POLL: Duration = Duration::from_millis(10);
 
 /// A running process, killed when dropped.
@@ -22,11 +22,11 @@ pub struct Child {
 
 impl Child {
     /// Starts `command` with its output in `<dir>/<name>.log` and in a process group of its
-    /// own: a Ctrl-C in the terminal reaches this process alone, which then ends the others in
+    /// own: Ctrl-C in the terminal then reaches this process alone, which ends its children in
     /// the right order.
     ///
     /// # Errors
-    /// When the program is not there or cannot be run.
+    /// When the program is missing or cannot be run.
     pub fn start(name: &str, dir: &Path, mut command: Command) -> Result<Self> {
         use std::os::unix::process::CommandExt;
         let log = dir.join(format!("{name}.log"));
@@ -46,23 +46,23 @@ impl Child {
         Ok(Self { name: name.to_owned(), process, log })
     }
 
-    /// The process's id.
+    /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Sends a signal. One to a process that has ended goes nowhere.
+    /// Sends a signal; has no effect on a process that has ended.
     pub fn signal(&self, signal: Signal) {
         if let Ok(id) = i32::try_from(self.process.id()) {
             let _ended_before = kill(Pid::from_raw(id), signal);
         }
     }
 
-    /// Whether the process has ended, and how.
+    /// The exit status, if the process has ended.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// When the system call fails.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.process.try_wait()?)
     }
@@ -70,7 +70,7 @@ impl Child {
     /// Checks that the process runs.
     ///
     /// # Errors
-    /// When it has ended; the text holds the end of its log.
+    /// When it has ended; the text has the end of its log.
     pub fn check_alive(&mut self) -> Result<()> {
         match self.ended()? {
             Some(status) => bail!("{} ended early with {status}\n{}", self.name, self.log_tail()),
@@ -81,7 +81,7 @@ impl Child {
     /// Waits for the process to end.
     ///
     /// # Errors
-    /// When it has not after `wait`; the text holds the end of its log.
+    /// When it runs longer than `wait`; the text has the end of its log.
     pub async fn wait(&mut self, wait: Duration) -> Result<ExitStatus> {
         let deadline = Deadline::within(wait);
         loop {
@@ -95,18 +95,18 @@ impl Child {
         }
     }
 
-    /// Asks the process to end and waits until it has.
+    /// Sends SIGTERM and waits for the process to end.
     ///
     /// # Errors
-    /// When it does not within `wait`.
+    /// When it runs longer than `wait`.
     pub async fn terminate(&mut self, wait: Duration) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM);
         self.wait(wait).await
     }
 
-    /// Ends the process without asking.
+    /// Kills the process (SIGKILL) and reaps it.
     pub fn kill(&mut self) {
-        // A stopped process takes SIGKILL too, but its parent would wait for it first.
+        // A stopped process would take SIGKILL only after it resumes.
         self.signal(Signal::SIGCONT);
         let _ended_before = self.process.kill();
         let _reaped = self.process.wait();
@@ -118,7 +118,7 @@ impl Child {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The last lines of the log, under a heading, for an error message.
+    /// The last lines of the log, for an error message.
     #[must_use]
     pub fn log_tail(&self) -> String {
         let log = self.log();
@@ -134,10 +134,10 @@ impl Drop for Child {
     }
 }
 
-/// Polls until `attempt` has something or the wait is over.
+/// Polls until `attempt` returns a value or `wait` is over.
 ///
 /// # Errors
-/// When it has nothing until then; `what` says what was awaited.
+/// When it has returned none by then; `what` names what was awaited.
 pub async fn until<T, F: Future<Output = Option<T>>>(
     what: &str,
     wait: Duration,
@@ -155,10 +155,10 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// A TCP port of loopback that nobody listens on at the moment.
+/// A TCP port of loopback without a listener.
 ///
 /// # Errors
-/// When the system has none.
+/// When no port is free.
 pub fn free_port() -> Result<u16> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
     Ok(listener.local_addr()?.port())

@@ -1,4 +1,4 @@
-//! A real nats-server of one's own: a free port, its own directory, ended with its owner.
+//! A real nats-server with its own port and directory; killed when dropped.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use nix::sys::signal::Signal;
 
 use crate::child::{Child, free_port, until};
 
-/// Names another server binary than the one on the PATH.
+/// Environment variable with the path of the nats-server program; default: the one on PATH.
 pub const SERVER_VARIABLE: &str = "PLIMSOLL_NATS_SERVER";
 
-/// Below a broker's directory: its settings, and what it keeps.
+/// Names below a broker's directory: its configuration and its streams.
 const CONFIG: &str = "nats.conf";
 const STORE: &str = "streams";
 const START_WAIT: Duration = Duration::from_secs(20);
@@ -29,18 +29,20 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts a server that keeps its streams under `dir`.
+    /// Starts a server that stores its streams below `dir`.
     ///
     /// # Errors
-    /// When there is no nats-server, with the command that installs one, or it does not start.
+    /// When nats-server is not installed (the text has the command that installs it) or does not
+    /// start.
     pub async fn start(dir: &Path, jetstream: bool) -> Result<Self> {
         Self::start_with(dir, jetstream, String::new()).await
     }
 
-    /// The same with further lines of configuration.
+    /// The same, with further lines of configuration.
     ///
     /// # Errors
-    /// When there is no nats-server, with the command that installs one, or it does not start.
+    /// When nats-server is not installed (the text has the command that installs it) or does not
+    /// start.
     pub async fn start_with(dir: &Path, jetstream: bool, settings: String) -> Result<Self> {
         let port = free_port()?;
         let child = spawn(dir, port, jetstream, &settings)?;
@@ -57,39 +59,39 @@ impl Broker {
             .map_err(|error| error.context(self.child.log_tail()))
     }
 
-    /// Its address for clients.
+    /// The URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Its process's id.
+    /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its process.
+    /// The process.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Stops it in its tracks; connections stay open and nobody answers.
+    /// Stops the process (SIGSTOP): connections stay open and get no response.
     pub fn pause(&self) {
         self.child.signal(Signal::SIGSTOP);
     }
 
-    /// Lets it go on.
+    /// Resumes the process (SIGCONT).
     pub fn resume(&self) {
         self.child.signal(Signal::SIGCONT);
     }
 
-    /// Kills it.
+    /// Kills the process.
     pub fn kill(&mut self) {
         self.child.kill();
     }
 
-    /// Starts it again after it was killed, on the same port and with the same streams.
+    /// Starts the server again on the same port with the same streams.
     ///
     /// # Errors
     /// When it does not start.
@@ -98,29 +100,30 @@ impl Broker {
         self.await_port().await
     }
 
-    /// Kills it and deletes everything that it kept.
+    /// Kills the server and deletes its streams.
     ///
     /// # Errors
-    /// When its store cannot be deleted.
+    /// When the streams cannot be deleted.
     pub fn wipe(&mut self) -> Result<()> {
         self.kill();
         let store = self.dir.join(STORE);
-        std::fs::remove_dir_all(&store).with_context(|| format!("cannot empty {}", store.display()))
+        std::fs::remove_dir_all(&store)
+            .with_context(|| format!("cannot delete {}", store.display()))
     }
 
-    /// Ends it in order, to be started again: what it has read it still passes on.
+    /// Ends the server (SIGTERM), to be restarted: it first delivers what it has received.
     ///
     /// # Errors
-    /// When it does not end.
+    /// When it does not end in time.
     pub async fn terminate(&mut self) -> Result<()> {
         self.child.terminate(END_WAIT).await.map(drop)
     }
 
-    /// Gives the running server other settings, without a new start. The server reads them soon
-    /// after this returns.
+    /// Replaces the settings of the running server (SIGHUP). The server reads them soon after this
+    /// returns.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the configuration file cannot be written.
     pub fn reload(&mut self, settings: &str) -> Result<()> {
         settings.clone_into(&mut self.settings);
         configure(&self.dir, self.jetstream, settings)?;
@@ -128,21 +131,21 @@ impl Broker {
         Ok(())
     }
 
-    /// What the next start of the server is to have: streams or none.
+    /// Whether the server has JetStream after its next start.
     pub fn set_jetstream(&mut self, jetstream: bool) {
         self.jetstream = jetstream;
     }
 
-    /// What the server has logged so far, in all its lives.
+    /// The server's log, across restarts.
     #[must_use]
     pub fn log(&self) -> String {
         self.child.log()
     }
 
-    /// Ends it in order.
+    /// Ends the server (SIGTERM).
     ///
     /// # Errors
-    /// When it does not end.
+    /// When it does not end in time.
     pub async fn end(mut self) -> Result<ExitStatus> {
         self.child.terminate(END_WAIT).await
     }
@@ -155,7 +158,7 @@ fn spawn(dir: &Path, port: u16, jetstream: bool, settings: &str) -> Result<Child
     Child::start("nats-server", dir, command)
 }
 
-/// JetStream stands in the file: switched on by a flag, it would end with the first reload.
+/// JetStream is enabled in the file: enabled by a flag, it would end with the first reload.
 fn configure(dir: &Path, jetstream: bool, settings: &str) -> Result<PathBuf> {
     let streams = match jetstream {
         true => format!("jetstream: {{ store_dir: {:?} }}\n", dir.join(STORE)),
@@ -167,20 +170,20 @@ fn configure(dir: &Path, jetstream: bool, settings: &str) -> Result<PathBuf> {
     Ok(config)
 }
 
-/// Debian keeps the server in /usr/sbin, which is not on every user's PATH.
+/// Debian installs the server in /usr/sbin, which is not on every user's PATH.
 fn server() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(SERVER_VARIABLE) {
         return Ok(named.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path)
+    let candidates = std::env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .map(|place| place.join("nats-server"));
-    match places.into_iter().find(|place| place.is_file()) {
+        .map(|dir| dir.join("nats-server"));
+    match candidates.into_iter().find(|path| path.is_file()) {
         Some(found) => Ok(found),
         None => bail!(
             "nats-server is not installed; on Debian or Ubuntu: apt-get install nats-server \
-             (or name one with {SERVER_VARIABLE})"
+             (or set {SERVER_VARIABLE} to its path)"
         ),
     }
 }
