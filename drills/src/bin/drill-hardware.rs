@@ -11,7 +11,7 @@ const EXAMPLES: &str = "Examples:
   drill-hardware                           a mesh of two nodes, about 25 s
   drill-hardware --json --junit drill.xml  reports for scripts and build servers
   drill-hardware --dir ./run               keep machines, logs, raw samples and streams
-  drill-hardware --misset memory_critical  see the drill miss an alert
+  drill-hardware --plant-miss memory_critical  see the drill miss an alert
 
 GPUs are a stand-in that rustc builds; RUSTC names another one. Without it that part is skipped.";
 

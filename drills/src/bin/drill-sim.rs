@@ -16,8 +16,8 @@ const EXAMPLES: &str = "Examples:
   drill-sim --seed 4711 --trace           one run, step by step, in words
   drill-sim --seeds 1000 --json           a report for scripts";
 
-/// Lines of a failure's tale that are shown unasked.
-const TALE_MAX: usize = 60;
+/// Lines of a failure's trace that are shown unasked.
+const TRACE_LINES_MAX: usize = 60;
 
 /// Runs the real cores through fault schedules in virtual time and holds them to the ledger
 #[derive(Debug, Parser)]
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 fn trace(seed: u64, steps: usize) -> Exit {
     let outcome = run(&Plan::draw(seed, steps), true);
     let mut out = std::io::stdout().lock();
-    for line in &outcome.tale {
+    for line in &outcome.trace {
         if writeln!(out, "{line}").is_err() {
             return Exit::Failure;
         }
@@ -108,9 +108,9 @@ fn conclude(campaign: &Campaign, findings: &Findings, json: bool) -> Exit {
     } else {
         println!("{told}");
     }
-    if let Some(Failure { tale, .. }) = &findings.failure {
-        let first = tale.len().saturating_sub(TALE_MAX);
-        eprintln!("how the shortest schedule ends:\n{}", tale[first..].join("\n"));
+    if let Some(Failure { trace, .. }) = &findings.failure {
+        let first = trace.len().saturating_sub(TRACE_LINES_MAX);
+        eprintln!("how the shortest schedule ends:\n{}", trace[first..].join("\n"));
     }
     if report.passed { Exit::Success } else { Exit::Missed }
 }

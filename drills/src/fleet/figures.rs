@@ -10,7 +10,7 @@ use super::processes::Usage;
 
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Figures {
+pub struct FleetStats {
     /// Nodes.
     pub nodes: u32,
     /// Of those, hostile ones.
@@ -189,7 +189,7 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
     (messages / span, Some(costs))
 }
 
-impl Figures {
+impl FleetStats {
     /// The table for people, after the expectations.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "figures for reading")]
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_table_names_every_time_and_every_process() {
-        let figures = Figures { processes: Some(Processes::default()), ..Figures::default() };
+        let figures = FleetStats { processes: Some(Processes::default()), ..FleetStats::default() };
         let table = figures.table();
         for part in ["GET /metrics/nodes", "shown by /metrics", "broker", "aggregator"] {
             assert!(table.contains(part), "{part} is not in {table}");

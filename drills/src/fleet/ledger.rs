@@ -81,11 +81,11 @@ mod tests {
     use plimsoll_schemas::time::Wall;
 
     use super::*;
-    use crate::fleet::body::{Habit, Palette};
-    use crate::fleet::node::Regime;
+    use crate::fleet::body::{NodeProfile, Palette};
+    use crate::fleet::node::Load;
     use crate::fleet::queue::Queue;
 
-    const REGIME: Regime = Regime {
+    const REGIME: Load = Load {
         seed: 1,
         samples: 10,
         interval_ns: 1_000_000_000,
@@ -97,8 +97,8 @@ mod tests {
     /// A node that has said its last word, and had to give up two samples.
     fn spoken() -> FleetNode {
         let (mesh, palette) = (MeshName::new("m").unwrap(), Palette::new().unwrap());
-        let habit = |dice: &mut _| Habit::job(dice, palette.tables());
-        let mut node = FleetNode::new(&mesh, &REGIME, 7, habit, (5, Wall(1))).unwrap();
+        let profile = |rng: &mut _| NodeProfile::job(rng, palette.tables());
+        let mut node = FleetNode::new(&mesh, &REGIME, 7, profile, (5, Wall(1))).unwrap();
         let mut queue = Queue::default();
         while node.due_ns(&REGIME).is_some() {
             node.seal((&REGIME, &palette, Wall(1)), 0, &mut queue);

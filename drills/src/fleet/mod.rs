@@ -15,7 +15,8 @@
 //! [`ledger`] and [`growth`] judge.
 
 pub mod body;
-pub mod crew;
+pub mod connections;
+pub mod deployment;
 pub mod figures;
 pub mod growth;
 pub mod ledger;
@@ -24,17 +25,16 @@ pub mod node;
 pub mod pages;
 pub mod processes;
 pub mod queue;
+pub mod run;
 pub mod sender;
 pub mod shape;
-pub mod site;
-pub mod voyage;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fleet::limits::{CONNECTIONS_MAX, NODES_MAX};
 use clap::Args;
-pub use voyage::fleet;
+pub use run::fleet;
 
 /// What a fleet may be told.
 #[derive(Args, Clone, Debug, Default)]

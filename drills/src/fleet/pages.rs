@@ -16,7 +16,7 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::nanos;
 
 use super::body::PROBE;
-use super::node::Regime;
+use super::node::Load;
 
 /// The name of the thread that looks.
 pub const THREAD: &str = "pages";
@@ -99,12 +99,12 @@ impl Pages {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub fn watch(address: String, regime: Regime, watch: Stopwatch) -> Result<Self> {
+    pub fn watch(address: String, load: Load, watch: Stopwatch) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let api = Api::at(&address)?;
-            let run = Run { api, regime, watch, stop: stopped };
+            let run = Run { api, load, watch, stop: stopped };
             Ok(block_on(run.run()))
         })?;
         Ok(Self { stop, thread })
@@ -122,7 +122,7 @@ impl Pages {
 
 struct Run {
     api: Api,
-    regime: Regime,
+    load: Load,
     watch: Stopwatch,
     stop: Arc<AtomicBool>,
 }
@@ -139,7 +139,7 @@ impl Run {
     }
 
     fn due(&self, round: u64) -> Duration {
-        Duration::from_nanos(self.regime.probe_ns(round))
+        Duration::from_nanos(self.load.probe_ns(round))
     }
 
     /// Waits for a moment of the fleet's time; ends early when there is nothing more to do.
@@ -159,7 +159,7 @@ impl Run {
             let asked = self.watch.elapsed();
             if let Some(text) = seen.metrics.ask(&self.api, "/metrics").await {
                 let glance = Glance { at: self.watch.elapsed(), ..read(&text) };
-                let rounds = seen.freshness.len() as u64..glance.probes.min(self.regime.rounds);
+                let rounds = seen.freshness.len() as u64..glance.probes.min(self.load.rounds);
                 let took = rounds.map(|round| glance.at.saturating_sub(self.due(round)));
                 seen.freshness.extend(took);
                 seen.glances.push(glance);
@@ -168,7 +168,7 @@ impl Run {
             let took = now.saturating_sub(asked);
             let round = seen.freshness.len() as u64;
             let pause = match (self.due(round) + FIRST_LOOK_AFTER).checked_sub(now) {
-                _ if round >= self.regime.rounds => GLANCE_EVERY,
+                _ if round >= self.load.rounds => GLANCE_EVERY,
                 Some(left) => left,
                 None => LOOK_EVERY,
             };

@@ -9,7 +9,7 @@ use super::expectation::{Drill, Outcome, Verdict, in_seconds};
 use super::faults::account::{self, Account};
 use super::ledger::Comparison;
 use super::notices::Arrival;
-use crate::fleet::figures::Figures;
+use crate::fleet::figures::FleetStats;
 
 /// The end of a drill.
 #[derive(Clone, Debug, Serialize)]
@@ -36,7 +36,7 @@ pub struct Report {
     pub accounts: Vec<Account>,
     /// What a fleet of simulated nodes cost, in the drill that has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fleet: Option<Figures>,
+    pub fleet: Option<FleetStats>,
 }
 
 impl Report {
@@ -99,7 +99,7 @@ impl Report {
             );
         }
         text.push_str(&account::table(&self.accounts));
-        text.push_str(&self.fleet.as_ref().map_or_else(String::new, Figures::table));
+        text.push_str(&self.fleet.as_ref().map_or_else(String::new, FleetStats::table));
         let [met, missed, skipped] =
             [Verdict::Met, Verdict::Missed, Verdict::Skipped].map(|verdict| self.count(verdict));
         let verdict = if self.passed { "passed" } else { "FAILED" };

@@ -1,11 +1,10 @@
-//! What a schedule is made of: load, and faults with all that chance has to say about them.
+//! What a steps is made of: load, and faults with all that chance has to say about them.
 
 use std::fmt;
 
 use plimsoll_schemas::subject::Lane;
 
-use super::agenda::{MILLISECOND, Time};
-use super::broker::Crash;
+use super::schedule::{MILLISECOND, Time};
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +26,19 @@ pub enum Lie {
     Garbage,
 }
 
+/// How the broker ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// kill -9: the kernel keeps the files.
+    Kill,
+    /// What was not synced may be gone, from the newest backwards.
+    PowerCut,
+    /// Any messages may be gone, and the broker may still think it knows them.
+    Holes,
+    /// The store was wiped while it was down.
+    Wiped,
+}
+
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -38,7 +50,7 @@ pub enum End {
     PowerCut,
 }
 
-/// One step of a schedule.
+/// One step of a steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Jobs report so many samples to a node, so many in one datagram.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
-use super::agenda::Time;
+use super::schedule::Time;
 
 /// Where every run's calendar begins (September 2020).
 const EPOCH: i64 = 1_600_000_000_000_000_000;

@@ -72,7 +72,7 @@ impl Of {
 pub struct HardwareArgs {
     /// Set this rule's limit out of reach, to see this drill fail: it must end with exit code 6
     #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(RULES.map(|r| r.0)))]
-    pub misset: Option<String>,
+    pub plant_miss: Option<String>,
 }
 
 /// Runs the drill. Without `rustc` there are no GPUs, and that part is passed over.
@@ -87,8 +87,8 @@ pub async fn hardware(args: &HardwareArgs, dir: &Path) -> Result<Report> {
     let (_neighbour, _same) = Machine::make(machines.join("node-2"))?;
     if let Err(error) = &gpus {
         // Nothing would miss that alert.
-        if args.misset.as_ref().is_some_and(|rule| rule.starts_with("gpu")) {
-            bail!("no GPU, so --misset must name another rule: {error:#}");
+        if args.plant_miss.as_ref().is_some_and(|rule| rule.starts_with("gpu")) {
+            bail!("no GPU, so --plant-miss must name another rule: {error:#}");
         }
         let expectation = Expectation::new("GPUs", "a stand-in for NVML can be built");
         drill.skip(expectation, &format!("{error:#}"));
@@ -114,7 +114,7 @@ fn file_of_rules(args: &HardwareArgs) -> String {
     for (rule, _) in RULES {
         let _written =
             writeln!(text, "[[rule]]\nname = \"{rule}\"\nfor = {PATIENCE}\nclear_for = {PATIENCE}");
-        if args.misset.as_deref() == Some(rule) {
+        if args.plant_miss.as_deref() == Some(rule) {
             text.push_str("greater = 1000000\n");
         }
     }

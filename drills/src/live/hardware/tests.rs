@@ -18,8 +18,8 @@ fn laid(args: &HardwareArgs) -> Rules {
 
 #[test]
 fn shipped_limits_are_judged_sooner_and_one_of_them_where_it_is_asked_for_is_out_of_reach() {
-    let (shipped, misset) = (shipped(), HardwareArgs { misset: Some("gpu_hot".into()) });
-    for (args, out_of_reach) in [(HardwareArgs::default(), None), (misset, Some("gpu_hot"))] {
+    let (shipped, plant_miss) = (shipped(), HardwareArgs { plant_miss: Some("gpu_hot".into()) });
+    for (args, out_of_reach) in [(HardwareArgs::default(), None), (plant_miss, Some("gpu_hot"))] {
         let laid = laid(&args);
         assert!(laid.budgets.is_empty());
         assert_eq!(laid.thresholds.len(), shipped.thresholds.len());

@@ -1,332 +1,458 @@
-//! One run: everything that exists in it, and the loop that lets one event happen after another.
+//! One run: the rooms of the simulation, and the loop that lets one event happen after another.
 //!
-//! Each event changes the world, what it touched is checked at once, and the first broken
-//! invariant ends the run. After the schedule everything is healed and must come to rest.
+//! Each event goes to one room. What it touched is checked at once, and the first broken
+//! invariant ends the run. After the plan every fault ends and the mesh must come to rest. The
+//! world only schedules: nodes, aggregators, broker, network and oracle each own their state.
 
-mod acts;
-mod checks;
-mod confirming;
-mod ending;
-mod event;
-mod fold;
-mod links;
-mod nodes;
-mod readers;
-mod rollback;
-mod spools;
-
-use std::collections::VecDeque;
+mod rest;
 
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::time::nanos;
 
-use super::act::{Act, Shown, Who};
-use super::agenda::{Agenda, Time};
-use super::book::{NodeBook, Sets};
+use super::act::{Act, Crash, End, Who};
 use super::broker::Broker;
-use super::clocks::Clocks;
-use super::dice::Dice;
-use super::link::Link;
-use super::plan::{Knobs, Plan, Readers};
-use super::reached::Reached;
-use event::{Answer, Event, Place, Request, Undo};
-use nodes::NodeProcess;
-use readers::ReaderProcess;
+use super::cores::aggregator::CHECKPOINT_EVERY;
+use super::event::{ConnectionEvent, Event, Request, Response, Undo};
+use super::kernel::{Findings, Kernel};
+use super::machine::Machine;
+use super::network::{Network, Server};
+use super::node::Node;
+use super::oracle::{NodeOracle, Oracle, Sets};
+use super::plan::{Plan, Readers};
+use super::reader::Reader;
+use super::rng::Rng;
+use super::schedule::{MILLISECOND, SECOND, Time};
 
-/// Events in one run; more means that it goes in circles.
-const EVENTS_MAX: u64 = 400_000;
-
-/// An invariant that did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// Which one.
-    pub invariant: &'static str,
-    /// What was seen.
-    pub what: String,
-    /// When.
-    pub at: Time,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What it has seen.
-    pub reached: Reached,
-    /// Events that happened.
-    pub events: u64,
-    /// Virtual time that passed.
-    pub ended_at: Time,
-    /// Samples of all nodes as sets.
-    pub sets: Sets,
-    /// What broke, if anything did.
-    pub broken: Option<Broken>,
-    /// What happened, in words, when that was asked for.
-    pub tale: Vec<String>,
-}
-
-/// What a process of any kind has.
-#[derive(Debug)]
-struct Machine {
-    clocks: Clocks,
-    /// Counts the processes that ran on it.
-    life: u64,
-    born: Time,
-    is_alive: bool,
-    is_paused: bool,
-    is_disk_full: bool,
-    timer_at: Time,
-    /// What a stopped process will find when it goes on.
-    deferred: VecDeque<Event>,
-}
-
-/// Where a lane's reader is, at the broker.
-#[derive(Clone, Copy, Debug)]
-struct Consumer {
-    generation: u64,
-    next: u64,
-}
-
-/// Everything.
+/// The rooms, and the steps of the plan.
 pub struct World {
-    knobs: Knobs,
-    schedule: Vec<(Time, Act)>,
-    dice: Dice,
-    agenda: Agenda<Event>,
+    steps: Vec<(Time, Act)>,
+    kernel: Kernel,
+    network: Network,
     broker: Broker,
-    /// Read by a stopped broker from connections that are gone.
-    orphans: VecDeque<Request>,
-    consumers: Vec<[Option<Consumer>; 2]>,
-    machines: Vec<Machine>,
-    links: Vec<Link<Request, Answer>>,
-    nodes: Vec<NodeProcess>,
-    readers: Vec<ReaderProcess>,
-    books: Vec<NodeBook>,
-    /// By how much confirmations are late, at most.
-    lateness: Time,
-    /// Confirmations passed on so far, and the newest that each node has heard.
-    told: (u64, Vec<u64>),
-    /// Whether streams have lost messages, and whether an aggregator began with an older store.
-    lossy: (bool, bool),
-    reached: Reached,
-    broken: Option<Broken>,
-    /// True once the schedule is over and everything was healed.
-    is_healed: bool,
-    /// True once nobody is to begin again.
+    nodes: Vec<Node>,
+    readers: Vec<Reader>,
+    oracle: Oracle,
+    /// True once no node starts again by itself.
     is_over: bool,
-    sets: Sets,
-    events: u64,
-    tale: Option<Vec<String>>,
 }
 
 impl World {
-    /// The world at the start of a plan; `tells` to keep what happens in words.
+    /// The world at the start of a plan; `traces` to write a trace.
     #[must_use]
-    pub fn new(plan: &Plan, tells: bool) -> Self {
-        let mut dice = Dice::new(plan.seed, 2);
-        let (knobs, count) = (plan.knobs.clone(), plan.knobs.nodes);
-        let readers = knobs.readers.count();
-        let machines = (0..count + readers).map(|_| Machine::new(&knobs, &mut dice)).collect();
+    pub fn new(plan: &Plan, traces: bool) -> Self {
+        let mut rng = Rng::new(plan.seed, 2);
+        let knobs = &plan.knobs;
+        let (count, readers) = (knobs.nodes, knobs.readers.count());
         let name = |number| NodeName::new(format!("n{number}")).expect("a letter and a digit");
-        let nodes = (0..count).map(|number| NodeProcess::new(name(number), &knobs)).collect();
+        let names: Vec<NodeName> = (0..count).map(name).collect();
+        let node =
+            |(number, name): (usize, &NodeName)| Node::new(number, name.clone(), knobs, &mut rng);
+        let nodes = names.iter().enumerate().map(node).collect();
+        let aggregators = (0..readers).map(|which| Reader::new(which, knobs, &mut rng)).collect();
         let mut world = Self {
-            schedule: plan.schedule.iter().map(|step| (step.at, step.act)).collect(),
-            broker: Broker::new(knobs.sync_every),
-            dice,
-            agenda: Agenda::default(),
-            orphans: VecDeque::new(),
-            consumers: vec![[None; 2]; readers],
-            machines,
-            links: (0..count + readers).map(|_| Link::default()).collect(),
+            steps: plan.steps.iter().map(|step| (step.at, step.act)).collect(),
+            network: Network::new(count, readers),
+            broker: Broker::new(knobs.sync_every, count, readers),
             nodes,
-            readers: (0..readers).map(|which| ReaderProcess::new(which, &knobs)).collect(),
-            books: vec![NodeBook::default(); count],
-            lateness: 0,
-            told: (0, vec![0; count]),
-            lossy: (false, false),
-            reached: Reached::default(),
-            broken: None,
-            is_healed: false,
+            readers: aggregators,
+            oracle: Oracle::new(&names, readers, knobs.depths),
+            kernel: Kernel::new(knobs.clone(), rng, traces),
             is_over: false,
-            sets: Sets::default(),
-            events: 0,
-            tale: tells.then(Vec::new),
-            knobs,
         };
-        match plan.knobs.readers {
+        match knobs.readers {
             Readers::One => {}
-            Readers::Two => world.reached.reach("two aggregators"),
+            Readers::Two => world.kernel.reach("two aggregators"),
             Readers::OneAndStateless => {
-                world.reached.reach("a stateless aggregator beside one with a store");
+                world.kernel.reach("a stateless aggregator beside one with a store");
             }
         }
-        world.say(|| format!("{:?}", plan.knobs));
-        for number in 0..count {
-            world.begin_node(number);
-        }
-        (0..readers).for_each(|which| world.begin_reader(which));
+        world.kernel.trace(|| format!("{knobs:?}"));
+        world.everyone().into_iter().for_each(|who| world.begin(who));
         world
     }
 
-    /// Runs to the end.
+    /// Runs to the end; returns what was found, and the samples as sets.
     #[must_use]
-    pub fn run(mut self) -> Outcome {
-        for (number, (at, _)) in self.schedule.iter().enumerate() {
-            self.agenda.plan(*at, Event::Step(number));
+    pub fn run(mut self) -> (Findings, Sets) {
+        for (number, (at, _)) in self.steps.iter().enumerate() {
+            self.kernel.at(*at, Event::Step(number));
         }
-        let over = self.schedule.last().map_or(0, |(at, _)| *at);
+        let over = self.steps.last().map_or(0, |(at, _)| *at);
         self.run_until(over);
         self.end();
-        self.count_doubled();
-        Outcome {
-            reached: self.reached,
-            events: self.events,
-            ended_at: self.agenda.now(),
-            sets: self.sets,
-            broken: self.broken,
-            tale: self.tale.unwrap_or_default(),
-        }
+        (self.kernel.finish(), self.oracle.sets())
     }
 
     fn run_until(&mut self, until: Time) {
-        while self.broken.is_none() && self.agenda.next_at().is_some_and(|at| at <= until) {
-            let Some(event) = self.agenda.take() else { return };
-            self.events += 1;
-            if self.events > EVENTS_MAX {
-                return self.break_with("a run comes to an end", || "it does not".to_owned());
+        while let Some(event) = self.kernel.next(until) {
+            // An event for a paused process waits until it continues.
+            match event.receiver() {
+                Some(who) if self.machine(who).is_paused() => self.machine(who).defer(event),
+                _ => self.on_event(event),
             }
-            self.on_event(event);
-        }
-        if self.broken.is_none() {
-            self.agenda.pass(until);
         }
     }
 
     fn on_event(&mut self, event: Event) {
-        let Some(event) = self.defer(event) else { return };
+        let (server, k) = (self.broker.server(), &mut self.kernel);
         match event {
             Event::Step(number) => self.on_step(number),
             Event::Undo(undo) => self.undo(undo),
-            Event::Timer(who) => self.on_timer(who),
+            Event::Timer(Who::Node(number)) => self.at_node(number, Node::on_timer),
+            Event::Timer(Who::Aggregator(which)) => self.at_reader(which, Reader::on_timer),
             Event::Request { who, generation, request } => {
-                self.on_request(who, generation, request);
-            }
-            Event::Answer { who, generation, answer } => self.on_answer(who, generation, answer),
-            Event::Hear { who, generation } => self.on_hear(who, generation),
-            Event::Dial { who, life } => self.on_dial(who, life),
-            Event::Established { who, generation } => self.on_established(who, generation),
-            Event::Echo { who, generation } => self.on_echo(who, generation),
-            Event::Silence { who, since } => self.on_silence(who, since),
-            Event::GiveUp { who, since } => self.on_give_up(who, since),
-            Event::Late { node, number, payload } => self.tell_late(node, number, payload),
-            Event::Local { node, life, news } => {
-                if self.machines[node].life == life {
-                    self.on_news(Who::Node(node), news);
+                let read = self.network.on_request(k, (who, generation), request, server);
+                if let Some((who, request)) = read {
+                    self.serve(who, request);
                 }
             }
-            Event::Spooled { node, life } => self.on_spooled(node, life),
-            Event::Written { which, life } => self.on_written(which, life),
-            Event::LookAgain { which, lane, generation } => {
-                self.look_again(which, lane, generation);
+            Event::Response { who, generation, response } => {
+                if let Some(response) = self.network.on_response(k, who, generation, response) {
+                    self.on_response(who, response);
+                }
+            }
+            Event::ConnectionLost { who, generation } => {
+                let life = self.machine(who).life();
+                if self.network.on_lost(&mut self.kernel, who, generation, life) {
+                    self.on_connection_event(who, ConnectionEvent::Disconnected);
+                }
+            }
+            Event::Dial { who, life } => {
+                if self.machine(who).is_alive() && self.machine(who).life() == life {
+                    self.network.on_dial(&mut self.kernel, who, life, server);
+                }
+            }
+            Event::Established { who, generation } => {
+                if self.network.on_established(k, who, generation, server) {
+                    self.on_connection_event(who, ConnectionEvent::Connected);
+                    self.network.probe(&mut self.kernel, who, generation);
+                }
+            }
+            Event::ProbeReply { who, generation } => {
+                if let Some(event) = self.network.on_probe_reply(k, who, generation) {
+                    self.on_connection_event(who, event);
+                }
+            }
+            Event::Stall { who, since } => {
+                if self.network.on_stall(k, who, since) {
+                    self.on_connection_event(who, ConnectionEvent::Stalled);
+                    self.network.await_timeout(&mut self.kernel, who, since);
+                }
+            }
+            Event::Timeout { who, since } => {
+                let life = self.machine(who).life();
+                if self.network.on_timeout(&mut self.kernel, (who, life), since, server) {
+                    self.on_connection_event(who, ConnectionEvent::Disconnected);
+                }
+            }
+            Event::DelayedConfirmation { node, number, payload } => {
+                self.broker.deliver(k, &mut self.network, (node, number), payload);
+            }
+            Event::Client { node, life, event } => {
+                if self.nodes[node].machine().life() == life {
+                    self.on_connection_event(Who::Node(node), event);
+                }
+            }
+            Event::SpoolWritten { node, life } => self.at_node(node, |node, k, net, oracle| {
+                node.on_spool_written(k, net, oracle, life);
+            }),
+            Event::CheckpointWritten { which, life } => {
+                self.at_reader(which, |reader, k, net, oracle| {
+                    reader.on_checkpoint_written(k, net, oracle, life);
+                });
+            }
+            Event::RetryStream { which, lane, generation } => {
+                self.readers[which].retry_stream(k, &mut self.network, lane, generation);
             }
         }
     }
 
-    /// What concerns a stopped process waits until it goes on.
-    fn defer(&mut self, event: Event) -> Option<Event> {
-        let who = match &event {
-            Event::Timer(who)
-            | Event::Answer { who, .. }
-            | Event::Hear { who, .. }
-            | Event::Dial { who, .. }
-            | Event::Established { who, .. }
-            | Event::Echo { who, .. }
-            | Event::Silence { who, .. }
-            | Event::GiveUp { who, .. } => *who,
-            Event::Local { node, .. } | Event::Spooled { node, .. } => Who::Node(*node),
-            Event::Written { which, .. } | Event::LookAgain { which, .. } => {
-                Who::Aggregator(*which)
-            }
-            Event::Step(_) | Event::Undo(_) | Event::Late { .. } | Event::Request { .. } => {
-                return Some(event);
-            }
-        };
-        let machine = self.machine(who);
-        if machine.is_paused {
-            machine.deferred.push_back(event);
-            return None;
-        }
-        Some(event)
+    /// Lets a node act.
+    fn at_node(
+        &mut self,
+        number: usize,
+        act: impl FnOnce(&mut Node, &mut Kernel, &mut Network, &mut NodeOracle),
+    ) {
+        let oracle = self.oracle.node(number);
+        act(&mut self.nodes[number], &mut self.kernel, &mut self.network, oracle);
     }
 
-    fn index(&self, who: Who) -> usize {
+    /// Lets an aggregator act.
+    fn at_reader(
+        &mut self,
+        which: usize,
+        act: impl FnOnce(&mut Reader, &mut Kernel, &mut Network, &mut Oracle),
+    ) {
+        let Self { kernel, network, oracle, .. } = self;
+        act(&mut self.readers[which], kernel, network, oracle);
+    }
+
+    fn serve(&mut self, who: Option<Who>, request: Request) {
+        self.broker.serve(&mut self.kernel, &mut self.network, who, request);
+    }
+
+    fn on_connection_event(&mut self, who: Who, event: ConnectionEvent) {
         match who {
-            Who::Node(number) => number,
-            Who::Aggregator(which) => self.nodes.len() + which,
+            Who::Node(number) => self.at_node(number, |node, k, net, oracle| {
+                node.on_connection_event(k, net, oracle, event);
+            }),
+            Who::Aggregator(which) => self.at_reader(which, |reader, k, net, oracle| {
+                reader.on_connection_event(k, net, oracle, event);
+            }),
         }
     }
 
-    fn machine(&mut self, who: Who) -> &mut Machine {
-        let index = self.index(who);
-        &mut self.machines[index]
+    fn on_response(&mut self, who: Who, response: Response) {
+        match (response, who) {
+            (Response::Publish(event), _) => self.on_connection_event(who, event),
+            (Response::Confirmation { payload }, Who::Node(number)) => {
+                self.at_node(number, |node, k, net, oracle| {
+                    node.on_confirmation(k, net, oracle, &payload);
+                });
+            }
+            (response, Who::Aggregator(which)) => {
+                self.at_reader(which, |reader, k, net, oracle| {
+                    reader.on_response(k, net, oracle, response);
+                })
+            }
+            (_, Who::Node(_)) => {}
+        }
     }
 
-    fn link(&mut self, who: Who) -> &mut Link<Request, Answer> {
-        let index = self.index(who);
-        &mut self.links[index]
-    }
-
-    fn everybody(&self) -> Vec<Who> {
+    fn everyone(&self) -> Vec<Who> {
         let readers = (0..self.readers.len()).map(Who::Aggregator);
         (0..self.nodes.len()).map(Who::Node).chain(readers).collect()
     }
 
-    fn now(&self) -> Time {
-        self.agenda.now()
-    }
-
-    fn after(&mut self, span: Time, event: Event) {
-        self.agenda.plan(self.agenda.now().saturating_add(span), event);
-    }
-
-    fn break_with(&mut self, invariant: &'static str, what: impl FnOnce() -> String) {
-        if self.broken.is_none() {
-            let (what, at) = (what(), self.now());
-            self.say(|| format!("BROKEN: {invariant}: {what}"));
-            self.broken = Some(Broken { invariant, what, at });
+    fn machine(&mut self, who: Who) -> &mut Machine {
+        match who {
+            Who::Node(number) => self.nodes[number].machine(),
+            Who::Aggregator(which) => self.readers[which].machine(),
         }
     }
 
-    fn say(&mut self, words: impl FnOnce() -> String) {
-        let at = self.agenda.now();
-        if let Some(tale) = &mut self.tale {
-            tale.push(format!("{:>12}  {}", Shown(at).to_string(), words()));
-        }
-    }
-}
-
-impl Machine {
-    fn new(knobs: &Knobs, dice: &mut Dice) -> Self {
-        let signed = |n: u64| i64::try_from(n).unwrap_or(0);
-        let drift = signed(dice.within(0..=2 * knobs.drift_ppm)) - signed(knobs.drift_ppm);
-        let ahead = signed(dice.span(1, 30_000_000_000)) - signed(dice.span(1, 30_000_000_000));
-        Self {
-            clocks: Clocks::new(drift, ahead),
-            life: 0,
-            born: 0,
-            is_alive: false,
-            is_paused: false,
-            is_disk_full: false,
-            timer_at: Time::MAX,
-            deferred: VecDeque::new(),
+    fn begin(&mut self, who: Who) {
+        match who {
+            Who::Node(number) => self.at_node(number, Node::begin),
+            Who::Aggregator(which) => self.at_reader(which, Reader::begin),
         }
     }
 
-    fn begin(&mut self, now: Time) {
-        (self.life, self.born, self.is_alive) = (self.life + 1, now, true);
-        self.timer_at = Time::MAX;
+    fn on_step(&mut self, number: usize) {
+        let (_, act) = self.steps[number];
+        self.kernel.trace(|| format!("step {number}: {act}"));
+        self.kernel.reach(act.name());
+        match act {
+            Act::Load { node, samples, packed } => self.at_node(node, |node, k, net, oracle| {
+                node.load(k, net, oracle, (samples, packed));
+            }),
+            Act::Break { who, heard_after } => self.tear(who, heard_after),
+            Act::Partition { who, requests, answers, span } => {
+                self.network.block(who, requests, answers);
+                self.watch(who);
+                self.undo_after(span, Undo::Unblock(who));
+            }
+            Act::Slow { who, delay, span } => {
+                self.network.set_slowness(who, delay);
+                self.undo_after(span, Undo::Hasten(who));
+            }
+            Act::Stall { span } => {
+                if self.broker.stall() {
+                    self.everyone().into_iter().for_each(|who| self.watch(who));
+                    self.undo_after(span, Undo::ResumeBroker);
+                }
+            }
+            Act::Restart { how, down } => self.crash_broker(how, down),
+            Act::Full { span } => {
+                self.broker.set_full(true);
+                self.undo_after(span, Undo::BrokerRoom);
+            }
+            Act::LoseAcks { permille, span } => {
+                self.broker.lose_acks(permille);
+                self.undo_after(span, Undo::Acknowledge);
+            }
+            Act::Remake { lane } => {
+                if self.broker.server() == Server::Up {
+                    self.oracle.on_messages_lost(self.broker.remake(lane));
+                    self.broker.end_consumers(&mut self.kernel, &mut self.network, lane);
+                }
+            }
+            Act::EndProcess { who, end, down } => self.end_process(who, end, down),
+            Act::Jump { who, by_ms } => self.machine(who).jump(by_ms.saturating_mul(1_000_000)),
+            Act::DiskFull { who, span } => {
+                self.machine(who).set_disk_full(true);
+                self.undo_after(span, Undo::DiskRoom(who));
+            }
+            Act::Jam { node, span } => {
+                self.nodes[node].set_jammed(true);
+                self.undo_after(span, Undo::Unjam(node));
+            }
+            Act::Forge { node, lie } => {
+                self.nodes[node].on_forgery(&mut self.kernel, &mut self.network, lie);
+            }
+            Act::Delay { by, span } => {
+                self.broker.delay_confirmations(by);
+                self.undo_after(span, Undo::Punctual);
+            }
+            Act::BackUp { which } => self.readers[which].back_up(&mut self.oracle),
+            Act::RollBack { which, down } => self.at_reader(which, |reader, k, net, oracle| {
+                reader.roll_back(k, net, oracle, down);
+            }),
+            Act::Away { which, down } => self.at_reader(which, |reader, k, net, oracle| {
+                reader.go_away(k, net, oracle, down);
+            }),
+            Act::Pause { who, span } => {
+                if self.machine(who).pause() {
+                    self.undo_after(span, Undo::Continue(who));
+                }
+            }
+        }
     }
 
-    fn end(&mut self) {
-        (self.life, self.is_alive, self.is_paused) = (self.life + 1, false, false);
-        self.deferred.clear();
+    fn undo_after(&mut self, span: Time, undo: Undo) {
+        self.kernel.after(span, Event::Undo(undo));
+    }
+
+    fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Unblock(who) => self.unblock(who),
+            Undo::Hasten(who) => self.network.set_slowness(who, 0),
+            Undo::ResumeBroker => {
+                if self.broker.server() == Server::Stalled {
+                    self.kernel.trace(|| "broker: goes on".to_owned());
+                    self.resume_broker();
+                }
+            }
+            Undo::StartBroker(how) => self.start_broker(how),
+            Undo::BrokerRoom => self.broker.set_full(false),
+            Undo::Acknowledge => self.broker.lose_acks(0),
+            Undo::Start(who) => {
+                let is_wanted = matches!(who, Who::Aggregator(_)) || !self.is_over;
+                if !self.machine(who).is_alive() && is_wanted {
+                    self.begin(who);
+                }
+            }
+            Undo::DiskRoom(who) => self.machine(who).set_disk_full(false),
+            Undo::Unjam(node) => self.nodes[node].set_jammed(false),
+            Undo::Punctual => self.broker.delay_confirmations(0),
+            Undo::Continue(who) => self.resume(who),
+        }
+    }
+
+    fn tear(&mut self, who: Who, noticed_after: Time) {
+        self.network.tear(&mut self.kernel, who, noticed_after, self.broker.server());
+    }
+
+    fn watch(&mut self, who: Who) {
+        self.network.watch(&mut self.kernel, who, self.broker.server());
+    }
+
+    fn unblock(&mut self, who: Who) {
+        self.network.unblock(who);
+        self.unpark(who);
+        self.watch(who);
+    }
+
+    /// What waited in a connection arrives, in order.
+    fn unpark(&mut self, who: Who) {
+        for request in self.network.take_requests(who, self.broker.server()) {
+            self.serve(Some(who), request);
+        }
+        let responses = self.network.take_responses(who);
+        if self.machine(who).is_paused() {
+            // Events that were deferred arrived later.
+            self.machine(who).defer_first(responses.into_iter());
+        } else {
+            responses.into_iter().for_each(|event| self.kernel.after(0, event));
+        }
+    }
+
+    fn crash_broker(&mut self, how: Crash, down: Time) {
+        if self.broker.server() == Server::Down {
+            return;
+        }
+        for who in self.everyone() {
+            let noticed_after = self.kernel.rng().span(MILLISECOND / 10, 2 * SECOND);
+            self.tear(who, noticed_after);
+        }
+        self.broker.end();
+        drop(self.network.take_orphans());
+        self.undo_after(down, Undo::StartBroker(how));
+    }
+
+    fn start_broker(&mut self, how: Crash) {
+        if self.broker.server() == Server::Down {
+            let gone = self.broker.start(&mut self.kernel, how);
+            self.oracle.on_messages_lost(gone);
+        }
+    }
+
+    /// The broker reads what it was sent while it was stopped, on broken connections too.
+    fn resume_broker(&mut self) {
+        self.broker.resume();
+        for request in self.network.take_orphans() {
+            self.kernel.reach("message read from a dead connection");
+            self.serve(None, request);
+        }
+        for who in self.everyone() {
+            self.unpark(who);
+            self.watch(who);
+        }
+    }
+
+    fn end_process(&mut self, who: Who, end: End, down: Time) {
+        if !self.machine(who).is_alive() {
+            return;
+        }
+        match (who, end) {
+            (Who::Node(number), End::Asked) => self.terminate_node(number, down),
+            (Who::Aggregator(which), End::Asked) => {
+                self.at_reader(which, |reader, k, net, oracle| {
+                    reader.terminate(k, net, oracle, down);
+                });
+            }
+            (Who::Node(number), End::Killed | End::PowerCut) => {
+                self.at_node(number, |node, k, net, oracle| node.end(k, net, oracle, end));
+                self.undo_after(down, Undo::Start(who));
+            }
+            (Who::Aggregator(which), End::Killed | End::PowerCut) => {
+                self.at_reader(which, Reader::end);
+                self.undo_after(down, Undo::Start(who));
+            }
+        }
+    }
+
+    fn terminate_node(&mut self, number: usize, down: Time) {
+        self.at_node(number, |node, k, net, oracle| node.terminate(k, net, oracle, down));
+    }
+
+    fn resume(&mut self, who: Who) {
+        for event in self.machine(who).resume() {
+            self.kernel.after(0, event);
+        }
+    }
+
+    /// All faults end; what is down starts.
+    fn heal(&mut self) {
+        self.kernel.heal(nanos(CHECKPOINT_EVERY));
+        self.broker.set_full(false);
+        self.broker.lose_acks(0);
+        self.broker.delay_confirmations(0);
+        self.start_broker(Crash::Kill);
+        for who in self.everyone() {
+            self.network.set_slowness(who, 0);
+            self.machine(who).set_disk_full(false);
+            self.unblock(who);
+            self.resume(who);
+        }
+        if self.broker.server() == Server::Stalled {
+            self.resume_broker();
+        }
+        self.nodes.iter_mut().for_each(|node| node.set_jammed(false));
+        for who in self.everyone() {
+            if !self.machine(who).is_alive() {
+                self.begin(who);
+            }
+        }
     }
 }
