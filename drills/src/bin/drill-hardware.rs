@@ -1,4 +1,4 @@
-//! `drill-hardware`: heats a machine of files, and sees whether the alarms ring, and stop.
+//! `drill-hardware`: disturbs a machine of files; its alerts must fire and clear.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ const EXAMPLES: &str = "Examples:
 
 GPUs are a stand-in that rustc builds; RUSTC names another one. Without it that part is skipped.";
 
-/// Heats a machine of files, takes a GPU and its memory: alerts must fire, arrive, and clear
+/// Disturb a machine of files: its alerts must fire, be published, and clear
 #[derive(Debug, Parser)]
 #[command(name = "drill-hardware", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 struct Cli {

@@ -1,4 +1,4 @@
-//! What simulated nodes say: latencies of three operations, sensors, the account of their way to
+//! What simulated nodes send: latencies of three operations, sensors, the account of their way to
 //! the broker, and what a hostile node floods a mesh with.
 
 use anyhow::Result;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_holds_as_many_samples_as_its_habit_says_and_fits_into_one_message() {
+    fn an_interval_holds_as_many_samples_as_its_profile_and_fits_into_one_message() {
         let (palette, mut rng) = (Palette::new().unwrap(), Rng::new(1, 1));
         for profile in habits(&palette, &mut rng) {
             let latency = palette.latency(&profile, &mut rng, 50, 7);

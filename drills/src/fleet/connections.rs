@@ -1,4 +1,4 @@
-//! All nodes on all connections: who sits where, with which profile and which clock.
+//! All nodes on all connections: which node is on which, with which profile and clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_schemas::time::{Now, nanos};
 use tokio::task::JoinHandle;
 
-use super::FleetArgs;
+use super::args::FleetArgs;
 use super::body::{NodeProfile, Palette};
 use super::deployment::Deployment;
 use super::node::{FleetNode, Load};
@@ -17,10 +17,10 @@ use crate::sim::rng::Rng;
 
 /// How far a wrong clock is ahead.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
-/// What is still under way so long after the last word is given up.
+/// Messages that are still under way this long after the final message are given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// Which nodes sit on one connection.
+/// Which nodes are on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionRole {
     /// Usual and hostile nodes, on one of several connections.
@@ -33,7 +33,7 @@ enum ConnectionRole {
     Probe,
 }
 
-/// A fleet that speaks.
+/// A fleet that sends.
 pub struct Connections {
     tasks: Vec<JoinHandle<Ended>>,
     shared: Vec<Shared>,
@@ -93,7 +93,7 @@ impl Connections {
     /// Waits for all connections to end.
     ///
     /// # Errors
-    /// When one came to grief.
+    /// When a task failed.
     pub async fn end(self) -> Result<Ended> {
         let mut ended = Ended::default();
         for task in self.tasks {
@@ -143,7 +143,7 @@ fn roles(args: &FleetArgs) -> Vec<ConnectionRole> {
     roles
 }
 
-/// Where node number `n` sits: number 0 is the probe, then skewed ones, usual ones, hostile ones.
+/// The connection of node number `n`: number 0 is the probe, then skewed ones, usual ones, hostile ones.
 fn role_of(args: &FleetArgs, n: u64) -> ConnectionRole {
     match n {
         0 => ConnectionRole::Probe,

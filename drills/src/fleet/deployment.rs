@@ -1,4 +1,4 @@
-//! The mesh that a fleet speaks to: one of its own, ended with it, or a given one.
+//! The broker and aggregator of a fleet run: started for it, or given.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use plimsoll_mesh::api::Api;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::ids::MeshName;
 
-use super::FleetArgs;
+use super::args::FleetArgs;
 use super::figures::Processes;
 use super::pages::THREAD;
 use super::processes::{Usage, thread_cpu_seconds, usage};
-use crate::live::MESH;
+use crate::live::mesh_name::MESH;
 
 /// A broker and an aggregator.
 pub struct Deployment {

@@ -1,4 +1,4 @@
-//! One simulated node: who it is, when it speaks, and its ledger.
+//! One simulated node: its identity, its schedule, and its ledger.
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -137,7 +137,7 @@ impl FleetNode {
         self.ledger
     }
 
-    /// Its totals, as its next message would tell them.
+    /// Its totals, as its next message would report them.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
@@ -175,7 +175,7 @@ impl FleetNode {
         &self.subjects[place]
     }
 
-    /// What the broker recognises a repetition by, as a real node says it.
+    /// The message id, by which the broker recognises a duplicate, as of a real node.
     #[must_use]
     pub fn message_id(&self, seq: u64) -> String {
         format!("{}-{}-{seq}", self.name, self.incarnation)
@@ -198,7 +198,7 @@ impl FleetNode {
             if queue.has_room() {
                 let (profile, rng) = (&self.profile, &mut self.rng);
                 let latency = palette.latency(profile, rng, load.samples, round);
-                queue.push(self.say(load, (start, due_ns), Body::Latency(latency), place));
+                queue.push(self.message(load, (start, due_ns), Body::Latency(latency), place));
             } else {
                 let samples = self.profile.samples(load.samples);
                 self.record(samples);
@@ -209,9 +209,9 @@ impl FleetNode {
         if is_last || (is_turn && queue.has_room()) {
             let readings = palette.sensors(&mut self.rng);
             let hardware = Body::Hardware(Hardware { readings });
-            queue.push(self.say(load, (start, due_ns), hardware, place));
+            queue.push(self.message(load, (start, due_ns), hardware, place));
             let bus = Body::Bus(self.bus());
-            queue.push(self.say(load, (start, due_ns), bus, place));
+            queue.push(self.message(load, (start, due_ns), bus, place));
         }
     }
 
@@ -228,7 +228,7 @@ impl FleetNode {
     }
 
     /// The next message, numbered and accounted for.
-    fn say(
+    fn message(
         &mut self,
         load: &Load,
         (start, due_ns): (Wall, u64),
@@ -248,7 +248,7 @@ impl FleetNode {
             totals: self.totals.clone(),
             last: load.leave && self.round > load.rounds && kind == Kind::Bus,
             heir: None,
-            // As a real node does it: labels say whose samples these are.
+            // As a real node does it: labels identify the source of the samples.
             labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
         };
         let payload = Bytes::from(encode(&Snapshot { header, body }));

@@ -1,4 +1,4 @@
-//! The aggregator's pages while the fleet runs: how long they take, what they say of its lag, and
+//! The aggregator's pages while the fleet runs: how long they take, the lag that they report, and
 //! how soon a sample is to be seen in them.
 //!
 //! A thread of its own, so that a page of megabytes never delays the fleet's schedule.
@@ -34,7 +34,7 @@ const NODES_FIRST: Duration = Duration::from_secs(4);
 /// A step of waiting that still ends soon when asked to.
 const STEP: Duration = Duration::from_millis(10);
 
-/// What `/metrics` said at one moment.
+/// The content of `/metrics` at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Glance {
     /// When, from the beginning of the fleet.
@@ -84,7 +84,7 @@ pub struct Seen {
     pub nodes: Requests,
     /// Time from each probe's due time to the page that shows it, in the order of rounds.
     pub freshness: Vec<Duration>,
-    /// What `/metrics` said, oldest first.
+    /// The contents of `/metrics`, oldest first.
     pub glances: Vec<Glance>,
 }
 

@@ -14,7 +14,7 @@ use plimsoll_schemas::summary::LedgerPage;
 use plimsoll_schemas::time::{nanos, seconds};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::FleetArgs;
+use super::args::FleetArgs;
 use super::connections::Connections;
 use super::deployment::Deployment;
 use super::figures::{FleetStats, Page, Second, Spread, steady};
@@ -32,7 +32,7 @@ const BROKER_DOWN: Duration = Duration::from_secs(3);
 /// Wait for the aggregator to have merged everything.
 const SETTLE_WAIT: Duration = Duration::from_secs(120);
 /// Seconds between two lines of progress.
-const TELL_EVERY: usize = 10;
+const PROGRESS_EVERY: usize = 10;
 
 /// Runs a fleet.
 ///
@@ -44,7 +44,7 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let mut deployment = Deployment::open(&args, dir).await?;
     let confirmations = ConfirmationCounter::open(&deployment)?;
     let (connections, watch) = Connections::start(&deployment, &args, load).await?;
-    eprintln!("{} nodes speak for {} s", args.nodes, args.seconds);
+    eprintln!("{} nodes send for {} s", args.nodes, args.seconds);
     let address = deployment.api.url().trim_start_matches("http://").to_owned();
     let pages = Pages::watch(address, load, watch)?;
     let timeline = drive(&connections, &mut deployment, &args, watch).await?;
@@ -56,13 +56,13 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let spoken = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
     (figures.messages_per_second, figures.processes) = steady(&figures.timeline, spoken);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
-    figures.confirmations = confirmations.heard.load(Ordering::Relaxed);
+    figures.confirmations = confirmations.received.load(Ordering::Relaxed);
     judge(&mut drill, &args, load, &figures, &seen);
     let mesh = deployment.mesh.to_string();
     let (since, end) = (drill.elapsed(), deployment.end().await);
-    let told = end.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".to_owned());
+    let seen_text = end.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".to_owned());
     let expectation = Expectation::new("ended", "aggregator and broker end when asked");
-    drill.judge(expectation, since, Look::new(end.is_ok(), told));
+    drill.judge(expectation, since, Look::new(end.is_ok(), seen_text));
     Ok(Report { mesh, fleet: Some(figures), ..Report::new(&drill, Vec::new(), Vec::new()) })
 }
 
@@ -85,10 +85,10 @@ fn load(args: &FleetArgs) -> Result<Load> {
     })
 }
 
-/// Confirmations are said to every node; a broker that delivered none would look cheaper than it
-/// is.
+/// Receives the confirmations for all nodes: a broker that delivered none would cost less than a
+/// real one.
 struct ConfirmationCounter {
-    heard: Arc<AtomicU64>,
+    received: Arc<AtomicU64>,
     _bus: Bus,
 }
 
@@ -97,18 +97,18 @@ impl ConfirmationCounter {
         let (bus, mut events) = deployment.connect(Clock::start())?;
         tokio::spawn(async move { while events.next().await.is_some() {} });
         let mut listener = bus.listen(format!("{PREFIX}.{}.confirm.*", deployment.mesh));
-        let heard = Arc::new(AtomicU64::new(0));
-        let counted = heard.clone();
+        let received = Arc::new(AtomicU64::new(0));
+        let counted = received.clone();
         tokio::spawn(async move {
             while listener.next().await.is_some() {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Ok(Self { heard, _bus: bus })
+        Ok(Self { received, _bus: bus })
     }
 }
 
-/// Looks on once a second until every connection has ended.
+/// Records the run once a second until every connection has ended.
 async fn drive(
     connections: &Connections,
     deployment: &mut Deployment,
@@ -129,7 +129,7 @@ async fn drive(
             start_at = Some(now + BROKER_DOWN);
         }
         if start_at.take_if(|at| *at <= now).is_some() {
-            deployment.restart_broker().await.context("the broker does not come back")?;
+            deployment.restart_broker().await.context("the broker does not restart")?;
             eprintln!("the broker is back");
         }
         let counts = connections.counts();
@@ -142,14 +142,14 @@ async fn drive(
             pending: 0.0,
             usage: deployment.usage(),
         });
-        if timeline.len().is_multiple_of(TELL_EVERY) {
-            tell(now, args, &counts);
+        if timeline.len().is_multiple_of(PROGRESS_EVERY) {
+            print_progress(now, args, &counts);
         }
     }
     Ok(timeline)
 }
 
-fn tell(now: Duration, args: &FleetArgs, counts: &SendCounts) {
+fn print_progress(now: Duration, args: &FleetArgs, counts: &SendCounts) {
     eprintln!(
         "{} of {} s: {} messages, {} wait, {:.0} ms behind",
         now.as_secs(),
@@ -160,7 +160,7 @@ fn tell(now: Duration, args: &FleetArgs, counts: &SendCounts) {
     );
 }
 
-/// Asks the aggregator until its ledger is the fleet's, and tells how long that took.
+/// Polls the aggregator until its ledger equals the fleet's; returns how long that took.
 async fn settle(
     drill: &mut Drill,
     deployment: &Deployment,
@@ -171,7 +171,7 @@ async fn settle(
     let expectation = Expectation::new(
         "ledger exact",
         format!(
-            "for each node recorded, merged, lost and its newest number as it says itself, nothing \
+            "for each node recorded, merged, lost and its newest number as the node counts them, nothing \
              held or missing, within {} s",
             SETTLE_WAIT.as_secs()
         ),
@@ -247,7 +247,7 @@ fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetSta
     }
 }
 
-/// What the aggregator last said of its lag by the end of each second.
+/// The aggregator's last reported lag at the end of each second.
 fn with_pending(mut timeline: Vec<Second>, seen: &Seen) -> Vec<Second> {
     let (mut glances, mut pending) = (seen.glances.iter().peekable(), 0.0);
     for second in &mut timeline {
@@ -263,8 +263,8 @@ fn judge(drill: &mut Drill, args: &FleetArgs, load: Load, figures: &FleetStats, 
     let from = steady_from(args);
     let since = drill.elapsed();
     let expectation = Expectation::new("nothing lost", "every message finds room in its queue");
-    let told = format!("{} of {} samples lost", figures.lost, figures.samples);
-    drill.judge(expectation, since, Look::new(figures.lost == 0, told));
+    let seen_text = format!("{} of {} samples lost", figures.lost, figures.samples);
+    drill.judge(expectation, since, Look::new(figures.lost == 0, seen_text));
     let until = f64::from(args.seconds);
     let steady = |second: &&Second| second.at >= from.as_secs_f64() && second.at <= until;
     let behind: Vec<Duration> = figures
@@ -292,7 +292,7 @@ fn level(drill: &mut Drill, name: &str, what: &str, lags: &[Duration]) {
     );
     let since = drill.elapsed();
     match Halves::of(lags) {
-        None => drill.skip(expectation, "the run was too short to tell"),
+        None => drill.skip(expectation, "the run was too short"),
         Some(halves) => {
             let Halves { first, second } = halves;
             let seen = format!("{} ms, then {} ms", first.as_millis(), second.as_millis());

@@ -19,7 +19,7 @@ use super::body::Palette;
 use super::node::{FleetNode, Load, REFUSED};
 use super::queue::{Message, Queue};
 
-/// How often it is looked who is due: the resolution of the schedule.
+/// Interval at which due nodes are determined: the resolution of the schedule.
 const TICK: Duration = Duration::from_millis(4);
 /// Wait for the first connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(20);
@@ -58,10 +58,10 @@ pub struct Ended {
     pub answered: Histogram,
 }
 
-/// A counts that others look at.
+/// Counts that other tasks read.
 pub type Shared = Arc<Mutex<SendCounts>>;
 
-/// Looks at a counts.
+/// The present counts.
 #[must_use]
 pub fn look(shared: &Shared) -> SendCounts {
     *shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -79,7 +79,7 @@ pub struct Sender {
     events: BusEvents,
     nodes: Vec<FleetNode>,
     /// Nodes by the time at which they are due next.
-    agenda: BinaryHeap<Reverse<(u64, usize)>>,
+    due: BinaryHeap<Reverse<(u64, usize)>>,
     queue: Queue,
     flying: BTreeMap<u64, Flying>,
     tokens: u64,
@@ -117,7 +117,7 @@ impl Sender {
             bus,
             events,
             nodes: Vec::new(),
-            agenda: BinaryHeap::new(),
+            due: BinaryHeap::new(),
             queue: Queue::default(),
             flying: BTreeMap::new(),
             tokens: 0,
@@ -136,13 +136,13 @@ impl Sender {
         self.shared.clone()
     }
 
-    /// Runs until every node has said its last word and the broker has acknowledged it, or the
+    /// Runs until every node has sent its final message and the broker has acknowledged it, or the
     /// time is over.
     pub async fn run(mut self, plan: SendPlan, nodes: Vec<FleetNode>) -> Ended {
         let due = |(place, node): (usize, &FleetNode)| {
             node.due_ns(&plan.load).map(|due| Reverse((due, place)))
         };
-        self.agenda = nodes.iter().enumerate().filter_map(due).collect();
+        self.due = nodes.iter().enumerate().filter_map(due).collect();
         self.nodes = nodes;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -157,7 +157,7 @@ impl Sender {
                     let now = plan.watch.elapsed();
                     self.on_tick(&plan, now);
                     let idle = self.queue.is_empty() && self.flying.is_empty();
-                    if (self.agenda.is_empty() && idle) || now >= plan.give_up {
+                    if (self.due.is_empty() && idle) || now >= plan.give_up {
                         break;
                     }
                 }
@@ -170,7 +170,7 @@ impl Sender {
     }
 
     fn on_tick(&mut self, plan: &SendPlan, now: Duration) {
-        while let Some(mut next) = self.agenda.peek_mut() {
+        while let Some(mut next) = self.due.peek_mut() {
             let Reverse((due, place)) = *next;
             if due > nanos(now) {
                 break;

@@ -17,7 +17,7 @@ use super::expectation::Look;
 /// The operation that a node times itself: no job's file knows of it.
 pub(crate) const OWN_OPERATION: &str = "publish";
 
-/// What each node's job says that it sent: operation and nanoseconds.
+/// The samples in the raw file of each node's job: operation and nanoseconds.
 pub type Raw = BTreeMap<NodeName, Vec<(String, u64)>>;
 
 /// One operation in one scope, as sent and as merged.

@@ -103,7 +103,7 @@ fn a_lost_a_doubled_and_a_changed_sample_are_each_noticed() {
 }
 
 #[test]
-fn merged_samples_that_nobody_sent_are_noticed() {
+fn merged_samples_that_no_job_sent_are_noticed() {
     let look = exact(&compare(&raw(&[("a", &[])]), &summary(&[("a", &[1_000_000])])));
     assert!(!look.met, "{}", look.seen);
     assert!(!exact(&[]).met, "no samples prove nothing");

@@ -109,7 +109,7 @@ pub fn run(plan: &Plan, traces: bool) -> Outcome {
 }
 
 impl Campaign {
-    /// Runs all of it, and tells `progress` now and then how far it has come.
+    /// Runs all seeds and calls `progress` after each.
     #[must_use]
     pub fn run(&self, progress: &(dyn Fn(&Findings) + Sync)) -> Findings {
         let watch = Stopwatch::start();

@@ -215,14 +215,14 @@ pub enum Event {
     Stall {
         /// The process.
         who: Who,
-        /// When it was last heard.
+        /// When it responded last.
         since: Time,
     },
     /// The broker has not responded for too long.
     Timeout {
         /// The process.
         who: Who,
-        /// When it was last heard.
+        /// When it responded last.
         since: Time,
     },
     /// A delayed confirmation continues to its node.

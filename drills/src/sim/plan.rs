@@ -266,7 +266,7 @@ fn draw(fault: Fault, rng: &mut Rng, knobs: &Knobs, reach: Time) -> Act {
     let who = anyone(rng, knobs);
     let (nodes, which) = (knobs.nodes, rng.index(knobs.readers.count()));
     match fault {
-        Fault::Break => Act::Break { who, heard_after: rng.span(MILLISECOND, 10 * SECOND) },
+        Fault::Break => Act::Break { who, noticed_after: rng.span(MILLISECOND, 10 * SECOND) },
         Fault::Partition => {
             let (requests, answers) = rng.one_of([(true, true), (false, true), (true, false)]);
             Act::Partition { who, requests, answers, span }

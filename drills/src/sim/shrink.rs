@@ -1,12 +1,12 @@
-//! Finds the shortest steps that still breaks the same invariant, by leaving steps out.
+//! Finds the shortest plan that still breaks the same invariant, by leaving steps out.
 
 use super::plan::{Plan, Step};
 
 /// Events spent on one failure, in all runs together.
 const EVENTS_MAX: u64 = 1_000_000;
 
-/// The plan with as few steps as could be found with which `breaks` still says so; it tells how
-/// many events it took to find out.
+/// The plan with the fewest steps found for which `breaks` returns true; `breaks` also returns the
+/// number of events that it took.
 #[must_use]
 pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
     let mut best = plan.clone();

@@ -30,7 +30,7 @@ pub struct Account {
     pub merged: u64,
     /// Samples lost, by the reason that the ledger names.
     pub lost: BTreeMap<String, u64>,
-    /// Samples that somebody still holds.
+    /// Samples that are still held.
     pub held: u64,
     /// Samples of which the ledger knows that they are missing, and no more.
     pub unaccounted: u64,
@@ -65,10 +65,10 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
     let sent = samples.len() as u64;
     let named: u64 = ledger.lost.values().sum();
     let unaccounted = ledger.unaccounted + ledger.unseen;
-    let told = named + unaccounted + ledger.held;
+    let explained = named + unaccounted + ledger.held;
     let missing: u64 = counts.values().map(missing).sum();
-    let unnamed = missing.saturating_sub(told);
-    let unbalanced = ledger.recorded.abs_diff(ledger.merged + told);
+    let unnamed = missing.saturating_sub(explained);
+    let unbalanced = ledger.recorded.abs_diff(ledger.merged + explained);
     let unmerged = ledger.merged.abs_diff(merged + own_merged);
     Account {
         drill: drill.to_owned(),
@@ -89,7 +89,7 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
 pub struct Terms {
     /// Reasons for which samples may be lost.
     pub reasons: &'static [&'static str],
-    /// Samples of one node that may be lost without anyone being able to say so.
+    /// Samples of one node that may be lost without a named reason.
     pub unexplained_max: u64,
 }
 

@@ -68,7 +68,7 @@ fn all_merged_or_lost_for_an_allowed_reason_is_sound_and_nothing_else_is() {
         ("gone", 7, Ledger { unaccounted: 3, ..ledger(12, 9) }, (0, 0, false)),
         ("never seen", 7, Ledger { unseen: 3, ..ledger(12, 9) }, (0, 0, false)),
         ("merged twice", 11, ledger(13, 13), (1, 0, false)),
-        ("nobody knows", 7, ledger(9, 9), (0, 3, false)),
+        ("unexplained", 7, ledger(9, 9), (0, 3, false)),
         ("unbalanced", 7, ledger(12, 9), (0, 6, false)),
         ("merged and not shown", 7, ledger(12, 12), (0, 6, false)),
     ] {

@@ -1,4 +1,4 @@
-//! The disk under a node's spool is full: the node goes on from memory, says so, and loses
+//! The disk under a node's spool is full: the node continues in memory, reports it, and loses
 //! nothing as long as it lives.
 
 use std::fs::File;
@@ -61,7 +61,7 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
     let expectation = match durable {
         true => Expectation::new("the spool is back", format!("durable within {within} s")),
         false => Expectation::new(
-            "the node tells of the full disk",
+            "the node reports the full disk",
             format!("not durable, a failure counted and logged, within {within} s"),
         ),
     };
@@ -69,8 +69,8 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
     let look = async || match spool(&station.api).await {
         Ok((now, failures)) => {
             let logged = station.node_log().contains("spool not written");
-            let told = now == durable && (durable || (failures > 0.0 && logged));
-            Look::new(told, format!("durable {now}, {failures} failures, logged {logged}"))
+            let met = now == durable && (durable || (failures > 0.0 && logged));
+            Look::new(met, format!("durable {now}, {failures} failures, logged {logged}"))
         }
         Err(error) => Look::from(error),
     };

@@ -1,4 +1,4 @@
-//! Nodes and the aggregator are killed without a chance to say anything, and started again.
+//! Nodes and the aggregator are killed (SIGKILL) and started again.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -22,10 +22,10 @@ const READ_WAIT: Duration = Duration::from_secs(10);
 /// What a node counts under this reason was in an interval that had not been closed.
 pub(super) const CRASH: &[&str] = &["crash"];
 /// A node notes every 100 ms how much is in its open interval. What came after the last note,
-/// or lay in its socket, nobody can name: never more than the interval has, 100 samples at 50
+/// or lay in its socket, has no name: never more than the interval has, 100 samples at 50
 /// epochs a second, however slow the disk is.
 const UNNOTED_MAX: u64 = 100;
-/// Anonymous clients are this user, who may not hear what is stored.
+/// Anonymous clients are this user, who may not receive confirmations.
 const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
     subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
 no_auth_user: mesh
@@ -130,7 +130,7 @@ async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// A node that hears no confirmation keeps everything, and sends it once more after its crash to
+/// A node that receives no confirmation keeps everything, and sends it once more after its crash to
 /// a broker that has forgotten what it knew.
 pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
     let broker_settings = DEAFENING.to_owned();

@@ -2,7 +2,7 @@
 //! for its node, arrive, and clear.
 //!
 //! The node's real sampler looks at a machine of files (`hardware.root`) and at a stand-in for
-//! NVML, since nobody heats a real one for a drill. The other machine stays well, and its node
+//! NVML, since a drill cannot heat a real one. The other machine stays well, and its node
 //! must stay silent. The shipped rules judge; a file of rules lays shorter times over them.
 
 use std::fmt::Write;
@@ -67,7 +67,7 @@ impl Of {
     }
 }
 
-/// What a hardware drill may be told.
+/// Options of the hardware drill.
 #[derive(Args, Clone, Debug, Default)]
 pub struct HardwareArgs {
     /// Set this rule's limit out of reach, to see this drill fail: it must end with exit code 6
@@ -205,7 +205,7 @@ async fn expect_notice(
     let (key, of) = alert;
     let notices = &mut mesh.notices;
     let look = async || match notices.find(span.since, key, state) {
-        Some(arrival) => heard(arrival, *of),
+        Some(arrival) => judge_arrival(arrival, *of),
         None => Look::new(false, "no such notice"),
     };
     drill.expect(notice(alert, state, span), span, look).await
@@ -226,7 +226,7 @@ fn notice((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Expectat
 }
 
 /// Judges a notice by its own evidence.
-fn heard(Arrival { at, notice }: &Arrival, of: Of) -> Look {
+fn judge_arrival(Arrival { at, notice }: &Arrival, of: Of) -> Look {
     let Evidence::Value(evidence) = &notice.evidence else {
         return Look { at: Some(*at), ..Look::new(false, "no evidence of a value") };
     };

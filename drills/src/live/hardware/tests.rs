@@ -82,7 +82,7 @@ fn a_notice_counts_only_if_its_evidence_is_of_the_right_node_and_gpu_and_support
         (Resolved, 45.0, other, "b", true),
         (Resolved, 80.0, first, "a", false),
     ] {
-        let look = heard(&arrival(state, value, gpu, beside), Of::Gpu(first));
+        let look = judge_arrival(&arrival(state, value, gpu, beside), Of::Gpu(first));
         assert_eq!(look.met, met, "{state:?} {value} {gpu:?} {beside}");
         assert_eq!(look.at, Some(Duration::from_secs(7)));
     }

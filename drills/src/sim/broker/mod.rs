@@ -112,7 +112,7 @@ impl Broker {
         let event = match outcome {
             PublishOutcome::Stored => ConnectionEvent::Acknowledged(token),
             PublishOutcome::Duplicate => {
-                k.reach("message known again by the broker");
+                k.reach("duplicate recognised by the broker");
                 ConnectionEvent::Acknowledged(token)
             }
             PublishOutcome::Full => {

@@ -1,7 +1,7 @@
-//! The broker as far as its promises go: one stream for each lane, a window in which it knows
-//! a message id again, and all the ways in which it breaks its word.
+//! The broker's streams: one for each lane, with a window in which it recognises duplicates, and
+//! the ways in which a crash loses acknowledged messages.
 //!
-//! An acknowledgement says only that a message is in the stream now. A process that is killed
+//! An acknowledgement only means that a message is in the stream now. A process that is killed
 //! keeps its files; a power cut takes what was not yet synced; and as Jepsen saw in NATS 2.12.1,
 //! a crash may take any messages, synced or not. What comes after takes their numbers again.
 
@@ -41,7 +41,7 @@ pub(super) enum PublishOutcome {
 /// One lane's stream.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// Tells it from any other that had its name.
+    /// Identifies it among all streams of its name.
     pub id: u64,
     /// Number of the newest message ever stored.
     pub last: u64,

@@ -1,7 +1,7 @@
 //! The aggregator's core and its store as the simulation calls them.
 //!
 //! A store takes a checkpoint's records all together, as a transaction does. They are made from
-//! the core's changes only when somebody looks, which costs less and changes nothing.
+//! the core's changes only when they are read, which costs less and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub use plimsoll_aggregator::core::checkpoint::Changes;
 pub use plimsoll_aggregator::core::confirm::Told;
 pub use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 
-use super::mesh;
+use super::mesh_name::mesh_name;
 
 /// The operation that jobs report.
 pub const REPORTED: &str = "epoch_hook";
@@ -133,7 +133,7 @@ impl Store {
 
 fn restore(records: &StoredRecords, now: Now) -> Result<ReaderCore, String> {
     let checkpoint = records.read().map_err(|error| error.to_string())?;
-    Ok(ReaderCore(Core::restore(mesh(), shipped(), now, checkpoint)))
+    Ok(ReaderCore(Core::restore(mesh_name(), shipped(), now, checkpoint)))
 }
 
 fn merged(node: &Node) -> Merged {
@@ -149,7 +149,7 @@ fn merged(node: &Node) -> Merged {
     merged
 }
 
-/// Samples of which a ledger says where they are.
+/// Samples that a ledger accounts for.
 #[must_use]
 pub fn known(ledger: &Ledger) -> u64 {
     let lost: u64 = ledger.lost.values().sum();
@@ -157,13 +157,13 @@ pub fn known(ledger: &Ledger) -> u64 {
 }
 
 impl ReaderCore {
-    /// An aggregator as its store has it; tells whether there was a checkpoint.
+    /// An aggregator with the state in its store; returns whether there was a checkpoint.
     ///
     /// # Errors
     /// When there is one that it cannot read.
     pub fn begin(store: &mut Store, now: Now) -> Result<(Self, bool), String> {
         if store.is_empty() {
-            return Ok((Self(Core::new(mesh(), shipped(), now)), false));
+            return Ok((Self(Core::new(mesh_name(), shipped(), now)), false));
         }
         store.settle();
         Ok((restore(&store.records, now)?, true))
@@ -176,13 +176,13 @@ impl ReaderCore {
         (position.read, position.stream_id.and_then(|id| id.parse().ok()))
     }
 
-    /// The limits that it tells nodes.
+    /// The limits that it sends to nodes.
     #[must_use]
     pub fn limits(&self) -> Vec<(Operation, u64)> {
         self.0.limits()
     }
 
-    /// It hears how far a stream reaches.
+    /// The first and last message of a stream.
     pub fn on_positioned(&mut self, lane: Lane, first: u64, last: u64, stream: u64) {
         self.0.on_positioned(lane, first, last, &stream.to_string());
     }
@@ -206,7 +206,7 @@ impl ReaderCore {
         self.0.node(node).map(merged).unwrap_or_default()
     }
 
-    /// What it has of a node; nothing at all of one that it never heard. To look for what is
+    /// What it has of a node; the default for an unknown one. To search for what is
     /// `doubled` takes a while.
     #[must_use]
     pub fn held(&self, node: &NodeName, looks_for_doubled: bool) -> Held {
@@ -226,7 +226,7 @@ impl ReaderCore {
         held
     }
 
-    /// Whether it shows a node to nobody, and has let its histograms go.
+    /// Whether it has expired a node and dropped its histograms.
     #[must_use]
     pub fn hides(&self, node: &NodeName) -> bool {
         self.0.node(node).is_some_and(|node| node.hidden)
@@ -249,7 +249,7 @@ impl ReaderCore {
         self.0.take_changes(now)
     }
 
-    /// What nodes are told once these changes, taken at `as_of`, are on the disk.
+    /// The confirmations to send once these changes, taken at `as_of`, are on the disk.
     #[must_use]
     pub fn confirmations(changes: &Changes, as_of: Mono) -> Vec<Told> {
         changes.confirmations(as_of)

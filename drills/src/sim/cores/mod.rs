@@ -4,10 +4,5 @@
 //! here, and the rooms of the simulation stay as they are.
 
 pub mod aggregator;
+mod mesh_name;
 pub mod node;
-
-use plimsoll_schemas::ids::MeshName;
-
-fn mesh() -> MeshName {
-    MeshName::new("sim").expect("a constant of plain letters")
-}

@@ -19,6 +19,7 @@ pub use plimsoll_node::core::departure::{Departure, Step, Taken};
 pub use plimsoll_node::core::journal::Batch;
 pub use plimsoll_node::limits::IN_FLIGHT_MAX;
 
+use super::mesh_name::mesh_name;
 use crate::sim::event::ConnectionEvent;
 use crate::sim::plan::Depths;
 
@@ -26,7 +27,7 @@ use crate::sim::plan::Depths;
 const DROPPED: &str = "outbox_full";
 
 fn identity(node: &NodeName) -> Identity {
-    let mesh = super::mesh();
+    let mesh = mesh_name();
     let labels = Labels::new([("rack", "r7")]).expect("a constant of plain letters");
     Identity { mesh, node: node.clone(), labels }
 }
@@ -44,7 +45,7 @@ pub struct Sending {
     pub payload: Bytes,
 }
 
-/// What a node says of itself.
+/// What a node reports of itself.
 #[derive(Clone, Debug)]
 pub struct NodeStats {
     /// Everything.
@@ -65,7 +66,7 @@ pub struct Adopted {
     pub is_found: bool,
     /// Whether the end of the file had to be left out.
     pub is_torn: bool,
-    /// Why it cannot be told for certain what was held, if so.
+    /// Why the spool's content is uncertain, if it is.
     pub doubt: Option<String>,
 }
 
@@ -95,7 +96,7 @@ impl NodeCore {
     }
 
     /// Takes over what a spool holds and keeps one from now on. `boot` names the machine's
-    /// present run; `syncs` says whether what is written is synced.
+    /// present run; `syncs`: whether writes are synced.
     pub fn open_spool(
         &mut self,
         node: &NodeName,
@@ -135,7 +136,7 @@ impl NodeCore {
         }
     }
 
-    /// Samples in the next message that no broker takes, which goes to whoever may look at it.
+    /// Name and samples of the next message that no broker accepts.
     pub fn next_dead_letter(&mut self) -> Option<((u64, u64), u64)> {
         let sealed = self.0.next_dead_letter()?.sealed;
         Some(((sealed.incarnation.0, sealed.seq.0), sealed.samples))
@@ -146,7 +147,7 @@ impl NodeCore {
         self.0.on_datagram(now, datagram);
     }
 
-    /// The connection tells.
+    /// The client reports.
     pub fn on_connection_event(&mut self, now: Now, event: ConnectionEvent) {
         let signal = match event {
             ConnectionEvent::Connected => Signal::Connected,
@@ -190,7 +191,7 @@ impl NodeCore {
         self.0.on_not_taken(now, Ticket(token));
     }
 
-    /// An aggregator tells what is stored.
+    /// An aggregator's confirmation arrives.
     ///
     /// # Errors
     /// When the node does not believe it.
@@ -210,7 +211,7 @@ impl NodeCore {
         self.0.is_leaving()
     }
 
-    /// What it says of itself.
+    /// What it reports of itself.
     #[must_use]
     pub fn stats(&self) -> NodeStats {
         let status = self.0.status();

@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 
 use crate::sim::schedule::Time;
 
-/// What a process was last told of its connection.
+/// What a process believes of its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Belief {
     /// There is none.
     #[default]
     Down,
-    /// It stands.
+    /// It is up.
     Up,
-    /// It stands, but the broker is silent.
+    /// It is up, but the broker does not respond.
     Stalled,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Pipe<T> {
     clear_at: Time,
     /// Nothing gets through.
     pub is_blocked: bool,
-    /// What arrived while nothing got through, or while nobody read.
+    /// What arrived while nothing got through, or while the broker was stopped.
     pub parked: VecDeque<T>,
 }
 
@@ -60,10 +60,10 @@ pub(super) struct Link<Q, A> {
     /// To the broker.
     pub requests: Pipe<Q>,
     /// To the process.
-    pub answers: Pipe<A>,
+    pub responses: Pipe<A>,
     /// Extra delay of everything.
     pub slowness: Time,
-    /// Since when the process has heard nothing although it believes in a connection.
+    /// Since when the process has received nothing although it believes in a connection.
     pub quiet_since: Option<Time>,
     /// Attempts to connect in a row.
     pub attempts: u32,
@@ -76,7 +76,7 @@ impl<Q, A> Default for Link<Q, A> {
             is_intact: false,
             belief: Belief::Down,
             requests: Pipe::default(),
-            answers: Pipe::default(),
+            responses: Pipe::default(),
             slowness: 0,
             quiet_since: None,
             attempts: 0,
@@ -91,7 +91,7 @@ impl<Q, A> Link<Q, A> {
         self.is_intact = false;
         let unread = std::mem::take(&mut self.requests.parked);
         self.requests.renew();
-        self.answers.renew();
+        self.responses.renew();
         unread
     }
 
@@ -115,6 +115,6 @@ impl<Q, A> Link<Q, A> {
     /// Whether both directions are open.
     #[must_use]
     pub(super) fn is_open(&self) -> bool {
-        !self.requests.is_blocked && !self.answers.is_blocked
+        !self.requests.is_blocked && !self.responses.is_blocked
     }
 }

@@ -26,7 +26,7 @@ use link::{Belief, Link};
 pub enum Server {
     /// It responds.
     Up,
-    /// It is stopped: its machine accepts packets, and nobody reads them.
+    /// It is stopped: its machine accepts packets, and no process reads them.
     Stalled,
     /// It does not run.
     Down,
@@ -83,7 +83,7 @@ impl Network {
         if !link.is_intact {
             return;
         }
-        let (generation, at) = (link.generation, link.answers.arrival(at, apart));
+        let (generation, at) = (link.generation, link.responses.arrival(at, apart));
         k.at(at, Event::Response { who, generation, response });
     }
 
@@ -135,8 +135,8 @@ impl Network {
             k.reach("message lost on the way");
             return None;
         }
-        if link.answers.is_blocked || !link.answers.parked.is_empty() {
-            link.answers.parked.push_back(response);
+        if link.responses.is_blocked || !link.responses.parked.is_empty() {
+            link.responses.parked.push_back(response);
             return None;
         }
         Some(response)
@@ -190,7 +190,7 @@ impl Network {
         let was_up = std::mem::replace(&mut link.belief, Belief::Down) != Belief::Down;
         self.dial_soon(k, who, life);
         if was_up {
-            k.reach("told of a lost connection");
+            k.reach("lost connection reported");
         }
         was_up
     }
@@ -297,7 +297,7 @@ impl Network {
             return false;
         }
         link.belief = Belief::Stalled;
-        k.reach("told of a stall");
+        k.reach("stall reported");
         k.trace(|| format!("{who}: the broker does not respond"));
         true
     }
@@ -328,13 +328,13 @@ impl Network {
     pub fn block(&mut self, who: Who, requests: bool, responses: bool) {
         let link = self.link(who);
         link.requests.is_blocked |= requests;
-        link.answers.is_blocked |= responses;
+        link.responses.is_blocked |= responses;
     }
 
     /// Both directions are open again.
     pub fn unblock(&mut self, who: Who) {
         let link = self.link(who);
-        (link.requests.is_blocked, link.answers.is_blocked) = (false, false);
+        (link.requests.is_blocked, link.responses.is_blocked) = (false, false);
     }
 
     /// Every packet of a process takes this much longer.
@@ -354,11 +354,11 @@ impl Network {
     /// Responses that waited and can now arrive, in order.
     pub fn take_responses(&mut self, who: Who) -> Vec<Event> {
         let link = self.link(who);
-        if link.answers.is_blocked {
+        if link.responses.is_blocked {
             return Vec::new();
         }
         let generation = link.generation;
-        let parked = std::mem::take(&mut link.answers.parked).into_iter();
+        let parked = std::mem::take(&mut link.responses.parked).into_iter();
         parked.map(|response| Event::Response { who, generation, response }).collect()
     }
 

@@ -352,7 +352,7 @@ impl Node {
         let name = match oracle.history_mut().note(k.now(), &subject, &payload) {
             Ok((name, is_new)) => {
                 let is_crash_report = oracle.history().is_crash_report(&name);
-                let branch = if is_crash_report { "testament" } else { "sent again" };
+                let branch = if is_crash_report { "crash report" } else { "sent again" };
                 k.reach_n(branch, u64::from(is_crash_report || !is_new));
                 if lane == Lane::Emergency && (is_crash_report || !is_new) {
                     oracle.incarnation_mut().on_emergency(k, now, false);

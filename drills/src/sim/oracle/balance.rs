@@ -13,7 +13,7 @@ pub(super) fn balance(
 ) -> Result<(), String> {
     let Some(ledger) = ledger else {
         let has_reason = history.taken <= history.unkept_count || history.excuse.is_some();
-        return if has_reason { Ok(()) } else { Err("the node was never heard".to_owned()) };
+        return if has_reason { Ok(()) } else { Err("no message of the node was read".to_owned()) };
     };
     let known = known(ledger);
     if ledger.merged != merged {
@@ -22,9 +22,9 @@ pub(super) fn balance(
     if ledger.recorded != known {
         return Err(format!("recorded {} of which known {known}: {ledger:?}", ledger.recorded));
     }
-    // A testament may be among the copies that were let go; then its run seems to go on.
+    // A crash report may be among the evicted copies; then its run seems to go on.
     if ledger.held != 0 && history.excuse.is_none() && !history.seems_to_go_on() {
-        return Err(format!("{} are held and nobody holds them: {ledger:?}", ledger.held));
+        return Err(format!("{} are held in the ledger and by no node: {ledger:?}", ledger.held));
     }
     let crashed = ledger.lost.get("crash").copied().unwrap_or(0);
     if crashed > history.unkept_count {

@@ -61,7 +61,7 @@ pub struct History {
     pub(super) dropped: u64,
     /// Of those, in messages that no broker takes.
     pub(super) refused_count: u64,
-    /// Of those, so many at most that nobody is to blame for.
+    /// Of those, at most so many that were in no closed interval or not in a spool.
     pub(super) unkept_count: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct Sets {
     pub missing: u64,
     /// How often a sample was merged once more than it should have been.
     pub duplicated: u64,
-    /// Samples merged that nobody ever recorded.
+    /// Samples merged that were never recorded.
     pub invented: u64,
 }
 
@@ -113,7 +113,7 @@ impl History {
         Some((bucket, line))
     }
 
-    /// Takes note of a message that is handed over; tells its name and whether it is new.
+    /// Records a message that is handed over; returns its name and whether it is new.
     ///
     /// # Errors
     /// When it cannot be read, or its name had other bytes before.
@@ -126,7 +126,7 @@ impl History {
         let parsed: SnapshotSubject =
             subject.parse().map_err(|error| format!("subject {subject}: {error}"))?;
         let snapshot = wire::decode(&parsed, payload)
-            .map_err(|error| format!("a node sends what nobody can read: {error}"))?;
+            .map_err(|error| format!("a node sends an unreadable message: {error}"))?;
         let name = (snapshot.header.incarnation.0, snapshot.header.seq.0);
         if let Some(before) = self.messages.get(&name) {
             return if before.payload == payload {
@@ -162,8 +162,8 @@ impl History {
     }
 
     /// Whether a run without a last word was followed by one that a clock set back gave a smaller
-    /// name. An aggregator cannot tell that from a living run and a former one that is heard
-    /// late, and then says that the node is silent and its samples are held, not that it left.
+    /// name. An aggregator cannot distinguish that from a living run and a former one that is read
+    /// late, and then reports that the node is silent and its samples are held, not that it left.
     #[must_use]
     pub fn seems_to_go_on(&self) -> bool {
         let mut runs: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
@@ -194,7 +194,7 @@ impl History {
         self.excuse.get_or_insert(reason);
     }
 
-    /// That is no reason why both may lack it, unless one `forgets` what it told.
+    /// That is no reason why both may lack it, unless one `forgets` what it confirmed.
     pub fn excuse_two(&mut self, forgets: bool) {
         if self.excuse_alone && !forgets {
             self.excuse = None;

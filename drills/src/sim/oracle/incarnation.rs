@@ -145,8 +145,8 @@ fn count_branches(k: &mut Kernel, before: Option<&NodeStats>, after: &NodeStats)
     k.reach_n("waited for a token", new.rate_limited - old.rate_limited);
     k.reach_n("dropped", new.dropped - old.dropped);
     k.reach_n("confirmed", new.confirmed - old.confirmed);
-    k.reach_n("sent again for want of a confirmation", new.resent - old.resent);
-    k.reach_n("let go without a confirmation", new.released - old.released);
+    k.reach_n("resent for lack of a confirmation", new.resent - old.resent);
+    k.reach_n("evicted without a confirmation", new.released - old.released);
     let turned = |is: &dyn Fn(&NodeStats) -> bool| is(after) && !before.is_some_and(is);
     let breaker = |state| move |stats: &NodeStats| stats.status.breaker == state;
     let was_closed = before.is_none_or(|b| b.status.breaker == BreakerState::Closed);

@@ -115,7 +115,7 @@ impl Oracle {
         let mut together = vec![Merged::default(); self.nodes.len()];
         let is_pair = stored.len() > 1;
         if is_pair && self.lost_messages {
-            let excuse = "a copy was let go on the word of one aggregator";
+            let excuse = "a copy was evicted on one aggregator's confirmation";
             self.nodes.iter_mut().for_each(|node| node.history_mut().excuse_one(excuse));
         }
         for (which, (mut stored, core)) in stored.into_iter().zip(cores).enumerate() {

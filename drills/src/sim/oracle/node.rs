@@ -70,7 +70,7 @@ impl NodeOracle {
         history.unkept_count += unkept.count;
         history.unkept.extend(unkept.samples);
         if status.bus.released > 0 {
-            history.excuse = Some("a copy was let go without a confirmation");
+            history.excuse = Some("a copy was evicted without a confirmation");
         }
         let holds = status.bus.outbox_messages + status.bus.entrusted > 0;
         k.reach_n("ended while holding", u64::from(holds));

@@ -196,7 +196,7 @@ impl ReaderOracle {
     pub fn watch_expired(&mut self, k: &mut Kernel, core: &ReaderCore, nodes: &[NodeOracle]) {
         for (node, fold) in nodes.iter().zip(&mut self.folds) {
             if fold.set_expired(core.hides(node.name())) {
-                k.reach("node hidden");
+                k.reach("node expired");
             }
         }
     }
@@ -205,7 +205,7 @@ impl ReaderOracle {
     pub fn watch_gaps(&mut self, k: &mut Kernel, core: &ReaderCore, nodes: &[NodeOracle]) {
         for (node, reports) in nodes.iter().zip(&mut self.gaps) {
             let reported = std::mem::replace(reports, core.reports_gap(node.name()));
-            k.reach_n("ledger gap told", u64::from(!reported && *reports));
+            k.reach_n("ledger gap reported", u64::from(!reported && *reports));
             k.reach_n("ledger gap closed", u64::from(reported && !*reports));
         }
     }

@@ -4,7 +4,7 @@
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::Bus;
 
-use super::World;
+use super::run::World;
 use crate::sim::act::Who;
 use crate::sim::cores::node::BreakerState;
 use crate::sim::oracle::NodeOracle;
@@ -137,7 +137,7 @@ impl World {
         for reader in &self.readers {
             let Some(core) = reader.core() else { continue };
             let (duplicates, late) = core.counts(reader.clock(&self.kernel).wall);
-            self.kernel.reach_n("repetition refused by the ledger", duplicates);
+            self.kernel.reach_n("duplicate rejected by the ledger", duplicates);
             self.kernel.reach_n("late sample", late);
         }
         let cores: Vec<_> = self.readers.iter().filter_map(|reader| reader.core()).collect();
