@@ -256,5 +256,4 @@ fn blamed(notice: &Notice) -> Option<&str> {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -89,7 +89,7 @@ impl Incarnation {
             self.closed = (attempted, stats.status.intake.samples);
             self.unwritten.append(&mut self.open);
         }
-        let before = self.stats.replace(stats.clone());
+        let before = self.stats.take();
         count_branches(k, before.as_ref(), &stats);
         let sealed_before = before.map_or(0, |before| before.status.bus.rerouted);
         for _ in sealed_before..stats.status.bus.rerouted {
@@ -97,6 +97,7 @@ impl Incarnation {
             self.on_emergency(k, now, stats.is_leaving);
         }
         self.check_bounds(k, &stats);
+        self.stats = Some(stats);
     }
 
     fn check_bounds(&self, k: &mut Kernel, stats: &NodeStats) {
@@ -134,7 +135,8 @@ impl Incarnation {
         let kept = if has_spool { self.spooled } else { self.closed.1 };
         let mut samples = std::mem::take(&mut self.open);
         samples.extend(self.unwritten.drain(..).filter(|_| has_spool));
-        Some((stats.clone(), Unkept { count: stats.status.intake.samples - kept, samples }))
+        let count = stats.status.intake.samples - kept;
+        Some((stats, Unkept { count, samples }))
     }
 }
 

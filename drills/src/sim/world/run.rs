@@ -147,9 +147,11 @@ impl World {
                     self.on_connection_event(Who::Node(node), event);
                 }
             }
-            Event::SpoolWritten { node, life } => self.at_node(node, |node, k, net, oracle| {
-                node.on_spool_written(k, net, oracle, life);
-            }),
+            Event::SpoolWritten { node, life } => {
+                self.at_node(node, |node, k, net, oracle| {
+                    node.on_spool_written(k, net, oracle, life);
+                });
+            }
             Event::CheckpointWritten { which, life } => {
                 self.at_reader(which, |reader, k, net, oracle| {
                     reader.on_checkpoint_written(k, net, oracle, life);
@@ -207,7 +209,7 @@ impl World {
             (response, Who::Aggregator(which)) => {
                 self.at_reader(which, |reader, k, net, oracle| {
                     reader.on_response(k, net, oracle, response);
-                })
+                });
             }
             (_, Who::Node(_)) => {}
         }

@@ -170,5 +170,4 @@ fn look(comparisons: &[Comparison], faults: &[String], fine: &str) -> Look {
 }
 
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
 mod tests;

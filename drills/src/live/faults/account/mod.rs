@@ -181,5 +181,4 @@ pub fn table(accounts: &[Account]) -> String {
 }
 
 #[cfg(test)]
-#[path = "account_tests.rs"]
 mod tests;
