@@ -11,7 +11,7 @@ mod pair;
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_cli::child::until;
+use plimsoll_mesh::child::until;
 use plimsoll_tests::feed::Feed;
 use plimsoll_tests::hook::Hook;
 use serde_json::Value;

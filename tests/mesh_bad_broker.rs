@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::until;
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{fleet_count, summary_when};
 use plimsoll_tests::operator::Operator;
 use plimsoll_tests::oracle::check_mesh;
@@ -82,7 +83,7 @@ async fn recovers_and_is_exact(mut stack: Stack) {
 #[tokio::test]
 async fn a_stream_made_anew_behind_our_back_is_noticed_and_costs_no_sample() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = started(StackOptions::new(dir.path())).await;
+    let mut stack = started(with_jobs(dir.path())).await;
     Operator::connect(&stack.broker().url()).unwrap().make_anew(NORMAL).unwrap();
     poll_said("the aggregator notices", || stack.aggregator_log(), &["stream was made anew"]).await;
     recovers_and_is_exact(stack).await;
@@ -91,7 +92,7 @@ async fn a_stream_made_anew_behind_our_back_is_noticed_and_costs_no_sample() {
 #[tokio::test]
 async fn a_broker_that_only_later_has_streams_is_used_with_them_from_then_on() {
     let dir = tempfile::tempdir().unwrap();
-    let options = StackOptions { jetstream: false, ..StackOptions::new(dir.path()) };
+    let options = StackOptions { jetstream: false, ..with_jobs(dir.path()) };
     let mut stack = started(options).await;
     let summary = stack.api().summary().await.unwrap();
     assert_eq!(summary.broker, "core");
@@ -107,7 +108,7 @@ async fn a_broker_that_only_later_has_streams_is_used_with_them_from_then_on() {
 #[tokio::test]
 async fn a_full_stream_is_told_of_and_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = started(StackOptions::new(dir.path())).await;
+    let mut stack = started(with_jobs(dir.path())).await;
     let mut operator = Operator::connect(&stack.broker().url()).unwrap();
     let room = operator.bytes(NORMAL).unwrap() + 2_000;
     operator.bound(NORMAL, room, "new").unwrap();
@@ -136,8 +137,7 @@ no_auth_user: mesh
 async fn a_refused_permission_is_told_of_and_what_it_concerns_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let broker_settings = ALLOWING.to_owned();
-    let mut stack =
-        started(StackOptions { broker_settings, ..StackOptions::new(dir.path()) }).await;
+    let mut stack = started(StackOptions { broker_settings, ..with_jobs(dir.path()) }).await;
     stack.broker().reload(DENYING).unwrap();
     poll_held(&stack, Some(1), 12.0).await;
     let denied = ["broker denies", "Permissions Violation", "plimsoll.v1.local.normal.node-2."];
@@ -159,7 +159,7 @@ no_auth_user: mesh
 async fn nodes_that_may_not_hear_confirmations_say_so_and_deliver_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let broker_settings = DEAFENING.to_owned();
-    let stack = started(StackOptions { broker_settings, ..StackOptions::new(dir.path()) }).await;
+    let stack = started(StackOptions { broker_settings, ..with_jobs(dir.path()) }).await;
     for station in stack.stations() {
         let words = ["broker denies", "Subscription", "plimsoll.v1.local.confirm."];
         poll_said(&station.name, || station.node_log(), &words).await;
@@ -170,7 +170,7 @@ async fn nodes_that_may_not_hear_confirmations_say_so_and_deliver_all_the_same()
 #[tokio::test]
 async fn streams_switched_off_for_a_while_are_told_of_and_cost_no_sample() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = started(StackOptions::new(dir.path())).await;
+    let mut stack = started(with_jobs(dir.path())).await;
     stack.broker().set_jetstream(false);
     stack.broker().reload("").unwrap();
     poll_held(&stack, None, 12.0).await;

@@ -13,7 +13,7 @@ mod selector;
 use std::path::Path;
 
 use anyhow::Result;
-use plimsoll_cli::api::Api;
+use plimsoll_mesh::api::Api;
 use plimsoll_schemas::summary::{BudgetRow, Summary};
 use plimsoll_tests::page::shown;
 

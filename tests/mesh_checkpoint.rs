@@ -5,10 +5,11 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_cli::child::until;
-use plimsoll_cli::stack::{Stack, StackOptions, Station, bin_dir};
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::{Stack, Station, bin_dir};
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{self, operation};
 use plimsoll_tests::oracle::{Raw, check_mesh};
 
@@ -55,7 +56,7 @@ fn fires(summary: &Summary) -> bool {
 #[tokio::test]
 async fn an_aggregator_killed_again_and_again_under_load_ends_with_exact_counts() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(StackOptions::new(dir.path())).await.unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let mut had = 0;
     for _ in 0..4 {
         let summary = summary_when(&stack, "more hooks are merged", |summary| {
@@ -75,7 +76,7 @@ async fn an_aggregator_killed_again_and_again_under_load_ends_with_exact_counts(
 #[tokio::test]
 async fn counts_and_alerts_outlive_the_aggregator_and_the_streams_together() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(StackOptions::new(dir.path())).await.unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     summary_when(&stack, "hooks are merged", |now| merged(now, "", "epoch_hook") >= 100).await;
     stack.end_jobs().await.unwrap();
     send_slow(&stack.stations()[0], 300);
@@ -107,7 +108,7 @@ async fn counts_and_alerts_outlive_the_aggregator_and_the_streams_together() {
 #[tokio::test]
 async fn a_damaged_state_is_set_aside_and_the_streams_are_read_again() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(StackOptions::new(dir.path())).await.unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     summary_when(&stack, "hooks are merged", |now| merged(now, "", "epoch_hook") >= 60).await;
     checkpointed(&stack).await;
     stack.kill_aggregator();

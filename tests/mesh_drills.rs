@@ -51,7 +51,7 @@ async fn a_hot_machine_is_told_of_and_cleared_and_the_other_one_is_not() {
 
 #[tokio::test]
 async fn a_limit_out_of_reach_fails_the_hardware_drill_at_that_rule_alone() {
-    let drilled = drill("drill-hardware", &["--misset", "memory_critical"]).await.unwrap();
+    let drilled = drill("drill-hardware", &["--plant-miss", "memory_critical"]).await.unwrap();
     let (outcome, report) = (&drilled.outcome, &drilled.report);
     assert_eq!((outcome.code, &report["passed"]), (MISSED, &Value::Bool(false)));
     assert_eq!(drilled.ended("missed"), ["memory_critical firing (node node-1)"]);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_clock::Deadline;
+use plimsoll_mesh::stack::Stack;
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::feed::{Feed, caught_up};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{fleet_count, node, operation, summary_when};
 use plimsoll_tests::oracle::check_mesh;
 use plimsoll_tests::page::{Page, shown};
@@ -17,7 +18,7 @@ const RUN: Duration = Duration::from_secs(12);
 #[tokio::test]
 async fn every_figure_equals_the_raw_samples_of_the_jobs() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(StackOptions::new(dir.path())).await.unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let end = Deadline::within(RUN);
     let ran = |_: &Summary| end.has_passed();
     summary_when(stack.api(), "the jobs have run for their time", ran).await.unwrap();

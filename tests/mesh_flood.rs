@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_cli::child::until;
+use plimsoll_mesh::child::until;
 use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::lone::{Lone, fleet_count, node};
 use plimsoll_tests::page::Page;

@@ -9,8 +9,9 @@ mod restart;
 #[path = "mesh_prometheus/silence.rs"]
 mod silence;
 
-use plimsoll_cli::child::until;
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::Stack;
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{fleet_count, operation, summary_when};
 use plimsoll_tests::oracle::Raw;
 use plimsoll_tests::page::promtool_complaints;
@@ -24,7 +25,7 @@ const RULES_WAIT: Duration = Duration::from_secs(20);
 #[tokio::test]
 async fn prometheus_answers_with_the_same_quantiles_and_its_rules_are_healthy() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(StackOptions::new(dir.path())).await.unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let nodes: Vec<_> = stack.stations().iter().map(|station| &station.api).collect();
     let prometheus = Prometheus::start(dir.path(), stack.api(), &nodes).await.unwrap();
     let enough = |summary: &_| fleet_count(summary, "epoch_hook") >= 200;

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::until;
-use plimsoll_cli::stack::{Stack, StackOptions};
 use plimsoll_clock::Clock;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{fleet_count, node, operation, summary_when};
 use plimsoll_tests::oracle::{Raw, check_mesh};
 use plimsoll_tests::page::{Page, answer};
@@ -32,7 +33,7 @@ const KEPT: [&str; 4] = [
 ];
 
 async fn started(dir: &tempfile::TempDir) -> Stack {
-    Stack::start(StackOptions::new(dir.path())).await.unwrap()
+    Stack::start(with_jobs(dir.path())).await.unwrap()
 }
 
 /// Waits until the fleet has `more` hooks than it had.
@@ -201,7 +202,7 @@ async fn a_broker_that_lost_its_streams_costs_no_merged_sample_and_stops_nobody(
 #[tokio::test]
 async fn samples_lost_with_the_streams_before_they_were_read_are_told_in_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
-    let options = StackOptions { keep_state: false, ..StackOptions::new(dir.path()) };
+    let options = StackOptions { keep_state: false, ..with_jobs(dir.path()) };
     let mut stack = Stack::start(options).await.unwrap();
     hooks_after(&stack, 0, 60).await;
     // All that was merged is forgotten with this process, and the stream that could tell it

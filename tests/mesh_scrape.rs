@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use app::{App, hanging, rude};
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::{Child, free_port, until};
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::{Child, free_port, until};
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::lone::{Lone, node, operation};
 use plimsoll_tests::page::{Page, promtool_complaints, shown};

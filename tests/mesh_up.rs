@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::free_port;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::free_port;
 use plimsoll_tests::lone::{fleet_count, summary_when};
 use plimsoll_tests::outcome::run;
 use plimsoll_tests::outcome::{Outcome, Running, Swept, nobody_left, processes_naming, program};

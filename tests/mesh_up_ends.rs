@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::{free_port, until};
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::{free_port, until};
 use plimsoll_tests::outcome::{Outcome, Running, Swept, nobody_left, processes_naming, program};
 
 const WAIT: Duration = Duration::from_secs(30);

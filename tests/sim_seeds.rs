@@ -36,7 +36,7 @@ async fn a_seed_is_told_the_same_way_each_time() {
     ];
     assert_eq!(first.code, Some(0), "{}", first.stdout);
     assert_eq!(first.stdout, second.stdout);
-    for words in ["step 0: ", "all faults end", "aggregator: tells n0 of", "ended at"] {
+    for words in ["step 0: ", "all faults end", "aggregator: confirms to n0 ", "ended at"] {
         assert!(first.stdout.contains(words), "{words:?} is missing");
     }
 }

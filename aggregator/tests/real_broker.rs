@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener, Outgoing};
-use plimsoll_cli::api::Api;
-use plimsoll_cli::broker::Broker;
-use plimsoll_cli::child::{Child, until};
 use plimsoll_clock::{Clock, Deadline, Stopwatch};
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::broker::Broker;
+use plimsoll_mesh::child::{Child, until};
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_bus::{Bus, BusConfig, Credentials};
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::free_port;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::free_port;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::undelivered_subject;
 use plimsoll_tests::fed::Fed;

@@ -1,6 +1,6 @@
 //! Two aggregators beside each other tell one Alertmanager of one alert: people hear it once.
 
-use plimsoll_cli::api::Api;
+use plimsoll_mesh::api::Api;
 use plimsoll_tests::alertmanager::Alertmanager;
 use plimsoll_tests::fed::Fed;
 use plimsoll_tests::feed::Feed;

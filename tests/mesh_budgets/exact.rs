@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_bus::{Bus, BusConfig, Credentials, Listener};
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::histogram::{Over, Packed};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::SnapshotSubject;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use plimsoll_cli::child::until;
+use plimsoll_mesh::child::until;
 use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::feed::Feed;
 use plimsoll_tests::hook::Hook;
@@ -115,7 +115,7 @@ async fn a_silence_keeps_a_receiver_quiet_and_its_end_tells_it_once() {
     let alert = operator.alert("epoch_hook", NODE).await.unwrap();
     assert_eq!(alert["acknowledged"]["by"], "bob", "{alert}");
     let lines = operator.hears("alerts --state firing").await.unwrap();
-    assert!(lines.contains("[bob looks after it]"), "{lines}");
+    assert!(lines.contains("[acknowledged by bob]"), "{lines}");
 
     let over = || told(&hook, "epoch_hook", "resolved") == both;
     fed_until("1", "the end is told", &over).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_cli::child::until;
+use plimsoll_mesh::child::until;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::fed::{Fed, NODE};

@@ -1,6 +1,6 @@
 //! A budget may be about some series of some nodes alone.
 
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::{Summary, Verdict};
 use plimsoll_tests::fed::{Fed, NODE};

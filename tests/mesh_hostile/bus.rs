@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_cli::child::until;
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::Stack;
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::wire::{Body, Bus};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{fleet_count, node, summary_when};
 use plimsoll_tests::oracle::check_mesh;
 use plimsoll_tests::page::{Page, promtool_complaints};
@@ -21,7 +22,7 @@ const LIVES: u64 = 300;
 #[tokio::test]
 async fn every_forged_message_is_counted_by_reason_and_harms_no_good_one() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(StackOptions::new(dir.path())).await.unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let mut publisher = Publisher::connect(stack.broker().url()).await.unwrap();
     let mut sent: BTreeMap<String, f64> = BTreeMap::new();
     for forged in all() {
@@ -46,7 +47,7 @@ async fn every_forged_message_is_counted_by_reason_and_harms_no_good_one() {
 #[tokio::test]
 async fn a_node_that_claims_impossible_totals_ends_nothing_and_bends_no_other_ledger() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(StackOptions::new(dir.path())).await.unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let mut publisher = Publisher::connect(stack.broker().url()).await.unwrap();
     // Each life claims as many samples and messages as a reader accepts, and shows none.
     let subject = format!("plimsoll.v1.local.normal.{GHOST}.bus");

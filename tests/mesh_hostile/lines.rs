@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_cli::child::until;
+use plimsoll_mesh::child::until;
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::feed::{Feed, caught_up};

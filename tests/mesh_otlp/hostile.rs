@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use plimsoll_cli::child::until;
+use plimsoll_mesh::child::until;
 use plimsoll_tests::page::Page;
 
 use crate::producer::{Way, export, mesh, rounds};

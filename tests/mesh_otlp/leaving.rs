@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_cli::child::until;
+use plimsoll_mesh::child::until;
 use plimsoll_tests::fed::NODE;
 use plimsoll_tests::page::Page;
 use serde_json::json;

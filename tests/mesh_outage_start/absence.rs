@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_cli::broker::Broker;
-use plimsoll_cli::child::until;
+use plimsoll_mesh::broker::Broker;
+use plimsoll_mesh::child::until;
 use plimsoll_schemas::summary::{Presence, Summary};
 use plimsoll_tests::feed::Feed;
 use plimsoll_tests::lone::{Lone, node, operation, summary_when};

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{fleet_count, summary_when};
 use plimsoll_tests::outcome::run_with_input;
 use plimsoll_tests::page::{Page, accepted, promtool_complaints};
@@ -17,7 +18,7 @@ const PROTOBUF: &str = "application/vnd.google.protobuf;proto=io.prometheus.clie
 
 async fn busy(dir: &std::path::Path) -> Stack {
     let aggregator_settings = "[metrics]\nnodes_max = 2\naliases = true\n".to_owned();
-    let options = StackOptions { aggregator_settings, ..StackOptions::new(dir) };
+    let options = StackOptions { aggregator_settings, ..with_jobs(dir) };
     let stack = Stack::start(options).await.unwrap();
     let some = |summary: &_| fleet_count(summary, "epoch_hook") >= 30;
     summary_when(stack.api(), "hooks are merged", some).await.unwrap();

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::lone::{fleet_count, summary_when};
 use plimsoll_tests::oracle::Raw;
 use plimsoll_tests::prometheus::Prometheus;
@@ -13,7 +14,7 @@ const OPERATION: &str = "epoch_hook";
 const SCRAPES: f64 = 5.0;
 
 async fn rates_are_right_across_a_restart(dir: &Path, keep_state: bool) {
-    let options = StackOptions { nodes: 1, keep_state, ..StackOptions::new(dir) };
+    let options = StackOptions { nodes: 1, keep_state, ..with_jobs(dir) };
     let mut stack = Stack::start(options).await.unwrap();
     let prometheus = Prometheus::start(dir, stack.api(), &[]).await.unwrap();
     let counter =

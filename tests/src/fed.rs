@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use nix::sys::signal::Signal;
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::summary::{Presence, Summary};
 
 use crate::lone::{Lone, node, summary_when};

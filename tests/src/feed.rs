@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::until;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::until;
 
 /// Longest wait for a node that reads all the time.
 const WAIT: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! What the end-to-end tests beside it stand on: probes, feeds and oracles for real processes.
 //!
-//! The mesh itself comes from `plimsoll-cli`, so that tests run what operators run. Nothing
+//! The mesh itself comes from `plimsoll-mesh`, so that tests run what operators run. Nothing
 //! here reaches into a process: what a test knows, an operator could have seen too.
 
 pub mod alertmanager;
@@ -8,6 +8,7 @@ pub mod drill;
 pub mod fed;
 pub mod feed;
 pub mod hook;
+pub mod jobs;
 pub mod lone;
 pub mod noise;
 pub mod operator;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
-use plimsoll_cli::api::Api;
-use plimsoll_cli::child::{Child, until};
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::{Child, until};
 use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
 
 use crate::outcome::program;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use plimsoll_cli::stack::Station;
+use plimsoll_mesh::stack::Station;
 use plimsoll_schemas::summary::{Quantiles, Summary};
 
 use crate::lone::{node, operation};

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plimsoll_cli::child::until;
-use plimsoll_cli::stack::bin_dir;
 use plimsoll_clock::Deadline;
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::bin_dir;
 
 /// How long a program that is no longer wanted may take to end its own children.
 const FAREWELL: Duration = Duration::from_secs(10);

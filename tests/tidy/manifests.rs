@@ -25,6 +25,12 @@ const RUNTIMES: [&str; 10] = [
 const TOO_HEAVY_FOR_A_NODE: [&str; 6] =
     ["reqwest", "redb", "rusqlite", "aws-lc-rs", "openssl-sys", "plimsoll-aggregator"];
 
+/// The crate that starts a mesh of real processes, and the crates whose code may use it. Tests of any
+/// crate may; it uses the vocabulary alone.
+const MESH: &str = "plimsoll-mesh";
+const MESH_USERS: [&str; 3] = ["plimsoll-cli", "plimsoll-drills", "plimsoll-tests"];
+const MESH_USES: [&str; 2] = ["plimsoll-clock", "plimsoll-schemas"];
+
 /// The workspace as `cargo metadata --no-deps` tells it.
 #[derive(Deserialize)]
 pub(crate) struct Workspace {
@@ -41,6 +47,8 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
+    /// `dev` or `build`; `None` for the code itself.
+    kind: Option<String>,
 }
 
 impl Workspace {
@@ -73,11 +81,14 @@ pub(crate) fn wrong_direction(workspace: &Workspace) -> Vec<Violation> {
             }
             "plimsoll-node" => only(&reached, "plimsoll-aggregator"),
             "plimsoll-aggregator" => only(&reached, "plimsoll-node"),
+            MESH => reached.iter().copied().filter(|name| !MESH_USES.contains(name)).collect(),
             _ => Vec::new(),
         };
+        let uses_mesh = package.dependencies.iter().any(|d| d.kind.is_none() && d.name == MESH);
+        let starts_processes = uses_mesh && !MESH_USERS.contains(&&*package.name);
         let top = ["plimsoll-drills", "plimsoll-tests"];
         let on_top = top.into_iter().filter(|name| reached.contains(name));
-        for name in forbidden.into_iter().chain(on_top) {
+        for name in forbidden.into_iter().chain(on_top).chain(starts_processes.then_some(MESH)) {
             let fix = format!("must not depend on {name}, not even through another crate");
             broken.push(Violation::new(&package.manifest_path, 1, fix));
         }
@@ -199,9 +210,17 @@ mod tests {
         let package = |(name, needs): &(&str, &[&str])| Package {
             name: (*name).to_owned(),
             manifest_path: (*name).to_owned(),
-            dependencies: needs.iter().map(|n| Dependency { name: (*n).to_owned() }).collect(),
+            dependencies: needs.iter().map(|n| dependency(n)).collect(),
         };
         Workspace { packages: edges.iter().map(package).collect() }
+    }
+
+    /// `dev:` before a name marks what only tests need.
+    fn dependency(text: &str) -> Dependency {
+        match text.strip_prefix("dev:") {
+            Some(name) => Dependency { name: name.to_owned(), kind: Some("dev".to_owned()) },
+            None => Dependency { name: text.to_owned(), kind: None },
+        }
     }
 
     fn accused(edges: &[(&str, &[&str])]) -> Vec<String> {
@@ -225,6 +244,19 @@ mod tests {
         let cli: (&str, &[&str]) = ("plimsoll-cli", &["plimsoll-aggregator"]);
         assert_eq!(accused(&[through[0], through[1], cli]), ["plimsoll-node"]);
         assert_eq!(accused(&[("plimsoll-node", &["plimsoll-schemas"]), aggregator]), NOBODY);
+    }
+
+    #[test]
+    fn code_of_the_command_alone_may_need_the_local_mesh() {
+        let mesh: (&str, &[&str]) = ("plimsoll-mesh", &["plimsoll-schemas", "tokio"]);
+        let schemas: (&str, &[&str]) = ("plimsoll-schemas", &["serde"]);
+        let user = |name, needs| accused(&[mesh, schemas, (name, needs)]);
+        assert_eq!(user("plimsoll-cli", &["plimsoll-mesh"]), NOBODY);
+        assert_eq!(user("plimsoll-aggregator", &["dev:plimsoll-mesh"]), NOBODY);
+        assert_eq!(user("plimsoll-aggregator", &["plimsoll-mesh"]), ["plimsoll-aggregator"]);
+        assert_eq!(user("plimsoll-node", &["plimsoll-mesh"]), ["plimsoll-node"]);
+        let heavy: (&str, &[&str]) = ("plimsoll-mesh", &["plimsoll-node"]);
+        assert_eq!(accused(&[heavy, ("plimsoll-node", &[])]), ["plimsoll-mesh"]);
     }
 
     #[test]

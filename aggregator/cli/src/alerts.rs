@@ -1,5 +1,5 @@
-//! `plimsoll alerts`, `silence` and `acknowledge`: what an aggregator says of alerts, and what
-//! people say to it. The two of a pair do not talk to each other: name both with `--url`.
+//! `plimsoll alerts`, `silence` and `acknowledge`: requests to running aggregators. The two
+//! aggregators of a pair do not share silences: pass `--url` for each.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -7,17 +7,16 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use plimsoll_mesh::api::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, SilencesPage};
 use plimsoll_schemas::time::Wall;
 use serde_json::{Map, Value, json};
 
-use crate::api::Api;
-
-/// Which aggregators, and how one shows that one may ask.
+/// The aggregators, and the token for them.
 #[derive(Args, Clone, Debug)]
-pub struct Where {
-    /// An aggregator's pages; repeat it for both of a pair
+pub struct Targets {
+    /// URL of an aggregator; repeat it for both of a pair
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9900")]
     url: Vec<String>,
     /// File with the token of the aggregator's http.token_file [default: $PLIMSOLL_TOKEN]
@@ -28,26 +27,26 @@ pub struct Where {
     json: bool,
 }
 
-/// List the alerts that stand
+/// List alerts
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll alerts
   plimsoll alerts --state firing --node n7 --json | jq '.alerts[].evidence'")]
 pub struct AlertsArgs {
-    /// Only those that stand there: firing, pending or resolved
+    /// Only alerts in this state: firing, pending or resolved
     #[arg(long)]
     state: Option<String>,
-    /// Only those of this rule
+    /// Only alerts of this rule
     #[arg(long)]
     rule: Option<String>,
-    /// Only those about this node
+    /// Only alerts about this node
     #[arg(long)]
     node: Option<String>,
     #[command(flatten)]
-    at: Where,
+    at: Targets,
 }
 
-/// Keep receivers from hearing of some alerts for a while; the bus hears of them as ever
+/// Silence alerts: receivers are not notified until the silence ends; the bus still is
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll silence --rule epoch_hook --for 2h --by ann --comment 'new disks'
@@ -55,38 +54,38 @@ pub struct AlertsArgs {
   plimsoll silence --list
   plimsoll silence --end 3")]
 pub struct SilenceArgs {
-    /// List silences instead
+    /// List the silences
     #[arg(long, conflicts_with_all = ["end", "lasts"])]
     list: bool,
-    /// End the silence of this number instead
+    /// End the silence with this id
     #[arg(long, value_name = "ID", conflicts_with = "lasts")]
     end: Option<u64>,
-    /// Alerts of this rule; a `*` at the end stands for any
+    /// Alerts of this rule; a trailing `*` matches any ending
     #[arg(long)]
     rule: Option<String>,
-    /// Alerts about this node, and none about the fleet; a `*` at the end stands for any
+    /// Alerts about this node, not about the fleet; a trailing `*` matches any ending
     #[arg(long)]
     node: Option<String>,
-    /// Alerts about this operation; a `*` at the end stands for any
+    /// Alerts about this operation; a trailing `*` matches any ending
     #[arg(long)]
     operation: Option<String>,
-    /// Alerts that are so bad: info, warning or critical
+    /// Alerts of this severity: info, warning or critical
     #[arg(long)]
     severity: Option<String>,
-    /// How long, such as 2h
+    /// Duration, such as 2h
     #[arg(long = "for", value_name = "SPAN", required_unless_present_any = ["list", "end"])]
     lasts: Option<String>,
-    /// Who asks for it
+    /// Who sets the silence
     #[arg(long, env = "USER", default_value = "")]
     by: String,
-    /// Why
+    /// The reason
     #[arg(long, default_value = "")]
     comment: String,
     #[command(flatten)]
-    at: Where,
+    at: Targets,
 }
 
-/// Say that somebody looks after an alert: receivers hear no more of it, but for its end
+/// Acknowledge an alert: receivers are notified only of its end
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll acknowledge --rule epoch_hook --for 4h --by bob           the alert about the fleet
@@ -99,26 +98,26 @@ pub struct AcknowledgeArgs {
     /// The node it is about; without it, the fleet
     #[arg(long)]
     node: Option<String>,
-    /// Its operation, where its rule has several
+    /// Its operation, if its rule has several
     #[arg(long)]
     operation: Option<String>,
-    /// How long, such as 4h
+    /// Duration, such as 4h
     #[arg(long = "for", value_name = "SPAN", default_value = "8h")]
     lasts: String,
-    /// Who looks after it
+    /// Who acknowledges the alert
     #[arg(long, env = "USER", default_value = "")]
     by: String,
-    /// What is being done
+    /// A comment, such as what is being done
     #[arg(long, default_value = "")]
     comment: String,
-    /// Nobody looks after it any more
+    /// Remove the acknowledgement
     #[arg(long)]
     remove: bool,
     #[command(flatten)]
-    at: Where,
+    at: Targets,
 }
 
-impl Where {
+impl Targets {
     fn apis(&self) -> Result<Vec<Api>> {
         let token = match &self.token_file {
             Some(path) => {
@@ -128,7 +127,7 @@ impl Where {
             None => std::env::var("PLIMSOLL_TOKEN").ok(),
         };
         let token = token.map(|token| token.trim().to_owned());
-        self.url.iter().map(|url| Ok(Api::of_url(url)?.showing(token.clone()))).collect()
+        self.url.iter().map(|url| Ok(Api::of_url(url)?.with_token(token.clone()))).collect()
     }
 
     fn print(&self, json: &str, words: impl FnOnce() -> String) {
@@ -140,13 +139,12 @@ impl Where {
     }
 }
 
-/// Asks all of them, whatever one of them answers: each failure is told, and the exit says that
-/// there was one.
-async fn ask_all(at: &Where, ask: impl AsyncFn(Api) -> Result<()>) -> Result<Exit> {
+/// Calls every aggregator even if one fails: each failure is printed, and the exit code reports it.
+async fn call_each(at: &Targets, call: impl AsyncFn(Api) -> Result<()>) -> Result<Exit> {
     let mut exit = Exit::Success;
     for api in at.apis()? {
         let url = api.url().to_owned();
-        if let Err(error) = ask(api).await {
+        if let Err(error) = call(api).await {
             eprintln!("{url}: {error:#}");
             exit = Exit::Failure;
         }
@@ -157,13 +155,14 @@ async fn ask_all(at: &Where, ask: impl AsyncFn(Api) -> Result<()>) -> Result<Exi
 /// Lists alerts.
 ///
 /// # Errors
-/// When an aggregator does not answer, or refuses.
+/// When an aggregator does not respond, or rejects the request.
 pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
-    let wanted = [("state", &args.state), ("rule", &args.rule), ("node", &args.node)];
-    let path = with_parameters("/api/v1/alerts", &wanted);
+    let filters = [("state", &args.state), ("rule", &args.rule), ("node", &args.node)];
+    let path = with_parameters("/api/v1/alerts", &filters);
     for api in args.at.apis()? {
-        let text = api.ask("GET", &path, None).await?;
-        let page: AlertsPage = serde_json::from_str(&text).context("the alerts cannot be read")?;
+        let text = api.request("GET", &path, None).await?;
+        let page: AlertsPage =
+            serde_json::from_str(&text).context("/api/v1/alerts has an unexpected form")?;
         args.at.print(&text, || page.alerts.iter().map(line).collect());
     }
     Ok(Exit::Success)
@@ -172,23 +171,23 @@ pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
 /// Begins, ends or lists silences.
 ///
 /// # Errors
-/// When there is nobody to ask. What one of several answers is told, and the others asked.
+/// When the arguments do not fit. A failure of one aggregator is printed and sets the exit code.
 pub async fn silence(args: &SilenceArgs) -> Result<Exit> {
     if args.end.is_some() && args.at.url.len() > 1 {
         bail!(
-            "--end with several --url: each aggregator has numbers of its own; see --list, and \
+            "--end with several --url: each aggregator has silence ids of its own; see --list, and \
              give one --url for each --end"
         );
     }
-    ask_all(&args.at, async |api| {
+    call_each(&args.at, async |api| {
         if args.list {
-            let text = api.ask("GET", "/api/v1/silences", None).await?;
+            let text = api.request("GET", "/api/v1/silences", None).await?;
             let page: SilencesPage = serde_json::from_str(&text)?;
             args.at.print(&text, || silences(&page));
         } else if let Some(id) = args.end {
-            api.ask("DELETE", &format!("/api/v1/silences/{id}"), None).await?;
+            api.request("DELETE", &format!("/api/v1/silences/{id}"), None).await?;
         } else {
-            let text = api.ask("POST", "/api/v1/silences", Some(&silence_body(args))).await?;
+            let text = api.request("POST", "/api/v1/silences", Some(&silence_body(args))).await?;
             let row: Value = serde_json::from_str(&text)?;
             args.at.print(&text, || format!("silence {} at {}\n", row["id"], api.url()));
         }
@@ -210,21 +209,21 @@ fn silence_body(args: &SilenceArgs) -> Value {
     json!({"match": matches, "by": args.by, "comment": args.comment, "for": args.lasts})
 }
 
-/// Acknowledges the alerts that are named, or takes that back.
+/// Acknowledges the given alerts, or removes their acknowledgement.
 ///
 /// # Errors
-/// When there is nobody to ask. What one of several answers is told, and the others asked.
+/// When the arguments do not fit. A failure of one aggregator is printed and sets the exit code.
 pub async fn acknowledge(args: &AcknowledgeArgs) -> Result<Exit> {
-    ask_all(&args.at, async |api| acknowledge_at(args, &api).await).await
+    call_each(&args.at, async |api| acknowledge_at(args, &api).await).await
 }
 
 async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
     let rule = Some(args.rule.clone());
     let path = with_parameters("/api/v1/alerts", &[("rule", &rule), ("node", &args.node)]);
-    let page: AlertsPage = serde_json::from_str(&api.ask("GET", &path, None).await?)?;
-    let named: Vec<&AlertRow> = page.alerts.iter().filter(|row| is_named(args, row)).collect();
+    let page: AlertsPage = serde_json::from_str(&api.request("GET", &path, None).await?)?;
+    let named: Vec<&AlertRow> = page.alerts.iter().filter(|row| is_match(args, row)).collect();
     if named.is_empty() {
-        bail!("no such alert fires or pends; `plimsoll alerts` lists all");
+        bail!("no such alert is firing or pending; `plimsoll alerts` lists all");
     }
     for row in named {
         let operation = row.key.operation.to_string();
@@ -232,7 +231,7 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
             let operation = Some(operation);
             let named = [("rule", &rule), ("node", &args.node), ("operation", &operation)];
             let path = with_parameters("/api/v1/alerts/acknowledge", &named);
-            api.ask("DELETE", &path, None).await?;
+            api.request("DELETE", &path, None).await?;
             continue;
         }
         let mut body = json!({
@@ -242,20 +241,20 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
         if let Some(node) = &args.node {
             body["node"] = json!(node);
         }
-        let text = api.ask("POST", "/api/v1/alerts/acknowledge", Some(&body)).await?;
+        let text = api.request("POST", "/api/v1/alerts/acknowledge", Some(&body)).await?;
         args.at.print(&text, || format!("acknowledged at {}: {}\n", api.url(), row.key));
     }
     Ok(())
 }
 
-fn is_named(args: &AcknowledgeArgs, row: &AlertRow) -> bool {
+fn is_match(args: &AcknowledgeArgs, row: &AlertRow) -> bool {
     row.key.scope.node() == args.node.as_deref().unwrap_or_default()
         && args.operation.as_ref().is_none_or(|name| *name == row.key.operation.to_string())
         && matches!(row.state, AlertState::Firing | AlertState::Pending)
 }
 
-/// Names need no escaping; what does is no name, and is refused with its character by whoever
-/// reads it.
+/// A path with query parameters. Valid names need no escaping; others are escaped, so that the
+/// aggregator rejects them and names the character.
 fn with_parameters(path: &str, parameters: &[(&str, &Option<String>)]) -> String {
     let given = parameters.iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
     let escaped = |value: &str| {
@@ -287,7 +286,7 @@ fn line(row: &AlertRow) -> String {
         let _written = write!(text, " [flaps: {}]", row.flaps);
     }
     if let Some(of) = &row.acknowledged {
-        let _written = write!(text, " [{} looks after it]", of.by);
+        let _written = write!(text, " [acknowledged by {}]", of.by);
     }
     if !row.silenced_by.is_empty() {
         let _written = write!(text, " [silenced by {:?}]", row.silenced_by);
@@ -331,15 +330,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_aggregator_is_asked_and_a_number_is_one_aggregators_own() {
+    async fn every_aggregator_is_called_and_an_id_belongs_to_one_aggregator() {
         let url = ["http://127.0.0.1:1", "http://127.0.0.1:1/b"].map(str::to_owned).to_vec();
-        let at = Where { url, token_file: None, json: false };
-        let asked = std::cell::Cell::new(0);
-        let exit = ask_all(&at, async |api| {
-            asked.set(asked.get() + 1);
-            if api.url().ends_with('b') { Ok(()) } else { bail!("away") }
+        let at = Targets { url, token_file: None, json: false };
+        let calls = std::cell::Cell::new(0);
+        let exit = call_each(&at, async |api| {
+            calls.set(calls.get() + 1);
+            if api.url().ends_with('b') { Ok(()) } else { bail!("unreachable") }
         });
-        assert_eq!((exit.await.unwrap(), asked.get()), (Exit::Failure, 2));
+        assert_eq!((exit.await.unwrap(), calls.get()), (Exit::Failure, 2));
         let args = SilenceArgs {
             list: false,
             end: Some(3),
@@ -352,12 +351,12 @@ mod tests {
             comment: String::new(),
             at,
         };
-        let refused = silence(&args).await.unwrap_err().to_string();
-        assert!(refused.contains("give one --url for each --end"), "{refused}");
+        let error = silence(&args).await.unwrap_err().to_string();
+        assert!(error.contains("give one --url for each --end"), "{error}");
     }
 
     #[test]
-    fn what_is_no_name_reaches_whoever_refuses_it_unchanged() {
+    fn an_invalid_name_reaches_the_aggregator_unchanged() {
         let of = |text: &str| with_parameters("/p", &[("rule", &Some(text.to_owned()))]);
         assert_eq!(of("epoch_hook"), "/p?rule=epoch_hook");
         assert_eq!(of("a&node=b c"), "/p?rule=a%26node%3Db%20c");

@@ -6,32 +6,32 @@ use plimsoll_runtime::exit::TABLE;
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::up::UpArgs;
 
-/// Keeps latency budgets honest across a fleet: the operator's command
+/// Run a local mesh; list, silence and acknowledge alerts
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start a broker, an aggregator and nodes with real jobs on this machine, and watch them
+    /// Run a broker, an aggregator and nodes with jobs on this machine
     Up(UpArgs),
-    /// List the alerts that stand
+    /// List alerts
     Alerts(AlertsArgs),
-    /// Keep receivers from hearing of some alerts for a while
+    /// Silence alerts: receivers are not notified until the silence ends
     Silence(SilenceArgs),
-    /// Say that somebody looks after an alert
+    /// Acknowledge an alert: receivers are notified only of its end
     Acknowledge(AcknowledgeArgs),
 }
 
 const EXAMPLES: &str = "Examples:
-  plimsoll up                             watch three nodes; Ctrl-C drains and ends
-  plimsoll up --seconds 30 --json         end by itself, report as JSON
+  plimsoll up                             run three nodes; Ctrl-C drains and ends
+  plimsoll up --seconds 30 --json         run for 30 s, report as JSON
   plimsoll up --nodes 5 --dir ./run       keep logs, raw samples and streams
-  plimsoll alerts --state firing          what fires now, with why
-  plimsoll silence --node n7 --for 2h     tell nobody of its alerts for a while
-  plimsoll acknowledge --rule epoch_hook  I look after it";
+  plimsoll alerts --state firing          firing alerts with their summaries
+  plimsoll silence --node n7 --for 2h     silence the alerts of a node
+  plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

@@ -1,4 +1,4 @@
-//! What a run of a local mesh amounted to: quantiles, and the ledger beside the raw samples.
+//! The report of a local mesh: quantiles, budgets, and the ledger compared with the raw samples.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,39 +7,39 @@ use plimsoll_schemas::alert::{Notice, Scope};
 use plimsoll_schemas::summary::{BudgetRow, Ledger, Quantiles, Summary};
 use serde::Serialize;
 
-/// The end of a run.
+/// The report of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// How long samples were taken.
+    /// How long the workloads ran.
     pub seconds: f64,
-    /// Every operation over all nodes.
+    /// Quantiles of every operation over all nodes.
     pub fleet: BTreeMap<String, Quantiles>,
-    /// Every node.
+    /// The report of every node.
     pub nodes: BTreeMap<String, NodeReport>,
-    /// Every budget as last judged.
+    /// The last evaluation of every budget.
     pub budgets: Vec<BudgetRow>,
-    /// Changes of alerts that were told long after the fact, since no aggregator ran then.
+    /// Alert changes reported at least a second late, because no aggregator ran at their time.
     pub late: Vec<Notice>,
-    /// All nodes' ledgers added up.
+    /// The sum of all nodes' ledgers.
     pub ledger: Ledger,
-    /// True when every recorded sample is merged or lost for a stated reason, and the jobs' own
-    /// files agree.
+    /// True if every recorded sample is merged or lost for a stated reason, and the raw files of
+    /// the jobs agree.
     pub accounted: bool,
 }
 
-/// One node.
+/// The report of one node.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NodeReport {
-    /// Its operations.
+    /// Quantiles of its operations.
     pub operations: BTreeMap<String, Quantiles>,
     /// Its ledger.
     pub ledger: Ledger,
-    /// Samples in its job's own file, by operation; the merged counts must equal them.
+    /// Samples in its job's raw file by operation; the merged counts must equal them.
     pub raw: BTreeMap<String, u64>,
 }
 
 impl Report {
-    /// Puts the aggregator's last word beside what the jobs say they sent.
+    /// Compares the final summary with the samples that the jobs wrote to their raw files.
     #[must_use]
     pub fn new(
         seconds: f64,
@@ -68,7 +68,7 @@ impl Report {
         Self { seconds, fleet, nodes, budgets, late, ledger, accounted }
     }
 
-    /// The report for people.
+    /// The report as text.
     #[must_use]
     pub fn words(&self) -> String {
         let mut text = String::new();
@@ -81,12 +81,12 @@ impl Report {
                 text,
                 "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
                  unaccounted {unaccounted} + unseen {unseen}; its job sent {raw}, the node \
-                 itself measured the rest"
+                 recorded the rest itself"
             );
         }
         for Notice { key, state, late_seconds, .. } in &self.late {
             let state = state.as_str();
-            let _written = writeln!(text, "{key} {state}, told {late_seconds:.0} s late");
+            let _written = writeln!(text, "{key} {state}, reported {late_seconds:.0} s late");
         }
         let verdict = if self.accounted {
             "every sample is accounted for"
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_late_is_in_the_report_with_how_late() {
+    fn a_late_alert_change_is_in_the_report_with_its_delay() {
         let notice = |late_seconds| {
             let text = format!(
                 r#"{{"mesh":"m","rule":"r","scope":"fleet","operation":"o","from":"pending",
@@ -162,8 +162,8 @@ mod tests {
         };
         let changes = vec![notice(0.0), notice(72.4)];
         let report = Report::new(1.0, &Summary { changes, ..summary(10) }, raw(10));
-        let told: Vec<String> = report.words().lines().map(str::to_owned).collect();
-        assert_eq!(told[1..told.len() - 1], ["r (fleet, o) firing, told 72 s late"]);
+        let lines: Vec<String> = report.words().lines().map(str::to_owned).collect();
+        assert_eq!(lines[1..lines.len() - 1], ["r (fleet, o) firing, reported 72 s late"]);
         assert_eq!(report.late.len(), 1);
     }
 

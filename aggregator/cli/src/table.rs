@@ -1,4 +1,4 @@
-//! A summary as a table for a terminal: budgets with their headroom, nodes, and the ledger.
+//! A summary as a table for the terminal: operations and budgets, nodes, and the ledger.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Quantiles, Summary, Verdict};
 
-/// The table's window: long enough for a quantile, short enough to see change.
+/// The window of the table: long enough for a quantile, short enough to show change.
 const SHOWN: Window = Window::TenSeconds;
 
-/// Budgets and nodes, a line each. Rates are those since `before`, an earlier summary.
+/// One line for each budget and node. Rates are those since `before`, an earlier summary.
 #[must_use]
 pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     let mut text = format!(
@@ -20,7 +20,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
         let of_row =
             |budget: &&BudgetRow| budget.operation == row.operation && budget.scope == row.scope;
         let mut of_row = summary.budgets.iter().filter(of_row);
-        // Of several the one that is called like the operation: others may be about a part of it.
+        // Prefer the budget named like the operation: others may cover a part of it.
         of_row.clone().find(|budget| budget.budget == row.operation).or_else(|| of_row.next())
     };
     for row in &summary.operations {
@@ -55,7 +55,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     text + &ledger_line(summary)
 }
 
-/// The account of all nodes together, in one line.
+/// The sum of all nodes' ledgers in one line.
 fn ledger_line(summary: &Summary) -> String {
     let Ledger { recorded, merged, held, unaccounted, unseen, lost } = &summary.ledger;
     let lost_sum: u64 = lost.values().sum();
@@ -70,7 +70,7 @@ fn ledger_line(summary: &Summary) -> String {
     line + "\n"
 }
 
-/// How late the latest change of this alert was told, when it was late.
+/// The delay in seconds of the latest change of this alert, if it was late.
 fn late(changes: &[Notice], budget: &BudgetRow) -> Option<f64> {
     let about = |notice: &&Notice| {
         notice.key.rule.as_str() == budget.budget && notice.key.scope == budget.scope
@@ -79,7 +79,7 @@ fn late(changes: &[Notice], budget: &BudgetRow) -> Option<f64> {
     Some(latest.late_seconds).filter(|late| *late >= 1.0)
 }
 
-/// Samples a second; `None` as long as there is nothing to compare with.
+/// Samples a second; `None` without an earlier summary.
 #[expect(clippy::cast_precision_loss, reason = "counts of a few seconds")]
 fn rate(summary: &Summary, before: Option<&Summary>, row: &OperationRow) -> Option<f64> {
     let before = before?;
@@ -116,7 +116,7 @@ fn operation_line(
     );
 }
 
-/// A budget that no operation's line shows.
+/// The line of a budget that is on no operation's line.
 fn budget_line(text: &mut String, budget: &BudgetRow, changes: &[Notice]) {
     let (limit, headroom, state) = budget_cells(budget, changes);
     let _written = writeln!(
@@ -152,7 +152,7 @@ fn budget_cells(budget: &BudgetRow, changes: &[Notice]) -> (String, String, Stri
         (_, Verdict::Insufficient) => "too few samples",
         (_, Verdict::Breach) => "breach",
         (_, Verdict::Within) => "within",
-        (_, Verdict::Unsure) => "unsure, its bucket spans the limit",
+        (_, Verdict::Unsure) => "uncertain, its bucket spans the limit",
     };
     let late = late(changes, budget).map(|seconds| format!(", {seconds:.0} s late"));
     (limit, headroom, state.to_owned() + late.as_deref().unwrap_or_default())
@@ -163,7 +163,7 @@ fn ratio(value: u64, of: u64) -> f64 {
     value as f64 / of as f64
 }
 
-/// With a `~` where it is known within bounds alone.
+/// Milliseconds, with a `~` if the value is known only within bounds.
 fn approximately(of: &Quantiles, ns: Option<u64>) -> String {
     let sign = if of.approximate.is_some() && ns.is_some() { "~" } else { "" };
     sign.to_owned() + &milliseconds(ns)
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_named_in_the_words_of_the_project() {
+    fn columns_have_the_names_of_the_ledger() {
         let table = table(&summary(), None);
         let heading = table.lines().find(|line| line.starts_with("NODE")).unwrap();
         let names: Vec<&str> = heading.split_whitespace().collect();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_budget_has_a_line_and_an_alert_that_was_told_late_says_so() {
+    fn every_budget_has_a_line_and_a_late_alert_shows_its_delay() {
         let notice = r#"{"mesh":"m","rule":"epoch_hook","scope":"fleet","operation":"epoch_hook",
             "from":"pending","state":"firing","at_seconds":1.0,"late_seconds":340.2,
             "evidence":{"gap_samples":1}}"#;

@@ -1,4 +1,4 @@
-//! `plimsoll up`: a whole mesh on this machine, watched live, drained and accounted for.
+//! `plimsoll up`: runs a local mesh, shows its table, drains it and prints the ledger.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -8,34 +8,34 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use plimsoll_clock::{Deadline, Stopwatch};
+use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{Asked, Signals};
 use plimsoll_schemas::summary::Summary;
 
 use crate::report::Report;
-use crate::stack::{Stack, StackOptions};
 use crate::table::table;
 
-/// How often the processes are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often the table is drawn on a terminal, and printed elsewhere.
+/// Interval at which the processes are polled, and the timeout of a summary request.
+const POLL_EVERY: Duration = Duration::from_millis(500);
+/// Interval of the table on a terminal, and elsewhere.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 const PRINT_EVERY: Duration = Duration::from_secs(5);
 
-/// Start a broker, an aggregator and nodes with real jobs here, and watch them
+/// Run a broker, an aggregator and nodes with jobs on this machine
 #[derive(Args, Clone, Debug)]
 pub struct UpArgs {
-    /// End after this many seconds; without it, Ctrl-C ends
+    /// End after this many seconds [default: run until Ctrl-C]
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Print the report as JSON on standard output; all else goes to standard error
+    /// Print the report as JSON on standard output; everything else goes to standard error
     #[arg(long)]
     json: bool,
     /// Number of nodes
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u8).range(1..=50))]
     nodes: u8,
-    /// Address of the aggregator's pages
+    /// Address of the aggregator's HTTP pages
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9900")]
     http: String,
     /// Keep logs, raw samples and streams in this directory [default: a temporary one]
@@ -43,11 +43,11 @@ pub struct UpArgs {
     dir: Option<PathBuf>,
 }
 
-/// Runs a mesh until the time is over or someone asks it to end.
+/// Runs a mesh until the time is over or a signal arrives.
 ///
 /// # Errors
-/// When a part does not start, dies, or cannot be drained, and when someone asks to end while
-/// the mesh starts or drains. Nothing keeps running then.
+/// When a process does not start, ends early or cannot be drained, and when a signal arrives
+/// while the mesh starts or drains. No process keeps running then.
 pub async fn up(args: &UpArgs) -> Result<Exit> {
     let mut signals = Signals::listen()?;
     let temporary = tempfile::Builder::new().prefix("plimsoll-up-").tempdir()?;
@@ -55,6 +55,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     let options = StackOptions {
         nodes: args.nodes.into(),
         http: Some(args.http.clone()),
+        workload: Some(Workload::at(bin_dir()?.join("plimsoll-workload"))),
         ..StackOptions::new(dir)
     };
     eprintln!("starting a broker, an aggregator and {} nodes with their jobs", args.nodes);
@@ -65,16 +66,16 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     eprintln!("{}/metrics (summary as JSON: /metrics/summary)", stack.api().url());
     let watch = Stopwatch::start();
     watch_mesh(args, &mut stack, &mut signals, &watch).await?;
-    // The mesh goes with the future that drains it: whatever still runs is killed.
+    // The draining future owns the mesh: dropped, it kills every process.
     tokio::select! {
         finished = finish(args, stack, &watch) => finished,
-        () = asked_to_end(&mut signals) => {
+        () = end_signal(&mut signals) => {
             bail!("interrupted while draining: the ledger was not settled")
         }
     }
 }
 
-/// Draws the table until the time is over or someone asks to end.
+/// Draws the table until the time is over or a signal arrives.
 async fn watch_mesh(
     args: &UpArgs,
     stack: &mut Stack,
@@ -85,9 +86,9 @@ async fn watch_mesh(
     let live = !args.json && std::io::stdout().is_terminal();
     let mut screen = Screen::new(live);
     while end.is_none_or(|end| !end.has_passed()) {
-        let pause = end.map_or(LOOK_EVERY, |end| LOOK_EVERY.min(end.remaining()));
+        let pause = end.map_or(POLL_EVERY, |end| POLL_EVERY.min(end.remaining()));
         tokio::select! {
-            () = asked_to_end(signals) => break,
+            () = end_signal(signals) => break,
             () = tokio::time::sleep(pause) => {}
         }
         stack.check_all_alive()?;
@@ -96,15 +97,15 @@ async fn watch_mesh(
     Ok(())
 }
 
-/// There is no configuration to read again.
-async fn asked_to_end(signals: &mut Signals) {
+/// The next signal that ends the run; there is no configuration to reload.
+async fn end_signal(signals: &mut Signals) {
     while signals.next().await == Asked::Reload {}
 }
 
 struct Screen {
-    /// Whether the table replaces itself, or is printed below the last one.
+    /// Whether a table overwrites the one before it.
     live: bool,
-    /// The summary drawn last, for rates.
+    /// The summary of the last table, for rates.
     before: Option<Summary>,
     due: Deadline,
 }
@@ -126,9 +127,9 @@ impl Screen {
     }
 
     async fn draw(&mut self, stack: &Stack, watch: &Stopwatch) {
-        // A summary that does not come is late, not wrong; the next round asks again.
-        let asked = tokio::time::timeout(LOOK_EVERY, stack.api().summary()).await;
-        let Ok(Ok(summary)) = asked else { return };
+        // A summary that is late is skipped; the next round requests another.
+        let response = tokio::time::timeout(POLL_EVERY, stack.api().summary()).await;
+        let Ok(Ok(summary)) = response else { return };
         let seconds = watch.elapsed().as_secs();
         let table = table(&summary, self.before.as_ref());
         self.before = Some(summary);
@@ -136,7 +137,7 @@ impl Screen {
             let url = stack.api().url();
             let heading = format!("plimsoll up, {seconds} s, {url}, Ctrl-C drains and ends");
             print!("\x1b[H\x1b[J{heading}\n\n{table}");
-            // A terminal that is gone ends this process by other means.
+            // If the terminal is gone, SIGHUP ends this process.
             let _shown = std::io::stdout().flush();
         } else {
             eprintln!("after {seconds} s\n{table}");
@@ -161,7 +162,8 @@ async fn finish(args: &UpArgs, mut stack: Stack, watch: &Stopwatch) -> Result<Ex
     let report = Report::new(seconds, &summary, raw);
     eprintln!("{}", report.words());
     if args.json {
-        let json = serde_json::to_string_pretty(&report).context("the report is not JSON")?;
+        let json =
+            serde_json::to_string_pretty(&report).context("cannot write the report as JSON")?;
         println!("{json}");
     }
     if let Some(dir) = &args.dir {

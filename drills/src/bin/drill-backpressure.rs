@@ -13,7 +13,7 @@ const EXAMPLES: &str = "Examples:
   drill-backpressure --json --junit drill.xml  reports for scripts and build servers
   drill-backpressure --dir ./run               keep logs, raw samples and streams";
 
-/// Stops the broker for some seconds: queues must grow, nothing may be lost, depth must recover
+/// Stop the broker for some seconds: queues must grow, nothing may be lost, depth must recover
 #[derive(Debug, Parser)]
 #[command(name = "drill-backpressure", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 struct Cli {

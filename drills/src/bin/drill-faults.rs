@@ -9,12 +9,12 @@ use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
   drill-faults                                 every scenario, one after the other; minutes
-  drill-faults --list                          what there is
+  drill-faults --list                          list the scenarios
   drill-faults --only node-killed              one of them
   drill-faults --json --junit faults.xml       reports for scripts and build servers
   drill-faults --dir ./run                     keep logs, raw samples and streams";
 
-/// Stops, kills and wipes processes under load: every sample must be merged once or named as lost
+/// Stop, kill and wipe processes under load: every sample must be merged once or lost by name
 #[derive(Debug, Parser)]
 #[command(name = "drill-faults", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 struct Cli {

@@ -12,10 +12,10 @@ const EXAMPLES: &str = "Examples:
   drill-fleet --nodes 10000 --seconds 600 --json   the whole fleet, ten minutes
   drill-fleet --nodes 10000 --other-every 1s       with as many messages as real nodes send
   drill-fleet --nodes 2000 --restart-broker-at 10  all nodes come back at once
-  drill-fleet --hostile 5 --skewed 4 --leave       floods, wrong clocks, farewells
+  drill-fleet --hostile 5 --skewed 4 --leave       floods, wrong clocks, final messages
   drill-fleet --url nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default";
 
-/// Lets simulated nodes speak to a real mesh: every sample must arrive, and no lag may grow
+/// Send from simulated nodes to a real mesh: every sample must arrive, and no lag may grow
 #[derive(Debug, Parser)]
 #[command(name = "drill-fleet", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 struct Cli {

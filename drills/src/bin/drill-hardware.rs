@@ -1,4 +1,4 @@
-//! `drill-hardware`: heats a machine of files, and sees whether the alarms ring, and stop.
+//! `drill-hardware`: disturbs a machine of files; its alerts must fire and clear.
 
 use std::process::ExitCode;
 
@@ -11,11 +11,11 @@ const EXAMPLES: &str = "Examples:
   drill-hardware                           a mesh of two nodes, about 25 s
   drill-hardware --json --junit drill.xml  reports for scripts and build servers
   drill-hardware --dir ./run               keep machines, logs, raw samples and streams
-  drill-hardware --misset memory_critical  see the drill miss an alert
+  drill-hardware --plant-miss memory_critical  see the drill miss an alert
 
 GPUs are a stand-in that rustc builds; RUSTC names another one. Without it that part is skipped.";
 
-/// Heats a machine of files, takes a GPU and its memory: alerts must fire, arrive, and clear
+/// Disturb a machine of files: its alerts must fire, be published, and clear
 #[derive(Debug, Parser)]
 #[command(name = "drill-hardware", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 struct Cli {

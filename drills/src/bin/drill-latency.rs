@@ -1,4 +1,4 @@
-//! `drill-latency`: makes one job's hook slow and sees whether the alarm rings, and stops.
+//! `drill-latency`: makes one job slow; its alert must fire and clear.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ const EXAMPLES: &str = "Examples:
   drill-latency --dir ./run               keep logs, raw samples and streams
   drill-latency --without-rule            see the drill miss its alert";
 
-/// Makes one job's hook slow by real work: its alert must fire, arrive on the bus, and clear
+/// Make one job slow by real work: its alert must fire, be published, and clear
 #[derive(Debug, Parser)]
 #[command(name = "drill-latency", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 struct Cli {

@@ -16,10 +16,10 @@ const EXAMPLES: &str = "Examples:
   drill-sim --seed 4711 --trace           one run, step by step, in words
   drill-sim --seeds 1000 --json           a report for scripts";
 
-/// Lines of a failure's tale that are shown unasked.
-const TALE_MAX: usize = 60;
+/// Lines of a failure's trace that are printed.
+const TRACE_LINES_MAX: usize = 60;
 
-/// Runs the real cores through fault schedules in virtual time and holds them to the ledger
+/// Run the real cores through fault schedules in virtual time and check every invariant
 #[derive(Debug, Parser)]
 #[command(name = "drill-sim", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 struct Cli {
@@ -38,7 +38,7 @@ struct Cli {
     /// One seed alone
     #[arg(long, conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
-    /// Tell what happens in it
+    /// Print its trace
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Print the report as JSON on standard output; all else goes to standard error
@@ -48,7 +48,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // A panic in a core is a finding, told with its seed.
+    // A panic in a core is a finding, reported with its seed.
     std::panic::set_hook(Box::new(|_| {}));
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, cli.events).into();
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 fn trace(seed: u64, steps: usize) -> Exit {
     let outcome = run(&Plan::draw(seed, steps), true);
     let mut out = std::io::stdout().lock();
-    for line in &outcome.tale {
+    for line in &outcome.trace {
         if writeln!(out, "{line}").is_err() {
             return Exit::Failure;
         }
@@ -98,19 +98,19 @@ fn show(findings: &Findings, seeds: u64) {
 
 fn conclude(campaign: &Campaign, findings: &Findings, json: bool) -> Exit {
     let report = Report::new(campaign, findings);
-    let told = words(&report);
+    let text = words(&report);
     if json {
-        eprintln!("{told}");
+        eprintln!("{text}");
         match serde_json::to_string_pretty(&report) {
-            Ok(text) => println!("{text}"),
+            Ok(json) => println!("{json}"),
             Err(_) => return Exit::Failure,
         }
     } else {
-        println!("{told}");
+        println!("{text}");
     }
-    if let Some(Failure { tale, .. }) = &findings.failure {
-        let first = tale.len().saturating_sub(TALE_MAX);
-        eprintln!("how the shortest schedule ends:\n{}", tale[first..].join("\n"));
+    if let Some(Failure { trace, .. }) = &findings.failure {
+        let first = trace.len().saturating_sub(TRACE_LINES_MAX);
+        eprintln!("how the shortest schedule ends:\n{}", trace[first..].join("\n"));
     }
     if report.passed { Exit::Success } else { Exit::Missed }
 }

@@ -1,4 +1,4 @@
-//! What simulated nodes say: latencies of three operations, sensors, the account of their way to
+//! What simulated nodes send: latencies of three operations, sensors, the account of their way to
 //! the broker, and what a hostile node floods a mesh with.
 
 use anyhow::Result;
@@ -14,7 +14,7 @@ use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::wire::Latency;
 
 use super::shape::{Shape, Tables, Temper};
-use crate::sim::dice::Dice;
+use crate::sim::rng::Rng;
 
 /// The operation of the node that measures freshness.
 pub const PROBE: &str = "probe";
@@ -32,7 +32,7 @@ const WIDE_SAMPLES: u64 = 4_000;
 
 /// What one node does with its intervals.
 #[derive(Clone, Debug)]
-pub enum Habit {
+pub enum NodeProfile {
     /// Three operations, as a job beside a node reports them.
     Job([Shape; 4]),
     /// One sample of [`PROBE`].
@@ -43,13 +43,13 @@ pub enum Habit {
     Wide,
 }
 
-impl Habit {
+impl NodeProfile {
     /// The shapes of a usual job on one node.
     #[must_use]
-    pub fn job(dice: &mut Dice, tables: &Tables) -> Self {
-        let temper = Temper::draw(dice);
+    pub fn job(rng: &mut Rng, tables: &Tables) -> Self {
+        let temper = Temper::draw(rng);
         let medians = [EPOCH_NS, HIT_NS, MISS_NS, PUBLISH_NS];
-        Self::Job(medians.map(|median| Shape::draw(dice, tables, median, temper)))
+        Self::Job(medians.map(|median| Shape::draw(rng, tables, median, temper)))
     }
 
     /// Samples of one interval, when a job has `samples` of each operation.
@@ -99,27 +99,35 @@ impl Palette {
 
     /// One interval of a node.
     #[must_use]
-    pub fn latency(&self, habit: &Habit, dice: &mut Dice, samples: u64, round: u64) -> Latency {
-        let histograms = match habit {
-            Habit::Job(shapes) => self.job(shapes, dice, samples),
-            Habit::Probe => vec![(self.probe.clone(), single(dice.within(1_000..=9_000_000)))],
-            Habit::Flood => flood(dice, round),
-            Habit::Wide => [0, 1, 3].map(|place| (self.series[place].clone(), wide(dice))).into(),
+    pub fn latency(
+        &self,
+        profile: &NodeProfile,
+        rng: &mut Rng,
+        samples: u64,
+        round: u64,
+    ) -> Latency {
+        let histograms = match profile {
+            NodeProfile::Job(shapes) => self.job(shapes, rng, samples),
+            NodeProfile::Probe => vec![(self.probe.clone(), single(rng.within(1_000..=9_000_000)))],
+            NodeProfile::Flood => flood(rng, round),
+            NodeProfile::Wide => {
+                [0, 1, 3].map(|place| (self.series[place].clone(), wide(rng))).into()
+            }
         };
         Latency { histograms, ..Latency::default() }
     }
 
-    fn job(&self, shapes: &[Shape; 4], dice: &mut Dice, samples: u64) -> Vec<(Series, Histogram)> {
+    fn job(&self, shapes: &[Shape; 4], rng: &mut Rng, samples: u64) -> Vec<(Series, Histogram)> {
         let mut drawn: [Histogram; 4] = Default::default();
         let [epoch, hit, miss, publish] = shapes;
         let [epochs, hits, misses, publishes] = &mut drawn;
         for _ in 0..samples {
-            epochs.record(epoch.sample(dice, &self.tables));
-            publishes.record(publish.sample(dice, &self.tables));
-            if dice.below(MISS_ONE_IN) == 0 {
-                misses.record(miss.sample(dice, &self.tables));
+            epochs.record(epoch.sample(rng, &self.tables));
+            publishes.record(publish.sample(rng, &self.tables));
+            if rng.below(MISS_ONE_IN) == 0 {
+                misses.record(miss.sample(rng, &self.tables));
             } else {
-                hits.record(hit.sample(dice, &self.tables));
+                hits.record(hit.sample(rng, &self.tables));
             }
         }
         let all = self.series.iter().cloned().zip(drawn);
@@ -128,11 +136,11 @@ impl Palette {
 
     /// A machine's sensors, a little different each time.
     #[must_use]
-    pub fn sensors(&self, dice: &mut Dice) -> Vec<Reading> {
+    pub fn sensors(&self, rng: &mut Rng) -> Vec<Reading> {
         let mut readings = self.readings.clone();
         for value in readings.iter_mut().filter_map(|reading| reading.value.as_mut()) {
             #[expect(clippy::cast_precision_loss, reason = "a number below a thousand")]
-            let share = 0.5 + dice.below(1_000) as f64 / 2_000.0;
+            let share = 0.5 + rng.below(1_000) as f64 / 2_000.0;
             *value *= share;
         }
         readings
@@ -145,18 +153,18 @@ fn single(ns: u64) -> Histogram {
     histogram
 }
 
-fn flood(dice: &mut Dice, round: u64) -> Vec<(Series, Histogram)> {
+fn flood(rng: &mut Rng, round: u64) -> Vec<(Series, Histogram)> {
     let name = |n| Operation::new(format!("flood.{round}.{n}")).ok().map(Series::plain);
     let series = (0..FLOOD_SERIES).filter_map(name);
-    series.map(|series| (series, single(dice.within(1_000..=1_000_000_000)))).collect()
+    series.map(|series| (series, single(rng.within(1_000..=1_000_000_000)))).collect()
 }
 
 /// As many samples in each octave from 1 us to 1 h.
-fn wide(dice: &mut Dice) -> Histogram {
+fn wide(rng: &mut Rng) -> Histogram {
     let mut histogram = Histogram::default();
     for _ in 0..WIDE_SAMPLES {
-        let octave = 1_000 << dice.below(32);
-        histogram.record(dice.within(octave..=2 * octave));
+        let octave = 1_000 << rng.below(32);
+        histogram.record(rng.within(octave..=2 * octave));
     }
     histogram
 }
@@ -204,16 +212,21 @@ mod tests {
 
     use super::*;
 
-    fn habits(palette: &Palette, dice: &mut Dice) -> [Habit; 4] {
-        [Habit::job(dice, palette.tables()), Habit::Probe, Habit::Flood, Habit::Wide]
+    fn habits(palette: &Palette, rng: &mut Rng) -> [NodeProfile; 4] {
+        [
+            NodeProfile::job(rng, palette.tables()),
+            NodeProfile::Probe,
+            NodeProfile::Flood,
+            NodeProfile::Wide,
+        ]
     }
 
     #[test]
-    fn an_interval_holds_as_many_samples_as_its_habit_says_and_fits_into_one_message() {
-        let (palette, mut dice) = (Palette::new().unwrap(), Dice::new(1, 1));
-        for habit in habits(&palette, &mut dice) {
-            let latency = palette.latency(&habit, &mut dice, 50, 7);
-            assert_eq!(latency.samples(), habit.samples(50), "{habit:?}");
+    fn an_interval_holds_as_many_samples_as_its_profile_and_fits_into_one_message() {
+        let (palette, mut rng) = (Palette::new().unwrap(), Rng::new(1, 1));
+        for profile in habits(&palette, &mut rng) {
+            let latency = palette.latency(&profile, &mut rng, 50, 7);
+            assert_eq!(latency.samples(), profile.samples(50), "{profile:?}");
             let header = Header {
                 node: NodeName::new("n").unwrap(),
                 incarnation: Incarnation(1),
@@ -226,24 +239,24 @@ mod tests {
                 labels: Labels::default(),
             };
             let bytes = encode(&Snapshot { header, body: Body::Latency(latency) });
-            assert!(bytes.len() <= MESSAGE_BYTES_MAX, "{habit:?}: {} bytes", bytes.len());
+            assert!(bytes.len() <= MESSAGE_BYTES_MAX, "{profile:?}: {} bytes", bytes.len());
         }
     }
 
     #[test]
     fn fetches_are_hits_and_misses_and_a_flood_never_repeats_a_name() {
-        let (palette, mut dice) = (Palette::new().unwrap(), Dice::new(1, 1));
-        let job = Habit::job(&mut dice, palette.tables());
-        let names = |habit: &Habit, dice: &mut Dice, round| -> Vec<String> {
-            let latency = palette.latency(habit, dice, 50, round);
+        let (palette, mut rng) = (Palette::new().unwrap(), Rng::new(1, 1));
+        let job = NodeProfile::job(&mut rng, palette.tables());
+        let names = |profile: &NodeProfile, rng: &mut Rng, round| -> Vec<String> {
+            let latency = palette.latency(profile, rng, 50, round);
             latency.histograms.iter().map(|(series, _)| series.to_string()).collect()
         };
         assert_eq!(
-            names(&job, &mut dice, 0),
+            names(&job, &mut rng, 0),
             ["epoch_hook", "kernel_fetch{outcome=hit}", "kernel_fetch{outcome=miss}", "publish"]
         );
-        let first = names(&Habit::Flood, &mut dice, 0);
-        let second = names(&Habit::Flood, &mut dice, 1);
+        let first = names(&NodeProfile::Flood, &mut rng, 0);
+        let second = names(&NodeProfile::Flood, &mut rng, 1);
         assert!(first.iter().all(|name| !second.contains(name)) && first.len() == 512);
     }
 }

@@ -1,4 +1,4 @@
-//! What a fleet cost and how it fared: figures for scripts, and a table of them for people.
+//! The measurements of a fleet run, as JSON and as a table.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::processes::Usage;
 
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Figures {
+pub struct FleetStats {
     /// Nodes.
     pub nodes: u32,
     /// Of those, hostile ones.
@@ -45,7 +45,7 @@ pub struct Figures {
     pub duplicates: u64,
     /// Refusals after which a message was tried again.
     pub refused: u64,
-    /// Confirmations that the aggregator sent to the nodes and that were heard.
+    /// Confirmations that the aggregator sent to the nodes and that arrived.
     pub confirmations: u64,
     /// From a message's due time to its handing over.
     pub late: Spread,
@@ -61,7 +61,7 @@ pub struct Figures {
     pub metrics_nodes: Page,
     /// From the last message's acknowledgement to equal ledgers.
     pub settled_seconds: Option<f64>,
-    /// Processes in the steady part of the run; none of a mesh that somebody else started.
+    /// Processes in the steady part of the run; none of a mesh that was started elsewhere.
     pub processes: Option<Processes>,
     /// Second by second.
     pub timeline: Vec<Second>,
@@ -152,7 +152,7 @@ pub struct Second {
     pub waiting: u64,
     /// How long the oldest of those has been due.
     pub behind: f64,
-    /// Messages that the aggregator had still to read when it last told.
+    /// Messages that the aggregator had still to read at its last report.
     pub pending: f64,
     /// What each process had used.
     pub usage: Option<Processes<Usage>>,
@@ -189,7 +189,7 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
     (messages / span, Some(costs))
 }
 
-impl Figures {
+impl FleetStats {
     /// The table for people, after the expectations.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "figures for reading")]
@@ -233,7 +233,7 @@ impl Figures {
         let _written = writeln!(
             text,
             "\n{} nodes: {} messages of {} bytes in {:.0} s ({:.0}/s), {} resent, {} known \
-             already, {} confirmations heard, {} of {} samples lost",
+             already, {} confirmations received, {} of {} samples lost",
             self.nodes,
             self.messages,
             self.bytes_per_message,
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_table_names_every_time_and_every_process() {
-        let figures = Figures { processes: Some(Processes::default()), ..Figures::default() };
+        let figures = FleetStats { processes: Some(Processes::default()), ..FleetStats::default() };
         let table = figures.table();
         for part in ["GET /metrics/nodes", "shown by /metrics", "broker", "aggregator"] {
             assert!(table.contains(part), "{part} is not in {table}");

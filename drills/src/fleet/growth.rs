@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A lag whose median rose by no more than this is level: a few turns of the slowest page.
 pub const LEVEL_WITHIN: Duration = Duration::from_millis(250);
-/// Fewer values than this in a half say nothing.
+/// The fewest values in a half that allow a judgement.
 const HALF_MIN: usize = 3;
 
 /// Medians of the first and of the second half of a time series.
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lag_that_grows_steadily_is_told_from_one_that_only_jitters() {
+    fn a_lag_that_grows_steadily_differs_from_one_that_only_jitters() {
         assert!(!halves((0..60).map(|second| 40 + 10 * second)).unwrap().is_level());
         assert!(halves((0..60).map(|second| 40 + 200 * (second % 3))).unwrap().is_level());
         assert!(halves((0..60).map(|second| 900 - 10 * second)).unwrap().is_level());

@@ -1,20 +1,20 @@
-//! The fleet's own ledger beside the aggregator's: equal for every node, or told apart by name.
+//! Compares the fleet's own ledger with the aggregator's, node by node.
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::summary::{LedgerPage, NodeLedger as Told};
+use plimsoll_schemas::summary::{LedgerPage, NodeLedger};
 
 use super::node::FleetNode;
 use crate::live::expectation::Look;
 
-/// Nodes that differ of which the text tells more.
-const TOLD_MAX: usize = 5;
+/// Differing nodes that the text describes.
+const DESCRIBED_MAX: usize = 5;
 
 /// Whether the aggregator's account of each node is the node's own, with nothing still to come.
 /// `prefix` begins the names of all nodes of this fleet.
 #[must_use]
 pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage) -> Look {
-    let mut told: BTreeMap<&str, &Told> = page
+    let mut theirs_of: BTreeMap<&str, &NodeLedger> = page
         .nodes
         .iter()
         .filter(|row| row.node.starts_with(prefix))
@@ -22,12 +22,12 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
         .collect();
     let mut faults = Vec::new();
     for node in nodes {
-        match told.remove(node.name().as_str()) {
+        match theirs_of.remove(node.name().as_str()) {
             Some(row) => faults.extend(differs(node, leave, row)),
             None => faults.push(format!("{} is not in the ledger", node.name())),
         }
     }
-    faults.extend(told.keys().map(|name| format!("{name} is nobody's")));
+    faults.extend(theirs_of.keys().map(|name| format!("{name} is unknown to the fleet")));
     if nodes.is_empty() {
         faults.push("no node at all".to_owned());
     }
@@ -44,13 +44,13 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
         );
         return Look::new(true, seen);
     }
-    let more = faults.len().saturating_sub(TOLD_MAX);
-    faults.truncate(TOLD_MAX);
+    let more = faults.len().saturating_sub(DESCRIBED_MAX);
+    faults.truncate(DESCRIBED_MAX);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Look::new(false, faults.join("; ") + &more)
 }
 
-fn differs(node: &FleetNode, leave: bool, row: &Told) -> Option<String> {
+fn differs(node: &FleetNode, leave: bool, row: &NodeLedger) -> Option<String> {
     let (own, theirs) = (node.ledger(), &row.ledger);
     let lost: BTreeMap<String, u64> =
         node.totals().lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
@@ -66,12 +66,12 @@ fn differs(node: &FleetNode, leave: bool, row: &Told) -> Option<String> {
         ("farewells", u64::from(leave), row.runs.iter().map(|r| u64::from(r.said_farewell)).sum()),
     ];
     let unequal = figures.iter().filter(|(_, own, theirs)| own != theirs);
-    let mut told: Vec<String> =
+    let mut differences: Vec<String> =
         unequal.map(|(what, own, theirs)| format!("{what} {theirs} instead of {own}")).collect();
     if lost != theirs.lost {
-        told.push(format!("lost {:?} instead of {lost:?}", theirs.lost));
+        differences.push(format!("lost {:?} instead of {lost:?}", theirs.lost));
     }
-    (!told.is_empty()).then(|| format!("{}: {}", node.name(), told.join(", ")))
+    (!differences.is_empty()).then(|| format!("{}: {}", node.name(), differences.join(", ")))
 }
 
 #[cfg(test)]
@@ -81,11 +81,11 @@ mod tests {
     use plimsoll_schemas::time::Wall;
 
     use super::*;
-    use crate::fleet::body::{Habit, Palette};
-    use crate::fleet::node::Regime;
+    use crate::fleet::body::{NodeProfile, Palette};
+    use crate::fleet::node::Load;
     use crate::fleet::queue::Queue;
 
-    const REGIME: Regime = Regime {
+    const REGIME: Load = Load {
         seed: 1,
         samples: 10,
         interval_ns: 1_000_000_000,
@@ -94,11 +94,11 @@ mod tests {
         leave: false,
     };
 
-    /// A node that has said its last word, and had to give up two samples.
+    /// A node that has sent its final message, and lost two samples.
     fn spoken() -> FleetNode {
         let (mesh, palette) = (MeshName::new("m").unwrap(), Palette::new().unwrap());
-        let habit = |dice: &mut _| Habit::job(dice, palette.tables());
-        let mut node = FleetNode::new(&mesh, &REGIME, 7, habit, (5, Wall(1))).unwrap();
+        let profile = |rng: &mut _| NodeProfile::job(rng, palette.tables());
+        let mut node = FleetNode::new(&mesh, &REGIME, 7, profile, (5, Wall(1))).unwrap();
         let mut queue = Queue::default();
         while node.due_ns(&REGIME).is_some() {
             node.seal((&REGIME, &palette, Wall(1)), 0, &mut queue);
@@ -121,7 +121,7 @@ mod tests {
             said_farewell: false,
             heir: None,
         };
-        let row = Told {
+        let row = NodeLedger {
             node: node.name().to_string(),
             ledger,
             gap_samples: 0,
@@ -141,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn equal_ledgers_are_equal_and_a_stranger_of_another_name_is_nobodys_business() {
+    fn equal_ledgers_are_equal_and_nodes_of_another_fleet_are_ignored() {
         let node = spoken();
         let mut page = page(&node);
-        let stranger = Told { node: "gpu7".to_owned(), ..page.nodes[0].clone() };
+        let stranger = NodeLedger { node: "gpu7".to_owned(), ..page.nodes[0].clone() };
         page.nodes.push(stranger);
         let look = compare(std::slice::from_ref(&node), false, "fleet-1", &page);
         let seen = "90 samples of 1 nodes: 88 merged, 2 lost, each node equal";
@@ -163,15 +163,15 @@ mod tests {
             (|page| page.nodes[0].runs[0].newest_seq -= 1, "newest seq"),
             (|page| page.nodes[0].runs[0].said_farewell = true, "farewells 1 instead of 0"),
             (|page| page.nodes.clear(), "fleet-1-00007 is not in the ledger"),
-            (|page| page.nodes[0].node.push('0'), "fleet-1-000070 is nobody's"),
+            (|page| page.nodes[0].node.push('0'), "fleet-1-000070 is unknown to the fleet"),
             (|page| page.behind = true, "has not read everything"),
         ];
         let node = spoken();
-        for (change, told) in changes {
+        for (change, described) in changes {
             let mut page = page(&node);
             change(&mut page);
             let look = compare(std::slice::from_ref(&node), false, "fleet-1", &page);
-            assert!(!look.met && look.seen.contains(told), "{told}: {}", look.seen);
+            assert!(!look.met && look.seen.contains(described), "{described}: {}", look.seen);
         }
         assert!(!compare(&[], false, "fleet-1", &page(&node)).met, "no nodes prove nothing");
     }

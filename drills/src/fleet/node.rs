@@ -1,4 +1,4 @@
-//! One simulated node: who it is, when it speaks, and its ledger.
+//! One simulated node: its identity, its schedule, and its ledger.
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -7,9 +7,9 @@ use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{Body, Bus, Hardware, Header, Snapshot, Totals, encode};
 
-use super::body::{Habit, Palette};
+use super::body::{NodeProfile, Palette};
 use super::queue::{Message, Queue};
-use crate::sim::dice::Dice;
+use crate::sim::rng::Rng;
 
 /// The reason under which a node counts what found no room in its connection's queue.
 pub const OUTBOX_FULL: &str = "outbox_full";
@@ -20,7 +20,7 @@ const NODES_IN_A_RACK: u64 = 40;
 
 /// What all nodes of a fleet have in common.
 #[derive(Clone, Copy, Debug)]
-pub struct Regime {
+pub struct Load {
     /// What everything is drawn from.
     pub seed: u64,
     /// Samples of each operation in an interval.
@@ -35,7 +35,7 @@ pub struct Regime {
     pub leave: bool,
 }
 
-impl Regime {
+impl Load {
     /// What the names of all its nodes begin with.
     #[must_use]
     pub fn prefix(&self) -> String {
@@ -47,7 +47,7 @@ impl Regime {
     /// names must not take its operation's place.
     #[must_use]
     pub fn probe_ns(&self, round: u64) -> u64 {
-        let within = Dice::new(self.seed ^ round, 0).below(self.interval_ns);
+        let within = Rng::new(self.seed ^ round, 0).below(self.interval_ns);
         if round == 0 { 0 } else { round * self.interval_ns + within }
     }
 }
@@ -58,8 +58,8 @@ pub struct FleetNode {
     labels: Labels,
     subjects: [String; 3],
     incarnation: Incarnation,
-    habit: Habit,
-    dice: Dice,
+    profile: NodeProfile,
+    rng: Rng,
     /// When its intervals end, from the beginning of the fleet.
     offset_ns: u64,
     /// In which of several intervals it sends its other messages.
@@ -93,17 +93,17 @@ impl FleetNode {
     /// When the seed makes no name.
     pub fn new(
         mesh: &MeshName,
-        regime: &Regime,
+        load: &Load,
         number: u64,
-        habit: impl FnOnce(&mut Dice) -> Habit,
+        profile: impl FnOnce(&mut Rng) -> NodeProfile,
         (offset_ns, started): (u64, Wall),
     ) -> Result<Self> {
-        let mut dice = Dice::new(regime.seed, number + 1);
-        let name = NodeName::new(format!("{}-{number:05}", regime.prefix()))?;
+        let mut rng = Rng::new(load.seed, number + 1);
+        let name = NodeName::new(format!("{}-{number:05}", load.prefix()))?;
         let labels = Labels::new([
             ("rack", format!("r{:03}", number / NODES_IN_A_RACK)),
             ("role", if number.is_multiple_of(4) { "serve" } else { "train" }.to_owned()),
-            ("version", if dice.chance(50) { "1.1.0" } else { "1.0.0" }.to_owned()),
+            ("version", if rng.chance(50) { "1.1.0" } else { "1.0.0" }.to_owned()),
         ])?;
         let subject = |kind| {
             let (mesh, node) = (mesh.clone(), name.clone());
@@ -111,9 +111,9 @@ impl FleetNode {
         };
         Ok(Self {
             subjects: [Kind::Latency, Kind::Hardware, Kind::Bus].map(subject),
-            habit: habit(&mut dice),
-            other_place: dice.below(regime.other_rounds),
-            dice,
+            profile: profile(&mut rng),
+            other_place: rng.below(load.other_rounds),
+            rng,
             labels,
             name,
             incarnation: Incarnation(started.0.saturating_add(offset_ns).max(1)),
@@ -137,7 +137,7 @@ impl FleetNode {
         self.ledger
     }
 
-    /// Its totals, as its next message would tell them.
+    /// Its totals, as its next message would report them.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
@@ -151,15 +151,15 @@ impl FleetNode {
 
     /// When its next interval ends, from the beginning of the fleet; `None` after its last word.
     #[must_use]
-    pub fn due_ns(&self, regime: &Regime) -> Option<u64> {
-        (self.round <= regime.rounds).then(|| self.end_ns(regime))
+    pub fn due_ns(&self, load: &Load) -> Option<u64> {
+        (self.round <= load.rounds).then(|| self.end_ns(load))
     }
 
-    fn end_ns(&self, regime: &Regime) -> u64 {
-        match self.habit {
-            Habit::Probe => regime.probe_ns(self.round),
-            Habit::Job(_) | Habit::Flood | Habit::Wide => {
-                self.offset_ns + (self.round + 1) * regime.interval_ns
+    fn end_ns(&self, load: &Load) -> u64 {
+        match self.profile {
+            NodeProfile::Probe => load.probe_ns(self.round),
+            NodeProfile::Job(_) | NodeProfile::Flood | NodeProfile::Wide => {
+                self.offset_ns + (self.round + 1) * load.interval_ns
             }
         }
     }
@@ -175,7 +175,7 @@ impl FleetNode {
         &self.subjects[place]
     }
 
-    /// What the broker recognises a repetition by, as a real node says it.
+    /// The message id, by which the broker recognises a duplicate, as of a real node.
     #[must_use]
     pub fn message_id(&self, seq: u64) -> String {
         format!("{}-{}-{seq}", self.name, self.incarnation)
@@ -185,33 +185,33 @@ impl FleetNode {
     /// recorded and lost at once, and no number is used up. The last word always has room.
     pub fn seal(
         &mut self,
-        (regime, palette, started): (&Regime, &Palette, Wall),
+        (load, palette, started): (&Load, &Palette, Wall),
         place: usize,
         queue: &mut Queue,
     ) {
-        let due_ns = self.end_ns(regime);
-        let start = Wall(started.0.saturating_add(due_ns).saturating_sub(regime.interval_ns));
+        let due_ns = self.end_ns(load);
+        let start = Wall(started.0.saturating_add(due_ns).saturating_sub(load.interval_ns));
         let round = self.round;
         self.round += 1;
-        let is_last = round == regime.rounds;
+        let is_last = round == load.rounds;
         if !is_last {
             if queue.has_room() {
-                let (habit, dice) = (&self.habit, &mut self.dice);
-                let latency = palette.latency(habit, dice, regime.samples, round);
-                queue.push(self.say(regime, (start, due_ns), Body::Latency(latency), place));
+                let (profile, rng) = (&self.profile, &mut self.rng);
+                let latency = palette.latency(profile, rng, load.samples, round);
+                queue.push(self.message(load, (start, due_ns), Body::Latency(latency), place));
             } else {
-                let samples = self.habit.samples(regime.samples);
+                let samples = self.profile.samples(load.samples);
                 self.record(samples);
                 self.lose(OUTBOX_FULL, samples);
             }
         }
-        let is_turn = (round + self.other_place).is_multiple_of(regime.other_rounds);
+        let is_turn = (round + self.other_place).is_multiple_of(load.other_rounds);
         if is_last || (is_turn && queue.has_room()) {
-            let readings = palette.sensors(&mut self.dice);
+            let readings = palette.sensors(&mut self.rng);
             let hardware = Body::Hardware(Hardware { readings });
-            queue.push(self.say(regime, (start, due_ns), hardware, place));
+            queue.push(self.message(load, (start, due_ns), hardware, place));
             let bus = Body::Bus(self.bus());
-            queue.push(self.say(regime, (start, due_ns), bus, place));
+            queue.push(self.message(load, (start, due_ns), bus, place));
         }
     }
 
@@ -228,9 +228,9 @@ impl FleetNode {
     }
 
     /// The next message, numbered and accounted for.
-    fn say(
+    fn message(
         &mut self,
-        regime: &Regime,
+        load: &Load,
         (start, due_ns): (Wall, u64),
         body: Body,
         place: usize,
@@ -244,11 +244,11 @@ impl FleetNode {
             incarnation: self.incarnation,
             seq: Seq(self.seq),
             start,
-            length_ns: regime.interval_ns,
+            length_ns: load.interval_ns,
             totals: self.totals.clone(),
-            last: regime.leave && self.round > regime.rounds && kind == Kind::Bus,
+            last: load.leave && self.round > load.rounds && kind == Kind::Bus,
             heir: None,
-            // As a real node does it: labels say whose samples these are.
+            // As a real node does it: labels identify the source of the samples.
             labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
         };
         let payload = Bytes::from(encode(&Snapshot { header, body }));
@@ -283,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    const REGIME: Regime = Regime {
+    const REGIME: Load = Load {
         seed: 3,
         samples: 20,
         interval_ns: 1_000_000_000,
@@ -295,8 +295,8 @@ mod tests {
 
     fn node(palette: &Palette) -> FleetNode {
         let mesh = MeshName::new("m").unwrap();
-        let habit = |dice: &mut Dice| Habit::job(dice, palette.tables());
-        FleetNode::new(&mesh, &REGIME, 7, habit, (250_000_000, STARTED)).unwrap()
+        let profile = |rng: &mut Rng| NodeProfile::job(rng, palette.tables());
+        FleetNode::new(&mesh, &REGIME, 7, profile, (250_000_000, STARTED)).unwrap()
     }
 
     fn read(node: &FleetNode, message: &Message) -> Snapshot {

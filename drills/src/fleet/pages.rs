@@ -1,4 +1,4 @@
-//! The aggregator's pages while the fleet runs: how long they take, what they say of its lag, and
+//! The aggregator's pages while the fleet runs: how long they take, the lag that they report, and
 //! how soon a sample is to be seen in them.
 //!
 //! A thread of its own, so that a page of megabytes never delays the fleet's schedule.
@@ -9,14 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_cli::api::Api;
 use plimsoll_clock::Stopwatch;
+use plimsoll_mesh::api::Api;
 use plimsoll_runtime::block_on;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::nanos;
 
 use super::body::PROBE;
-use super::node::Regime;
+use super::node::Load;
 
 /// The name of the thread that looks.
 pub const THREAD: &str = "pages";
@@ -34,7 +34,7 @@ const NODES_FIRST: Duration = Duration::from_secs(4);
 /// A step of waiting that still ends soon when asked to.
 const STEP: Duration = Duration::from_millis(10);
 
-/// What `/metrics` said at one moment.
+/// The content of `/metrics` at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Glance {
     /// When, from the beginning of the fleet.
@@ -84,7 +84,7 @@ pub struct Seen {
     pub nodes: Requests,
     /// Time from each probe's due time to the page that shows it, in the order of rounds.
     pub freshness: Vec<Duration>,
-    /// What `/metrics` said, oldest first.
+    /// The contents of `/metrics`, oldest first.
     pub glances: Vec<Glance>,
 }
 
@@ -99,12 +99,12 @@ impl Pages {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub fn watch(address: String, regime: Regime, watch: Stopwatch) -> Result<Self> {
+    pub fn watch(address: String, load: Load, watch: Stopwatch) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let api = Api::at(&address)?;
-            let run = Run { api, regime, watch, stop: stopped };
+            let run = Run { api, load, watch, stop: stopped };
             Ok(block_on(run.run()))
         })?;
         Ok(Self { stop, thread })
@@ -122,7 +122,7 @@ impl Pages {
 
 struct Run {
     api: Api,
-    regime: Regime,
+    load: Load,
     watch: Stopwatch,
     stop: Arc<AtomicBool>,
 }
@@ -139,7 +139,7 @@ impl Run {
     }
 
     fn due(&self, round: u64) -> Duration {
-        Duration::from_nanos(self.regime.probe_ns(round))
+        Duration::from_nanos(self.load.probe_ns(round))
     }
 
     /// Waits for a moment of the fleet's time; ends early when there is nothing more to do.
@@ -159,7 +159,7 @@ impl Run {
             let asked = self.watch.elapsed();
             if let Some(text) = seen.metrics.ask(&self.api, "/metrics").await {
                 let glance = Glance { at: self.watch.elapsed(), ..read(&text) };
-                let rounds = seen.freshness.len() as u64..glance.probes.min(self.regime.rounds);
+                let rounds = seen.freshness.len() as u64..glance.probes.min(self.load.rounds);
                 let took = rounds.map(|round| glance.at.saturating_sub(self.due(round)));
                 seen.freshness.extend(took);
                 seen.glances.push(glance);
@@ -168,7 +168,7 @@ impl Run {
             let took = now.saturating_sub(asked);
             let round = seen.freshness.len() as u64;
             let pause = match (self.due(round) + FIRST_LOOK_AFTER).checked_sub(now) {
-                _ if round >= self.regime.rounds => GLANCE_EVERY,
+                _ if round >= self.load.rounds => GLANCE_EVERY,
                 Some(left) => left,
                 None => LOOK_EVERY,
             };

@@ -1,5 +1,5 @@
-//! Messages of one connection that wait to be sent, oldest first. What does not fit is refused,
-//! never dropped from within: whoever made it counts it.
+//! Messages of one connection that wait to be sent, oldest first. A message that does not fit is
+//! rejected, and its sender counts it; none is dropped from within.
 
 use std::collections::VecDeque;
 

@@ -16,17 +16,17 @@ use plimsoll_schemas::time::{Wall, nanos};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::body::Palette;
-use super::node::{FleetNode, REFUSED, Regime};
+use super::node::{FleetNode, Load, REFUSED};
 use super::queue::{Message, Queue};
 
-/// How often it is looked who is due: the resolution of the schedule.
+/// Interval at which due nodes are determined: the resolution of the schedule.
 const TICK: Duration = Duration::from_millis(4);
 /// Wait for the first connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(20);
 
 /// What a connection has done so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct SendCounts {
     /// Messages made.
     pub made: u64,
     /// Bytes of those, without headers.
@@ -51,19 +51,19 @@ pub struct Ended {
     /// Its nodes with their ledgers.
     pub nodes: Vec<FleetNode>,
     /// What it has done.
-    pub tally: Tally,
+    pub counts: SendCounts,
     /// How long after it was due each message was handed over.
     pub late: Histogram,
     /// How long after it was due each message was acknowledged.
     pub answered: Histogram,
 }
 
-/// A tally that others look at.
-pub type Shared = Arc<Mutex<Tally>>;
+/// Counts that other tasks read.
+pub type Shared = Arc<Mutex<SendCounts>>;
 
-/// Looks at a tally.
+/// The present counts.
 #[must_use]
-pub fn look(shared: &Shared) -> Tally {
+pub fn look(shared: &Shared) -> SendCounts {
     *shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -79,13 +79,13 @@ pub struct Sender {
     events: BusEvents,
     nodes: Vec<FleetNode>,
     /// Nodes by the time at which they are due next.
-    agenda: BinaryHeap<Reverse<(u64, usize)>>,
+    due: BinaryHeap<Reverse<(u64, usize)>>,
     queue: Queue,
     flying: BTreeMap<u64, Flying>,
     tokens: u64,
     is_up: bool,
     held_until: Duration,
-    tally: Tally,
+    counts: SendCounts,
     late: Histogram,
     answered: Histogram,
     shared: Shared,
@@ -93,9 +93,9 @@ pub struct Sender {
 
 /// What a sender needs to know of the fleet.
 #[derive(Clone)]
-pub struct Course {
+pub struct SendPlan {
     /// How the fleet behaves.
-    pub regime: Regime,
+    pub load: Load,
     /// Names and shapes.
     pub palette: Arc<Palette>,
     /// Runs from the beginning of the fleet.
@@ -117,32 +117,32 @@ impl Sender {
             bus,
             events,
             nodes: Vec::new(),
-            agenda: BinaryHeap::new(),
+            due: BinaryHeap::new(),
             queue: Queue::default(),
             flying: BTreeMap::new(),
             tokens: 0,
             is_up: true,
             held_until: Duration::ZERO,
-            tally: Tally::default(),
+            counts: SendCounts::default(),
             late: Histogram::default(),
             answered: Histogram::default(),
             shared: Shared::default(),
         })
     }
 
-    /// Where its tally can be seen.
+    /// Where its counts can be seen.
     #[must_use]
     pub fn shared(&self) -> Shared {
         self.shared.clone()
     }
 
-    /// Runs until every node has said its last word and the broker has acknowledged it, or the
+    /// Runs until every node has sent its final message and the broker has acknowledged it, or the
     /// time is over.
-    pub async fn run(mut self, course: Course, nodes: Vec<FleetNode>) -> Ended {
+    pub async fn run(mut self, plan: SendPlan, nodes: Vec<FleetNode>) -> Ended {
         let due = |(place, node): (usize, &FleetNode)| {
-            node.due_ns(&course.regime).map(|due| Reverse((due, place)))
+            node.due_ns(&plan.load).map(|due| Reverse((due, place)))
         };
-        self.agenda = nodes.iter().enumerate().filter_map(due).collect();
+        self.due = nodes.iter().enumerate().filter_map(due).collect();
         self.nodes = nodes;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -151,40 +151,40 @@ impl Sender {
                 biased;
                 event = self.events.next() => {
                     let Some(event) = event else { break };
-                    self.on_event(&course, event);
+                    self.on_event(&plan, event);
                 }
                 _ = ticks.tick() => {
-                    let now = course.watch.elapsed();
-                    self.on_tick(&course, now);
+                    let now = plan.watch.elapsed();
+                    self.on_tick(&plan, now);
                     let idle = self.queue.is_empty() && self.flying.is_empty();
-                    if (self.agenda.is_empty() && idle) || now >= course.give_up {
+                    if (self.due.is_empty() && idle) || now >= plan.give_up {
                         break;
                     }
                 }
             }
         }
-        self.show(course.watch.elapsed());
+        self.show(plan.watch.elapsed());
         self.bus.close().await;
-        let Self { nodes, tally, late, answered, .. } = self;
-        Ended { nodes, tally, late, answered }
+        let Self { nodes, counts, late, answered, .. } = self;
+        Ended { nodes, counts, late, answered }
     }
 
-    fn on_tick(&mut self, course: &Course, now: Duration) {
-        while let Some(mut next) = self.agenda.peek_mut() {
+    fn on_tick(&mut self, plan: &SendPlan, now: Duration) {
+        while let Some(mut next) = self.due.peek_mut() {
             let Reverse((due, place)) = *next;
             if due > nanos(now) {
                 break;
             }
             let (node, waiting) = (&mut self.nodes[place], self.queue.len());
-            node.seal((&course.regime, &course.palette, course.started), place, &mut self.queue);
-            self.tally.made += (self.queue.len() - waiting) as u64;
-            match node.due_ns(&course.regime) {
+            node.seal((&plan.load, &plan.palette, plan.started), place, &mut self.queue);
+            self.counts.made += (self.queue.len() - waiting) as u64;
+            match node.due_ns(&plan.load) {
                 Some(due) => *next = Reverse((due, place)),
                 None => drop(PeekMut::pop(next)),
             }
         }
         self.send_again(now);
-        self.send(course, now);
+        self.send(plan, now);
         self.show(now);
     }
 
@@ -192,13 +192,13 @@ impl Sender {
         let flying = self.flying.first_key_value().map(|(_, flying)| &flying.message);
         let oldest = flying.into_iter().chain(self.queue.first()).map(|message| message.due_ns);
         let since = oldest.min().unwrap_or(u64::MAX);
-        self.tally.behind_ns = nanos(now).saturating_sub(since);
-        self.tally.waiting = (self.queue.len() + self.flying.len()) as u64;
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = self.tally;
+        self.counts.behind_ns = nanos(now).saturating_sub(since);
+        self.counts.waiting = (self.queue.len() + self.flying.len()) as u64;
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = self.counts;
     }
 
     /// Hands over what waits until the connection takes no more.
-    fn send(&mut self, course: &Course, now: Duration) {
+    fn send(&mut self, plan: &SendPlan, now: Duration) {
         while self.is_up && now >= self.held_until {
             let Some(message) = self.queue.pop() else { return };
             let node = &self.nodes[message.node];
@@ -212,8 +212,8 @@ impl Sender {
                 return self.queue.put_back(message);
             }
             self.tokens += 1;
-            let sent = course.watch.elapsed();
-            self.tally.bytes += message.payload.len() as u64;
+            let sent = plan.watch.elapsed();
+            self.counts.bytes += message.payload.len() as u64;
             self.late.record(nanos(sent).saturating_sub(message.due_ns));
             self.flying.insert(self.tokens, Flying { message, sent });
         }
@@ -226,18 +226,18 @@ impl Sender {
                 return;
             }
             self.queue.put_back(oldest.remove().message);
-            self.tally.resent += 1;
+            self.counts.resent += 1;
         }
     }
 
-    fn on_event(&mut self, course: &Course, event: BusEvent) {
+    fn on_event(&mut self, plan: &SendPlan, event: BusEvent) {
         match event {
             BusEvent::Acknowledged { token, duplicate } => {
                 let Some(Flying { message, .. }) = self.flying.remove(&token) else { return };
-                let took = nanos(course.watch.elapsed()).saturating_sub(message.due_ns);
+                let took = nanos(plan.watch.elapsed()).saturating_sub(message.due_ns);
                 self.nodes[message.node].on_acknowledged(message.samples);
-                self.tally.acknowledged += 1;
-                self.tally.duplicates += u64::from(duplicate);
+                self.counts.acknowledged += 1;
+                self.counts.duplicates += u64::from(duplicate);
                 self.answered.record(took);
             }
             BusEvent::Refused { token, reason } => {
@@ -245,14 +245,14 @@ impl Sender {
                 if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
                     return self.nodes[message.node].lose(REFUSED, message.samples);
                 }
-                self.tally.refused += 1;
+                self.counts.refused += 1;
                 self.queue.put_back(message);
-                self.held_until = course.watch.elapsed() + REFUSED_PAUSE;
+                self.held_until = plan.watch.elapsed() + REFUSED_PAUSE;
             }
             BusEvent::Connected { .. } => self.is_up = true,
             BusEvent::Disconnected => {
                 self.is_up = false;
-                self.tally.resent += self.flying.len() as u64;
+                self.counts.resent += self.flying.len() as u64;
                 while let Some((_, Flying { message, .. })) = self.flying.pop_last() {
                     self.queue.put_back(message);
                 }

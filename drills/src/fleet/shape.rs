@@ -4,7 +4,7 @@
 //! Drawing one costs a table look-up and a few integer operations, because a fleet of ten
 //! thousand draws a million and a half of them a second beside the broker that it measures.
 
-use crate::sim::dice::Dice;
+use crate::sim::rng::Rng;
 
 /// Steps of an inverse distribution function.
 const STEPS: usize = 4_096;
@@ -68,8 +68,8 @@ pub enum Temper {
 impl Temper {
     /// One node in 400 is slow, one in 100 bimodal.
     #[must_use]
-    pub fn draw(dice: &mut Dice) -> Self {
-        match dice.below(400) {
+    pub fn draw(rng: &mut Rng) -> Self {
+        match rng.below(400) {
             0 => Self::Slow,
             1..=4 => Self::Bimodal,
             _ => Self::Usual,
@@ -91,9 +91,9 @@ pub struct Shape {
 impl Shape {
     /// A shape around `median_ns`, drawn for one node.
     #[must_use]
-    pub fn draw(dice: &mut Dice, tables: &Tables, median_ns: u64, temper: Temper) -> Self {
+    pub fn draw(rng: &mut Rng, tables: &Tables, median_ns: u64, temper: Temper) -> Self {
         let wide = SPREADS.len() - 1;
-        let place = tables.0[0][dice.place(STEPS + 1)];
+        let place = tables.0[0][rng.index(STEPS + 1)];
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -111,16 +111,16 @@ impl Shape {
         };
         Self {
             median_ns: scaled * slower / ONE,
-            spread: dice.place(wide + 1),
-            tail: (dice.within(60..=400), ONE * dice.within(15..=35) / 10),
+            spread: rng.index(wide + 1),
+            tail: (rng.within(60..=400), ONE * rng.within(15..=35) / 10),
             hump,
         }
     }
 
     /// One latency in nanoseconds.
     #[must_use]
-    pub fn sample(&self, dice: &mut Dice, tables: &Tables) -> u64 {
-        let word = dice.throw();
+    pub fn sample(&self, rng: &mut Rng, tables: &Tables) -> u64 {
+        let word = rng.bits();
         let table = &tables.0[self.spread];
         let step = usize::try_from(word >> 52).unwrap_or(0);
         let between = (word >> 36) & (ONE - 1);
@@ -141,9 +141,9 @@ mod tests {
     use super::*;
 
     fn drawn(seed: u64, temper: Temper) -> Vec<u64> {
-        let (tables, mut dice) = (Tables::new(), Dice::new(seed, 0));
-        let shape = Shape::draw(&mut dice, &tables, 6_000_000, temper);
-        let mut samples: Vec<u64> = (0..20_000).map(|_| shape.sample(&mut dice, &tables)).collect();
+        let (tables, mut rng) = (Tables::new(), Rng::new(seed, 0));
+        let shape = Shape::draw(&mut rng, &tables, 6_000_000, temper);
+        let mut samples: Vec<u64> = (0..20_000).map(|_| shape.sample(&mut rng, &tables)).collect();
         samples.sort_unstable();
         samples
     }

@@ -1,5 +1,4 @@
-//! The broker is stopped in its tracks and goes on later: queues grow, nothing is lost or
-//! doubled, depth recovers.
+//! The broker is stopped and resumed: queues grow, nothing is lost or duplicated, depth recovers.
 //!
 //! Everything that waited is acknowledged seconds late, and `publish` times just that. So its
 //! budget is broken on every node and in the fleet; a drill in which it stayed silent would
@@ -11,15 +10,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use plimsoll_cli::api::Api;
-use plimsoll_cli::stack::Station;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::stack::Station;
 use plimsoll_schemas::alert::{AlertKey, AlertState};
 
 use super::expectation::{Drill, Expectation, Look, Span};
 use super::mesh::Mesh;
 use super::notices::built_in_alert;
 use super::report::Report;
-use super::tally::{DEPTH, LATE, STARTED, Tally, metric, of_nodes};
+use super::tally::{DEPTH, LATE, MeshCounters, STARTED, metric, of_nodes};
 
 const BUDGET: &str = "publish";
 const SAMPLES_MIN: u64 = 20;
@@ -41,10 +40,10 @@ const RECOVER_WAIT: Duration = Duration::from_secs(30);
 const FIRE_WAIT: Duration = Duration::from_secs(30);
 /// The window of ten seconds must pass as well.
 const CLEAR_WAIT: Duration = Duration::from_secs(45);
-/// Time between two lines that say how long the broker has been stopped.
-const TELL_EVERY: Duration = Duration::from_secs(3);
+/// Interval of progress lines.
+const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
-/// What a backpressure drill may be told.
+/// Options of the backpressure drill.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct BackpressureArgs {
     /// How long the broker is stopped; from 12 s on some samples arrive too late for 10 s windows
@@ -69,14 +68,14 @@ pub async fn backpressure(args: BackpressureArgs, dir: &Path) -> Result<Report> 
 
 async fn disturb(drill: &mut Drill, mesh: &mut Mesh, pause: Duration) -> Result<()> {
     mesh.expect_steady(drill, BUDGET, SAMPLES_MIN).await;
-    let before = Tally::take(mesh).await?;
+    let before = MeshCounters::take(mesh).await?;
 
     eprintln!("the broker is stopped");
     mesh.stack.broker().pause();
     let paused = drill.elapsed();
     expect_unready(drill, mesh, paused).await;
     pass(drill, paused, pause).await;
-    let during = Tally::take(mesh).await?;
+    let during = MeshCounters::take(mesh).await?;
     judge_growth(drill, mesh, (&before, &during), paused);
 
     eprintln!("the broker goes on");
@@ -117,11 +116,16 @@ async fn pass(drill: &Drill, paused: Duration, pause: Duration) {
             return;
         }
         eprintln!("the broker is stopped: {} s of {} s", passed.as_secs(), pause.as_secs());
-        tokio::time::sleep(left.min(TELL_EVERY)).await;
+        tokio::time::sleep(left.min(PROGRESS_EVERY)).await;
     }
 }
 
-fn judge_growth(drill: &mut Drill, mesh: &Mesh, tallies: (&Tally, &Tally), paused: Duration) {
+fn judge_growth(
+    drill: &mut Drill,
+    mesh: &Mesh,
+    tallies: (&MeshCounters, &MeshCounters),
+    paused: Duration,
+) {
     let (before, during) = tallies;
     let seconds = drill.elapsed().saturating_sub(paused).as_secs_f64();
     let depth_min = (MESSAGES_PER_SECOND * (seconds - DEPTH_SLACK_SECONDS)).floor();
@@ -154,7 +158,7 @@ async fn listen_again(drill: &mut Drill, mesh: &mut Mesh, resumed: Duration) {
     drill.judge(expectation, resumed, Look::new(connected.is_ok(), seen));
 }
 
-async fn expect_recovery(drill: &mut Drill, mesh: &Mesh, during: &Tally, resumed: Duration) {
+async fn expect_recovery(drill: &mut Drill, mesh: &Mesh, during: &MeshCounters, resumed: Duration) {
     let span = Span { since: resumed, within: RECOVER_WAIT };
     let within = RECOVER_WAIT.as_secs();
     for Station { name, api, .. } in mesh.stack.stations() {
@@ -180,7 +184,7 @@ async fn calm(api: &Api) -> Result<Look> {
     Ok(Look::new(ready && depth <= DEPTH_CALM_MAX, format!("ready {ready}, depth {depth}")))
 }
 
-async fn caught_up(mesh: &Mesh, during: &Tally) -> Result<Look> {
+async fn caught_up(mesh: &Mesh, during: &MeshCounters) -> Result<Look> {
     let started = metric(mesh.stack.api(), STARTED).await?;
     let same = (started - during.aggregator_started).abs() < f64::EPSILON;
     let mut behind = Vec::new();
@@ -230,7 +234,7 @@ async fn drops(mesh: &Mesh) -> Result<Look> {
 async fn judge_late(
     drill: &mut Drill,
     mesh: &Mesh,
-    before: &Tally,
+    before: &MeshCounters,
     (paused, resumed): (Duration, Duration),
 ) {
     let late_seconds = resumed.saturating_sub(paused).as_secs_f64() - LATE_AFTER_SECONDS;

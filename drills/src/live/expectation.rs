@@ -1,15 +1,15 @@
-//! What a drill expects, and what became of it. Judges nothing by itself: each expectation
-//! brings its own look at the mesh.
+//! The expectations of a drill and their outcomes. Each expectation comes with its own check of
+//! the mesh.
 
 use std::time::Duration;
 
 use plimsoll_clock::{Deadline, Stopwatch};
 use serde::{Serialize, Serializer};
 
-/// Time between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Time between two lines that say what is waited for.
-const TELL_EVERY: Duration = Duration::from_secs(3);
+/// Interval of checks.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// Interval of progress lines.
+const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
 /// How an expectation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub enum Verdict {
     Met,
     /// It was not, or too late.
     Missed,
-    /// It made no sense any more.
+    /// It no longer applied.
     Skipped,
 }
 
@@ -97,7 +97,7 @@ impl Look {
 }
 
 impl From<anyhow::Error> for Look {
-    /// A mesh that does not answer shows nothing of what is expected.
+    /// An unreachable process does not meet the expectation.
     fn from(error: anyhow::Error) -> Self {
         Self::new(false, format!("{error:#}"))
     }
@@ -137,8 +137,8 @@ impl Drill {
         &self.outcomes
     }
 
-    /// Looks again and again until a look shows what is expected or the time is over, and
-    /// tells whether it was met in time. Looks at least once.
+    /// Checks until a check shows what is expected or the time is over; returns whether it was met
+    /// in time. Checks at least once.
     pub async fn expect(
         &mut self,
         expectation: Expectation,
@@ -146,7 +146,7 @@ impl Drill {
         mut look: impl AsyncFnMut() -> Look,
     ) -> bool {
         let deadline = Deadline::within((since + within).saturating_sub(self.elapsed()));
-        let mut tell_at = self.elapsed() + TELL_EVERY;
+        let mut tell_at = self.elapsed() + PROGRESS_EVERY;
         loop {
             let last = deadline.has_passed();
             let seen = look().await;
@@ -155,11 +155,11 @@ impl Drill {
                 return self.close(expectation, seen.seen, at, seen.met && at <= within);
             }
             if self.elapsed() >= tell_at {
-                tell_at += TELL_EVERY;
+                tell_at += PROGRESS_EVERY;
                 let (now, of) = (self.elapsed().saturating_sub(since).as_secs(), within.as_secs());
                 eprintln!("waiting for {}: {now} s of {of} s ({})", expectation.name, seen.seen);
             }
-            tokio::time::sleep(LOOK_EVERY.min(deadline.remaining())).await;
+            tokio::time::sleep(CHECK_EVERY.min(deadline.remaining())).await;
         }
     }
 
@@ -169,7 +169,7 @@ impl Drill {
         self.close(expectation, look.seen, took, look.met)
     }
 
-    /// Passes over an expectation that makes no sense any more.
+    /// Skips an expectation that no longer applies.
     pub fn skip(&mut self, Expectation { name, expected }: Expectation, reason: &str) {
         eprintln!("skipped: {name}: {reason}");
         let (seen, took, verdict) = (reason.to_owned(), Duration::ZERO, Verdict::Skipped);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_is_missed_and_says_what_was_seen_last() {
+    fn what_never_comes_is_missed_with_what_was_seen_last() {
         let outcome = verdict_of(1, async || Look::new(false, "nothing"));
         assert_eq!((outcome.verdict, outcome.seen.as_str()), (Verdict::Missed, "nothing"));
         assert!(outcome.took >= Duration::from_millis(1));

@@ -30,23 +30,23 @@ pub struct FrameArgs {
 }
 
 /// Where a drill writes.
-struct Place {
+struct DrillDir {
     path: PathBuf,
     temporary: Option<TempDir>,
 }
 
-/// Runs a drill to its end, reports, and says how the process ends.
+/// Runs a drill to its end, reports, and returns the exit code.
 pub fn run<D: Future<Output = Result<Report>>>(
     name: &str,
     args: &FrameArgs,
     drill: impl FnOnce(PathBuf) -> D,
 ) -> ExitCode {
-    let place = match Place::prepare(args.dir.as_deref()) {
-        Ok(place) => place,
+    let drill_dir = match DrillDir::prepare(args.dir.as_deref()) {
+        Ok(drill_dir) => drill_dir,
         Err(error) => return fail(name, Exit::Usage, &format!("{error:#}")),
     };
-    let ended = block_on(until_asked(drill(place.path.clone())));
-    match ended.and_then(|report| publish(args, place, &report)) {
+    let ended = block_on(until_asked(drill(drill_dir.path.clone())));
+    match ended.and_then(|report| publish(args, drill_dir, &report)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(name, Exit::Failure, &format!("{error:#}")),
     }
@@ -57,11 +57,11 @@ async fn until_asked(drill: impl Future<Output = Result<Report>>) -> Result<Repo
     let mut signals = Signals::listen()?;
     tokio::select! {
         report = drill => report,
-        _ = signals.next() => bail!("asked to end before the drill was over"),
+        _ = signals.next() => bail!("interrupted before the drill was over"),
     }
 }
 
-fn publish(args: &FrameArgs, place: Place, report: &Report) -> Result<Exit> {
+fn publish(args: &FrameArgs, drill_dir: DrillDir, report: &Report) -> Result<Exit> {
     if let Some(file) = &args.junit {
         std::fs::write(file, junit::document(report))
             .with_context(|| format!("--junit {}", file.display()))?;
@@ -72,11 +72,11 @@ fn publish(args: &FrameArgs, place: Place, report: &Report) -> Result<Exit> {
     } else {
         println!("{}", report.words());
     }
-    place.leave(report.passed);
+    drill_dir.leave(report.passed);
     Ok(if report.passed { Exit::Success } else { Exit::Missed })
 }
 
-impl Place {
+impl DrillDir {
     /// What an earlier drill left in its streams would be merged into this one's ledger.
     fn prepare(dir: Option<&Path>) -> Result<Self> {
         let Some(dir) = dir else {
@@ -85,10 +85,10 @@ impl Place {
         };
         // Jobs want the absolute path of their node's socket.
         let path = std::path::absolute(dir)?;
-        let told = || format!("--dir {}", dir.display());
-        std::fs::create_dir_all(&path).with_context(told)?;
-        if std::fs::read_dir(&path).with_context(told)?.next().is_some() {
-            bail!("{} is not empty; name a new directory", told());
+        let context = || format!("--dir {}", dir.display());
+        std::fs::create_dir_all(&path).with_context(context)?;
+        if std::fs::read_dir(&path).with_context(context)?.next().is_some() {
+            bail!("{} is not empty; name a new directory", context());
         }
         Ok(Self { path, temporary: None })
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_is_told_by_the_exit_code_and_in_the_junit_file() {
+    fn a_miss_sets_the_exit_code_and_is_in_the_junit_file() {
         let dir = tempfile::tempdir().unwrap();
         let junit = dir.path().join("report.xml");
         let args = |sub: &str| FrameArgs {

@@ -1,4 +1,4 @@
-//! One job's hook gets slower by real work: its budget's alert fires, arrives, and clears.
+//! One job becomes slow by real work: its budget's alert fires, is published, and clears.
 //!
 //! One node in three is slow, so a third of the fleet's samples are over the limit, which its
 //! p99 cannot hide: the fleet's alert is expected too. The other nodes must stay silent.
@@ -27,13 +27,13 @@ const NO_EXTRA_WORK: &str = "extra-work-ms 0";
 const FIRE_WAIT: Duration = Duration::from_secs(30);
 /// The window of ten seconds must pass as well.
 const CLEAR_WAIT: Duration = Duration::from_secs(45);
-/// The metrics page shows what a notice said at most one view later.
+/// The metrics page shows the state of a notice at most one read view later.
 const PAGE_WAIT: Duration = Duration::from_secs(2);
 
-/// What a latency drill may be told.
+/// Options of the latency drill.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct LatencyArgs {
-    /// Take the rule away, to see this drill fail: it must end with exit code 6
+    /// Disable the rule, to see this drill fail with exit code 6
     #[arg(long)]
     pub without_rule: bool,
 }
@@ -92,11 +92,11 @@ fn command(mesh: &Mesh, command: &str) -> Result<()> {
     station.command(command)
 }
 
-/// What Prometheus would scrape must say the same as the bus, for every scope.
+/// The metrics page must agree with the bus for every scope.
 async fn expect_page(drill: &mut Drill, mesh: &Mesh, name: &str, firing: &[AlertKey]) {
-    let told: Vec<String> = firing.iter().map(|alert| alert.scope.to_string()).collect();
-    let told = if told.is_empty() { "nobody".to_owned() } else { told.join(" and ") };
-    let expected = format!("plimsoll_alert_firing of {BUDGET} is 1 for {told}, else 0");
+    let scopes: Vec<String> = firing.iter().map(|alert| alert.scope.to_string()).collect();
+    let scopes = if scopes.is_empty() { "no scope".to_owned() } else { scopes.join(" and ") };
+    let expected = format!("plimsoll_alert_firing of {BUDGET} is 1 for {scopes}, else 0");
     let span = Span { since: drill.elapsed(), within: PAGE_WAIT };
     let alerts: Vec<AlertKey> =
         mesh.scopes().into_iter().map(|scope| built_in_alert(BUDGET, scope)).collect();

@@ -1,17 +1,18 @@
-//! The mesh that a drill disturbs, with an ear on its bus. It is always drained, compared with
-//! the jobs' raw samples and ended, however the drill went; dropped early, it is killed.
+//! The mesh of a drill, with a subscription to its notices. It is always drained, compared with
+//! the jobs' raw samples and ended, whatever the outcome; dropped early, it is killed.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::summary::Summary;
 
 use super::expectation::{Drill, Expectation, Look, Span};
 use super::ledger::{self, Comparison, Raw};
+use super::mesh_name::MESH;
 use super::notices::{Arrival, Notices};
 use super::report::Report;
 use super::steady::Steady;
@@ -19,11 +20,20 @@ use super::steady::Steady;
 /// How long a mesh may take to calm down after its start.
 const STEADY_WAIT: Duration = Duration::from_secs(60);
 
+/// Three nodes, each with the example workload, below `dir`.
+///
+/// # Errors
+/// When the mesh's programs are not built.
+pub fn options(dir: &Path) -> Result<StackOptions> {
+    let workload = Workload::at(bin_dir()?.join("plimsoll-workload"));
+    Ok(StackOptions::new(dir).with_workload(workload))
+}
+
 /// A running mesh.
 pub struct Mesh {
     /// Its processes.
     pub stack: Stack,
-    /// What is said on its bus.
+    /// The notices published on its bus.
     pub notices: Notices,
     name: MeshName,
     nodes: Vec<NodeName>,
@@ -36,7 +46,7 @@ impl Mesh {
     /// When a process does not start.
     pub async fn start(drill: &Drill, dir: &Path, aggregator_settings: &str) -> Result<Self> {
         let aggregator_settings = aggregator_settings.to_owned();
-        let options = StackOptions { aggregator_settings, ..StackOptions::new(dir) };
+        let options = StackOptions { aggregator_settings, ..options(dir)? };
         Self::start_with(drill, options).await
     }
 
@@ -46,7 +56,7 @@ impl Mesh {
     /// When a process does not start.
     pub async fn start_with(drill: &Drill, options: StackOptions) -> Result<Self> {
         eprintln!("starting a broker, an aggregator and {} nodes with their jobs", options.nodes);
-        let name = MeshName::new(super::MESH)?;
+        let name = MeshName::new(MESH)?;
         let options = StackOptions { mesh: name.clone(), ..options };
         let mut stack = Stack::start(options).await?;
         let mut notices = Notices::default();
@@ -112,7 +122,7 @@ impl Mesh {
     ) -> bool {
         let notices = &mut self.notices;
         let look = async || match notices.find(span.since, key, state) {
-            Some(arrival) => heard(arrival, samples_min),
+            Some(arrival) => judge_arrival(arrival, samples_min),
             None => Look::new(false, "no such notice"),
         };
         drill.expect(notice(key, state, samples_min, span.within), span, look).await
@@ -159,8 +169,8 @@ impl Mesh {
                 Vec::new()
             }
         };
-        let heard = self.end(&mut drill).await;
-        Report::new(&drill, heard, comparisons)
+        let received = self.end(&mut drill).await;
+        Report::new(&drill, received, comparisons)
     }
 
     /// Drains the mesh: what the jobs sent, and the aggregator's last word. A disturbance that
@@ -180,26 +190,28 @@ impl Mesh {
         eprintln!("draining");
         let since = drill.elapsed();
         let drained = self.stack.drain().await;
-        let told = match &drained {
-            Ok(_) => Look::new(true, "all ended well, all farewells heard"),
+        let look = match &drained {
+            Ok(_) => {
+                Look::new(true, "every process ended with code 0, every final message received")
+            }
             Err(error) => Look::new(false, format!("{error:#}")),
         };
         let expectation = Expectation::new(
             "drained",
-            "jobs and nodes end with exit code 0, the aggregator hears every farewell",
+            "jobs and nodes end with exit code 0, the aggregator receives every final message",
         );
-        drill.judge(expectation, since, told);
+        drill.judge(expectation, since, look);
         drained.and_then(|summary| Ok((self.raw()?, summary)))
     }
 
-    /// Ends the aggregator and the broker; tells what was heard on the bus.
+    /// Ends the aggregator and the broker; returns the notices received.
     pub async fn end(mut self, drill: &mut Drill) -> Vec<Arrival> {
-        let heard = self.notices.heard().to_vec();
+        let received = self.notices.received().to_vec();
         let (since, ended) = (drill.elapsed(), self.stack.end().await);
         let seen = ended.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".into());
         let expectation = Expectation::new("ended", "aggregator and broker end when asked");
         drill.judge(expectation, since, Look::new(ended.is_ok(), seen));
-        heard
+        received
     }
 
     /// What the jobs have sent; complete once they have ended.
@@ -230,7 +242,7 @@ fn notice(key: &AlertKey, state: AlertState, samples_min: u64, within: Duration)
 }
 
 /// Judges a notice by its own evidence.
-fn heard(Arrival { at, notice }: &Arrival, samples_min: u64) -> Look {
+fn judge_arrival(Arrival { at, notice }: &Arrival, samples_min: u64) -> Look {
     let Some(evidence) = notice.evidence.latency() else {
         return Look { at: Some(*at), ..Look::new(false, "no evidence of a latency") };
     };
@@ -322,7 +334,7 @@ mod tests {
             (Resolved, 0.018, 0, false),
             (Resolved, 0.02, 100, false),
         ] {
-            let look = heard(&arrival(state, lower_seconds, samples), 100);
+            let look = judge_arrival(&arrival(state, lower_seconds, samples), 100);
             assert_eq!(look.met, met, "{state:?} {lower_seconds} {samples}");
             assert_eq!(look.at, Some(Duration::from_secs(7)));
         }

@@ -1,10 +1,9 @@
-//! Drills on real processes, each on a mesh of its own that is ended with it.
+//! Drills on real processes, each on a mesh of its own that ends with it.
 //!
-//! A drill's mesh is called [`MESH`], so that its subjects, streams and notices can be told
-//! from any other traffic. Read [`latency`] first; [`faults`] ends processes; [`expectation`]
-//! says how waiting is judged, [`ledger`] is the oracle that closes every drill, [`frame`] is
-//! what a drill's `main` calls. No drill sleeps and hopes: each wait looks again until it sees
-//! what it waits for, or misses.
+//! The mesh is named [`mesh_name::MESH`], which separates its subjects, streams and notices from other
+//! traffic. Read [`latency`] first; [`faults`] ends processes; [`expectation`] judges waiting,
+//! [`ledger`] is the oracle that ends every drill, [`frame`] is what a drill's `main` calls. Each
+//! wait polls until its expectation is met or its time is over.
 
 pub mod backpressure;
 pub mod expectation;
@@ -15,10 +14,8 @@ pub mod junit;
 pub mod latency;
 pub mod ledger;
 pub mod mesh;
+pub mod mesh_name;
 pub mod notices;
 pub mod report;
 pub mod steady;
 pub mod tally;
-
-/// What every drill's mesh is called.
-pub const MESH: &str = "drill";

@@ -31,10 +31,10 @@ pub struct Arrival {
     pub notice: Notice,
 }
 
-/// Everything heard so far, and a subscription for what is still to come.
+/// The notices received so far, and a subscription for further ones.
 #[derive(Debug, Default)]
 pub struct Notices {
-    heard: Vec<Arrival>,
+    received: Vec<Arrival>,
     /// Payloads that were no notice.
     unreadable: u64,
     subscription: Option<Subscription>,
@@ -57,7 +57,7 @@ impl Drop for Subscription {
 impl Notices {
     /// Connects to the broker and listens from now on. Called again it does so on a new
     /// connection, which is quicker than waiting for the old one to find out that its broker
-    /// is back, and keeps what was heard.
+    /// is back, and keeps what was received.
     ///
     /// # Errors
     /// When there is no connection in time.
@@ -82,7 +82,7 @@ impl Notices {
         let Some(subscription) = &mut self.subscription else { return };
         while let Ok((at, payload)) = subscription.payloads.try_recv() {
             match serde_json::from_slice(&payload) {
-                Ok(notice) => book(&mut self.heard, Arrival { at, notice }),
+                Ok(notice) => book(&mut self.received, Arrival { at, notice }),
                 // Events stand beside the notices.
                 Err(_) if serde_json::from_slice::<LatencyHigh>(&payload).is_ok() => {}
                 Err(_) => self.unreadable += 1,
@@ -90,10 +90,10 @@ impl Notices {
         }
     }
 
-    /// Everything heard so far, oldest first; what was sent twice is here once.
-    pub fn heard(&mut self) -> &[Arrival] {
+    /// The notices received so far, oldest first; one that was sent twice is here once.
+    pub fn received(&mut self) -> &[Arrival] {
         self.take_in();
-        &self.heard
+        &self.received
     }
 
     /// The first notice since then that the alert moved into `state`.
@@ -102,14 +102,14 @@ impl Notices {
             let Arrival { at, notice } = arrival;
             *at >= since && notice.key == *key && notice.state == state
         };
-        self.heard().iter().find(wanted)
+        self.received().iter().find(wanted)
     }
 
-    /// What should not have been said since then: alerts that fired beside the expected ones,
-    /// expected ones that fired more than once, and payloads that nobody can read.
+    /// What should not have been published since then: alerts that fired beside the expected ones,
+    /// expected ones that fired more than once, and unreadable payloads.
     pub fn unexpected(&mut self, since: Duration, expected: &[AlertKey]) -> Vec<String> {
         let fired = self
-            .heard()
+            .received()
             .iter()
             .filter(|arrival| arrival.at >= since && arrival.notice.state == AlertState::Firing);
         let mut found = surplus(fired.map(|arrival| &arrival.notice.key), expected);
@@ -120,10 +120,10 @@ impl Notices {
     }
 }
 
-/// An aggregator that hears no acknowledgement sends the same notice again.
-fn book(heard: &mut Vec<Arrival>, arrival: Arrival) {
-    if heard.iter().all(|known| known.notice != arrival.notice) {
-        heard.push(arrival);
+/// An aggregator that receives no acknowledgement sends the same notice again.
+fn book(received: &mut Vec<Arrival>, arrival: Arrival) {
+    if received.iter().all(|known| known.notice != arrival.notice) {
+        received.push(arrival);
     }
 }
 
@@ -157,8 +157,8 @@ async fn collect(
     out: mpsc::Sender<(Duration, Vec<u8>)>,
 ) {
     let pass_on = async {
-        while let Some(heard) = listener.next().await {
-            if out.send((watch.elapsed(), heard.payload.to_vec())).await.is_err() {
+        while let Some(received) = listener.next().await {
+            if out.send((watch.elapsed(), received.payload.to_vec())).await.is_err() {
                 return;
             }
         }
@@ -212,10 +212,10 @@ mod tests {
         Arrival { at: Duration::from_secs(at), notice }
     }
 
-    fn heard(arrivals: &[(u64, &str, AlertState)]) -> Notices {
+    fn received(arrivals: &[(u64, &str, AlertState)]) -> Notices {
         let mut notices = Notices::default();
         for (at, node, state) in arrivals {
-            book(&mut notices.heard, arrival(*at, node, *state));
+            book(&mut notices.received, arrival(*at, node, *state));
         }
         notices
     }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_notice_is_found_by_key_state_and_time() {
         use AlertState::{Firing, Resolved};
-        let mut notices = heard(&[(1, "a", Firing), (2, "a", Resolved), (3, "a", Firing)]);
+        let mut notices = received(&[(1, "a", Firing), (2, "a", Resolved), (3, "a", Firing)]);
         let mut at = |since, node, state| {
             let since = Duration::from_secs(since);
             notices.find(since, &key(node), state).map(|arrival| arrival.at.as_secs())
@@ -235,19 +235,19 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_sent_twice_is_heard_once() {
-        let mut notices = heard(&[(1, "a", AlertState::Firing)]);
-        let again = Arrival { at: Duration::from_secs(6), ..notices.heard[0].clone() };
-        book(&mut notices.heard, again);
-        assert_eq!(notices.heard().len(), 1);
+    fn a_notice_sent_twice_is_received_once() {
+        let mut notices = received(&[(1, "a", AlertState::Firing)]);
+        let again = Arrival { at: Duration::from_secs(6), ..notices.received[0].clone() };
+        book(&mut notices.received, again);
+        assert_eq!(notices.received().len(), 1);
     }
 
     #[test]
     fn foreign_and_repeated_alerts_are_unexpected_and_pending_ones_are_not() {
         use AlertState::{Firing, Pending};
         let mut notices =
-            heard(&[(1, "c", Firing), (2, "a", Firing), (3, "b", Firing), (4, "a", Firing)]);
-        book(&mut notices.heard, arrival(5, "c", Pending));
+            received(&[(1, "c", Firing), (2, "a", Firing), (3, "b", Firing), (4, "a", Firing)]);
+        book(&mut notices.received, arrival(5, "c", Pending));
         let found = notices.unexpected(Duration::from_secs(2), &[key("a")]);
         assert_eq!(
             found,

@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::expectation::{Drill, Outcome, Verdict, in_seconds};
 use super::faults::account::{self, Account};
 use super::ledger::Comparison;
+use super::mesh_name::MESH;
 use super::notices::Arrival;
-use crate::fleet::figures::Figures;
+use crate::fleet::figures::FleetStats;
 
 /// The end of a drill.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +28,7 @@ pub struct Report {
     pub took: Duration,
     /// Every expectation, in the order in which they were judged.
     pub expectations: Vec<Outcome>,
-    /// Every notice heard on the bus, oldest first.
+    /// Every notice received from the bus, oldest first.
     pub notices: Vec<Arrival>,
     /// The jobs' raw samples beside what was merged.
     pub comparisons: Vec<Comparison>,
@@ -36,7 +37,7 @@ pub struct Report {
     pub accounts: Vec<Account>,
     /// What a fleet of simulated nodes cost, in the drill that has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fleet: Option<Figures>,
+    pub fleet: Option<FleetStats>,
 }
 
 impl Report {
@@ -48,7 +49,7 @@ impl Report {
         Self {
             drill: drill.name.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            mesh: super::MESH.to_owned(),
+            mesh: MESH.to_owned(),
             passed: any(Verdict::Met) && !any(Verdict::Missed),
             took: drill.elapsed(),
             expectations,
@@ -63,7 +64,7 @@ impl Report {
     #[must_use]
     pub fn joined(drill: &Drill, parts: Vec<Self>) -> Self {
         let mut whole = Self::new(drill, Vec::new(), Vec::new());
-        // One that proved nothing, because it may not run here, says nothing against the others.
+        // One that proved nothing, because it cannot run here, does not fail the others.
         whole.passed = parts.iter().any(|part| part.passed)
             && parts.iter().all(|part| part.count(Verdict::Missed) == 0);
         for mut part in parts {
@@ -99,7 +100,7 @@ impl Report {
             );
         }
         text.push_str(&account::table(&self.accounts));
-        text.push_str(&self.fleet.as_ref().map_or_else(String::new, Figures::table));
+        text.push_str(&self.fleet.as_ref().map_or_else(String::new, FleetStats::table));
         let [met, missed, skipped] =
             [Verdict::Met, Verdict::Missed, Verdict::Skipped].map(|verdict| self.count(verdict));
         let verdict = if self.passed { "passed" } else { "FAILED" };
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_in_one_of_several_drills_fails_all_and_says_whose_it_is() {
+    fn a_miss_in_one_of_several_drills_fails_all_and_names_the_drill() {
         use Verdict::{Met, Missed, Skipped};
         let drill = Drill::begin("drill-all");
         for (parts, passed) in [

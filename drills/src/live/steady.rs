@@ -19,7 +19,7 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// What should be, in words.
+    /// The expectation as text.
     #[must_use]
     pub fn expected(&self) -> String {
         let Self { operation, samples_min, scopes } = self;
@@ -30,13 +30,14 @@ impl Steady {
         )
     }
 
-    /// Whether it is so.
+    /// Whether a summary shows it.
     #[must_use]
     pub fn look(&self, summary: &Summary) -> Look {
         let counts = self.scopes.iter().map(|scope| (scope, self.samples(summary, scope)));
-        let (least, fewest) = counts
-            .min_by_key(|(_, count)| *count)
-            .map_or_else(|| ("nobody".to_owned(), 0), |(scope, count)| (scope.to_string(), count));
+        let (least, fewest) = counts.min_by_key(|(_, count)| *count).map_or_else(
+            || ("no scope".to_owned(), 0),
+            |(scope, count)| (scope.to_string(), count),
+        );
         if fewest < self.samples_min {
             return Look::new(false, format!("{fewest} samples ({least})"));
         }

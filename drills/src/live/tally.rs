@@ -1,7 +1,7 @@
-//! What nodes and aggregator count of themselves, read from their own metrics pages.
+//! Counters of nodes and aggregator, read from their metrics pages.
 
 use anyhow::{Context, Result};
-use plimsoll_cli::api::Api;
+use plimsoll_mesh::api::Api;
 
 use super::mesh::Mesh;
 
@@ -9,12 +9,12 @@ use super::mesh::Mesh;
 pub const DEPTH: &str = "plimsoll_agent_outbox_messages";
 /// Samples that reached the aggregator too late for its shortest window.
 pub const LATE: &str = "plimsoll_late_samples_total";
-/// Tells one process from the next; seconds since 1970.
+/// Identifies a process; seconds since 1970.
 pub const STARTED: &str = "process_start_time_seconds";
 
-/// What was counted at one moment; a value for each node, in the order of the mesh's nodes.
+/// The counters at one time; a value for each node, in the order of the mesh's nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tally {
+pub struct MeshCounters {
     /// Latency samples taken.
     pub taken: Vec<f64>,
     /// Of those, samples put into snapshots.
@@ -27,11 +27,11 @@ pub struct Tally {
     pub late: f64,
 }
 
-impl Tally {
+impl MeshCounters {
     /// Reads all pages.
     ///
     /// # Errors
-    /// When a process does not answer or lacks a metric.
+    /// When a process does not respond or lacks a metric.
     pub async fn take(mesh: &Mesh) -> Result<Self> {
         let aggregator = mesh.stack.api();
         Ok(Self {
@@ -47,7 +47,7 @@ impl Tally {
 /// One series of one process.
 ///
 /// # Errors
-/// When the process does not answer or lacks it.
+/// When the process does not respond or lacks it.
 pub async fn metric(api: &Api, series: &str) -> Result<f64> {
     api.metric(series).await?.with_context(|| format!("{}/metrics lacks {series}", api.url()))
 }
@@ -55,7 +55,7 @@ pub async fn metric(api: &Api, series: &str) -> Result<f64> {
 /// One series of every node.
 ///
 /// # Errors
-/// When a node does not answer or lacks it.
+/// When a node does not respond or lacks it.
 pub async fn of_nodes(mesh: &Mesh, series: &str) -> Result<Vec<f64>> {
     let mut values = Vec::new();
     for station in mesh.stack.stations() {

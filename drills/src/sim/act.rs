@@ -1,11 +1,10 @@
-//! What a schedule is made of: load, and faults with all that chance has to say about them.
+//! The steps of a plan: load, and faults with their random parameters.
 
 use std::fmt;
 
 use plimsoll_schemas::subject::Lane;
 
-use super::agenda::{MILLISECOND, Time};
-use super::broker::Crash;
+use super::schedule::{MILLISECOND, Time};
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub enum Who {
     Aggregator(usize),
 }
 
-/// What passes for a confirmation and is none.
+/// How a forged confirmation is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// It names a number that was never sent.
@@ -27,10 +26,23 @@ pub enum Lie {
     Garbage,
 }
 
+/// How the broker ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// kill -9: the kernel keeps the files.
+    Kill,
+    /// What was not synced may be gone, from the newest backwards.
+    PowerCut,
+    /// Any messages may be gone, and the broker may still think it knows them.
+    Holes,
+    /// The store was wiped while it was down.
+    Wiped,
+}
+
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// SIGTERM: it says farewell, as long as it is given time to.
+    /// SIGTERM: it drains within its time limit and sends its final message.
     Asked,
     /// kill -9: what it wrote survives, synced or not.
     Killed,
@@ -38,7 +50,7 @@ pub enum End {
     PowerCut,
 }
 
-/// One step of a schedule.
+/// One step of a steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Jobs report so many samples to a node, so many in one datagram.
@@ -50,12 +62,12 @@ pub enum Act {
         /// How many in one datagram.
         packed: u64,
     },
-    /// A connection breaks; its process hears of it after a while.
+    /// A connection breaks; its process notices after a while.
     Break {
         /// Whose.
         who: Who,
-        /// When its process hears of it.
-        heard_after: Time,
+        /// When its process notices.
+        noticed_after: Time,
     },
     /// Nothing gets through in one or both directions for a while.
     Partition {
@@ -101,7 +113,7 @@ pub enum Act {
         /// For how long.
         span: Time,
     },
-    /// Somebody deletes a stream and makes it anew.
+    /// A stream is deleted and made again.
     Remake {
         /// Which lane.
         lane: Lane,
@@ -136,11 +148,11 @@ pub enum Act {
         /// For how long.
         span: Time,
     },
-    /// A node is told what nobody who knows would say.
+    /// A node receives a forged confirmation.
     Forge {
         /// Which node.
         node: usize,
-        /// What it is told.
+        /// How it is wrong.
         lie: Lie,
     },
     /// Confirmations come late, and one past another, for a while.
@@ -197,14 +209,14 @@ impl Act {
             Self::Restart { how: Crash::Wiped, .. } => "broker's store wiped",
             Self::Full { .. } => "broker full",
             Self::LoseAcks { .. } => "acknowledgements lost",
-            Self::Remake { .. } => "stream made anew",
+            Self::Remake { .. } => "stream deleted",
             Self::EndProcess { who: Who::Node(_), end, .. } => match end {
-                End::Asked => "node asked to end",
+                End::Asked => "node terminated",
                 End::Killed => "node killed",
                 End::PowerCut => "node without power",
             },
             Self::EndProcess { who: Who::Aggregator(_), end, .. } => match end {
-                End::Asked => "aggregator asked to end",
+                End::Asked => "aggregator terminated",
                 End::Killed => "aggregator killed",
                 End::PowerCut => "aggregator without power",
             },
@@ -240,8 +252,8 @@ impl fmt::Display for Act {
             Self::Load { node, samples, packed } => {
                 write!(f, "{samples} samples for n{node}, {packed} a datagram")
             }
-            Self::Break { who, heard_after } => {
-                write!(f, "{who}: {name}, heard after {}", Shown(*heard_after))
+            Self::Break { who, noticed_after } => {
+                write!(f, "{who}: {name}, noticed after {}", Shown(*noticed_after))
             }
             Self::Partition { who, span, .. } | Self::Pause { who, span } => {
                 write!(f, "{who}: {name} for {}", Shown(*span))

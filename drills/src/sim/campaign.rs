@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
 
-use super::book::Sets;
+use super::kernel::Broken;
+use super::oracle::Sets;
 use super::plan::Plan;
 use super::reached::Reached;
+use super::schedule::{SECOND, Time};
 use super::shrink::shrink;
-use super::world::{Broken, Outcome, World};
+use super::world::World;
 
 /// Which runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub struct Campaign {
     pub from: u64,
     /// How many.
     pub seeds: u64,
-    /// Steps in each schedule.
+    /// Steps in each steps.
     pub steps: usize,
     /// Threads; each works on runs of its own.
     pub threads: usize,
@@ -37,8 +39,8 @@ pub struct Failure {
     pub broken: Broken,
     /// The plan with few steps.
     pub shortest: Plan,
-    /// The end of that plan's tale.
-    pub tale: Vec<String>,
+    /// The end of that plan's trace.
+    pub trace: Vec<String>,
 }
 
 /// What came of it.
@@ -60,27 +62,54 @@ pub struct Findings {
     pub failure: Option<Failure>,
 }
 
-/// One run. A panic is one more way to break.
+/// How one run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Branches reached.
+    pub reached: Reached,
+    /// Number of events.
+    pub events: u64,
+    /// Virtual time of the end.
+    pub ended_at: Time,
+    /// Samples of all nodes as sets.
+    pub sets: Sets,
+    /// The first broken invariant.
+    pub broken: Option<Broken>,
+    /// The trace; empty unless requested.
+    pub trace: Vec<String>,
+}
+
+/// One run. A panic breaks it, too.
 #[must_use]
-pub fn run(plan: &Plan, tells: bool) -> Outcome {
-    let ran = catch_unwind(AssertUnwindSafe(|| World::new(plan, tells).run()));
-    ran.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        let what = text.unwrap_or_default();
-        Outcome {
-            reached: Reached::default(),
-            events: 0,
-            ended_at: 0,
-            sets: Sets::default(),
-            broken: Some(Broken { invariant: "no core panics", what, at: 0 }),
-            tale: Vec::new(),
+pub fn run(plan: &Plan, traces: bool) -> Outcome {
+    let ran = catch_unwind(AssertUnwindSafe(|| World::new(plan, traces).run()));
+    match ran {
+        Ok((found, sets)) => Outcome {
+            reached: found.reached,
+            events: found.events,
+            ended_at: found.ended_at,
+            sets,
+            broken: found.broken,
+            trace: found.trace,
+        },
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let what = text.unwrap_or_default();
+            Outcome {
+                reached: Reached::default(),
+                events: 0,
+                ended_at: 0,
+                sets: Sets::default(),
+                broken: Some(Broken { invariant: "no core panics", what, at: 0 }),
+                trace: Vec::new(),
+            }
         }
-    })
+    }
 }
 
 impl Campaign {
-    /// Runs all of it, and tells `progress` now and then how far it has come.
+    /// Runs all seeds and calls `progress` after each.
     #[must_use]
     pub fn run(&self, progress: &(dyn Fn(&Findings) + Sync)) -> Findings {
         let watch = Stopwatch::start();
@@ -124,8 +153,8 @@ impl Campaign {
             (same, outcome.events.max(1_000))
         };
         let shortest = shrink(&plan, breaks);
-        let tale = run(&shortest, true).tale;
-        Failure { seed, broken, shortest, tale }
+        let trace = run(&shortest, true).trace;
+        Failure { seed, broken, shortest, trace }
     }
 }
 
@@ -133,7 +162,7 @@ impl Findings {
     fn add(&mut self, outcome: &Outcome) {
         self.runs += 1;
         self.events += outcome.events;
-        self.virtual_seconds += outcome.ended_at / super::agenda::SECOND;
+        self.virtual_seconds += outcome.ended_at / SECOND;
         self.reached.add(&outcome.reached);
         self.sets.add(&outcome.sets);
     }

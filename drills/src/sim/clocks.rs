@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
-use super::agenda::Time;
+use super::schedule::Time;
 
 /// Where every run's calendar begins (September 2020).
 const EPOCH: i64 = 1_600_000_000_000_000_000;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_is_reached_at_the_moment_told_and_not_before() {
+    fn a_deadline_is_reached_at_its_time_and_not_before() {
         for drift in [-900, -1, 0, 1, 900] {
             let clocks = Clocks::new(drift, -5_000_000_000);
             for mono in [0, 1, 999_999, 1_000_000, 7_123_456_789, 86_400_000_000_000] {

@@ -1,14 +1,12 @@
 //! One run's plan, drawn from its seed before anything happens: the mesh, its bounds, and a
-//! schedule that can be cut. Each seed turns on some kinds of faults and leaves out the rest,
+//! steps that can be cut. Each seed turns on some kinds of faults and leaves out the rest,
 //! because a run with all of them at once never gets deep into any.
 
 use std::time::Duration;
 
-use super::act::{Act, End, Lie, Who};
-use super::agenda::{MILLISECOND, SECOND, Time};
-use super::broker::Crash;
-use super::dice::Dice;
-use super::node::Depths;
+use super::act::{Act, Crash, End, Lie, Who};
+use super::rng::Rng;
+use super::schedule::{MILLISECOND, SECOND, Time};
 use plimsoll_schemas::subject::Lane;
 
 /// One step and when it happens.
@@ -49,6 +47,43 @@ pub struct Knobs {
     pub drift_ppm: u64,
 }
 
+/// Depths of an outbox, small enough for a short run to reach them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Depths {
+    /// From here on new messages are dropped.
+    pub drop: usize,
+    /// From here on they go by the emergency lane.
+    pub reroute: usize,
+    /// Here both end.
+    pub leave: usize,
+    /// Above this drafts are merged.
+    pub coalesce: usize,
+    /// Tokens a minute, at once, and kept for critical messages.
+    pub tokens: (u32, u32, u32),
+    /// Copies kept for an aggregator's confirmation.
+    pub entrusted: usize,
+}
+
+impl Depths {
+    /// Bounds that bring one part of the outbox or another within reach.
+    #[must_use]
+    pub fn draw(rng: &mut Rng) -> Self {
+        let (drop, reroute, leave) = rng.one_of([(24, 10, 4), (48, 24, 8), (16, 12, 6)]);
+        // Merging ends below the mark at which rerouting does, as in every sound configuration:
+        // else a node with just as many tokens as messages would go on rerouting for ever.
+        let coalesce = rng.one_of([leave - 1, leave - 1, 1_000]);
+        let tokens = rng.one_of([(120, 20, 5), (60, 4, 2), (20, 3, 1)]);
+        Self {
+            drop,
+            reroute,
+            leave,
+            coalesce,
+            tokens: if coalesce < leave { tokens } else { (12, 3, 1) },
+            entrusted: rng.one_of([12, 40, 1_024]),
+        }
+    }
+}
+
 /// Which aggregators there are. Each reads all streams, and nodes believe any one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
@@ -87,7 +122,7 @@ pub struct Plan {
     /// The mesh.
     pub knobs: Knobs,
     /// What happens, in order.
-    pub schedule: Vec<Step>,
+    pub steps: Vec<Step>,
 }
 
 /// Times that one node ends. An aggregator remembers a node's latest incarnations only, and
@@ -148,31 +183,31 @@ impl Plan {
     /// The plan of a seed with so many steps.
     #[must_use]
     pub fn draw(seed: u64, steps: usize) -> Self {
-        let mut dice = Dice::new(seed, 1);
-        let knobs = Knobs::draw(&mut dice);
+        let mut rng = Rng::new(seed, 1);
+        let knobs = Knobs::draw(&mut rng);
         let mut swarm: Vec<Fault> =
-            FAULTS.into_iter().chain([Fault::Pause]).filter(|_| dice.chance(300)).collect();
+            FAULTS.into_iter().chain([Fault::Pause]).filter(|_| rng.chance(300)).collect();
         if swarm.is_empty() {
             swarm.push(Fault::Break);
         }
-        let faults_permille = dice.one_of([30, 100, 250]);
-        let gap = dice.one_of([100, 200, 400]) * MILLISECOND;
-        let reach = dice.one_of([5, 20, 90]) * SECOND;
+        let faults_permille = rng.one_of([30, 100, 250]);
+        let gap = rng.one_of([100, 200, 400]) * MILLISECOND;
+        let reach = rng.one_of([5, 20, 90]) * SECOND;
         let mut lives = vec![LIVES_MAX; knobs.nodes];
         let mut at = 0;
         let mut schedule = Vec::with_capacity(steps);
         for _ in 0..steps {
-            at += dice.within(0..=2 * gap);
-            let act = if dice.chance(faults_permille) {
-                let fault = swarm[dice.place(swarm.len())];
-                let act = draw(fault, &mut dice, &knobs, reach);
-                if spend_life(&mut lives, act) { act } else { load(&mut dice, knobs.nodes) }
+            at += rng.within(0..=2 * gap);
+            let act = if rng.chance(faults_permille) {
+                let fault = swarm[rng.index(swarm.len())];
+                let act = draw(fault, &mut rng, &knobs, reach);
+                if spend_life(&mut lives, act) { act } else { load(&mut rng, knobs.nodes) }
             } else {
-                load(&mut dice, knobs.nodes)
+                load(&mut rng, knobs.nodes)
             };
             schedule.push(Step { at, act });
         }
-        Self { seed, knobs, schedule }
+        Self { seed, knobs, steps: schedule }
     }
 }
 
@@ -185,83 +220,81 @@ fn spend_life(lives: &mut [usize], act: Act) -> bool {
 }
 
 impl Knobs {
-    fn draw(dice: &mut Dice) -> Self {
-        let quick = dice.within(1..=20) * MILLISECOND;
+    fn draw(rng: &mut Rng) -> Self {
+        let quick = rng.within(1..=20) * MILLISECOND;
         Self {
-            nodes: dice.one_of([2, 2, 3]),
-            readers: dice.one_of([
+            nodes: rng.one_of([2, 2, 3]),
+            readers: rng.one_of([
                 Readers::One,
                 Readers::One,
                 Readers::One,
                 Readers::Two,
                 Readers::OneAndStateless,
             ]),
-            interval: Duration::from_millis(dice.one_of([1_000, 2_000, 2_000, 5_000])),
-            depths: Depths::draw(dice),
-            delay: (MILLISECOND / 2, quick.max(dice.span(MILLISECOND, 2 * SECOND))),
-            reading: dice.one_of([0, 0, 0, 100, 400]) * MILLISECOND,
-            sync_every: dice.one_of([1, 10, 120]) * SECOND,
-            checkpoint: (dice.one_of([1, 2, 10]) * SECOND, dice.span(MILLISECOND, 2 * SECOND)),
-            spool: dice.one_of([
+            interval: Duration::from_millis(rng.one_of([1_000, 2_000, 2_000, 5_000])),
+            depths: Depths::draw(rng),
+            delay: (MILLISECOND / 2, quick.max(rng.span(MILLISECOND, 2 * SECOND))),
+            reading: rng.one_of([0, 0, 0, 100, 400]) * MILLISECOND,
+            sync_every: rng.one_of([1, 10, 120]) * SECOND,
+            checkpoint: (rng.one_of([1, 2, 10]) * SECOND, rng.span(MILLISECOND, 2 * SECOND)),
+            spool: rng.one_of([
                 Spooling::Off,
                 Spooling::Synced,
                 Spooling::Synced,
                 Spooling::Synced,
                 Spooling::Unsynced,
             ]),
-            spool_write: dice.span(MILLISECOND, SECOND),
-            payload_max: dice.one_of([400, usize::MAX, usize::MAX, usize::MAX]),
-            drift_ppm: dice.one_of([0, 50, 2_000]),
+            spool_write: rng.span(MILLISECOND, SECOND),
+            payload_max: rng.one_of([400, usize::MAX, usize::MAX, usize::MAX]),
+            drift_ppm: rng.one_of([0, 50, 2_000]),
         }
     }
 }
 
-fn load(dice: &mut Dice, nodes: usize) -> Act {
-    let samples = dice.span(1, 16);
-    Act::Load { node: dice.place(nodes), samples, packed: dice.within(1..=samples) }
+fn load(rng: &mut Rng, nodes: usize) -> Act {
+    let samples = rng.span(1, 16);
+    Act::Load { node: rng.index(nodes), samples, packed: rng.within(1..=samples) }
 }
 
-fn anyone(dice: &mut Dice, Knobs { nodes, readers, .. }: &Knobs) -> Who {
-    let number = dice.place(nodes + readers.count());
+fn anyone(rng: &mut Rng, Knobs { nodes, readers, .. }: &Knobs) -> Who {
+    let number = rng.index(nodes + readers.count());
     if number < *nodes { Who::Node(number) } else { Who::Aggregator(number - nodes) }
 }
 
-fn draw(fault: Fault, dice: &mut Dice, knobs: &Knobs, reach: Time) -> Act {
-    let span = dice.span(50 * MILLISECOND, reach);
-    let who = anyone(dice, knobs);
-    let (nodes, which) = (knobs.nodes, dice.place(knobs.readers.count()));
+fn draw(fault: Fault, rng: &mut Rng, knobs: &Knobs, reach: Time) -> Act {
+    let span = rng.span(50 * MILLISECOND, reach);
+    let who = anyone(rng, knobs);
+    let (nodes, which) = (knobs.nodes, rng.index(knobs.readers.count()));
     match fault {
-        Fault::Break => Act::Break { who, heard_after: dice.span(MILLISECOND, 10 * SECOND) },
+        Fault::Break => Act::Break { who, noticed_after: rng.span(MILLISECOND, 10 * SECOND) },
         Fault::Partition => {
-            let (requests, answers) = dice.one_of([(true, true), (false, true), (true, false)]);
+            let (requests, answers) = rng.one_of([(true, true), (false, true), (true, false)]);
             Act::Partition { who, requests, answers, span }
         }
-        Fault::Slow => Act::Slow { who, delay: dice.span(20 * MILLISECOND, 8 * SECOND), span },
+        Fault::Slow => Act::Slow { who, delay: rng.span(20 * MILLISECOND, 8 * SECOND), span },
         Fault::Stall => Act::Stall { span },
         Fault::Restart(how) => Act::Restart { how, down: span },
         Fault::Full => Act::Full { span },
-        Fault::LoseAcks => Act::LoseAcks { permille: dice.one_of([100, 500, 1_000]), span },
-        Fault::Remake => Act::Remake { lane: dice.one_of(Lane::ALL) },
+        Fault::LoseAcks => Act::LoseAcks { permille: rng.one_of([100, 500, 1_000]), span },
+        Fault::Remake => Act::Remake { lane: rng.one_of(Lane::ALL) },
         Fault::EndNode(end) => {
-            Act::EndProcess { who: Who::Node(dice.place(nodes)), end, down: span }
+            Act::EndProcess { who: Who::Node(rng.index(nodes)), end, down: span }
         }
         Fault::EndAggregator(end) => {
             Act::EndProcess { who: Who::Aggregator(which), end, down: span }
         }
         Fault::Jump => {
-            let by = i64::try_from(dice.span(1, 600_000)).unwrap_or(0);
-            Act::Jump { who, by_ms: if dice.chance(500) { by } else { -by } }
+            let by = i64::try_from(rng.span(1, 600_000)).unwrap_or(0);
+            Act::Jump { who, by_ms: if rng.chance(500) { by } else { -by } }
         }
         Fault::DiskFull => Act::DiskFull { who, span },
-        Fault::Jam => Act::Jam { node: dice.place(nodes), span },
+        Fault::Jam => Act::Jam { node: rng.index(nodes), span },
         Fault::Forge => {
-            let lie = dice.one_of([Lie::Unsent, Lie::Unsent, Lie::Stranger, Lie::Garbage]);
-            Act::Forge { node: dice.place(nodes), lie }
+            let lie = rng.one_of([Lie::Unsent, Lie::Unsent, Lie::Stranger, Lie::Garbage]);
+            Act::Forge { node: rng.index(nodes), lie }
         }
-        Fault::Delay => Act::Delay { by: dice.span(SECOND, 60 * SECOND), span },
-        Fault::RollBack => {
-            dice.one_of([Act::BackUp { which }, Act::RollBack { which, down: span }])
-        }
+        Fault::Delay => Act::Delay { by: rng.span(SECOND, 60 * SECOND), span },
+        Fault::RollBack => rng.one_of([Act::BackUp { which }, Act::RollBack { which, down: span }]),
         Fault::Away => Act::Away { which, down: span },
         Fault::Pause => Act::Pause { who, span: span.min(30 * SECOND) },
     }
@@ -282,7 +315,7 @@ mod tests {
     #[test]
     fn each_seed_leaves_some_faults_out_and_together_they_have_all() {
         let names = |seed: u64| -> BTreeSet<&str> {
-            Plan::draw(seed, 200).schedule.iter().map(|step| step.act.name()).collect()
+            Plan::draw(seed, 200).steps.iter().map(|step| step.act.name()).collect()
         };
         let per_seed: Vec<BTreeSet<&str>> = (0..300).map(names).collect();
         let all: BTreeSet<&str> = per_seed.iter().flatten().copied().collect();

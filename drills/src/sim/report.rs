@@ -20,7 +20,7 @@ pub struct Report {
     pub from: u64,
     /// Runs.
     pub runs: u64,
-    /// Steps in each schedule.
+    /// Steps in each steps.
     pub steps: usize,
     /// Events in all runs.
     pub events: u64,
@@ -61,7 +61,7 @@ pub struct Failed {
     pub at_ns: u64,
     /// The mesh in which it shows.
     pub knobs: String,
-    /// The shortest schedule found that shows it too.
+    /// The shortest steps found that shows it too.
     pub shortest: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Report {
             knobs: format!("{:?}", failure.shortest.knobs),
             shortest: failure
                 .shortest
-                .schedule
+                .steps
                 .iter()
                 .map(|step| format!("{}  {}", Shown(step.at), step.act))
                 .collect(),
@@ -137,7 +137,7 @@ pub fn words(report: &Report) -> String {
         let _ = writeln!(
             text,
             "BROKEN by seed {seed} at {}: {invariant}\n  {what}\n  replay: drill-sim --seed {seed} \
-             --events {} --trace\n  {knobs}\n  shortest schedule found:",
+             --events {} --trace\n  {knobs}\n  shortest steps found:",
             Shown(*at_ns),
             report.steps,
         );

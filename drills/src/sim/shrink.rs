@@ -1,21 +1,21 @@
-//! Finds the shortest schedule that still breaks the same invariant, by leaving steps out.
+//! Finds the shortest plan that still breaks the same invariant, by leaving steps out.
 
 use super::plan::{Plan, Step};
 
 /// Events spent on one failure, in all runs together.
 const EVENTS_MAX: u64 = 1_000_000;
 
-/// The plan with as few steps as could be found with which `breaks` still says so; it tells how
-/// many events it took to find out.
+/// The plan with the fewest steps found for which `breaks` returns true; `breaks` also returns the
+/// number of events that it took.
 #[must_use]
 pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
     let mut best = plan.clone();
     let mut spent = 0;
-    let mut chunk = best.schedule.len().div_ceil(2).max(1);
+    let mut chunk = best.steps.len().div_ceil(2).max(1);
     loop {
         let mut at = 0;
         let mut is_smaller = false;
-        while at < best.schedule.len() && spent < EVENTS_MAX {
+        while at < best.steps.len() && spent < EVENTS_MAX {
             let candidate = without(&best, at, chunk);
             let (still_breaks, events) = breaks(&candidate);
             spent += events;
@@ -35,8 +35,8 @@ pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
 
 fn without(plan: &Plan, at: usize, chunk: usize) -> Plan {
     let kept = |(place, _): &(usize, &Step)| *place < at || *place >= at + chunk;
-    let schedule = plan.schedule.iter().enumerate().filter(kept).map(|(_, step)| *step).collect();
-    Plan { schedule, ..plan.clone() }
+    let steps = plan.steps.iter().enumerate().filter(kept).map(|(_, step)| *step).collect();
+    Plan { steps, ..plan.clone() }
 }
 
 #[cfg(test)]
@@ -46,8 +46,8 @@ mod tests {
     #[test]
     fn only_the_steps_that_matter_are_left() {
         let plan = Plan::draw(5, 200);
-        let wanted = [plan.schedule[13], plan.schedule[150]];
-        let breaks = |plan: &Plan| (wanted.iter().all(|step| plan.schedule.contains(step)), 1);
-        assert_eq!(shrink(&plan, breaks).schedule, wanted);
+        let wanted = [plan.steps[13], plan.steps[150]];
+        let breaks = |plan: &Plan| (wanted.iter().all(|step| plan.steps.contains(step)), 1);
+        assert_eq!(shrink(&plan, breaks).steps, wanted);
     }
 }

@@ -10,23 +10,22 @@ use crate::statsd::Destination;
 const EXAMPLES: &str = "\
 Examples:
   plimsoll-workload --seconds 60
-      trains for a minute and reports to a node on udp://127.0.0.1:8125
+      train for a minute and report to a node on udp://127.0.0.1:8125
   plimsoll-workload --statsd unix:///run/plimsoll/statsd.sock --raw raw.txt --epochs 1000
-      loses no sample on the way, and lists every latency that was sent
+      send without loss, and write every latency that was sent
   plimsoll-workload --commands commands.txt &
   echo 'extra-work-ms 25' >> commands.txt
-      makes every later end-of-epoch hook 25 ms longer, by real work
+      make every later end-of-epoch hook 25 ms longer, by real work
 
-Commands, one a line: extra-work-ms N, learning-rate X, checkpoint, stop.
-A checkpoint is written to checkpoint.bin in --dir.
+Commands, one a line: extra-work-ms N, stop.
 
 Exit codes: 0 done or ended by a signal, 1 a file could not be written, 2 wrong usage.";
 
-/// A small network really trained on the CPU, reporting its latencies: the job beside a node.
+/// Train a small model on the CPU and report latencies to a node: the example job.
 #[derive(Clone, Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
-    /// Where samples go: unix:///PATH loses none, udp://IP:PORT may.
+    /// Where to send samples: unix:///PATH loses none, udp://IP:PORT may.
     #[arg(
         long,
         value_name = "URL",
@@ -34,29 +33,29 @@ pub struct Args {
         default_value = "udp://127.0.0.1:8125"
     )]
     pub statsd: Destination,
-    /// Lists every latency that was sent, in nanoseconds.
+    /// Write every latency that was sent to this file, in nanoseconds.
     #[arg(long, value_name = "FILE")]
     pub raw: Option<PathBuf>,
-    /// Lines appended to this file change the running job; it need not exist yet.
+    /// Read commands from lines appended to this file; it need not exist yet.
     #[arg(long, value_name = "FILE")]
     pub commands: Option<PathBuf>,
     /// Epochs started each second, however long they take; 0 for as many as possible.
     #[arg(long, value_name = "RATE", default_value = "20", value_parser = rate)]
     pub epochs_per_second: f64,
-    /// Ends after this time.
+    /// End after this time.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub seconds: Option<Duration>,
-    /// Ends after so many epochs.
+    /// End after this many epochs.
     #[arg(long, value_name = "COUNT")]
     pub epochs: Option<u64>,
-    /// Fixes data, first weights and kernels.
+    /// Seed of the data and the kernels.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Holds kernels and checkpoints, for this run alone [default: a temporary directory that
-    /// is removed at exit].
+    /// Directory of the kernels, for this run alone [default: a temporary directory that is
+    /// removed at exit].
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Prints the closing summary as one line of JSON.
+    /// Print the summary as one line of JSON.
     #[arg(long)]
     pub json: bool,
 }

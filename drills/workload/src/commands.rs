@@ -1,38 +1,28 @@
-//! The lines that change a running job, as they stand in the commands file.
-//!
-//! Parsing is total: whatever a line holds, the answer is a command or a reason, never a
-//! panic. Blank lines are no lines.
+//! The lines of the commands file. Every line is a command or an error; blank lines are skipped.
 
 use std::time::Duration;
 
 use crate::limits::EXTRA_WORK_MS_MAX;
 use thiserror::Error;
 
-/// What a line asks for.
+/// One command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Command {
     /// Repeat validation passes in every hook for this long; zero switches off.
     ExtraWork(Duration),
-    /// Descend in steps of this size from now on.
-    LearningRate(f32),
-    /// Write the network to disk.
-    Checkpoint,
     /// End after this epoch.
     Stop,
 }
 
-/// Why a line was no command.
+/// Why a line is no command.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum CommandError {
-    /// The first word is none that this version knows.
-    #[error("command {0:?} is none of extra-work-ms, learning-rate, checkpoint, stop")]
+    /// The first word is unknown.
+    #[error("command {0:?} is neither extra-work-ms nor stop")]
     Unknown(String),
     /// The word after `extra-work-ms`.
     #[error("extra-work-ms {0:?} must be a whole number of 0 to {EXTRA_WORK_MS_MAX}")]
     ExtraWork(String),
-    /// The word after `learning-rate`.
-    #[error("learning-rate {0:?} must be a number above 0 and at most 1")]
-    LearningRate(String),
 }
 
 impl std::str::FromStr for Command {
@@ -44,8 +34,6 @@ impl std::str::FromStr for Command {
         let rest = rest.trim();
         match (word, rest) {
             ("extra-work-ms", _) => extra_work(rest),
-            ("learning-rate", _) => learning_rate(rest),
-            ("checkpoint", "") => Ok(Self::Checkpoint),
             ("stop", "") => Ok(Self::Stop),
             _ => Err(CommandError::Unknown(line.to_owned())),
         }
@@ -56,11 +44,6 @@ fn extra_work(text: &str) -> Result<Command, CommandError> {
     let millis = text.parse().ok().filter(|millis| *millis <= EXTRA_WORK_MS_MAX);
     let millis = millis.ok_or_else(|| CommandError::ExtraWork(text.to_owned()))?;
     Ok(Command::ExtraWork(Duration::from_millis(millis)))
-}
-
-fn learning_rate(text: &str) -> Result<Command, CommandError> {
-    let rate = text.parse().ok().filter(|rate: &f32| *rate > 0.0 && *rate <= 1.0);
-    rate.map(Command::LearningRate).ok_or_else(|| CommandError::LearningRate(text.to_owned()))
 }
 
 /// The commands in `text`, which ends with a whole line; bytes that are not UTF-8 make a line
@@ -84,11 +67,6 @@ mod tests {
             ("extra-work-ms 10001", Err(CommandError::ExtraWork("10001".into()))),
             ("extra-work-ms -1", Err(CommandError::ExtraWork("-1".into()))),
             ("extra-work-ms", Err(CommandError::ExtraWork(String::new()))),
-            ("learning-rate 0.05", Ok(Command::LearningRate(0.05))),
-            ("learning-rate 0", Err(CommandError::LearningRate("0".into()))),
-            ("learning-rate NaN", Err(CommandError::LearningRate("NaN".into()))),
-            ("learning-rate inf", Err(CommandError::LearningRate("inf".into()))),
-            ("checkpoint", Ok(Command::Checkpoint)),
             ("stop", Ok(Command::Stop)),
             ("stop now", Err(CommandError::Unknown("stop now".into()))),
             ("Stop", Err(CommandError::Unknown("Stop".into()))),
@@ -100,8 +78,8 @@ mod tests {
 
     #[test]
     fn blank_lines_are_passed_over() {
-        let parsed: Vec<_> = parse(b"\n \nstop\n\ncheckpoint\n").collect();
-        assert_eq!(parsed, [Ok(Command::Stop), Ok(Command::Checkpoint)]);
+        let parsed: Vec<_> = parse(b"\n \nstop\n\nextra-work-ms 5\n").collect();
+        assert_eq!(parsed, [Ok(Command::Stop), Ok(Command::ExtraWork(Duration::from_millis(5)))]);
     }
 
     proptest! {
@@ -116,13 +94,12 @@ mod tests {
 
         #[test]
         fn accepted_figures_are_in_their_range(
-            line in "(extra-work-ms|learning-rate) [-+.e0-9]{1,9}",
+            line in "extra-work-ms [-+.e0-9]{1,9}",
         ) {
             match line.parse() {
                 Ok(Command::ExtraWork(work)) => {
                     prop_assert!(work <= Duration::from_millis(EXTRA_WORK_MS_MAX));
                 }
-                Ok(Command::LearningRate(rate)) => prop_assert!(rate > 0.0 && rate <= 1.0),
                 Ok(other) => prop_assert!(false, "{other:?}"),
                 Err(_) => {}
             }

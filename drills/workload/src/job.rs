@@ -15,17 +15,16 @@ use plimsoll_clock::{Deadline, Stopwatch};
 use thiserror::Error;
 
 use crate::args::Args;
-use crate::checkpoint;
 use crate::commands::{self, Command};
 use crate::complaints::Complaints;
-use crate::kernels::{Kernels, replace};
+use crate::kernels::Kernels;
+use crate::model::Model;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::rng::Generator;
 use crate::sample::{Outcome, Sample};
 use crate::summary::{Ending, Summary};
 use crate::tail::Tail;
-use crate::trainer::{Trainer, Validation};
 
 /// Keeps the order of kernels apart from everything else that a seed makes.
 const KERNEL_ORDER: u64 = 3;
@@ -54,17 +53,16 @@ pub enum JobError {
 /// A job between two epochs.
 #[derive(Debug)]
 struct Job {
-    trainer: Trainer,
+    model: Model,
     kernels: Kernels,
     order: Generator,
     commands: Option<Tail>,
-    dir: PathBuf,
     extra_work: Duration,
     stopped: bool,
     unknown_commands: u64,
     complaints: Complaints,
     training_loss: Option<f32>,
-    validation: Option<Validation>,
+    accuracy: Option<f32>,
 }
 
 /// Runs until the arguments, a command or `stop` end it, after a whole epoch.
@@ -86,7 +84,7 @@ pub fn run(args: &Args, stop: &AtomicBool) -> Result<Summary, JobError> {
         sent,
         unsent,
         training_loss: job.training_loss.filter(|loss| loss.is_finite()),
-        validation_accuracy: job.validation.map(|validation| validation.accuracy),
+        validation_accuracy: job.accuracy,
         unknown_commands: job.unknown_commands,
     })
 }
@@ -106,17 +104,16 @@ impl Job {
         let kernels = Kernels::create(dir, args.seed)
             .map_err(|source| JobError::Dir { path: dir.to_owned(), source })?;
         Ok(Self {
-            trainer: Trainer::new(args.seed),
+            model: Model::new(args.seed),
             kernels,
             order: Generator::new(args.seed, KERNEL_ORDER),
             commands: args.commands.clone().map(Tail::new),
-            dir: dir.to_owned(),
             extra_work: Duration::ZERO,
             stopped: false,
             unknown_commands: 0,
             complaints: Complaints::default(),
             training_loss: None,
-            validation: None,
+            accuracy: None,
         })
     }
 
@@ -193,13 +190,12 @@ impl Job {
             }
         }
         let kernel = self.kernels.in_memory(number).expect("it was fetched or made again");
-        self.training_loss = Some(self.trainer.train(kernel));
+        self.training_loss = Some(self.model.train(kernel));
     }
 
     /// The timed end of an epoch.
     fn hook(&mut self) {
-        self.validation = Some(self.trainer.validate());
-        black_box(self.trainer.infer());
+        self.accuracy = Some(self.model.validate());
         let lines = self.commands.as_mut().map(Tail::read).unwrap_or_default();
         for command in commands::parse(&lines) {
             match command {
@@ -212,20 +208,13 @@ impl Job {
         }
         let extra = Stopwatch::start();
         while extra.elapsed() < self.extra_work {
-            black_box(self.trainer.validate());
+            black_box(self.model.validate());
         }
     }
 
     fn on_command(&mut self, command: Command) {
         match command {
             Command::ExtraWork(work) => self.extra_work = work,
-            Command::LearningRate(rate) => self.trainer.set_learning_rate(rate),
-            Command::Checkpoint => {
-                let bytes = checkpoint::encode(self.trainer.network());
-                if let Err(error) = replace(&self.dir.join("checkpoint.bin"), &bytes) {
-                    self.complaints.note(&format!("checkpoint.bin is not written: {error}"));
-                }
-            }
             Command::Stop => self.stopped = true,
         }
     }

@@ -1,9 +1,7 @@
 //! A seeded generator of numbers, so that a seed alone fixes data, weights and kernels.
 //!
 //! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-//! Good enough to make data; no use where anybody guesses on purpose.
-
-use std::f32::consts::TAU;
+//! Good enough for data, not for secrets.
 
 /// The generator; the same seed gives the same numbers for ever.
 #[derive(Clone, Debug)]
@@ -29,12 +27,6 @@ impl Generator {
     /// Uniform in `0.0..1.0`, one excluded: 24 bits are all that an f32 can tell apart there.
     pub fn unit(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1_u32 << 24) as f32
-    }
-
-    /// Normal with mean 0 and deviation 1, by the method of Box and Muller.
-    pub fn normal(&mut self) -> f32 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        radius * (TAU * self.unit()).cos()
     }
 
     /// Uniform in `0..end`; `end` must not be zero.
@@ -67,23 +59,12 @@ mod tests {
         );
     }
 
-    #[test]
-    fn normal_numbers_have_mean_0_and_deviation_1() {
-        let mut rng = Generator::new(1, 0);
-        let drawn: Vec<f32> = (0..20_000).map(|_| rng.normal()).collect();
-        let mean = drawn.iter().sum::<f32>() / 20_000.0;
-        let variance = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 20_000.0;
-        assert!(mean.abs() < 0.03, "{mean}");
-        assert!((variance - 1.0).abs() < 0.05, "{variance}");
-    }
-
     proptest! {
         #[test]
         fn numbers_stay_in_their_range(seed: u64, end in 1_usize..10_000) {
             let mut rng = Generator::new(seed, 0);
             prop_assert!(rng.below(end) < end);
             prop_assert!((0.0..1.0).contains(&rng.unit()));
-            prop_assert!(rng.normal().is_finite());
         }
 
         #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use plimsoll_bus::{BusConfig, Credentials, Outgoing};
-use plimsoll_cli::broker::Broker;
+use plimsoll_mesh::broker::Broker;
 use plimsoll_runtime::settings::SettingsArgs;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};

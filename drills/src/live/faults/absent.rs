@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 use plimsoll_node::limits::{COALESCE_BYTES, COALESCE_MESSAGES};
 
 use super::account::Terms;
@@ -33,7 +33,7 @@ const WAVER_MAX: u64 = 4 * 1024 * 1024;
 pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {
     let node_settings = SETTINGS.to_owned();
     let options =
-        StackOptions { nodes: 1, node_settings, spools: Some(dir.join("spools")), ..options(dir) };
+        StackOptions { nodes: 1, node_settings, spools: Some(dir.join("spools")), ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = leave(&mut rig, dir).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)

@@ -1,4 +1,4 @@
-//! The broker stops, dies, or loses what it kept, while everyone else goes on.
+//! The broker is stopped or killed, or loses its streams, while all else keeps running.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,9 +14,9 @@ const STOPPED: Duration = Duration::from_secs(30);
 /// Long enough for several intervals of every node to wait.
 const DEAD: Duration = Duration::from_secs(4);
 
-/// Connections stay open and nobody answers.
+/// Connections stay open and get no response.
 pub(super) async fn stopped(drill: Drill, dir: &Path) -> Result<Report> {
-    let mut rig = Rig::start(drill, options(dir)).await?;
+    let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = stop(&mut rig).await;
     // Whatever went wrong meanwhile: a mesh cannot be drained into a broker that is stopped.
     rig.mesh.stack.broker().resume();
@@ -35,14 +35,14 @@ async fn stop(rig: &mut Rig) -> Result<()> {
 
 /// The same store is there again afterwards.
 pub(super) async fn killed(drill: Drill, dir: &Path) -> Result<Report> {
-    let mut rig = Rig::start(drill, options(dir)).await?;
+    let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = kill(&mut rig).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
-/// What it had acknowledged is gone, and nobody had read it: the aggregator was dead before.
+/// What it had acknowledged is gone, and no aggregator had read it: the aggregator was dead before.
 pub(super) async fn wiped(drill: Drill, dir: &Path) -> Result<Report> {
-    let mut rig = Rig::start(drill, options(dir)).await?;
+    let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = wipe(&mut rig).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }

@@ -1,4 +1,4 @@
-//! The disk under a node's spool is full: the node goes on from memory, says so, and loses
+//! The disk under a node's spool is full: the node continues in memory, reports it, and loses
 //! nothing as long as it lives.
 
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::api::Api;
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::stack::StackOptions;
 
 use super::account::Terms;
 use super::rig::{Rig, options};
@@ -33,7 +33,7 @@ pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
             return Ok(Report::new(&drill, Vec::new(), Vec::new()));
         }
     };
-    let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir) };
+    let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = fill(&mut rig, &disk).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
@@ -61,7 +61,7 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
     let expectation = match durable {
         true => Expectation::new("the spool is back", format!("durable within {within} s")),
         false => Expectation::new(
-            "the node tells of the full disk",
+            "the node reports the full disk",
             format!("not durable, a failure counted and logged, within {within} s"),
         ),
     };
@@ -69,8 +69,8 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
     let look = async || match spool(&station.api).await {
         Ok((now, failures)) => {
             let logged = station.node_log().contains("spool not written");
-            let told = now == durable && (durable || (failures > 0.0 && logged));
-            Look::new(told, format!("durable {now}, {failures} failures, logged {logged}"))
+            let met = now == durable && (durable || (failures > 0.0 && logged));
+            Look::new(met, format!("durable {now}, {failures} failures, logged {logged}"))
         }
         Err(error) => Look::from(error),
     };

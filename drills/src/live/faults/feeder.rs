@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_sent_is_told_and_arrives() {
+    fn every_sent_sample_is_noted_and_arrives() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sock");
         let socket = UnixDatagram::bind(&path).unwrap();

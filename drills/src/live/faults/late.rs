@@ -1,16 +1,17 @@
 //! A breach that begins and ends while the aggregator is away: its samples lie in the broker,
-//! are all counted later, and the alert that they deserve is raised late and says so.
+//! are all counted later, and their alert fires late and reports its delay.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertState, Scope};
 
 use super::account::Terms;
 use super::rig::{Rig, words};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
+use crate::live::mesh;
 use crate::live::notices::built_in_alert;
 use crate::live::report::Report;
 
@@ -38,7 +39,7 @@ const FIRE_WAIT: Duration = Duration::from_secs(20);
 
 pub(super) async fn breach(drill: Drill, dir: &Path) -> Result<Report> {
     let aggregator_settings = SETTINGS.to_owned();
-    let options = StackOptions { aggregator_settings, ..StackOptions::new(dir) };
+    let options = StackOptions { aggregator_settings, ..mesh::options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = disturb(&mut rig).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
@@ -50,7 +51,7 @@ async fn disturb(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
     rig.mesh.stack.kill_aggregator();
     command(rig, "extra-work-ms 30")?;
-    rig.pass("a job is slow, and nobody sees it", BREACH).await;
+    rig.pass("a job is slow while no aggregator runs", BREACH).await;
     command(rig, "extra-work-ms 0")?;
     let ended = rig.drill.elapsed();
     rig.pass("all is well again", CALM).await;
@@ -75,7 +76,7 @@ async fn expect_alert(rig: &mut Rig, launched: Duration, ended: Duration) {
     let fired = mesh.expect_notice(drill, &alert, AlertState::Firing, SAMPLES_MIN, span).await;
     let late_min = launched.saturating_sub(ended);
     let expectation = Expectation::new(
-        "the notice says by how much it is late",
+        "the notice reports its delay",
         format!("late_seconds of at least {}", words(late_min)),
     );
     if !fired {

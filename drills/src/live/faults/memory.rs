@@ -1,4 +1,4 @@
-//! A process's resident memory over time, as the kernel tells it.
+//! A process's resident memory over time, as the kernel reports it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -19,7 +19,7 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Curve(Vec<(Duration, u64)>);
 
-/// Samples a process until told to stop.
+/// Samples a process until stopped.
 pub(super) struct Watch {
     stop: oneshot::Sender<()>,
     curve: JoinHandle<Curve>,

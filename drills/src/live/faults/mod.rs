@@ -1,10 +1,9 @@
 //! Processes are stopped, killed and wiped under load, and every sample must turn up again:
 //! merged once, or lost for a named reason.
 //!
-//! Each [`Scenario`] runs on a mesh of its own. The jobs' raw files say what was recorded, the
+//! Each [`Scenario`] runs on a mesh of its own. The jobs' raw files list what was recorded, the
 //! aggregator's summary what became of it; [`account`] puts the two side by side as sets.
-//! Nothing here asks a process to explain itself: what no ledger names is unexplained, and
-//! fails the drill.
+//! What no ledger names is unexplained, and fails the drill.
 
 use std::path::Path;
 
@@ -25,13 +24,13 @@ mod processes;
 mod rig;
 mod storm;
 
-/// What a fault drill may be told.
+/// Options of the fault drill.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FaultsArgs {
     /// Run this one only; may be given several times [default: all, one after the other]
     #[arg(long, value_name = "NAME", value_enum)]
     pub only: Vec<Scenario>,
-    /// Draws what happens in a storm
+    /// Seed of the faults in a storm
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// List the scenarios and end
@@ -42,15 +41,15 @@ pub struct FaultsArgs {
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scenario {
-    /// The broker is stopped for 30 s and goes on
+    /// The broker is stopped for 30 s and resumed
     BrokerStopped,
     /// The broker is killed and started again
     BrokerKilled,
     /// The broker is killed, loses its store, and is started again
     BrokerWiped,
-    /// The broker is away for 600 intervals; the node's memory stays within its bound
+    /// The broker is down for 600 intervals; the node's memory stays within its bound
     BrokerAbsent,
-    /// A node is killed while the broker is away, and both are started again
+    /// A node is killed while the broker is down, and both are started again
     NodeKilled,
     /// The aggregator is killed and started again
     AggregatorKilled,
@@ -58,11 +57,11 @@ pub enum Scenario {
     AllKilled,
     /// The same, and the broker loses its store
     AllWiped,
-    /// No confirmation is heard, and all that was merged comes once more
+    /// A node receives no confirmation, and sends all that was merged once more
     Deaf,
     /// The disk under a node's spool is full
     DiskFull,
-    /// A breach begins and ends while the aggregator is away
+    /// A breach begins and ends while the aggregator is down
     LateBreach,
     /// One fault after the other, drawn by a seed, with no time to recover from each
     Storm,

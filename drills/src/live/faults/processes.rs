@@ -1,13 +1,13 @@
-//! Nodes and the aggregator are killed without a chance to say anything, and started again.
+//! Nodes and the aggregator are killed (SIGKILL) and started again.
 
 use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::child::until;
-use plimsoll_cli::stack::StackOptions;
 use plimsoll_clock::Stopwatch;
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::StackOptions;
 
 use super::account::Terms;
 use super::rig::{Merged, Rig, options};
@@ -22,10 +22,10 @@ const READ_WAIT: Duration = Duration::from_secs(10);
 /// What a node counts under this reason was in an interval that had not been closed.
 pub(super) const CRASH: &[&str] = &["crash"];
 /// A node notes every 100 ms how much is in its open interval. What came after the last note,
-/// or lay in its socket, nobody can name: never more than the interval has, 100 samples at 50
+/// or lay in its socket, has no name: never more than the interval has, 100 samples at 50
 /// epochs a second, however slow the disk is.
 const UNNOTED_MAX: u64 = 100;
-/// Anonymous clients are this user, who may not hear what is stored.
+/// Anonymous clients are this user, who may not receive confirmations.
 const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
     subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
 no_auth_user: mesh
@@ -34,14 +34,14 @@ const DUPLICATES: &str = "plimsoll_duplicate_snapshots_total";
 /// Longer than the time between two notes.
 const QUIET: Duration = Duration::from_millis(500);
 
-fn with_spools(dir: &Path) -> StackOptions {
-    StackOptions { spools: Some(dir.join("spools")), ..options(dir) }
+fn with_spools(dir: &Path) -> Result<StackOptions> {
+    Ok(StackOptions { spools: Some(dir.join("spools")), ..options(dir)? })
 }
 
 /// While the broker is away, so that the node dies with messages that it alone has, and in the
 /// middle of its job's work.
 pub(super) async fn node_killed(drill: Drill, dir: &Path) -> Result<Report> {
-    let mut rig = Rig::start(drill, with_spools(dir)).await?;
+    let mut rig = Rig::start(drill, with_spools(dir)?).await?;
     let disturbed = kill_node(&mut rig).await;
     Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: UNNOTED_MAX }).await)
 }
@@ -87,7 +87,7 @@ async fn recover(rig: &mut Rig, base: &Merged) -> Result<()> {
 
 /// Nodes go on into the broker's streams.
 pub(super) async fn aggregator_killed(drill: Drill, dir: &Path) -> Result<Report> {
-    let mut rig = Rig::start(drill, options(dir)).await?;
+    let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = kill_aggregator(&mut rig).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
@@ -103,7 +103,7 @@ async fn kill_aggregator(rig: &mut Rig) -> Result<()> {
 /// A power cut: the broker's store, the aggregator's state and the node's spool are what is left;
 /// with `wipe` the first of them is not.
 pub(super) async fn all_killed(drill: Drill, dir: &Path, wipe: bool) -> Result<Report> {
-    let mut rig = Rig::start(drill, with_spools(dir)).await?;
+    let mut rig = Rig::start(drill, with_spools(dir)?).await?;
     let disturbed = kill_all(&mut rig, wipe).await;
     Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)
 }
@@ -130,11 +130,11 @@ async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// A node that hears no confirmation keeps everything, and sends it once more after its crash to
+/// A node that receives no confirmation keeps everything, and sends it once more after its crash to
 /// a broker that has forgotten what it knew.
 pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
     let broker_settings = DEAFENING.to_owned();
-    let options = StackOptions { broker_settings, nodes: 2, ..with_spools(dir) };
+    let options = StackOptions { broker_settings, nodes: 2, ..with_spools(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = repeat(&mut rig).await;
     Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::summary::{Presence, Summary};
 
 use super::account::{self, Terms};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::ledger::{self, Raw};
-use crate::live::mesh::Mesh;
+use crate::live::mesh::{self, Mesh};
 use crate::live::report::Report;
 use crate::live::tally::{DEPTH, metric};
 
@@ -23,8 +23,8 @@ const FLOW_WAIT: Duration = Duration::from_secs(30);
 const RECOVER_WAIT: Duration = Duration::from_secs(60);
 /// Messages in the outbox of a node that waits for nothing: one interval's, and one more.
 const DEPTH_CALM_MAX: f64 = 4.0;
-/// Time between two lines that say how long a fault has lasted.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Interval of progress lines.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Samples merged of each node, in the order of the mesh's nodes.
 pub(super) type Merged = Vec<u64>;
@@ -33,13 +33,17 @@ pub(super) type Merged = Vec<u64>;
 pub(super) struct Rig {
     pub(super) drill: Drill,
     pub(super) mesh: Mesh,
-    /// Samples that somebody else than a job sent.
+    /// Samples that were not sent by a job.
     pub(super) fed: Raw,
 }
 
 /// The usual mesh of a fault drill.
-pub(super) fn options(dir: &Path) -> StackOptions {
-    StackOptions { epochs_per_second: EPOCHS_PER_SECOND, ..StackOptions::new(dir) }
+pub(super) fn options(dir: &Path) -> Result<StackOptions> {
+    let mut options = mesh::options(dir)?;
+    if let Some(workload) = &mut options.workload {
+        workload.arguments = vec![format!("--epochs-per-second={EPOCHS_PER_SECOND}").into()];
+    }
+    Ok(options)
 }
 
 impl Rig {
@@ -73,7 +77,7 @@ impl Rig {
                 return;
             }
             eprintln!("{what}: {} of {}", words(passed), words(span));
-            tokio::time::sleep(left.min(TELL_EVERY)).await;
+            tokio::time::sleep(left.min(PROGRESS_EVERY)).await;
         }
     }
 
@@ -103,7 +107,7 @@ impl Rig {
         let Self { mut drill, mut mesh, fed } = self;
         let drained = match mesh.drain(&mut drill, disturbed).await {
             Ok(drained) => Ok(drained),
-            // Whoever did not end well may still have accounted for itself.
+            // A process that did not end well may still have a complete ledger.
             Err(error) => last_word(&mesh).await.context(error),
         };
         let since = drill.elapsed();
@@ -130,8 +134,8 @@ impl Rig {
                 break;
             }
         }
-        let heard = mesh.end(&mut drill).await;
-        Report { accounts, ..Report::new(&drill, heard, comparisons) }
+        let received = mesh.end(&mut drill).await;
+        Report { accounts, ..Report::new(&drill, received, comparisons) }
     }
 }
 
@@ -162,12 +166,12 @@ fn merged(mesh: &Mesh, summary: &Summary) -> Merged {
     nodes.map(|node| row(node.as_str()).map_or(0, |row| row.ledger.merged)).collect()
 }
 
-/// Whether every node is heard and has had more merged than in `base`.
+/// Whether every node is up and has had more merged than in `base`.
 fn flows(mesh: &Mesh, summary: &Summary, base: &Merged) -> Look {
     let now = merged(mesh, summary);
     let grown = now.iter().zip(base).all(|(now, base)| *now >= base + FLOW);
-    let heard = summary.nodes.iter().filter(|row| row.presence == Presence::Heard).count();
-    Look::new(grown && heard >= now.len(), format!("{heard} nodes heard, {now:?} after {base:?}"))
+    let up = summary.nodes.iter().filter(|row| row.presence == Presence::Heard).count();
+    Look::new(grown && up >= now.len(), format!("{up} nodes up, {now:?} after {base:?}"))
 }
 
 async fn calm(mesh: &Mesh) -> Result<Look> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 
 use super::account::Terms;
 use super::processes::{CRASH, hush};
@@ -55,7 +55,7 @@ impl Draw {
 
 pub(super) async fn storm(drill: Drill, dir: &Path, seed: u64) -> Result<Report> {
     eprintln!("seed {seed}");
-    let options = StackOptions { spools: Some(dir.join("spools")), ..options(dir) };
+    let options = StackOptions { spools: Some(dir.join("spools")), ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = rage(&mut rig, Draw(seed)).await;
     rig.mesh.stack.broker().resume();

@@ -89,7 +89,7 @@ impl Machine {
     }
 }
 
-/// In one step: nobody must read half of it.
+/// In one step: no reader may see half of it.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let next = path.with_extension("next");
     fs::create_dir_all(path.parent().unwrap_or(path))?;

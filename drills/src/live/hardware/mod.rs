@@ -2,7 +2,7 @@
 //! for its node, arrive, and clear.
 //!
 //! The node's real sampler looks at a machine of files (`hardware.root`) and at a stand-in for
-//! NVML, since nobody heats a real one for a drill. The other machine stays well, and its node
+//! NVML, since a drill cannot heat a real one. The other machine stays well, and its node
 //! must stay silent. The shipped rules judge; a file of rules lays shorter times over them.
 
 use std::fmt::Write;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use plimsoll_cli::stack::StackOptions;
+use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Notice, Scope};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::file::shipped;
 
 use super::expectation::{Drill, Expectation, Look, Span};
-use super::mesh::Mesh;
+use super::mesh::{Mesh, options};
 use super::notices::Arrival;
 use super::report::Report;
 
@@ -67,12 +67,12 @@ impl Of {
     }
 }
 
-/// What a hardware drill may be told.
+/// Options of the hardware drill.
 #[derive(Args, Clone, Debug, Default)]
 pub struct HardwareArgs {
     /// Set this rule's limit out of reach, to see this drill fail: it must end with exit code 6
     #[arg(long, value_name = "RULE", value_parser = PossibleValuesParser::new(RULES.map(|r| r.0)))]
-    pub misset: Option<String>,
+    pub plant_miss: Option<String>,
 }
 
 /// Runs the drill. Without `rustc` there are no GPUs, and that part is passed over.
@@ -87,8 +87,8 @@ pub async fn hardware(args: &HardwareArgs, dir: &Path) -> Result<Report> {
     let (_neighbour, _same) = Machine::make(machines.join("node-2"))?;
     if let Err(error) = &gpus {
         // Nothing would miss that alert.
-        if args.misset.as_ref().is_some_and(|rule| rule.starts_with("gpu")) {
-            bail!("no GPU, so --misset must name another rule: {error:#}");
+        if args.plant_miss.as_ref().is_some_and(|rule| rule.starts_with("gpu")) {
+            bail!("no GPU, so --plant-miss must name another rule: {error:#}");
         }
         let expectation = Expectation::new("GPUs", "a stand-in for NVML can be built");
         drill.skip(expectation, &format!("{error:#}"));
@@ -99,7 +99,7 @@ pub async fn hardware(args: &HardwareArgs, dir: &Path) -> Result<Report> {
         nodes: NODES,
         aggregator_settings: format!("[rules]\nfiles = [{rules:?}]\n"),
         node_settings: Machine::settings(&machines, &gpus),
-        ..StackOptions::new(dir)
+        ..options(dir)?
     };
     let mut mesh = Mesh::start_with(&drill, options).await?;
     let disturbed = disturb(&mut drill, &mut mesh, &machine, &gpus).await;
@@ -114,7 +114,7 @@ fn file_of_rules(args: &HardwareArgs) -> String {
     for (rule, _) in RULES {
         let _written =
             writeln!(text, "[[rule]]\nname = \"{rule}\"\nfor = {PATIENCE}\nclear_for = {PATIENCE}");
-        if args.misset.as_deref() == Some(rule) {
+        if args.plant_miss.as_deref() == Some(rule) {
             text.push_str("greater = 1000000\n");
         }
     }
@@ -205,7 +205,7 @@ async fn expect_notice(
     let (key, of) = alert;
     let notices = &mut mesh.notices;
     let look = async || match notices.find(span.since, key, state) {
-        Some(arrival) => heard(arrival, *of),
+        Some(arrival) => judge_arrival(arrival, *of),
         None => Look::new(false, "no such notice"),
     };
     drill.expect(notice(alert, state, span), span, look).await
@@ -226,7 +226,7 @@ fn notice((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Expectat
 }
 
 /// Judges a notice by its own evidence.
-fn heard(Arrival { at, notice }: &Arrival, of: Of) -> Look {
+fn judge_arrival(Arrival { at, notice }: &Arrival, of: Of) -> Look {
     let Evidence::Value(evidence) = &notice.evidence else {
         return Look { at: Some(*at), ..Look::new(false, "no evidence of a value") };
     };
@@ -256,5 +256,4 @@ fn blamed(notice: &Notice) -> Option<&str> {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -18,8 +18,8 @@ fn laid(args: &HardwareArgs) -> Rules {
 
 #[test]
 fn shipped_limits_are_judged_sooner_and_one_of_them_where_it_is_asked_for_is_out_of_reach() {
-    let (shipped, misset) = (shipped(), HardwareArgs { misset: Some("gpu_hot".into()) });
-    for (args, out_of_reach) in [(HardwareArgs::default(), None), (misset, Some("gpu_hot"))] {
+    let (shipped, plant_miss) = (shipped(), HardwareArgs { plant_miss: Some("gpu_hot".into()) });
+    for (args, out_of_reach) in [(HardwareArgs::default(), None), (plant_miss, Some("gpu_hot"))] {
         let laid = laid(&args);
         assert!(laid.budgets.is_empty());
         assert_eq!(laid.thresholds.len(), shipped.thresholds.len());
@@ -82,7 +82,7 @@ fn a_notice_counts_only_if_its_evidence_is_of_the_right_node_and_gpu_and_support
         (Resolved, 45.0, other, "b", true),
         (Resolved, 80.0, first, "a", false),
     ] {
-        let look = heard(&arrival(state, value, gpu, beside), Of::Gpu(first));
+        let look = judge_arrival(&arrival(state, value, gpu, beside), Of::Gpu(first));
         assert_eq!(look.met, met, "{state:?} {value} {gpu:?} {beside}");
         assert_eq!(look.at, Some(Duration::from_secs(7)));
     }

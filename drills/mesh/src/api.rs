@@ -1,0 +1,107 @@
+//! HTTP client of an aggregator or a node.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_schemas::summary::Summary;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The HTTP pages of one process.
+#[derive(Clone, Debug)]
+pub struct Api {
+    base: String,
+    client: reqwest::Client,
+    token: Option<String>,
+}
+
+impl Api {
+    /// The pages under `http://<address>`.
+    ///
+    /// # Errors
+    /// When no HTTP client can be created.
+    pub fn at(address: &str) -> Result<Self> {
+        Self::of_url(&format!("http://{address}"))
+    }
+
+    /// The pages under a URL.
+    ///
+    /// # Errors
+    /// When no HTTP client can be created.
+    pub fn of_url(url: &str) -> Result<Self> {
+        let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
+        Ok(Self { base: url.trim_end_matches('/').to_owned(), client, token: None })
+    }
+
+    /// The same with a bearer token for [`Self::request`].
+    #[must_use]
+    pub fn with_token(self, token: Option<String>) -> Self {
+        Self { token, ..self }
+    }
+
+    /// Sends a request, with a JSON body if given, and returns the response body.
+    ///
+    /// # Errors
+    /// When there is no response, or its status is an error; the text has its body.
+    pub async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Result<String> {
+        let url = format!("{}{path}", self.base);
+        let mut request = self.client.request(method.parse()?, &url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.with_context(|| url.clone())?;
+        let (status, text) = (response.status(), response.text().await?);
+        if !status.is_success() {
+            bail!("{url}: {status}: {}", text.trim_end());
+        }
+        Ok(text)
+    }
+
+    /// The URL without a path.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The text of a page.
+    ///
+    /// # Errors
+    /// When there is no response or its status is an error.
+    pub async fn get(&self, path: &str) -> Result<String> {
+        let url = format!("{}{path}", self.base);
+        let response = self.client.get(&url).send().await.with_context(|| url.clone())?;
+        Ok(response.error_for_status()?.text().await?)
+    }
+
+    /// The summary of an aggregator.
+    ///
+    /// # Errors
+    /// When there is no response or it is no summary.
+    pub async fn summary(&self) -> Result<Summary> {
+        let text = self.get("/metrics/summary").await?;
+        serde_json::from_str(&text).context("/metrics/summary is no summary")
+    }
+
+    /// The value of one series on the metrics page, by its exact name and labels.
+    ///
+    /// # Errors
+    /// When there is no response.
+    pub async fn metric(&self, series: &str) -> Result<Option<f64>> {
+        let text = self.get("/metrics").await?;
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        Ok(line.and_then(|value| value.parse().ok()))
+    }
+
+    /// Whether `/readyz` reports success.
+    pub async fn is_ready(&self) -> bool {
+        self.get("/readyz").await.is_ok()
+    }
+}

@@ -1,0 +1,189 @@
+//! A real nats-server with its own port and directory; killed when dropped.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+
+use crate::child::{Child, free_port, until};
+
+/// Environment variable with the path of the nats-server program; default: the one on PATH.
+pub const SERVER_VARIABLE: &str = "PLIMSOLL_NATS_SERVER";
+
+/// Names below a broker's directory: its configuration and its streams.
+const CONFIG: &str = "nats.conf";
+const STORE: &str = "streams";
+const START_WAIT: Duration = Duration::from_secs(20);
+const END_WAIT: Duration = Duration::from_secs(20);
+
+/// A nats-server process.
+pub struct Broker {
+    child: Child,
+    dir: PathBuf,
+    port: u16,
+    jetstream: bool,
+    settings: String,
+}
+
+impl Broker {
+    /// Starts a server that stores its streams below `dir`.
+    ///
+    /// # Errors
+    /// When nats-server is not installed (the text has the command that installs it) or does not
+    /// start.
+    pub async fn start(dir: &Path, jetstream: bool) -> Result<Self> {
+        Self::start_with(dir, jetstream, String::new()).await
+    }
+
+    /// The same, with further lines of configuration.
+    ///
+    /// # Errors
+    /// When nats-server is not installed (the text has the command that installs it) or does not
+    /// start.
+    pub async fn start_with(dir: &Path, jetstream: bool, settings: String) -> Result<Self> {
+        let port = free_port()?;
+        let child = spawn(dir, port, jetstream, &settings)?;
+        let broker = Self { child, dir: dir.to_owned(), port, jetstream, settings };
+        broker.await_port().await?;
+        Ok(broker)
+    }
+
+    async fn await_port(&self) -> Result<()> {
+        let address = ("127.0.0.1", self.port);
+        until("nats-server listens", START_WAIT, async || TcpStream::connect(address).ok())
+            .await
+            .map(drop)
+            .map_err(|error| error.context(self.child.log_tail()))
+    }
+
+    /// The URL for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The process.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Stops the process (SIGSTOP): connections stay open and get no response.
+    pub fn pause(&self) {
+        self.child.signal(Signal::SIGSTOP);
+    }
+
+    /// Resumes the process (SIGCONT).
+    pub fn resume(&self) {
+        self.child.signal(Signal::SIGCONT);
+    }
+
+    /// Kills the process.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// Starts the server again on the same port with the same streams.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.child = spawn(&self.dir, self.port, self.jetstream, &self.settings)?;
+        self.await_port().await
+    }
+
+    /// Kills the server and deletes its streams.
+    ///
+    /// # Errors
+    /// When the streams cannot be deleted.
+    pub fn wipe(&mut self) -> Result<()> {
+        self.kill();
+        let store = self.dir.join(STORE);
+        std::fs::remove_dir_all(&store)
+            .with_context(|| format!("cannot delete {}", store.display()))
+    }
+
+    /// Ends the server (SIGTERM), to be restarted: it first delivers what it has received.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn terminate(&mut self) -> Result<()> {
+        self.child.terminate(END_WAIT).await.map(drop)
+    }
+
+    /// Replaces the settings of the running server (SIGHUP). The server reads them soon after this
+    /// returns.
+    ///
+    /// # Errors
+    /// When the configuration file cannot be written.
+    pub fn reload(&mut self, settings: &str) -> Result<()> {
+        settings.clone_into(&mut self.settings);
+        configure(&self.dir, self.jetstream, settings)?;
+        self.child.signal(Signal::SIGHUP);
+        Ok(())
+    }
+
+    /// Whether the server has JetStream after its next start.
+    pub fn set_jetstream(&mut self, jetstream: bool) {
+        self.jetstream = jetstream;
+    }
+
+    /// The server's log, across restarts.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.child.log()
+    }
+
+    /// Ends the server (SIGTERM).
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn end(mut self) -> Result<ExitStatus> {
+        self.child.terminate(END_WAIT).await
+    }
+}
+
+fn spawn(dir: &Path, port: u16, jetstream: bool, settings: &str) -> Result<Child> {
+    let config = configure(dir, jetstream, settings)?;
+    let mut command = Command::new(server()?);
+    command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--config"]).arg(config);
+    Child::start("nats-server", dir, command)
+}
+
+/// JetStream is enabled in the file: enabled by a flag, it would end with the first reload.
+fn configure(dir: &Path, jetstream: bool, settings: &str) -> Result<PathBuf> {
+    let streams = match jetstream {
+        true => format!("jetstream: {{ store_dir: {:?} }}\n", dir.join(STORE)),
+        false => String::new(),
+    };
+    let config = dir.join(CONFIG);
+    std::fs::write(&config, streams + settings)
+        .with_context(|| format!("cannot write {}", config.display()))?;
+    Ok(config)
+}
+
+/// Debian installs the server in /usr/sbin, which is not on every user's PATH.
+fn server() -> Result<PathBuf> {
+    if let Some(named) = std::env::var_os(SERVER_VARIABLE) {
+        return Ok(named.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let candidates = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
+        .map(|dir| dir.join("nats-server"));
+    match candidates.into_iter().find(|path| path.is_file()) {
+        Some(found) => Ok(found),
+        None => bail!(
+            "nats-server is not installed; on Debian or Ubuntu: apt-get install nats-server \
+             (or set {SERVER_VARIABLE} to its path)"
+        ),
+    }
+}

@@ -1,0 +1,165 @@
+//! A child process, killed when dropped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use plimsoll_clock::Deadline;
+
+/// Interval at which a process is polled for its exit.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A running process, killed when dropped.
+pub struct Child {
+    name: String,
+    process: Process,
+    log: PathBuf,
+}
+
+impl Child {
+    /// Starts `command` with its output in `<dir>/<name>.log` and in a process group of its
+    /// own: Ctrl-C in the terminal then reaches this process alone, which ends its children in
+    /// the right order.
+    ///
+    /// # Errors
+    /// When the program is missing or cannot be run.
+    pub fn start(name: &str, dir: &Path, mut command: Command) -> Result<Self> {
+        use std::os::unix::process::CommandExt;
+        let log = dir.join(format!("{name}.log"));
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name}: {program}"))?;
+        Ok(Self { name: name.to_owned(), process, log })
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends a signal; has no effect on a process that has ended.
+    pub fn signal(&self, signal: Signal) {
+        if let Ok(id) = i32::try_from(self.process.id()) {
+            let _ended_before = kill(Pid::from_raw(id), signal);
+        }
+    }
+
+    /// The exit status, if the process has ended.
+    ///
+    /// # Errors
+    /// When the system call fails.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.process.try_wait()?)
+    }
+
+    /// Checks that the process runs.
+    ///
+    /// # Errors
+    /// When it has ended; the text has the end of its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        match self.ended()? {
+            Some(status) => bail!("{} ended early with {status}\n{}", self.name, self.log_tail()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for the process to end.
+    ///
+    /// # Errors
+    /// When it runs longer than `wait`; the text has the end of its log.
+    pub async fn wait(&mut self, wait: Duration) -> Result<ExitStatus> {
+        let deadline = Deadline::within(wait);
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if deadline.has_passed() {
+                bail!("{} did not end within {wait:?}\n{}", self.name, self.log_tail());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Sends SIGTERM and waits for the process to end.
+    ///
+    /// # Errors
+    /// When it runs longer than `wait`.
+    pub async fn terminate(&mut self, wait: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::SIGTERM);
+        self.wait(wait).await
+    }
+
+    /// Kills the process (SIGKILL) and reaps it.
+    pub fn kill(&mut self) {
+        // A stopped process would take SIGKILL only after it resumes.
+        self.signal(Signal::SIGCONT);
+        let _ended_before = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+
+    /// Standard output and error so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The last lines of the log, for an error message.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(15)..];
+        format!("--- end of the log of {} ---\n{}", self.name, tail.join("\n"))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Polls until `attempt` returns a value or `wait` is over.
+///
+/// # Errors
+/// When it has returned none by then; `what` names what was awaited.
+pub async fn until<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    wait: Duration,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T> {
+    let deadline = Deadline::within(wait);
+    loop {
+        if let Some(found) = attempt().await {
+            return Ok(found);
+        }
+        if deadline.has_passed() {
+            bail!("{what}: not within {wait:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A TCP port of loopback without a listener.
+///
+/// # Errors
+/// When no port is free.
+pub fn free_port() -> Result<u16> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}

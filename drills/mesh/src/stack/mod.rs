@@ -1,0 +1,268 @@
+//! A whole mesh on this machine, and the order in which it starts and ends.
+//!
+//! Owns every process it starts: dropped, it kills them. Everything listens on loopback, on free
+//! ports, and writes below one directory. Processes end along a sample's path: workloads first,
+//! then nodes, then the aggregator, then the broker, each when the one before has sent
+//! everything. It changes nothing inside a process: tests and drills stop, kill and restart them
+//! through [`Stack`], [`Station`] and the [`Broker`].
+
+mod options;
+mod programs;
+mod station;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use plimsoll_schemas::summary::{Presence, Summary};
+
+use crate::api::Api;
+use crate::broker::Broker;
+use crate::child::{Child, free_port, until};
+
+pub use options::{StackOptions, Workload};
+pub use programs::{BIN_VARIABLE, bin_dir};
+pub use station::Station;
+
+const READY_WAIT: Duration = Duration::from_secs(30);
+const WORKLOAD_END_WAIT: Duration = Duration::from_secs(20);
+/// Longer than a node's own drain wait: its exit code then states why it ended.
+const NODE_END_WAIT: Duration = Duration::from_secs(20);
+const SETTLE_WAIT: Duration = Duration::from_secs(20);
+
+/// A running mesh.
+pub struct Stack {
+    options: StackOptions,
+    bin: PathBuf,
+    broker: Broker,
+    aggregator: Child,
+    api: Api,
+    stations: Vec<Station>,
+}
+
+impl Stack {
+    /// Starts everything and waits until the aggregator and every node are ready.
+    ///
+    /// # Errors
+    /// When something does not start; the text holds the end of its log.
+    pub async fn start(mut options: StackOptions) -> Result<Self> {
+        // The processes do not share this one's working directory.
+        options.dir = std::path::absolute(&options.dir)?;
+        std::fs::create_dir_all(&options.dir)
+            .with_context(|| format!("cannot create {}", options.dir.display()))?;
+        let bin = bin_dir()?;
+        let settings = options.broker_settings.clone();
+        let broker = Broker::start_with(&options.dir, options.jetstream, settings).await?;
+        let http = match &options.http {
+            Some(address) if !address.ends_with(":0") => address.clone(),
+            _ => format!("127.0.0.1:{}", free_port()?),
+        };
+        let api = Api::at(&http)?;
+        let aggregator = start_aggregator(&options, &bin, &broker.url(), &http)?;
+        let stations = (1..=options.nodes)
+            .map(|number| Station::start(&options, &bin, &broker.url(), number))
+            .collect::<Result<Vec<_>>>()?;
+        let mut stack = Self { options, bin, broker, aggregator, api, stations };
+        stack.await_readiness().await?;
+        stack.start_workloads()?;
+        Ok(stack)
+    }
+
+    /// Waits until the aggregator and every node are ready.
+    ///
+    /// # Errors
+    /// When they are not ready in time, or one has ended.
+    pub async fn await_readiness(&mut self) -> Result<()> {
+        let deadline = plimsoll_clock::Deadline::within(READY_WAIT);
+        loop {
+            let mut ready = self.api.is_ready().await;
+            self.check_alive()?;
+            for station in &self.stations {
+                ready = ready && station.api.is_ready().await;
+            }
+            if ready {
+                return Ok(());
+            }
+            if deadline.has_passed() {
+                bail!("the mesh is not ready after {READY_WAIT:?}\n{}", self.aggregator.log_tail());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Checks that the aggregator and every node still run.
+    ///
+    /// # Errors
+    /// When one has ended; names it, with the end of its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        self.aggregator.check_alive()?;
+        self.stations.iter_mut().try_for_each(|station| station.node.check_alive())
+    }
+
+    /// Checks that every process runs, including the broker and the workloads.
+    ///
+    /// # Errors
+    /// When one has ended; names it, with the end of its log.
+    pub fn check_all_alive(&mut self) -> Result<()> {
+        self.broker.child().check_alive()?;
+        self.check_alive()?;
+        self.stations
+            .iter_mut()
+            .filter_map(|station| station.job.as_mut())
+            .try_for_each(Child::check_alive)
+    }
+
+    fn start_workloads(&mut self) -> Result<()> {
+        let Some(workload) = &self.options.workload else { return Ok(()) };
+        (1..)
+            .zip(&mut self.stations)
+            .try_for_each(|(seed, station)| station.start_job(workload, &self.options.dir, seed))
+    }
+
+    /// The broker.
+    pub fn broker(&mut self) -> &mut Broker {
+        &mut self.broker
+    }
+
+    /// The aggregator's HTTP pages.
+    #[must_use]
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The nodes with their workloads.
+    #[must_use]
+    pub fn stations(&self) -> &[Station] {
+        &self.stations
+    }
+
+    /// The id of the aggregator's process.
+    #[must_use]
+    pub fn aggregator_id(&self) -> u32 {
+        self.aggregator.id()
+    }
+
+    /// The aggregator's log so far.
+    #[must_use]
+    pub fn aggregator_log(&self) -> String {
+        self.aggregator.log()
+    }
+
+    /// Kills the aggregator.
+    pub fn kill_aggregator(&mut self) {
+        self.aggregator.kill();
+    }
+
+    /// Starts the aggregator again and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn restart_aggregator(&mut self) -> Result<()> {
+        self.launch_aggregator()?;
+        self.await_readiness().await
+    }
+
+    /// Starts the aggregator again without waiting until it is ready.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn launch_aggregator(&mut self) -> Result<()> {
+        let http = self.api.url().trim_start_matches("http://").to_owned();
+        self.aggregator = start_aggregator(&self.options, &self.bin, &self.broker.url(), &http)?;
+        Ok(())
+    }
+
+    /// Kills the node of a station; its workload keeps running.
+    pub fn kill_node(&mut self, station: usize) {
+        self.stations[station].node.kill();
+    }
+
+    /// Starts the node of a station again without waiting until it is ready.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn launch_node(&mut self, station: usize) -> Result<()> {
+        let url = self.broker.url();
+        self.stations[station].start_node(&self.options, &self.bin, &url)
+    }
+
+    /// Starts the node of a station again and waits until the mesh is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn restart_node(&mut self, station: usize) -> Result<()> {
+        self.launch_node(station)?;
+        self.await_readiness().await
+    }
+
+    /// Ends all workloads; each sends what it has recorded first.
+    ///
+    /// # Errors
+    /// When one does not end in time or reports a failure.
+    pub async fn end_jobs(&mut self) -> Result<()> {
+        for station in &mut self.stations {
+            if let Some(job) = &station.job {
+                job.signal(Signal::SIGTERM);
+            }
+        }
+        for station in &mut self.stations {
+            let Some(job) = &mut station.job else { continue };
+            let status = job.wait(WORKLOAD_END_WAIT).await?;
+            if !status.success() {
+                bail!("the workload of {} ended with {status}\n{}", station.name, job.log_tail());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends workloads and nodes and waits until the aggregator has received every node's final
+    /// message. The summary it returns is final: every sample is merged in it or lost for good.
+    ///
+    /// # Errors
+    /// When a process does not end in time or reports a failure, or a final message is missing.
+    pub async fn drain(&mut self) -> Result<Summary> {
+        self.end_jobs().await?;
+        for station in &self.stations {
+            station.node.signal(Signal::SIGTERM);
+        }
+        for station in &mut self.stations {
+            let status = station.node.wait(NODE_END_WAIT).await?;
+            if !status.success() {
+                let log = station.node.log_tail();
+                bail!("{} ended with {status}\n{log}", station.name);
+            }
+        }
+        let (api, expected) = (self.api.clone(), self.stations.len());
+        until("the final message of every node", SETTLE_WAIT, async || {
+            let summary = api.summary().await.ok()?;
+            let left = |summary: &Summary| {
+                summary.nodes.iter().filter(|node| node.presence == Presence::Left).count()
+            };
+            (left(&summary) >= expected).then_some(summary)
+        })
+        .await
+    }
+
+    /// Ends the aggregator and the broker.
+    ///
+    /// # Errors
+    /// When one does not end.
+    pub async fn end(mut self) -> Result<()> {
+        self.aggregator.terminate(NODE_END_WAIT).await?;
+        self.broker.end().await.map(drop)
+    }
+}
+
+fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -> Result<Child> {
+    let settings = options.dir.join("aggregator.toml");
+    std::fs::write(&settings, &options.aggregator_settings)?;
+    let mut command = Command::new(bin.join("plimsoll-aggregator"));
+    let mesh = options.mesh.as_str();
+    command.arg("--config").arg(settings).args(["--mesh", mesh, "--nats", url, "--http", http]);
+    if options.keep_state {
+        command.arg("--state").arg(options.dir.join("state.redb"));
+    }
+    Child::start("aggregator", &options.dir, command)
+}

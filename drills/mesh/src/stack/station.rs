@@ -1,0 +1,150 @@
+//! One node of a local mesh, and the workload beside it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+
+use super::options::{StackOptions, Workload};
+use crate::api::Api;
+use crate::child::{Child, free_port};
+
+/// One node and the workload beside it.
+pub struct Station {
+    /// The node's name.
+    pub name: String,
+    /// The node's HTTP pages.
+    pub api: Api,
+    /// The socket on which the node receives samples.
+    pub socket: PathBuf,
+    /// File with every latency that the workload sent, one a line.
+    pub raw: PathBuf,
+    commands: PathBuf,
+    pub(super) node: Child,
+    pub(super) job: Option<Child>,
+}
+
+impl Station {
+    pub(super) fn start(
+        options: &StackOptions,
+        bin: &Path,
+        url: &str,
+        number: usize,
+    ) -> Result<Self> {
+        let name = format!("node-{number}");
+        let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
+        let http = format!("127.0.0.1:{}", free_port()?);
+        std::fs::write(file("toml"), options.node_settings.replace("{node}", &name))?;
+        Ok(Self {
+            api: Api::at(&http)?,
+            socket: file("sock"),
+            raw: file("raw"),
+            commands: file("commands"),
+            node: Child::start(&name, &options.dir, node(options, bin, url, (&name, &http)))?,
+            job: None,
+            name,
+        })
+    }
+
+    /// Starts the node again with the same name and ports.
+    pub(super) fn start_node(
+        &mut self,
+        options: &StackOptions,
+        bin: &Path,
+        url: &str,
+    ) -> Result<()> {
+        let http = self.api.url().trim_start_matches("http://");
+        let command = node(options, bin, url, (&self.name, http));
+        self.node = Child::start(&self.name, &options.dir, command)?;
+        Ok(())
+    }
+
+    pub(super) fn start_job(&mut self, workload: &Workload, dir: &Path, seed: u32) -> Result<()> {
+        let mut command = Command::new(&workload.program);
+        command
+            .arg("--statsd")
+            .arg(format!("unix://{}", self.socket.display()))
+            .arg("--raw")
+            .arg(&self.raw)
+            .arg("--commands")
+            .arg(&self.commands)
+            .arg("--dir")
+            .arg(dir.join(format!("{}.job", self.name)))
+            .args(["--seed", &seed.to_string()])
+            .args(&workload.arguments);
+        self.job = Some(Child::start(&format!("{}-job", self.name), dir, command)?);
+        Ok(())
+    }
+
+    /// Process id of the node.
+    #[must_use]
+    pub fn node_id(&self) -> u32 {
+        self.node.id()
+    }
+
+    /// The node's log, across restarts.
+    #[must_use]
+    pub fn node_log(&self) -> String {
+        self.node.log()
+    }
+
+    /// Stops the workload's process (SIGSTOP).
+    pub fn pause_job(&self) {
+        self.signal_job(Signal::SIGSTOP);
+    }
+
+    /// Resumes the workload's process (SIGCONT).
+    pub fn resume_job(&self) {
+        self.signal_job(Signal::SIGCONT);
+    }
+
+    fn signal_job(&self, signal: Signal) {
+        if let Some(job) = &self.job {
+            job.signal(signal);
+        }
+    }
+
+    /// Appends a line to the workload's commands file.
+    ///
+    /// # Errors
+    /// When the commands file cannot be written.
+    pub fn command(&self, command: &str) -> Result<()> {
+        use std::io::Write;
+        let mut file = std::fs::File::options().create(true).append(true).open(&self.commands)?;
+        writeln!(file, "{command}").context("cannot write the workload's commands file")
+    }
+
+    /// Latencies that the workload sent: operation and nanoseconds. Complete once it has ended.
+    ///
+    /// # Errors
+    /// When the file cannot be read or a line has another form.
+    pub fn raw_samples(&self) -> Result<Vec<(String, u64)>> {
+        let text = std::fs::read_to_string(&self.raw)
+            .with_context(|| format!("cannot read {}", self.raw.display()))?;
+        let sample = |line: &str| {
+            let mut words = line.split_whitespace();
+            let (operation, ns) = (words.next()?, words.next()?.parse().ok()?);
+            Some((operation.to_owned(), ns))
+        };
+        let samples = text.lines().map(sample).collect::<Option<Vec<_>>>();
+        samples.with_context(|| format!("{} has a line of another form", self.raw.display()))
+    }
+}
+
+fn node(options: &StackOptions, bin: &Path, url: &str, (name, http): (&str, &str)) -> Command {
+    let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
+    let mesh = options.mesh.as_str();
+    let mut command = Command::new(bin.join("plimsoll-node"));
+    command
+        .arg("--config")
+        .arg(file("toml"))
+        .args(["--name", name, "--mesh", mesh, "--nats", url, "--udp", "", "--http", http])
+        .arg("--unix")
+        .arg(file("sock"));
+    if let Some(spools) = &options.spools {
+        let spool = spools.join(name);
+        command.arg("--set").arg(format!("spool.path={}", spool.display()));
+    }
+    command
+}

@@ -1,0 +1,73 @@
+//! The options of the fleet drill.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::limits::{CONNECTIONS_MAX, NODES_MAX};
+
+/// Options of the fleet drill.
+#[derive(Args, Clone, Debug, Default)]
+pub struct FleetArgs {
+    /// Simulated nodes; one more measures freshness
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    pub nodes: u32,
+    /// How long the nodes send
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub seconds: u32,
+    /// Connections that they share
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
+    pub connections: u32,
+    /// Samples of each of three operations in an interval
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub samples: u32,
+    /// Length of an interval
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
+    pub interval: Duration,
+    /// Time between two bus and hardware messages of a node
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = span)]
+    pub other_every: Duration,
+    /// Time within which all nodes begin, each at its own time
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
+    pub join_within: Duration,
+    /// Kill the broker this many seconds after the start, and start it again three seconds later
+    #[arg(long, value_name = "SECONDS", conflicts_with = "url")]
+    pub restart_broker_at: Option<u32>,
+    /// Let every node send a final message at the end
+    #[arg(long)]
+    pub leave: bool,
+    /// Number of hostile nodes: every other one floods series, the rest send histograms as wide as
+    /// possible
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub hostile: u32,
+    /// Number of nodes with a wrong clock: a year ahead, every other one at 1970
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skewed: u32,
+    /// Seed of all random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// URL of a running broker [default: start a broker and an aggregator]
+    #[arg(long, value_name = "URL", requires = "aggregator")]
+    pub url: Option<String>,
+    /// The HTTP address of the aggregator beside it
+    #[arg(long, value_name = "ADDRESS", requires = "url")]
+    pub aggregator: Option<String>,
+    /// The mesh's name [default: drill]
+    #[arg(long, value_name = "NAME")]
+    pub mesh: Option<String>,
+    /// Settings of the aggregator that is started, as TOML
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    pub settings: Option<PathBuf>,
+}
+
+/// A span of at least ten milliseconds and at most an hour.
+fn span(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let bounds = Duration::from_millis(10)..=Duration::from_secs(3_600);
+    bounds.contains(&span).then_some(span).ok_or_else(|| "give 10ms to 1h".to_owned())
+}

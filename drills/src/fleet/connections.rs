@@ -1,0 +1,213 @@
+//! All nodes on all connections: which node is on which, with which profile and clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use plimsoll_clock::{Clock, Stopwatch};
+use plimsoll_schemas::time::{Now, nanos};
+use tokio::task::JoinHandle;
+
+use super::args::FleetArgs;
+use super::body::{NodeProfile, Palette};
+use super::deployment::Deployment;
+use super::node::{FleetNode, Load};
+use super::sender::{Ended, SendCounts, SendPlan, Sender, Shared, look};
+use crate::sim::rng::Rng;
+
+/// How far a wrong clock is ahead.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
+/// Messages that are still under way this long after the final message are given up.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+
+/// Which nodes are on one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectionRole {
+    /// Usual and hostile nodes, on one of several connections.
+    Usual(u32),
+    /// Nodes whose clock is a year ahead.
+    Ahead,
+    /// Nodes whose clock began at 1970 when they started.
+    Epoch,
+    /// The node that measures freshness.
+    Probe,
+}
+
+/// A fleet that sends.
+pub struct Connections {
+    tasks: Vec<JoinHandle<Ended>>,
+    shared: Vec<Shared>,
+}
+
+impl Connections {
+    /// Opens all connections, and lets all nodes begin. The stopwatch runs from that moment.
+    ///
+    /// # Errors
+    /// When a connection does not stand in time.
+    pub async fn start(
+        deployment: &Deployment,
+        args: &FleetArgs,
+        load: Load,
+    ) -> Result<(Self, Stopwatch)> {
+        let palette = Arc::new(Palette::new()?);
+        let now = Clock::start().now();
+        let mut open = Vec::new();
+        for role in roles(args) {
+            let clock = role.clock(now);
+            open.push((role, clock, Sender::open(deployment.connect(clock)?).await?));
+        }
+        let (mut connections, watch) =
+            (Self { tasks: Vec::new(), shared: Vec::new() }, Stopwatch::start());
+        for (role, clock, sender) in open {
+            let plan = SendPlan {
+                load,
+                palette: palette.clone(),
+                watch,
+                started: clock.now().wall,
+                give_up: Duration::from_nanos(load.interval_ns * (load.rounds + 2))
+                    + args.join_within
+                    + GIVE_UP_AFTER,
+            };
+            let numbers = (0..u64::from(args.nodes) + 1).filter(|n| role_of(args, *n) == role);
+            let nodes = numbers
+                .map(|number| node(deployment, args, &plan, number))
+                .collect::<Result<Vec<_>>>()?;
+            connections.shared.push(sender.shared());
+            connections.tasks.push(tokio::spawn(sender.run(plan, nodes)));
+        }
+        Ok((connections, watch))
+    }
+
+    /// All connections together. What is behind is the one that is furthest behind.
+    #[must_use]
+    pub fn counts(&self) -> SendCounts {
+        total(self.shared.iter().map(look))
+    }
+
+    /// True once every connection has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.tasks.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for all connections to end.
+    ///
+    /// # Errors
+    /// When a task failed.
+    pub async fn end(self) -> Result<Ended> {
+        let mut ended = Ended::default();
+        for task in self.tasks {
+            let one = task.await?;
+            ended.nodes.extend(one.nodes);
+            ended.late.merge(&one.late);
+            ended.answered.merge(&one.answered);
+            ended.counts = total([ended.counts, one.counts]);
+        }
+        Ok(ended)
+    }
+}
+
+fn total(all: impl IntoIterator<Item = SendCounts>) -> SendCounts {
+    all.into_iter().fold(SendCounts::default(), |sum, one| SendCounts {
+        made: sum.made + one.made,
+        bytes: sum.bytes + one.bytes,
+        acknowledged: sum.acknowledged + one.acknowledged,
+        resent: sum.resent + one.resent,
+        duplicates: sum.duplicates + one.duplicates,
+        refused: sum.refused + one.refused,
+        waiting: sum.waiting + one.waiting,
+        behind_ns: sum.behind_ns.max(one.behind_ns),
+    })
+}
+
+impl ConnectionRole {
+    fn clock(self, now: Now) -> Clock {
+        match self {
+            Self::Usual(_) | Self::Probe => Clock::start(),
+            Self::Ahead => Clock::skewed(i64::try_from(nanos(YEAR)).unwrap_or(i64::MAX)),
+            Self::Epoch => Clock::skewed(i64::try_from(now.wall.0).map_or(i64::MIN, |ns| -ns)),
+        }
+    }
+}
+
+fn roles(args: &FleetArgs) -> Vec<ConnectionRole> {
+    // The probe comes first, so that a flood of names never takes its place.
+    let mut roles = vec![ConnectionRole::Probe];
+    roles.extend((0..args.connections).map(ConnectionRole::Usual));
+    if args.skewed > 0 {
+        roles.push(ConnectionRole::Ahead);
+    }
+    if args.skewed > 1 {
+        roles.push(ConnectionRole::Epoch);
+    }
+    roles
+}
+
+/// The connection of node number `n`: number 0 is the probe, then skewed ones, usual ones, hostile ones.
+fn role_of(args: &FleetArgs, n: u64) -> ConnectionRole {
+    match n {
+        0 => ConnectionRole::Probe,
+        n if n <= u64::from(args.skewed) && n % 2 == 1 => ConnectionRole::Ahead,
+        n if n <= u64::from(args.skewed) => ConnectionRole::Epoch,
+        n => {
+            let connection = n % u64::from(args.connections);
+            ConnectionRole::Usual(u32::try_from(connection).unwrap_or(0))
+        }
+    }
+}
+
+fn node(
+    deployment: &Deployment,
+    args: &FleetArgs,
+    plan: &SendPlan,
+    number: u64,
+) -> Result<FleetNode> {
+    let offset_ns = Rng::new(args.seed, number).below(nanos(args.join_within).max(1));
+    let usual = u64::from(args.nodes - args.hostile);
+    let profile = |rng: &mut Rng| match number {
+        0 => NodeProfile::Probe,
+        n if n <= usual => NodeProfile::job(rng, plan.palette.tables()),
+        n if n % 2 == 0 => NodeProfile::Flood,
+        _ => NodeProfile::Wide,
+    };
+    FleetNode::new(&deployment.mesh, &plan.load, number, profile, (offset_ns, plan.started))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_one_seat_and_every_seat_a_node() {
+        let args = FleetArgs { nodes: 50, connections: 3, skewed: 5, hostile: 4, ..args() };
+        let roles = roles(&args);
+        for number in 0..=50 {
+            assert!(roles.contains(&role_of(&args, number)), "{number}");
+        }
+        let taken =
+            |role: &ConnectionRole| (0..=50).filter(|n| role_of(&args, *n) == *role).count();
+        assert_eq!(roles.iter().map(taken).sum::<usize>(), 51);
+        assert!(roles.iter().all(|role| taken(role) > 0));
+        assert_eq!(
+            (
+                taken(&ConnectionRole::Probe),
+                taken(&ConnectionRole::Ahead),
+                taken(&ConnectionRole::Epoch)
+            ),
+            (1, 3, 2)
+        );
+    }
+
+    #[test]
+    fn wrong_clocks_are_a_year_ahead_and_at_1970() {
+        let now = Clock::start().now();
+        let year = nanos(YEAR);
+        assert!(ConnectionRole::Ahead.clock(now).now().wall.0 >= now.wall.0 + year);
+        assert!(ConnectionRole::Epoch.clock(now).now().wall.0 < 3_600_000_000_000);
+        assert!(ConnectionRole::Usual(0).clock(now).now().wall >= now.wall);
+    }
+
+    fn args() -> FleetArgs {
+        FleetArgs { join_within: Duration::from_secs(1), ..FleetArgs::default() }
+    }
+}

@@ -1,0 +1,116 @@
+//! The broker and aggregator of a fleet run: started for it, or given.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_bus::{Bus, BusConfig, BusEvents, Credentials};
+use plimsoll_clock::Clock;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_schemas::ids::MeshName;
+
+use super::args::FleetArgs;
+use super::figures::Processes;
+use super::pages::THREAD;
+use super::processes::{Usage, thread_cpu_seconds, usage};
+use crate::live::mesh_name::MESH;
+
+/// A broker and an aggregator.
+pub struct Deployment {
+    stack: Option<Stack>,
+    /// The aggregator's pages.
+    pub api: Api,
+    /// The mesh's name.
+    pub mesh: MeshName,
+    url: String,
+}
+
+impl Deployment {
+    /// Starts a broker and an aggregator, or takes the given ones.
+    ///
+    /// # Errors
+    /// When one does not start or what was given is no address.
+    pub async fn open(args: &FleetArgs, dir: &Path) -> Result<Self> {
+        let mesh = MeshName::new(args.mesh.as_deref().unwrap_or(MESH))?;
+        if let Some(url) = &args.url {
+            let address = args.aggregator.as_deref().context("--url needs --aggregator")?;
+            let api = Api::at(address)?;
+            if !api.is_ready().await {
+                bail!("the aggregator at {address} is not ready");
+            }
+            return Ok(Self { stack: None, api, mesh, url: url.clone() });
+        }
+        eprintln!("starting a broker and an aggregator");
+        let aggregator_settings = match &args.settings {
+            Some(file) => std::fs::read_to_string(file)
+                .with_context(|| format!("--settings {}", file.display()))?,
+            None => String::new(),
+        };
+        let options = StackOptions {
+            mesh: mesh.clone(),
+            nodes: 0,
+            spools: None,
+            aggregator_settings,
+            ..StackOptions::new(dir)
+        };
+        let mut stack = Stack::start(options).await?;
+        let (api, url) = (stack.api().clone(), stack.broker().url());
+        Ok(Self { stack: Some(stack), api, mesh, url })
+    }
+
+    /// One more connection, of a machine with this clock.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub fn connect(&self, clock: Clock) -> Result<(Bus, BusEvents)> {
+        let config = BusConfig {
+            url: self.url.clone(),
+            connection_name: "plimsoll-fleet".to_owned(),
+            mesh: self.mesh.clone(),
+            credentials: Credentials::None,
+        };
+        Ok(Bus::connect_at(config, clock)?)
+    }
+
+    /// What the processes have used so far; nothing of a given mesh.
+    pub fn usage(&mut self) -> Option<Processes<Usage>> {
+        let stack = self.stack.as_mut()?;
+        let aggregator = usage(stack.aggregator_id())?;
+        // Between two lives it has used nothing.
+        let broker = usage(stack.broker().id()).unwrap_or_default();
+        let own = usage(std::process::id())?;
+        let looking = thread_cpu_seconds(THREAD);
+        let pages = Usage { cpu_seconds: looking, resident_bytes: 0 };
+        let generator = Usage { cpu_seconds: own.cpu_seconds - looking, ..own };
+        Some(Processes { broker, aggregator, generator, pages })
+    }
+
+    /// Kills the broker.
+    pub fn kill_broker(&mut self) {
+        if let Some(stack) = &mut self.stack {
+            stack.broker().kill();
+        }
+    }
+
+    /// Starts the broker again.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn restart_broker(&mut self) -> Result<()> {
+        match &mut self.stack {
+            Some(stack) => stack.broker().restart().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends what it has started.
+    ///
+    /// # Errors
+    /// When a process does not end.
+    pub async fn end(self) -> Result<()> {
+        match self.stack {
+            Some(stack) => stack.end().await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! One run of a fleet from its start to its verdict.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_bus::Bus;
+use plimsoll_clock::{Clock, Stopwatch};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::subject::PREFIX;
+use plimsoll_schemas::summary::LedgerPage;
+use plimsoll_schemas::time::{nanos, seconds};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::args::FleetArgs;
+use super::connections::Connections;
+use super::deployment::Deployment;
+use super::figures::{FleetStats, Page, Second, Spread, steady};
+use super::growth::{Halves, LEVEL_WITHIN};
+use super::ledger::compare;
+use super::node::Load;
+use super::pages::{Pages, Requests, Seen, pending};
+use super::sender::{Ended, SendCounts};
+use crate::live::expectation::{Drill, Expectation, Look, Span};
+use crate::live::report::Report;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How long a broker that was killed is away.
+const BROKER_DOWN: Duration = Duration::from_secs(3);
+/// Wait for the aggregator to have merged everything.
+const SETTLE_WAIT: Duration = Duration::from_secs(120);
+/// Seconds between two lines of progress.
+const PROGRESS_EVERY: usize = 10;
+
+/// Runs a fleet.
+///
+/// # Errors
+/// When the mesh does not start, or the options contradict each other.
+pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
+    let load = load(&args)?;
+    let mut drill = Drill::begin("drill-fleet");
+    let mut deployment = Deployment::open(&args, dir).await?;
+    let confirmations = ConfirmationCounter::open(&deployment)?;
+    let (connections, watch) = Connections::start(&deployment, &args, load).await?;
+    eprintln!("{} nodes send for {} s", args.nodes, args.seconds);
+    let address = deployment.api.url().trim_start_matches("http://").to_owned();
+    let pages = Pages::watch(address, load, watch)?;
+    let timeline = drive(&connections, &mut deployment, &args, watch).await?;
+    let ended = connections.end().await?;
+    let settled = settle(&mut drill, &deployment, &args, load, &ended).await;
+    let seen = pages.end()?;
+    let mut figures = figures(&args, load, &ended, &seen);
+    figures.timeline = with_pending(timeline, &seen);
+    let spoken = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
+    (figures.messages_per_second, figures.processes) = steady(&figures.timeline, spoken);
+    figures.settled_seconds = settled.map(|took| took.as_secs_f64());
+    figures.confirmations = confirmations.received.load(Ordering::Relaxed);
+    judge(&mut drill, &args, load, &figures, &seen);
+    let mesh = deployment.mesh.to_string();
+    let (since, end) = (drill.elapsed(), deployment.end().await);
+    let seen_text = end.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".to_owned());
+    let expectation = Expectation::new("ended", "aggregator and broker end when asked");
+    drill.judge(expectation, since, Look::new(end.is_ok(), seen_text));
+    Ok(Report { mesh, fleet: Some(figures), ..Report::new(&drill, Vec::new(), Vec::new()) })
+}
+
+fn load(args: &FleetArgs) -> Result<Load> {
+    if args.hostile + args.skewed > args.nodes {
+        bail!("--hostile and --skewed together exceed --nodes");
+    }
+    let interval_ns = nanos(args.interval);
+    let rounds = nanos(SECOND * args.seconds) / interval_ns;
+    if rounds == 0 {
+        bail!("--interval is longer than --seconds");
+    }
+    Ok(Load {
+        seed: args.seed,
+        samples: u64::from(args.samples),
+        interval_ns,
+        other_rounds: (nanos(args.other_every) / interval_ns).max(1),
+        rounds,
+        leave: args.leave,
+    })
+}
+
+/// Receives the confirmations for all nodes: a broker that delivered none would cost less than a
+/// real one.
+struct ConfirmationCounter {
+    received: Arc<AtomicU64>,
+    _bus: Bus,
+}
+
+impl ConfirmationCounter {
+    fn open(deployment: &Deployment) -> Result<Self> {
+        let (bus, mut events) = deployment.connect(Clock::start())?;
+        tokio::spawn(async move { while events.next().await.is_some() {} });
+        let mut listener = bus.listen(format!("{PREFIX}.{}.confirm.*", deployment.mesh));
+        let received = Arc::new(AtomicU64::new(0));
+        let counted = received.clone();
+        tokio::spawn(async move {
+            while listener.next().await.is_some() {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Ok(Self { received, _bus: bus })
+    }
+}
+
+/// Records the run once a second until every connection has ended.
+async fn drive(
+    connections: &Connections,
+    deployment: &mut Deployment,
+    args: &FleetArgs,
+    watch: Stopwatch,
+) -> Result<Vec<Second>> {
+    let mut ticks = interval(SECOND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut timeline = Vec::new();
+    let mut kill_at = args.restart_broker_at.map(|at| SECOND * at);
+    let mut start_at = None;
+    while !connections.is_over() {
+        ticks.tick().await;
+        let now = watch.elapsed();
+        if kill_at.take_if(|at| *at <= now).is_some() {
+            eprintln!("the broker is killed");
+            deployment.kill_broker();
+            start_at = Some(now + BROKER_DOWN);
+        }
+        if start_at.take_if(|at| *at <= now).is_some() {
+            deployment.restart_broker().await.context("the broker does not restart")?;
+            eprintln!("the broker is back");
+        }
+        let counts = connections.counts();
+        timeline.push(Second {
+            at: now.as_secs_f64(),
+            made: counts.made,
+            acknowledged: counts.acknowledged,
+            waiting: counts.waiting,
+            behind: seconds(counts.behind_ns),
+            pending: 0.0,
+            usage: deployment.usage(),
+        });
+        if timeline.len().is_multiple_of(PROGRESS_EVERY) {
+            print_progress(now, args, &counts);
+        }
+    }
+    Ok(timeline)
+}
+
+fn print_progress(now: Duration, args: &FleetArgs, counts: &SendCounts) {
+    eprintln!(
+        "{} of {} s: {} messages, {} wait, {:.0} ms behind",
+        now.as_secs(),
+        args.seconds,
+        counts.made,
+        counts.waiting,
+        seconds(counts.behind_ns) * 1e3
+    );
+}
+
+/// Polls the aggregator until its ledger equals the fleet's; returns how long that took.
+async fn settle(
+    drill: &mut Drill,
+    deployment: &Deployment,
+    args: &FleetArgs,
+    load: Load,
+    ended: &Ended,
+) -> Option<Duration> {
+    let expectation = Expectation::new(
+        "ledger exact",
+        format!(
+            "for each node recorded, merged, lost and its newest number as the node counts them, nothing \
+             held or missing, within {} s",
+            SETTLE_WAIT.as_secs()
+        ),
+    );
+    let span = Span { since: drill.elapsed(), within: SETTLE_WAIT };
+    let prefix = load.prefix();
+    let look = async || match ledger(deployment).await {
+        Ok(Ok(page)) => compare(&ended.nodes, args.leave, &prefix, &page),
+        Ok(Err(waiting)) => Look::new(false, waiting),
+        Err(error) => Look::from(error),
+    };
+    let met = drill.expect(expectation, span, look).await;
+    met.then(|| drill.elapsed().saturating_sub(span.since))
+}
+
+/// The whole ledger, once nothing is pending: it is large, and to ask for it costs the aggregator
+/// time that it may need.
+async fn ledger(deployment: &Deployment) -> Result<Result<LedgerPage, String>> {
+    let pending = pending(&deployment.api.get("/metrics").await?);
+    if pending > 0.0 {
+        return Ok(Err(format!("{pending} messages still to be read")));
+    }
+    let text = deployment.api.get("/api/v1/ledger").await?;
+    Ok(Ok(serde_json::from_str(&text).context("the ledger cannot be read")?))
+}
+
+/// From when on a run counts as steady: a fifth of it for everything to warm up, or half of what
+/// is left after a restart.
+fn steady_from(args: &FleetArgs) -> Duration {
+    let whole = SECOND * args.seconds;
+    match args.restart_broker_at {
+        None => whole / 5,
+        Some(at) => {
+            let back = SECOND * at + BROKER_DOWN;
+            back + whole.saturating_sub(back) / 2
+        }
+    }
+}
+
+fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetStats {
+    let counts = ended.counts;
+    let page = |requests: &Requests| Page {
+        took: Spread::from(&requests.took),
+        bytes: requests.bytes,
+        failed: requests.failed,
+    };
+    let mut freshness = Histogram::default();
+    seen.freshness.iter().for_each(|took| freshness.record(nanos(*took)));
+    FleetStats {
+        nodes: args.nodes,
+        hostile: args.hostile,
+        skewed: args.skewed,
+        connections: args.connections,
+        interval_seconds: args.interval.as_secs_f64(),
+        other_intervals: load.other_rounds,
+        seed: args.seed,
+        seconds: f64::from(args.seconds),
+        messages: counts.made,
+        bytes_per_message: counts.bytes / counts.made.max(1),
+        samples: ended.nodes.iter().map(|node| node.ledger().recorded).sum(),
+        lost: ended.nodes.iter().map(|node| node.ledger().lost).sum(),
+        acknowledged: counts.acknowledged,
+        resent: counts.resent,
+        duplicates: counts.duplicates,
+        refused: counts.refused,
+        late: Spread::from(&ended.late),
+        acknowledgement: Spread::from(&ended.answered),
+        freshness: Spread::from(&freshness),
+        probes_unseen: load.rounds.saturating_sub(freshness.count()),
+        metrics: page(&seen.metrics),
+        metrics_nodes: page(&seen.nodes),
+        ..FleetStats::default()
+    }
+}
+
+/// The aggregator's last reported lag at the end of each second.
+fn with_pending(mut timeline: Vec<Second>, seen: &Seen) -> Vec<Second> {
+    let (mut glances, mut pending) = (seen.glances.iter().peekable(), 0.0);
+    for second in &mut timeline {
+        while let Some(glance) = glances.next_if(|one| one.at.as_secs_f64() <= second.at) {
+            pending = glance.pending;
+        }
+        second.pending = pending;
+    }
+    timeline
+}
+
+fn judge(drill: &mut Drill, args: &FleetArgs, load: Load, figures: &FleetStats, seen: &Seen) {
+    let from = steady_from(args);
+    let since = drill.elapsed();
+    let expectation = Expectation::new("nothing lost", "every message finds room in its queue");
+    let seen_text = format!("{} of {} samples lost", figures.lost, figures.samples);
+    drill.judge(expectation, since, Look::new(figures.lost == 0, seen_text));
+    let until = f64::from(args.seconds);
+    let steady = |second: &&Second| second.at >= from.as_secs_f64() && second.at <= until;
+    let behind: Vec<Duration> = figures
+        .timeline
+        .iter()
+        .filter(steady)
+        .map(|second| Duration::from_secs_f64(second.behind))
+        .collect();
+    level(drill, "the broker keeps up", "the oldest message without an answer", &behind);
+    let probes = (0..).zip(&seen.freshness);
+    let steady = |round: u64| Duration::from_nanos(load.probe_ns(round)) >= from;
+    let fresh: Vec<Duration> =
+        probes.filter(|(round, _)| steady(*round)).map(|(_, took)| *took).collect();
+    level(drill, "the aggregator keeps up", "a sample's way to /metrics", &fresh);
+}
+
+fn level(drill: &mut Drill, name: &str, what: &str, lags: &[Duration]) {
+    let expectation = Expectation::new(
+        name,
+        format!(
+            "in the second half of the steady time {what} takes at most {} ms longer than in the \
+             first",
+            LEVEL_WITHIN.as_millis()
+        ),
+    );
+    let since = drill.elapsed();
+    match Halves::of(lags) {
+        None => drill.skip(expectation, "the run was too short"),
+        Some(halves) => {
+            let Halves { first, second } = halves;
+            let seen = format!("{} ms, then {} ms", first.as_millis(), second.as_millis());
+            drill.judge(expectation, since, Look::new(halves.is_level(), seen));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The events of a run, and the messages between processes and the broker.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Wall;
+
+use super::act::{Crash, Who};
+use super::schedule::Time;
+
+/// A message that a node publishes.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The node that sent it.
+    pub from: usize,
+    /// The lane that its subject names.
+    pub lane: Lane,
+    /// Its incarnation and its sequence number.
+    pub name: (u64, u64),
+    /// Its subject.
+    pub subject: String,
+    /// The message id, by which the broker recognises a duplicate.
+    pub id: String,
+    /// Its bytes.
+    pub payload: Bytes,
+}
+
+/// What the client reports of its connection, or of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionEvent {
+    /// Messages can be sent.
+    Connected,
+    /// Messages cannot be sent.
+    Disconnected,
+    /// The broker does not respond.
+    Stalled,
+    /// The broker responded after this time.
+    RoundTrip(Duration),
+    /// The broker stored the message.
+    Acknowledged(u64),
+    /// The message was not delivered.
+    Deferred(u64),
+    /// The broker has no room for the message.
+    Declined(u64),
+    /// The broker rejects the message for good.
+    Refused(u64),
+}
+
+/// What a process sends to the broker.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// A node publishes; `token` comes back with the response.
+    Publish {
+        /// Identifies the request at the node.
+        token: u64,
+        /// The message.
+        message: Rc<Message>,
+    },
+    /// An aggregator asks how far a stream reaches.
+    StreamInfo {
+        /// The stream's lane.
+        lane: Lane,
+    },
+    /// An aggregator reads a stream.
+    Consume {
+        /// The stream's lane.
+        lane: Lane,
+        /// The first message that it wants.
+        next: u64,
+    },
+    /// An aggregator confirms messages of a node; no stream keeps it.
+    Confirm {
+        /// The node.
+        node: usize,
+        /// The confirmation.
+        payload: Bytes,
+    },
+}
+
+/// What the broker sends to a process.
+#[derive(Clone, Debug)]
+pub enum Response {
+    /// The outcome of a publish.
+    Publish(ConnectionEvent),
+    /// How far a stream reaches.
+    StreamInfo {
+        /// The stream's lane.
+        lane: Lane,
+        /// Number of its oldest message.
+        first: u64,
+        /// Number of its newest message.
+        last: u64,
+        /// Identifies the stream among all of its name.
+        stream: u64,
+    },
+    /// One message of a stream.
+    Message {
+        /// The stream's lane.
+        lane: Lane,
+        /// Its position there.
+        position: StreamPosition,
+        /// The message.
+        message: Rc<Message>,
+    },
+    /// The stream that was read does not exist any more.
+    StreamGone {
+        /// The stream's lane.
+        lane: Lane,
+    },
+    /// A confirmation for a node.
+    Confirmation {
+        /// The confirmation.
+        payload: Bytes,
+    },
+}
+
+/// Where a message is in a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamPosition {
+    /// Identifies the stream.
+    pub stream: u64,
+    /// The message's number.
+    pub number: u64,
+    /// Messages after it.
+    pub behind: u64,
+    /// When the broker stored it.
+    pub at: Wall,
+}
+
+/// What ends a fault.
+#[derive(Clone, Copy, Debug)]
+pub enum Undo {
+    /// A partition ends.
+    Unblock(Who),
+    /// A slow network becomes fast.
+    Hasten(Who),
+    /// The stopped broker continues.
+    ResumeBroker,
+    /// The broker starts again.
+    StartBroker(Crash),
+    /// The broker's disk has room.
+    BrokerRoom,
+    /// Acknowledgements are no longer lost.
+    Acknowledge,
+    /// A process starts again.
+    Start(Who),
+    /// A machine's disk has room.
+    DiskRoom(Who),
+    /// A node's client takes messages again.
+    Unjam(usize),
+    /// Confirmations are no longer delayed.
+    Punctual,
+    /// A paused process continues.
+    Continue(Who),
+}
+
+/// One event of a run.
+#[derive(Debug)]
+pub enum Event {
+    /// A step of the plan.
+    Step(usize),
+    /// The end of a fault.
+    Undo(Undo),
+    /// The deadline of a process.
+    Timer(Who),
+    /// A request arrives at the broker's machine.
+    Request {
+        /// The sender.
+        who: Who,
+        /// Its connection.
+        generation: u64,
+        /// The request.
+        request: Request,
+    },
+    /// A response arrives at a process.
+    Response {
+        /// The receiver.
+        who: Who,
+        /// Its connection.
+        generation: u64,
+        /// The response.
+        response: Response,
+    },
+    /// A process learns that its connection is broken.
+    ConnectionLost {
+        /// The process.
+        who: Who,
+        /// The connection.
+        generation: u64,
+    },
+    /// A process tries to connect.
+    Dial {
+        /// The process.
+        who: Who,
+        /// Its life.
+        life: u64,
+    },
+    /// A new connection is ready for use.
+    Established {
+        /// The process.
+        who: Who,
+        /// The connection.
+        generation: u64,
+    },
+    /// The response to a probe arrives.
+    ProbeReply {
+        /// The process.
+        who: Who,
+        /// The connection.
+        generation: u64,
+    },
+    /// The broker has not responded for long.
+    Stall {
+        /// The process.
+        who: Who,
+        /// When it responded last.
+        since: Time,
+    },
+    /// The broker has not responded for too long.
+    Timeout {
+        /// The process.
+        who: Who,
+        /// When it responded last.
+        since: Time,
+    },
+    /// A delayed confirmation continues to its node.
+    DelayedConfirmation {
+        /// The node.
+        node: usize,
+        /// Its place among all confirmations.
+        number: u64,
+        /// The confirmation.
+        payload: Bytes,
+    },
+    /// A node's own client reports.
+    Client {
+        /// The node.
+        node: usize,
+        /// The node's life.
+        life: u64,
+        /// What it reports.
+        event: ConnectionEvent,
+    },
+    /// The write of a batch into a node's spool ends.
+    SpoolWritten {
+        /// The node.
+        node: usize,
+        /// The node's life.
+        life: u64,
+    },
+    /// The write of a checkpoint ends.
+    CheckpointWritten {
+        /// The aggregator.
+        which: usize,
+        /// The aggregator's life.
+        life: u64,
+    },
+    /// An aggregator asks for its stream again.
+    RetryStream {
+        /// The aggregator.
+        which: usize,
+        /// The stream's lane.
+        lane: Lane,
+        /// Its connection.
+        generation: u64,
+    },
+}
+
+impl Event {
+    /// The process that cannot receive the event while it is paused.
+    #[must_use]
+    pub fn receiver(&self) -> Option<Who> {
+        match self {
+            Self::Timer(who)
+            | Self::Response { who, .. }
+            | Self::ConnectionLost { who, .. }
+            | Self::Dial { who, .. }
+            | Self::Established { who, .. }
+            | Self::ProbeReply { who, .. }
+            | Self::Stall { who, .. }
+            | Self::Timeout { who, .. } => Some(*who),
+            Self::Client { node, .. } | Self::SpoolWritten { node, .. } => Some(Who::Node(*node)),
+            Self::CheckpointWritten { which, .. } | Self::RetryStream { which, .. } => {
+                Some(Who::Aggregator(*which))
+            }
+            Self::Step(_)
+            | Self::Undo(_)
+            | Self::DelayedConfirmation { .. }
+            | Self::Request { .. } => None,
+        }
+    }
+}

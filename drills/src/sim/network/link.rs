@@ -1,0 +1,120 @@
+//! One process's TCP connection to the broker: two pipes, each in order, and what the process
+//! believes of it, which is older than the truth.
+
+use std::collections::VecDeque;
+
+use crate::sim::schedule::Time;
+
+/// What a process believes of its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Belief {
+    /// There is none.
+    #[default]
+    Down,
+    /// It is up.
+    Up,
+    /// It is up, but the broker does not respond.
+    Stalled,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Pipe<T> {
+    /// What is sent arrives no sooner than what was sent before.
+    clear_at: Time,
+    /// Nothing gets through.
+    pub is_blocked: bool,
+    /// What arrived while nothing got through, or while the broker was stopped.
+    pub parked: VecDeque<T>,
+}
+
+impl<T> Default for Pipe<T> {
+    fn default() -> Self {
+        Self { clear_at: 0, is_blocked: false, parked: VecDeque::new() }
+    }
+}
+
+impl<T> Pipe<T> {
+    /// When something arrives that would by itself arrive at `at`, and no sooner than `apart`
+    /// after what was sent before.
+    pub(super) fn arrival(&mut self, at: Time, apart: Time) -> Time {
+        self.clear_at = self.clear_at.saturating_add(apart).max(at);
+        self.clear_at
+    }
+
+    fn renew(&mut self) {
+        self.clear_at = 0;
+        self.parked.clear();
+    }
+}
+
+/// The connection.
+#[derive(Debug)]
+pub(super) struct Link<Q, A> {
+    /// Counts connections; what belongs to an earlier one is lost.
+    pub generation: u64,
+    /// Whether the connection of this generation really stands.
+    pub is_intact: bool,
+    /// What the process believes.
+    pub belief: Belief,
+    /// To the broker.
+    pub requests: Pipe<Q>,
+    /// To the process.
+    pub responses: Pipe<A>,
+    /// Extra delay of everything.
+    pub slowness: Time,
+    /// Since when the process has received nothing although it believes in a connection.
+    pub quiet_since: Option<Time>,
+    /// Attempts to connect in a row.
+    pub attempts: u32,
+}
+
+impl<Q, A> Default for Link<Q, A> {
+    fn default() -> Self {
+        Self {
+            generation: 0,
+            is_intact: false,
+            belief: Belief::Down,
+            requests: Pipe::default(),
+            responses: Pipe::default(),
+            slowness: 0,
+            quiet_since: None,
+            attempts: 0,
+        }
+    }
+}
+
+impl<Q, A> Link<Q, A> {
+    /// The connection is gone, and what waited in it too; gives what had reached the broker's
+    /// machine and was not read.
+    pub(super) fn tear(&mut self) -> VecDeque<Q> {
+        self.is_intact = false;
+        let unread = std::mem::take(&mut self.requests.parked);
+        self.requests.renew();
+        self.responses.renew();
+        unread
+    }
+
+    /// A new connection stands, though the process does not know it yet.
+    pub(super) fn join(&mut self) {
+        self.tear();
+        self.generation += 1;
+        self.is_intact = true;
+        self.attempts = 0;
+    }
+
+    /// The process is gone or begins anew: whatever was is no longer of interest.
+    pub(super) fn forget(&mut self) {
+        self.tear();
+        self.generation += 1;
+        self.belief = Belief::Down;
+        self.quiet_since = None;
+        self.attempts = 0;
+    }
+
+    /// Whether both directions are open.
+    #[must_use]
+    pub(super) fn is_open(&self) -> bool {
+        !self.requests.is_blocked && !self.responses.is_blocked
+    }
+}

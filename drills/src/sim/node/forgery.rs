@@ -1,0 +1,36 @@
+//! Forged confirmations, which a node must reject.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
+use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
+
+use crate::sim::act::Lie;
+use crate::sim::rng::Rng;
+
+/// No message of a short run has a number that is so far ahead.
+const NEVER_SENT: u64 = 100_000;
+
+/// A confirmation that is wrong in one way; `newest` is the node's newest message.
+pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Lie) -> Bytes {
+    let (incarnation, seq) = newest;
+    let last = if lie == Lie::Unsent { seq + NEVER_SENT } else { seq };
+    let spans = vec![(Seq(1), Seq(last))];
+    let runs = vec![Confirmed { incarnation: Incarnation(incarnation), spans }];
+    let stranger = NodeName::new("stranger").expect("a word of plain letters");
+    let node = if lie == Lie::Stranger { stranger } else { node.clone() };
+    let mut bytes = encode(&Confirmation {
+        node,
+        behind: false,
+        age: Duration::ZERO,
+        runs,
+        limits: Vec::new(),
+    });
+    if lie == Lie::Garbage {
+        // Half of one, or one with a byte after it.
+        let cut = rng.index(bytes.len());
+        if rng.chance(500) { bytes.truncate(cut) } else { bytes.push(0xc1) }
+    }
+    Bytes::from(bytes)
+}

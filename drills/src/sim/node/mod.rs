@@ -1,0 +1,451 @@
+//! A node's process: what its driver does between the core, the connection and the disk.
+//!
+//! Owns the machine, the core, its departure and its spool. It sends over the network and reports
+//! every step to the oracle, which judges. It does not decide when it ends: the world asks it to,
+//! or ends it.
+
+mod disk;
+mod forgery;
+mod spool;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Now;
+
+use super::act::{End, Lie, Who};
+use super::cores::node::{Departure, NodeCore, Sending, Step, Taken};
+use super::event::{ConnectionEvent, Event, Message, Request, Undo};
+use super::kernel::Kernel;
+use super::machine::Machine;
+use super::network::Network;
+use super::oracle::{Name, NodeOracle};
+use super::plan::{Knobs, Spooling};
+use super::rng::Rng;
+use super::schedule::{MICROSECOND, MILLISECOND, Time};
+use forgery::forged;
+use spool::Spool;
+
+/// With one of so many samples a job reports an event.
+const SAMPLES_AN_EVENT: usize = 5;
+
+/// See the module.
+pub struct Node {
+    number: usize,
+    name: NodeName,
+    machine: Machine,
+    core: Option<NodeCore>,
+    departure: Departure,
+    /// How long it stays away once it has ended.
+    down: Option<Time>,
+    is_jammed: bool,
+    /// What it handed to its client, by token.
+    handed_over: BTreeMap<u64, Name>,
+    spool: Spool,
+    /// Whether its last life ended with something in its spool.
+    left_holding: bool,
+}
+
+impl Node {
+    /// A node that has not started.
+    #[must_use]
+    pub fn new(number: usize, name: NodeName, knobs: &Knobs, rng: &mut Rng) -> Self {
+        Self {
+            number,
+            name,
+            machine: Machine::new(knobs, rng),
+            core: None,
+            departure: Departure::default(),
+            down: None,
+            is_jammed: false,
+            handed_over: BTreeMap::new(),
+            spool: Spool::default(),
+            left_holding: false,
+        }
+    }
+
+    fn who(&self) -> Who {
+        Who::Node(self.number)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.name
+    }
+
+    /// Its machine.
+    pub fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// Whether its process runs or is paused.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.core.is_some()
+    }
+
+    /// Whether its last life ended with something in its spool.
+    #[must_use]
+    pub fn left_holding(&self) -> bool {
+        self.left_holding
+    }
+
+    /// Its client takes few messages, or all again.
+    pub fn set_jammed(&mut self, is_jammed: bool) {
+        self.is_jammed = is_jammed;
+    }
+
+    fn clock(&self, k: &Kernel) -> Now {
+        self.machine.clock(k.now())
+    }
+
+    /// Its process starts.
+    pub fn begin(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
+        let who = self.who();
+        self.machine.begin(k.now());
+        let now = self.clock(k);
+        let (depths, interval) = (k.knobs().depths, k.knobs().interval);
+        self.core = Some(NodeCore::begin(&self.name, depths, interval, now));
+        (self.departure, self.down, self.left_holding) = (Departure::default(), None, false);
+        self.spool.forget_write();
+        self.handed_over.clear();
+        k.trace(|| format!("{who}: begins as {}", now.wall.0));
+        self.open_spool(k, oracle, now);
+        if let Some(core) = &self.core {
+            oracle.incarnation_mut().begin(core.stats().status.bus.attempted, depths);
+        }
+        net.forget(who);
+        net.dial_soon(k, who, self.machine.life());
+        self.settle(k, net, oracle);
+    }
+
+    fn open_spool(&mut self, k: &mut Kernel, oracle: &mut NodeOracle, now: Now) {
+        let spool = k.knobs().spool;
+        let Some(core) = self.core.as_mut().filter(|_| spool != Spooling::Off) else { return };
+        let adopted = self.spool.open(core, &self.name, now, spool == Spooling::Synced);
+        k.reach_n("spool found", u64::from(adopted.is_found));
+        k.reach_n("spool torn", u64::from(adopted.is_torn));
+        let Some(doubt) = adopted.doubt else { return };
+        k.reach("spool in doubt");
+        oracle.history_mut().excuse("a spool that was not synced is not whole");
+        if spool == Spooling::Synced {
+            let number = self.number;
+            k.fail("no crash damages a synced spool", || format!("n{number}: {doubt}"));
+        }
+    }
+
+    /// Jobs report samples, each of which there is once, and an event with some.
+    pub fn load(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut NodeOracle,
+        (samples, packed): (u64, u64),
+    ) {
+        let is_taken = self.machine.is_alive() && !self.machine.is_paused();
+        let now = self.clock(k);
+        let Some(core) = self.core.as_mut().filter(|core| is_taken && !core.is_leaving()) else {
+            return;
+        };
+        let (mut datagram, mut lines) = (String::new(), 0);
+        for left in (0..samples).rev() {
+            let Some((sample, line)) = oracle.next_sample() else { return };
+            // A line may carry several values; both forms are used.
+            let separator = if lines == 0 { "" } else { "\n" };
+            write!(datagram, "{separator}{line}").expect("a string takes what is written to it");
+            if sample % SAMPLES_AN_EVENT == 0 {
+                datagram.push_str("\n_e{5,4}:shard|done");
+            }
+            lines += 1;
+            if lines == packed || left == 0 {
+                core.on_datagram(now, datagram.as_bytes());
+                datagram.clear();
+                lines = 0;
+            }
+        }
+        self.settle(k, net, oracle);
+    }
+
+    /// Its timer fires.
+    pub fn on_timer(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
+        if self.machine.take_timer(k.now()) {
+            self.settle(k, net, oracle);
+        }
+    }
+
+    /// Its client reports.
+    pub fn on_connection_event(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut NodeOracle,
+        event: ConnectionEvent,
+    ) {
+        let now = self.clock(k);
+        let Some(core) = &mut self.core else { return };
+        core.on_connection_event(now, event);
+        self.settle(k, net, oracle);
+    }
+
+    /// An aggregator's confirmation arrives.
+    pub fn on_confirmation(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut NodeOracle,
+        payload: &Bytes,
+    ) {
+        let now = self.clock(k);
+        let Some(core) = &mut self.core else { return };
+        if let Err(reason) = core.on_confirmation(now, payload) {
+            k.fail("an honest confirmation is believed", || reason.to_owned());
+        }
+        self.settle(k, net, oracle);
+    }
+
+    /// A forged confirmation arrives: it changes nothing but the count of rejected ones.
+    pub fn on_forgery(&mut self, k: &mut Kernel, net: &mut Network, lie: Lie) {
+        let who = self.who();
+        let receives = net.believes_up(who) && !self.machine.is_paused();
+        if k.knobs().spool == Spooling::Unsynced && self.machine.life() > 1 {
+            // How far a former life came may be unknown, and the node must then believe.
+            return;
+        }
+        let now = self.clock(k);
+        let newest = self.handed_over.values().max().copied();
+        let (Some(newest), true) = (newest, receives) else { return };
+        let payload = forged(k.rng(), &self.name, newest, lie);
+        let Some(core) = &mut self.core else { return };
+        let counts = |core: &NodeCore| {
+            let status = core.stats().status;
+            let refused: u64 = status.confirmations.refused.values().sum();
+            (refused, status.confirmations.heard, status.entrusted_samples, status.bus)
+        };
+        let before = counts(core);
+        let is_believed = core.on_confirmation(now, &payload).is_ok();
+        let after = counts(core);
+        let is_inert =
+            (before.0 + 1, before.1, before.2, &before.3) == (after.0, after.1, after.2, &after.3);
+        if is_believed || !is_inert {
+            let words = || format!("{who}: {lie:?}: {before:?}, then {after:?}");
+            return k.fail("a forged confirmation changes nothing", words);
+        }
+        k.reach("forgery refused");
+    }
+
+    /// SIGTERM: the sockets are read empty and closed, the last interval is sealed.
+    pub fn terminate(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut NodeOracle,
+        down: Time,
+    ) {
+        if self.machine.is_paused() {
+            // The signal has no effect on a stopped process.
+            return;
+        }
+        let now = self.clock(k);
+        if self.departure.step() == Step::Running {
+            self.down = Some(down);
+            self.departure.on_asked(now.mono);
+            self.departure.on_taken(now.mono, Taken::default(), false);
+        }
+        self.settle(k, net, oracle);
+    }
+
+    /// One turn of the driver after an event.
+    fn settle(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
+        let who = self.who();
+        let now = self.clock(k);
+        let Some(core) = &mut self.core else { return };
+        if self.departure.step() == Step::Draining && !core.is_leaving() {
+            core.on_leave(now);
+        }
+        self.departure.on_deadline(now.mono, core.is_drained(now));
+        if self.departure.step() >= Step::Closing {
+            let is_drained = core.is_drained(now);
+            k.trace(|| format!("{who}: ends, {}", if is_drained { "drained" } else { "holding" }));
+            return self.leave(k, net, oracle);
+        }
+        core.on_deadline(now);
+        self.observe(k, oracle);
+        self.begin_spool_write(k, oracle, now);
+        self.publish(k, net, oracle, now);
+        self.observe(k, oracle);
+        self.set_timer(k);
+    }
+
+    /// Reports the core's own figures to the oracle.
+    fn observe(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
+        let now = self.clock(k);
+        let Some(core) = &mut self.core else { return };
+        while let Some((name, samples)) = core.next_dead_letter() {
+            oracle.history_mut().refuse(name, samples);
+        }
+        oracle.incarnation_mut().observe(k, now, core.stats());
+    }
+
+    fn set_timer(&mut self, k: &mut Kernel) {
+        let Some(core) = &self.core else { return };
+        let deadline = core.next_deadline().min(self.departure.next_deadline());
+        if let Some(at) = self.machine.set_timer(deadline) {
+            k.at(at, Event::Timer(self.who()));
+        }
+    }
+
+    fn leave(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
+        let down = self.down.take().unwrap_or(MILLISECOND);
+        self.finish_spool(k, oracle);
+        self.end(k, net, oracle, End::Asked);
+        k.after(down, Event::Undo(Undo::Start(self.who())));
+    }
+
+    /// Its process is gone.
+    pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, end: End) {
+        let who = self.who();
+        self.observe(k, oracle);
+        k.trace(|| format!("{who}: gone ({end:?})"));
+        if self.core.take().is_some()
+            && let Some(left_holding) = oracle.on_ended(k, end)
+        {
+            self.left_holding = left_holding;
+        }
+        let spool = k.knobs().spool;
+        self.spool.end(end, spool, k.rng());
+        self.handed_over.clear();
+        self.machine.end();
+        net.forget(who);
+    }
+
+    fn publish(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, now: Now) {
+        while !k.is_broken() {
+            let was_open = oracle.incarnation().stats().is_some_and(NodeCore::is_open);
+            let Some(core) = &mut self.core else { return };
+            let Some(sending) = core.next_sending(now) else { return };
+            if was_open {
+                k.fail("an open breaker lets nothing pass", || sending.id.clone());
+            }
+            if !self.hand_over(k, net, oracle, now, sending) {
+                return;
+            }
+        }
+    }
+
+    /// Hands one message to the node's own client; false when that takes no more.
+    fn hand_over(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut NodeOracle,
+        now: Now,
+        sending: Sending,
+    ) -> bool {
+        let who = self.who();
+        let Sending { token, subject, id, payload } = sending;
+        let lane = lane_of(&subject);
+        let name = match oracle.history_mut().note(k.now(), &subject, &payload) {
+            Ok((name, is_new)) => {
+                let is_crash_report = oracle.history().is_crash_report(&name);
+                let branch = if is_crash_report { "crash report" } else { "sent again" };
+                k.reach_n(branch, u64::from(is_crash_report || !is_new));
+                if lane == Lane::Emergency && (is_crash_report || !is_new) {
+                    oracle.incarnation_mut().on_emergency(k, now, false);
+                }
+                name
+            }
+            Err(what) => {
+                k.fail("what was sent never changes", || what);
+                return false;
+            }
+        };
+        k.trace(|| format!("{who}: sends {id} ({} bytes)", payload.len()));
+        self.handed_over.insert(token, name);
+        if self.is_jammed && k.rng().chance(700) {
+            if k.rng().chance(500) {
+                let Some(core) = &mut self.core else { return false };
+                core.on_not_taken(now, token);
+                return false;
+            }
+            self.report_locally(k, ConnectionEvent::Deferred(token));
+            return true;
+        }
+        // No broker has a limit so low that a node's message about itself does not pass.
+        if payload.len() > k.knobs().payload_max && subject.ends_with(".latency") {
+            k.reach("message refused");
+            self.report_locally(k, ConnectionEvent::Refused(token));
+            return true;
+        }
+        let message = Message { from: self.number, lane, name, subject, id, payload };
+        net.request(k, who, Request::Publish { token, message: Rc::new(message) });
+        true
+    }
+
+    fn report_locally(&self, k: &mut Kernel, event: ConnectionEvent) {
+        let (node, life) = (self.number, self.machine.life());
+        let span = k.rng().span(10 * MICROSECOND, 1_000 * MILLISECOND);
+        k.after(span, Event::Client { node, life, event });
+    }
+
+    /// Begins to write what has changed into the spool, unless a write is under way.
+    fn begin_spool_write(&mut self, k: &mut Kernel, oracle: &mut NodeOracle, now: Now) {
+        let Some(core) = &mut self.core else { return };
+        if !self.spool.begin_write(core, now) {
+            return;
+        }
+        oracle.incarnation_mut().on_batch();
+        let longest = k.knobs().spool_write;
+        let took = k.rng().span(MILLISECOND / 10, longest);
+        let (node, life) = (self.number, self.machine.life());
+        k.after(took, Event::SpoolWritten { node, life });
+    }
+
+    /// A write into the spool of this life ends.
+    pub fn on_spool_written(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut NodeOracle,
+        life: u64,
+    ) {
+        if self.machine.life() == life {
+            self.end_spool_write(k, oracle);
+            self.settle(k, net, oracle);
+        }
+    }
+
+    fn end_spool_write(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
+        let now = self.clock(k);
+        let state = (self.machine.is_disk_full(), k.knobs().spool == Spooling::Synced);
+        let Some(core) = &mut self.core else { return };
+        match self.spool.end_write(core, now, state) {
+            Some(true) => oracle.incarnation_mut().on_batch_written(),
+            Some(false) => k.reach("spool failed"),
+            None => {}
+        }
+    }
+
+    /// On the way out everything is written that can be.
+    fn finish_spool(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
+        let now = self.clock(k);
+        loop {
+            self.end_spool_write(k, oracle);
+            let Some(core) = &mut self.core else { return };
+            let writes = self.spool.begin_write(core, now);
+            oracle.incarnation_mut().on_batch();
+            if !writes {
+                return;
+            }
+        }
+    }
+}
+
+fn lane_of(subject: &str) -> Lane {
+    let is_emergency = subject.split('.').nth(3) == Some(Lane::Emergency.as_str());
+    if is_emergency { Lane::Emergency } else { Lane::Normal }
+}

@@ -1,0 +1,69 @@
+//! A node's spool: the file on its disk, and the one write that may be under way.
+
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::time::Now;
+
+use super::disk::{Disk, Ending};
+use crate::sim::act::End;
+use crate::sim::cores::node::{Adopted, Batch, NodeCore};
+use crate::sim::plan::Spooling;
+use crate::sim::rng::Rng;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Spool {
+    disk: Disk,
+    writing: Option<Batch>,
+}
+
+impl Spool {
+    /// A node that starts takes over what the file holds.
+    pub(super) fn open(
+        &mut self,
+        core: &mut NodeCore,
+        name: &NodeName,
+        now: Now,
+        syncs: bool,
+    ) -> Adopted {
+        let boot = self.disk.boots.to_string();
+        core.open_spool(name, now, self.disk.read(), &boot, syncs)
+    }
+
+    /// Takes the next batch to write, unless one is under way; true if a write begins.
+    pub(super) fn begin_write(&mut self, core: &mut NodeCore, now: Now) -> bool {
+        if self.writing.is_some() {
+            return false;
+        }
+        self.writing = core.next_spool(now);
+        self.writing.is_some()
+    }
+
+    /// The write under way ends; fails if the disk is full. `None` without a write.
+    pub(super) fn end_write(
+        &mut self,
+        core: &mut NodeCore,
+        now: Now,
+        (is_full, syncs): (bool, bool),
+    ) -> Option<bool> {
+        let batch = self.writing.take()?;
+        if is_full {
+            self.disk.discard();
+        } else {
+            self.disk.write(&batch, syncs);
+        }
+        core.on_spool_written(now, !is_full);
+        Some(!is_full)
+    }
+
+    /// A new process has no write under way.
+    pub(super) fn forget_write(&mut self) {
+        self.writing = None;
+    }
+
+    /// The process ends, perhaps during a write.
+    pub(super) fn end(&mut self, end: End, spool: Spooling, rng: &mut Rng) {
+        let ending = if end == End::PowerCut { Ending::Power } else { Ending::Process };
+        let batch = self.writing.take();
+        self.disk.end(batch.as_ref(), spool == Spooling::Synced, ending, rng);
+    }
+}

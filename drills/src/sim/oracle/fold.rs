@@ -1,0 +1,94 @@
+//! What an aggregator's state must be: a fold over the messages it has read, each once.
+
+use std::collections::BTreeSet;
+
+use super::history::{History, Name};
+use crate::sim::cores::aggregator::{Held, Merged};
+
+/// What an aggregator's state was made of, as far as one node is concerned.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fold {
+    /// Messages, each once.
+    names: BTreeSet<Name>,
+    /// Samples in them.
+    samples: u64,
+    /// Samples in its histograms, and of those the ones that jobs reported.
+    shown: (u64, u64),
+    /// Events that it has counted.
+    events: u64,
+    /// Whether the node is expired now.
+    is_expired: bool,
+    /// Whether it ever was: then histograms are not all there is.
+    was_expired: bool,
+}
+
+impl Fold {
+    /// The empty fold of an aggregator that starts again.
+    #[must_use]
+    pub(super) fn restarted(&self) -> Self {
+        Self { was_expired: self.was_expired, ..Self::default() }
+    }
+
+    /// Whether the node ever was expired.
+    #[must_use]
+    pub(super) fn was_expired(&self) -> bool {
+        self.was_expired
+    }
+
+    /// Adds a message that was read; returns how many samples of jobs it carries.
+    pub(super) fn add(&mut self, history: &History, name: Name) -> u64 {
+        let Some(sent) = history.messages.get(&name) else { return 0 };
+        let reported = sent.samples.len() as u64;
+        if self.names.insert(name) {
+            self.samples += reported + sent.others;
+            self.shown.0 += reported + sent.others;
+            self.shown.1 += reported;
+            self.events += sent.events;
+        }
+        reported
+    }
+
+    /// Takes the histograms of a node that was expired as they are: what was read does not
+    /// determine when exactly it was expired last.
+    pub(super) fn adopt_shown(&mut self, held: &Held) {
+        (self.shown, self.events) = ((held.samples, held.reported), held.events);
+    }
+
+    /// An expired node has no histograms; they begin anew with its next message. True when the
+    /// node has just expired.
+    pub(super) fn set_expired(&mut self, is_expired: bool) -> bool {
+        let expires = is_expired && !std::mem::replace(&mut self.is_expired, is_expired);
+        self.is_expired = is_expired;
+        if expires {
+            (self.was_expired, self.shown, self.events) = (true, (0, 0), 0);
+        }
+        expires
+    }
+
+    /// The invariant that the aggregator's state breaks, if any.
+    #[must_use]
+    pub(super) fn broken_by(&self, held: &Held) -> Option<&'static str> {
+        let expected = (self.samples, self.shown.0, self.shown.1, self.events);
+        if held.doubled.is_some() {
+            Some("no sample is merged twice")
+        } else if (held.merged, held.samples, held.reported, held.events) != expected {
+            Some("what is merged is what was read, once")
+        } else if held.recorded != held.known {
+            Some("recorded = merged + held + unaccounted + unseen + lost")
+        } else {
+            None
+        }
+    }
+
+    /// What was merged of a node that was expired once.
+    #[must_use]
+    pub(super) fn merged(&self, history: &History) -> Merged {
+        let mut merged = Merged::default();
+        for sent in self.names.iter().filter_map(|name| history.messages.get(name)) {
+            merged.reported.extend(sent.samples.iter().map(|sample| (*sample, 1)));
+            merged.others += sent.others;
+        }
+        merged.reported.sort_unstable();
+        merged
+    }
+}

@@ -1,0 +1,299 @@
+//! What one node has recorded and sent: every sample by name, every message by its bytes, every
+//! loss by its reason.
+//!
+//! A sample of a node is one bucket of the histogram layout, used once: what the aggregator
+//! merged can be held against what was recorded as sets, without trusting anyone's arithmetic.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use plimsoll_schemas::histogram::layout;
+use plimsoll_schemas::subject::SnapshotSubject;
+use plimsoll_schemas::wire::{self, Body};
+
+use crate::sim::cores::aggregator::{Merged, REPORTED};
+use crate::sim::schedule::Time;
+
+/// An incarnation and a number within it.
+pub type Name = (u64, u64);
+
+/// What a message was when it was first handed over.
+#[derive(Clone, Debug)]
+pub(super) struct SentMessage {
+    /// When it was first handed over.
+    pub at: Time,
+    /// Its bytes, for ever.
+    pub payload: Bytes,
+    /// The samples of jobs in it.
+    pub samples: Vec<usize>,
+    /// How many samples of other operations.
+    pub others: u64,
+    /// How many events.
+    pub events: u64,
+    /// Whether it is the final message.
+    pub is_last: bool,
+    /// Whether a later incarnation sent it for this one.
+    pub is_crash_report: bool,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Samples recorded are those from bucket 1 to here.
+    pub(super) recorded: usize,
+    /// Messages ever handed over.
+    pub(super) messages: BTreeMap<Name, SentMessage>,
+    /// Samples that no one is to blame for: they were in an interval that never ended, or one
+    /// that was on its way to the spool.
+    pub(super) unkept: BTreeSet<usize>,
+    /// Messages that no broker takes.
+    refused_messages: BTreeSet<Name>,
+    /// Samples in them.
+    pub(super) refused: BTreeSet<usize>,
+    /// Why samples may be missing without a name: a copy was let go, or a process ended whose
+    /// copies nothing kept.
+    pub(super) excuse: Option<&'static str>,
+    /// Whether that is a reason for one aggregator only.
+    excuse_alone: bool,
+    /// Samples of any operation in all incarnations that have ended.
+    pub(super) taken: u64,
+    /// Of those, dropped for want of room.
+    pub(super) dropped: u64,
+    /// Of those, in messages that no broker takes.
+    pub(super) refused_count: u64,
+    /// Of those, at most so many that were in no closed interval or not in a spool.
+    pub(super) unkept_count: u64,
+}
+
+/// What the final comparison found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// Samples recorded.
+    pub recorded: u64,
+    /// Of those, merged.
+    pub merged: u64,
+    /// Of those, missing for a named reason.
+    pub lost: u64,
+    /// Of those, missing without one.
+    pub missing: u64,
+    /// How often a sample was merged once more than it should have been.
+    pub duplicated: u64,
+    /// Samples merged that were never recorded.
+    pub invented: u64,
+}
+
+impl Sets {
+    /// Adds those of another node, or run.
+    pub fn add(&mut self, other: &Self) {
+        self.recorded += other.recorded;
+        self.merged += other.merged;
+        self.lost += other.lost;
+        self.missing += other.missing;
+        self.duplicated += other.duplicated;
+        self.invented += other.invented;
+    }
+
+    /// What has no explanation: missing without a reason, or there without an origin.
+    #[must_use]
+    pub fn unexplained(&self) -> u64 {
+        self.missing + self.invented
+    }
+}
+
+impl History {
+    /// A sample that there has not been yet, as a line of a job.
+    pub fn next_line(&mut self) -> Option<(usize, String)> {
+        let bucket = self.recorded + 1;
+        if bucket >= layout::LEN {
+            return None;
+        }
+        self.recorded = bucket;
+        let middle = u64::midpoint(layout::lowest(bucket), layout::highest(bucket));
+        let line = format!("{REPORTED}:{}.{:06}|ms", middle / 1_000_000, middle % 1_000_000);
+        Some((bucket, line))
+    }
+
+    /// Records a message that is handed over; returns its name and whether it is new.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its name had other bytes before.
+    pub fn note(
+        &mut self,
+        at: Time,
+        subject: &str,
+        payload: &Bytes,
+    ) -> Result<(Name, bool), String> {
+        let parsed: SnapshotSubject =
+            subject.parse().map_err(|error| format!("subject {subject}: {error}"))?;
+        let snapshot = wire::decode(&parsed, payload)
+            .map_err(|error| format!("a node sends an unreadable message: {error}"))?;
+        let name = (snapshot.header.incarnation.0, snapshot.header.seq.0);
+        if let Some(before) = self.messages.get(&name) {
+            return if before.payload == payload {
+                Ok((name, false))
+            } else {
+                Err(format!("message {name:?} has other bytes than when it was first sent"))
+            };
+        }
+        let (samples, others) = contents(&snapshot.body);
+        let sent = SentMessage {
+            at,
+            payload: payload.clone(),
+            samples,
+            others,
+            events: events(&snapshot.body),
+            is_last: snapshot.header.last,
+            is_crash_report: snapshot.header.heir.is_some(),
+        };
+        self.messages.insert(name, sent);
+        Ok((name, true))
+    }
+
+    /// A message is given up because no broker takes it; a node that ended before it knew that
+    /// for good is refused it again.
+    pub fn refuse(&mut self, name: Name, samples: u64) {
+        if !self.refused_messages.insert(name) {
+            return;
+        }
+        self.refused_count += samples;
+        if let Some(sent) = self.messages.get(&name) {
+            self.refused.extend(sent.samples.iter().copied());
+        }
+    }
+
+    /// Whether a run without a last word was followed by one that a clock set back gave a smaller
+    /// name. An aggregator cannot distinguish that from a living run and a former one that is read
+    /// late, and then reports that the node is silent and its samples are held, not that it left.
+    #[must_use]
+    pub fn seems_to_go_on(&self) -> bool {
+        let mut runs: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
+        for ((run, _), message) in &self.messages {
+            let (spoke, ended) = runs.entry(*run).or_default();
+            *spoke = message.at.max(*spoke);
+            *ended |= message.is_last;
+        }
+        runs.iter().any(|(name, (spoke, ended))| {
+            !ended && runs.range(..name).any(|(_, (later, _))| later > spoke)
+        })
+    }
+
+    /// Why samples may be missing without a name from now on.
+    pub fn excuse(&mut self, reason: &'static str) {
+        self.excuse = Some(reason);
+    }
+
+    /// Whether a message that was sent is the crash report of a later incarnation.
+    #[must_use]
+    pub fn is_crash_report(&self, name: &Name) -> bool {
+        self.messages.get(name).is_some_and(|sent| sent.is_crash_report)
+    }
+
+    /// Why one aggregator may lack what another one has.
+    pub fn excuse_one(&mut self, reason: &'static str) {
+        self.excuse_alone = self.excuse.is_none();
+        self.excuse.get_or_insert(reason);
+    }
+
+    /// That is no reason why both may lack it, unless one `forgets` what it confirmed.
+    pub fn excuse_two(&mut self, forgets: bool) {
+        if self.excuse_alone && !forgets {
+            self.excuse = None;
+        }
+    }
+
+    /// How many messages were first handed over since then.
+    #[must_use]
+    pub fn handed_over_since(&self, since: Time) -> u64 {
+        self.messages.values().filter(|sent| sent.at >= since).count() as u64
+    }
+
+    /// No sample is there twice, none that was never recorded.
+    ///
+    /// # Errors
+    /// Names the sample.
+    pub fn check_merged(&self, merged: &Merged) -> Result<(), String> {
+        for (bucket, count) in &merged.reported {
+            if *count > 1 {
+                return Err(format!("sample {bucket} was merged {count} times"));
+            }
+            if *bucket == 0 || *bucket > self.recorded {
+                return Err(format!("sample {bucket} was merged and never recorded"));
+            }
+        }
+        Ok(())
+    }
+
+    fn whereabouts(&self, sample: usize) -> String {
+        let carries = |(_, sent): &(&Name, &SentMessage)| sent.samples.contains(&sample);
+        match self.messages.iter().find(carries) {
+            Some((name, _)) => format!("{sample}, which message {name:?} carried"),
+            None => format!("{sample}, which was never sent"),
+        }
+    }
+
+    fn missing(&self, merged: &Merged) -> impl Iterator<Item = usize> {
+        let present: BTreeSet<usize> = merged.reported.iter().map(|(bucket, _)| *bucket).collect();
+        (1..=self.recorded).filter(move |bucket| !present.contains(bucket))
+    }
+
+    /// Samples that are missing and in nothing that was lost by name.
+    fn unnamed(&self, merged: &Merged) -> impl Iterator<Item = usize> {
+        let is_named =
+            |bucket: &usize| self.unkept.contains(bucket) || self.refused.contains(bucket);
+        self.missing(merged).filter(move |bucket| !is_named(bucket))
+    }
+
+    /// What was merged and what was recorded, as sets, once everything has come to rest.
+    #[must_use]
+    pub fn sets(&self, merged: &Merged) -> Sets {
+        let is_known = |bucket: usize| (1..=self.recorded).contains(&bucket);
+        let mut sets = Sets { recorded: self.recorded as u64, ..Sets::default() };
+        for (bucket, count) in &merged.reported {
+            let kind = if is_known(*bucket) { &mut sets.merged } else { &mut sets.invented };
+            *kind += 1;
+            sets.duplicated += count - 1;
+        }
+        let gone = sets.recorded - sets.merged;
+        let unnamed = self.unnamed(merged).count() as u64;
+        sets.missing = if self.excuse.is_some() { 0 } else { unnamed.saturating_sub(self.dropped) };
+        sets.lost = gone - sets.missing;
+        sets
+    }
+
+    /// Holds what was merged against what was recorded, once everything has come to rest.
+    ///
+    /// # Errors
+    /// Names a sample that is missing without a reason, or there without one.
+    pub fn compare(&self, merged: &Merged) -> Result<(), String> {
+        self.check_merged(merged)?;
+        let Sets { missing, .. } = self.sets(merged);
+        match self.unnamed(merged).next().filter(|_| missing > 0) {
+            None => Ok(()),
+            Some(first) => Err(format!(
+                "{missing} samples are missing and no more than {} were dropped; the first is {}",
+                self.dropped,
+                self.whereabouts(first),
+            )),
+        }
+    }
+}
+
+fn events(body: &Body) -> u64 {
+    match body {
+        Body::Event(events) => events.events.len() as u64,
+        Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => 0,
+    }
+}
+
+fn contents(body: &Body) -> (Vec<usize>, u64) {
+    let Body::Latency(latency) = body else { return (Vec::new(), 0) };
+    let (mut samples, mut others) = (Vec::new(), 0);
+    for (series, histogram) in &latency.histograms {
+        if series.operation.as_str() == REPORTED {
+            samples.extend(histogram.counts().iter().map(|(bucket, _)| bucket));
+        } else {
+            others += histogram.count();
+        }
+    }
+    (samples, others)
+}

@@ -1,0 +1,164 @@
+//! What the oracle knows of a node's present incarnation: where its samples are, what it reported
+//! last, and the bounds it must keep.
+
+use plimsoll_schemas::time::Now;
+use plimsoll_schemas::wire::Bus;
+
+use super::meter::Meter;
+use crate::sim::cores::node::{BreakerState, IN_FLIGHT_MAX, NodeStats};
+use crate::sim::kernel::Kernel;
+use crate::sim::plan::Depths;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Incarnation {
+    number: usize,
+    /// Samples of jobs in the open interval.
+    open: Vec<usize>,
+    /// Messages made when the last interval was closed, and samples taken until then.
+    closed: (u64, u64),
+    /// Samples of jobs in closed intervals that are not in the spool.
+    unwritten: Vec<usize>,
+    /// How many of those are in the batch under way, and samples taken until it was made.
+    in_batch: (usize, u64),
+    /// Samples taken until the last batch was made that is in the spool.
+    spooled: u64,
+    /// Messages taken over from former incarnations.
+    adopted: u64,
+    meter: Meter,
+    stats: Option<NodeStats>,
+}
+
+/// Samples of an incarnation that ended.
+pub struct Unkept {
+    /// Samples of any operation that were in no closed interval, or not in the spool.
+    pub count: u64,
+    /// Those of jobs.
+    pub samples: Vec<usize>,
+}
+
+impl Incarnation {
+    /// Before the first start of a node.
+    #[must_use]
+    pub fn new(number: usize, depths: Depths) -> Self {
+        Self {
+            number,
+            open: Vec::new(),
+            closed: (0, 0),
+            unwritten: Vec::new(),
+            in_batch: (0, 0),
+            spooled: 0,
+            adopted: 0,
+            meter: Meter::new(depths),
+            stats: None,
+        }
+    }
+
+    /// The node has started and taken over these messages.
+    pub fn begin(&mut self, adopted: u64, depths: Depths) {
+        *self = Self { closed: (adopted, 0), adopted, ..Self::new(self.number, depths) };
+    }
+
+    /// What the node reported last.
+    #[must_use]
+    pub fn stats(&self) -> Option<&NodeStats> {
+        self.stats.as_ref()
+    }
+
+    /// A job sends a sample.
+    pub fn record(&mut self, sample: usize) {
+        self.open.push(sample);
+    }
+
+    /// A batch of everything in closed intervals is on its way to the spool.
+    pub fn on_batch(&mut self) {
+        self.in_batch = (self.unwritten.len(), self.closed.1);
+    }
+
+    /// That batch is in the spool.
+    pub fn on_batch_written(&mut self) {
+        self.unwritten.drain(..self.in_batch.0);
+        (self.spooled, self.in_batch) = (self.in_batch.1, (0, 0));
+    }
+
+    /// Holds what the node reports of itself against its bounds.
+    pub fn observe(&mut self, k: &mut Kernel, now: Now, stats: NodeStats) {
+        let attempted = stats.status.bus.attempted;
+        if attempted != self.closed.0 {
+            // A message of its own closes every interval: all that was recorded is in one.
+            self.closed = (attempted, stats.status.intake.samples);
+            self.unwritten.append(&mut self.open);
+        }
+        let before = self.stats.take();
+        count_branches(k, before.as_ref(), &stats);
+        let sealed_before = before.map_or(0, |before| before.status.bus.rerouted);
+        for _ in sealed_before..stats.status.bus.rerouted {
+            // A leaving node has nothing in that lane but its final message.
+            self.on_emergency(k, now, stats.is_leaving);
+        }
+        self.check_bounds(k, &stats);
+        self.stats = Some(stats);
+    }
+
+    fn check_bounds(&self, k: &mut Kernel, stats: &NodeStats) {
+        let (depths, bus) = (k.knobs().depths, &stats.status.bus);
+        let known = bus.published + bus.dropped + bus.refused + bus.coalesced;
+        let number = self.number;
+        let words = || format!("n{number}: {bus:?}");
+        if bus.attempted != known + bus.outbox_messages {
+            k.fail("messages: attempted = known + held", words);
+        } else if bus.published != bus.confirmed + bus.released + bus.entrusted {
+            k.fail("published = confirmed + released + entrusted", words);
+        } else if bus.outbox_messages > self.adopted + depths.drop as u64 + 2 {
+            k.fail("the outbox is bounded in messages", words);
+        } else if bus.entrusted > self.adopted + depths.entrusted as u64 + 1 {
+            k.fail("copies are bounded in messages", words);
+        } else if stats.status.in_flight > IN_FLIGHT_MAX {
+            let words = || format!("n{number}: {}", stats.status.in_flight);
+            k.fail("what is in flight is bounded", words);
+        }
+    }
+
+    /// A message takes a token of the emergency lane: when it is sealed, which may be before it
+    /// is sent, and each time it is sent again.
+    pub fn on_emergency(&mut self, k: &mut Kernel, now: Now, is_critical: bool) {
+        k.reach("sent by the emergency lane");
+        if let Err(what) = self.meter.on_sent(now.mono.0, is_critical) {
+            let number = self.number;
+            k.fail("the emergency lane keeps to its rate", || format!("n{number}: {what}"));
+        }
+    }
+
+    /// The node has ended: its last report, and the samples that nothing kept.
+    pub fn end(&mut self, has_spool: bool) -> Option<(NodeStats, Unkept)> {
+        let stats = self.stats.take()?;
+        let kept = if has_spool { self.spooled } else { self.closed.1 };
+        let mut samples = std::mem::take(&mut self.open);
+        samples.extend(self.unwritten.drain(..).filter(|_| has_spool));
+        let count = stats.status.intake.samples - kept;
+        Some((stats, Unkept { count, samples }))
+    }
+}
+
+fn count_branches(k: &mut Kernel, before: Option<&NodeStats>, after: &NodeStats) {
+    let none = Bus::default();
+    let (old, new) = (before.map_or(&none, |before| &before.status.bus), &after.status.bus);
+    k.reach_n("drafts merged", new.coalesced - old.coalesced);
+    k.reach_n("waited for a token", new.rate_limited - old.rate_limited);
+    k.reach_n("dropped", new.dropped - old.dropped);
+    k.reach_n("confirmed", new.confirmed - old.confirmed);
+    k.reach_n("resent for lack of a confirmation", new.resent - old.resent);
+    k.reach_n("evicted without a confirmation", new.released - old.released);
+    let turned = |is: &dyn Fn(&NodeStats) -> bool| is(after) && !before.is_some_and(is);
+    let breaker = |state| move |stats: &NodeStats| stats.status.breaker == state;
+    let was_closed = before.is_none_or(|b| b.status.breaker == BreakerState::Closed);
+    let branches = [
+        ("breaker closed again", !was_closed && turned(&breaker(BreakerState::Closed))),
+        ("breaker open", turned(&breaker(BreakerState::Open))),
+        ("breaker half-open", turned(&breaker(BreakerState::HalfOpen))),
+        ("only the emergency lane sent", turned(&|stats| stats.status.conservative)),
+    ];
+    for (name, turned) in branches {
+        k.reach_n(name, u64::from(turned));
+    }
+}

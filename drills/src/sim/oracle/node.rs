@@ -1,0 +1,87 @@
+//! What the oracle knows of one node.
+
+use plimsoll_schemas::ids::NodeName;
+
+use super::history::History;
+use super::incarnation::Incarnation;
+use crate::sim::act::End;
+use crate::sim::kernel::Kernel;
+use crate::sim::plan::{Depths, Spooling};
+
+/// A node's history over all incarnations, and its present incarnation.
+pub struct NodeOracle {
+    name: NodeName,
+    history: History,
+    incarnation: Incarnation,
+}
+
+impl NodeOracle {
+    /// A node that has not started.
+    #[must_use]
+    pub fn new(number: usize, name: NodeName, depths: Depths) -> Self {
+        let incarnation = Incarnation::new(number, depths);
+        Self { name, history: History::default(), incarnation }
+    }
+
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.name
+    }
+
+    /// Everything it recorded and sent.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Everything it recorded and sent, to add to it.
+    pub fn history_mut(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    /// Its present incarnation.
+    #[must_use]
+    pub fn incarnation(&self) -> &Incarnation {
+        &self.incarnation
+    }
+
+    /// Its present incarnation, to change it.
+    pub fn incarnation_mut(&mut self) -> &mut Incarnation {
+        &mut self.incarnation
+    }
+
+    /// A job sends a sample that there has not been yet: its bucket and its line.
+    pub fn next_sample(&mut self) -> Option<(usize, String)> {
+        let (sample, line) = self.history.next_line()?;
+        self.incarnation.record(sample);
+        Some((sample, line))
+    }
+
+    /// The node's process is gone; returns whether it leaves something in its spool.
+    pub fn on_ended(&mut self, k: &mut Kernel, end: End) -> Option<bool> {
+        let spool = k.knobs().spool;
+        let has_spool = spool != Spooling::Off;
+        let (stats, unkept) = self.incarnation.end(has_spool)?;
+        let status = &stats.status;
+        let history = &mut self.history;
+        history.taken += status.intake.samples;
+        history.dropped += stats.dropped;
+        history.unkept_count += unkept.count;
+        history.unkept.extend(unkept.samples);
+        if status.bus.released > 0 {
+            history.excuse = Some("a copy was evicted without a confirmation");
+        }
+        let holds = status.bus.outbox_messages + status.bus.entrusted > 0;
+        k.reach_n("ended while holding", u64::from(holds));
+        let survives = match (spool, end) {
+            (Spooling::Off, _) => false,
+            (Spooling::Unsynced, End::PowerCut) => !holds,
+            (Spooling::Synced | Spooling::Unsynced, _) => status.spool.durable,
+        };
+        if holds && !survives {
+            history.excuse = Some("nothing kept what the node held when it ended");
+        }
+        Some(holds && has_spool)
+    }
+}

@@ -1,0 +1,466 @@
+//! An aggregator's process: what its driver, its cursors and its checkpointer do between the core
+//! and the connection.
+//!
+//! Owns the machine, the core, the cursors, the store and a backup of it. It reads streams over
+//! the network and reports every reading to the oracle, which judges. It does not decide when it
+//! ends or is rolled back: the world does.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::{Mono, Now};
+
+use super::act::Who;
+use super::clocks::duration;
+use super::cores::aggregator::{
+    CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE, Changes, Delivered, Merged, ReaderCore, Store, Told,
+};
+use super::event::{ConnectionEvent, Event, Message, Request, Response, StreamPosition, Undo};
+use super::kernel::Kernel;
+use super::machine::Machine;
+use super::network::Network;
+use super::oracle::{Mark, NodeOracle, Oracle, Reading};
+use super::plan::{Knobs, Readers};
+use super::rng::Rng;
+use super::schedule::{MILLISECOND, Time};
+
+/// A day and a bit, in nanoseconds.
+const DAY: i64 = 25 * 3_600 * 1_000_000_000;
+/// Days that an aggregator is away, at most: after seven it may evict nodes.
+const AWAY_MAX: u32 = 3;
+
+/// Where one lane is read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    next: u64,
+    stream: Option<u64>,
+    is_open: bool,
+}
+
+/// A checkpoint on its way to the disk.
+struct Writing {
+    changes: Changes,
+    confirmations: Vec<Told>,
+    mark: Mark,
+}
+
+/// See the module.
+pub struct Reader {
+    which: usize,
+    machine: Machine,
+    core: Option<ReaderCore>,
+    cursors: [Cursor; 2],
+    writing: Option<Writing>,
+    /// When the next checkpoint is due, on its own clock.
+    checkpoint_at: Mono,
+    /// Set while it is leaving: how long it stays away.
+    leaves: Option<Time>,
+    store: Store,
+    /// Whether it keeps everything in memory, and calls that stored.
+    is_stateless: bool,
+    /// A copy of the store, and what its checkpoint covers.
+    backup: (Store, Mark),
+    /// Days that it was away.
+    away: u32,
+}
+
+impl Reader {
+    /// An aggregator that has not started.
+    #[must_use]
+    pub fn new(which: usize, knobs: &Knobs, rng: &mut Rng) -> Self {
+        Self {
+            which,
+            machine: Machine::new(knobs, rng),
+            core: None,
+            cursors: [Cursor::default(); 2],
+            writing: None,
+            checkpoint_at: Mono(0),
+            leaves: None,
+            store: Store::default(),
+            is_stateless: which > 0 && knobs.readers == Readers::OneAndStateless,
+            backup: (Store::default(), Mark::default()),
+            away: 0,
+        }
+    }
+
+    fn who(&self) -> Who {
+        Who::Aggregator(self.which)
+    }
+
+    /// Its machine.
+    pub fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// The core of its process, if it runs.
+    #[must_use]
+    pub fn core(&self) -> Option<&ReaderCore> {
+        self.core.as_ref()
+    }
+
+    /// The next message that it reads of a lane.
+    #[must_use]
+    pub fn next(&self, lane: Lane) -> u64 {
+        self.cursors[lane as usize].next
+    }
+
+    /// What its process reads from its clocks.
+    #[must_use]
+    pub fn clock(&self, k: &Kernel) -> Now {
+        self.machine.clock(k.now())
+    }
+
+    /// Its process starts with what the store holds.
+    pub fn begin(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+        let who = self.who();
+        self.machine.begin(k.now());
+        let now = self.clock(k);
+        let (core, restored) = match ReaderCore::begin(&mut self.store, now) {
+            Ok(begun) => begun,
+            Err(what) => return k.fail("a checkpoint can be read", || what),
+        };
+        if restored {
+            k.reach("restored from a checkpoint");
+        }
+        k.trace(|| format!("{who}: begins, restored: {restored}"));
+        for lane in Lane::ALL {
+            let (read, stream) = core.position(lane);
+            let next = if stream.is_some() { read + 1 } else { 1 };
+            self.cursors[lane as usize] = Cursor { next, stream, is_open: false };
+        }
+        (self.checkpoint_at, self.leaves) = (Mono(0), None);
+        self.check_restored(k, oracle, &core);
+        self.core = Some(core);
+        net.forget(who);
+        net.dial_soon(k, who, self.machine.life());
+        self.settle(k, net, oracle);
+    }
+
+    fn check_restored(&mut self, k: &mut Kernel, oracle: &mut Oracle, core: &ReaderCore) {
+        let (record, nodes) = oracle.reader(self.which);
+        if self.is_stateless {
+            record.forget_confirmed();
+        }
+        match self.store.merged() {
+            Ok(merged) => record.check_restored(k, core, &merged, nodes),
+            Err(what) => k.fail("a checkpoint can be read", || what),
+        }
+    }
+
+    /// Its timer fires.
+    pub fn on_timer(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+        if !self.machine.take_timer(k.now()) {
+            return;
+        }
+        self.settle(k, net, oracle);
+        if let Some(core) = &self.core {
+            let (record, nodes) = oracle.reader(self.which);
+            record.watch_gaps(k, core, nodes);
+        }
+    }
+
+    /// Its client reports.
+    pub fn on_connection_event(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut Oracle,
+        event: ConnectionEvent,
+    ) {
+        let is_up = event == ConnectionEvent::Connected;
+        if is_up || event == ConnectionEvent::Disconnected {
+            self.cursors.iter_mut().for_each(|cursor| cursor.is_open = false);
+        }
+        if is_up {
+            for lane in Lane::ALL {
+                net.request(k, self.who(), Request::StreamInfo { lane });
+            }
+        }
+        self.settle(k, net, oracle);
+    }
+
+    /// Asks for a stream that was gone, on the same connection.
+    pub fn retry_stream(&mut self, k: &mut Kernel, net: &mut Network, lane: Lane, generation: u64) {
+        let who = self.who();
+        if net.generation(who) == generation {
+            net.request(k, who, Request::StreamInfo { lane });
+        }
+    }
+
+    /// The broker's response arrives.
+    pub fn on_response(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut Oracle,
+        response: Response,
+    ) {
+        let who = self.who();
+        match response {
+            Response::StreamInfo { lane, first, last, stream } => {
+                self.on_stream_info(k, net, oracle, (lane, first, last, stream));
+            }
+            Response::Message { lane, position, message } => {
+                self.on_message(k, oracle, (lane, position), &message);
+            }
+            Response::StreamGone { lane } => {
+                self.cursors[lane as usize].is_open = false;
+                let (which, generation) = (self.which, net.generation(who));
+                k.after(25 * MILLISECOND, Event::RetryStream { which, lane, generation });
+            }
+            Response::Publish(_) | Response::Confirmation { .. } => {}
+        }
+        self.settle(k, net, oracle);
+    }
+
+    /// As `bus::reader` does: is our position one in this stream?
+    fn on_stream_info(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut Oracle,
+        (lane, first, last, stream): (Lane, u64, u64, u64),
+    ) {
+        let Some(core) = &mut self.core else { return };
+        let cursor = &mut self.cursors[lane as usize];
+        let remade = cursor.stream.is_some_and(|known| known != stream);
+        if remade || last + 1 < cursor.next {
+            k.reach("stream reset");
+            oracle.reader(self.which).0.on_reset();
+            core.on_reset(lane, last);
+            cursor.next = 1;
+        }
+        (cursor.stream, cursor.is_open) = (Some(stream), true);
+        core.on_positioned(lane, first, last, stream);
+        let next = cursor.next;
+        net.request(k, self.who(), Request::Consume { lane, next });
+    }
+
+    fn on_message(
+        &mut self,
+        k: &mut Kernel,
+        oracle: &mut Oracle,
+        (lane, position): (Lane, StreamPosition),
+        message: &Rc<Message>,
+    ) {
+        let StreamPosition { stream, number, behind, at } = position;
+        let (who, now) = (self.who(), self.clock(k));
+        let cursor = &mut self.cursors[lane as usize];
+        let Some(core) = &mut self.core else { return };
+        if !cursor.is_open || number < cursor.next {
+            return;
+        }
+        // A stream made anew between the two requests is read under the old one's name.
+        let stream = cursor.stream.unwrap_or(stream);
+        cursor.next = number + 1;
+        let delivered = Delivered {
+            lane,
+            at: Some(at),
+            sent: None,
+            stream_seq: number,
+            pending: behind,
+            subject: &message.subject,
+            payload: &message.payload,
+        };
+        let read = core.on_message(now, delivered);
+        k.trace(|| format!("{who}: reads {} at {number}", message.id));
+        if let Err(what) = read {
+            return k.fail("what a node sends can be read", || what);
+        }
+        let reading = Reading { lane, stream, number, from: message.from, name: message.name };
+        let (record, nodes) = oracle.reader(self.which);
+        record.on_read(k, core, &nodes[message.from], reading);
+    }
+
+    /// One turn of the driver after an event.
+    fn settle(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+        let now = self.clock(k);
+        let Some(core) = &mut self.core else { return };
+        let deadline = core.on_deadline(now);
+        let (record, nodes) = oracle.reader(self.which);
+        record.watch_expired(k, core, nodes);
+        if now.mono >= self.checkpoint_at {
+            self.begin_checkpoint(k, net, oracle);
+        }
+        if self.leaves.is_some() && self.writing.is_none() {
+            return self.leave(k, net, oracle);
+        }
+        let waits = self.writing.is_none() && self.checkpoint_at > now.mono;
+        let deadline = if waits { deadline.min(self.checkpoint_at) } else { deadline };
+        if let Some(at) = self.machine.set_timer(deadline) {
+            k.at(at, Event::Timer(self.who()));
+        }
+    }
+
+    /// Takes a checkpoint and begins to write it, unless one is under way.
+    fn begin_checkpoint(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+        let now = self.clock(k);
+        let Some(core) = self.core.as_mut().filter(|_| self.writing.is_none()) else { return };
+        let Some(changes) = core.take_changes(now.wall) else { return };
+        let confirmations = ReaderCore::confirmations(&changes, now.mono);
+        if self.is_stateless {
+            self.checkpoint_at = now.mono.plus(CHECKPOINT_EVERY);
+            return self.confirm(k, net, oracle, confirmations);
+        }
+        let mark = oracle.reader(self.which).0.mark();
+        self.writing = Some(Writing { changes, confirmations, mark });
+        let longest = k.knobs().checkpoint.1.max(MILLISECOND);
+        let took = k.rng().span(MILLISECOND, longest);
+        let (which, life) = (self.which, self.machine.life());
+        k.after(took, Event::CheckpointWritten { which, life });
+    }
+
+    /// The write of a checkpoint of this life ends.
+    pub fn on_checkpoint_written(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut Oracle,
+        life: u64,
+    ) {
+        if self.machine.life() != life {
+            return;
+        }
+        let Some(writing) = self.writing.take() else { return };
+        let now = self.clock(k);
+        let pause = if self.machine.is_disk_full() {
+            k.reach("checkpoint failed");
+            if let Some(core) = &mut self.core {
+                core.on_changes_lost();
+            }
+            CHECKPOINT_RETRY_PAUSE
+        } else {
+            let confirmations = self.commit(oracle, writing);
+            self.confirm(k, net, oracle, confirmations);
+            duration(k.knobs().checkpoint.0)
+        };
+        self.checkpoint_at = now.mono.plus(pause);
+        if self.leaves.is_some() {
+            // On the way out it writes what is left, whatever the pause.
+            self.begin_checkpoint(k, net, oracle);
+        }
+        self.settle(k, net, oracle);
+    }
+
+    fn commit(&mut self, oracle: &mut Oracle, writing: Writing) -> Vec<Told> {
+        self.store.commit(writing.changes);
+        oracle.reader(self.which).0.on_stored(writing.mark);
+        writing.confirmations
+    }
+
+    fn confirm(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut Oracle,
+        confirmations: Vec<Told>,
+    ) {
+        let now = self.clock(k).mono;
+        let limits = self.core.as_ref().map(ReaderCore::limits).unwrap_or_default();
+        for confirmation in confirmations {
+            let payload = Bytes::from(confirmation.encode(now, &limits));
+            let number =
+                confirmation.node.as_str().strip_prefix('n').and_then(|n| n.parse::<usize>().ok());
+            let Some(node) = number else { continue };
+            let (record, nodes) = oracle.reader(self.which);
+            let name: &NodeName = nodes[node].name();
+            record.on_confirmation(k, node, name, &payload);
+            net.request(k, self.who(), Request::Confirm { node, payload });
+        }
+    }
+
+    /// Its process is gone; a transaction under way is wholly on the disk or not at all.
+    pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+        let who = self.who();
+        k.trace(|| format!("{who}: gone"));
+        if let Some(writing) = self.writing.take()
+            && !self.machine.is_disk_full()
+            && k.rng().chance(500)
+        {
+            self.commit(oracle, writing);
+        }
+        self.core = None;
+        self.machine.end();
+        net.forget(who);
+    }
+
+    /// SIGTERM: it writes a last checkpoint.
+    pub fn terminate(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut Oracle,
+        down: Time,
+    ) {
+        if self.machine.is_paused() || self.leaves.is_some() {
+            return;
+        }
+        self.leaves = Some(down);
+        self.begin_checkpoint(k, net, oracle);
+        self.settle(k, net, oracle);
+    }
+
+    fn leave(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+        let down = self.leaves.take().unwrap_or(0);
+        self.end(k, net, oracle);
+        k.after(down, Event::Undo(Undo::Start(self.who())));
+    }
+
+    /// Copies the store to a backup.
+    pub fn back_up(&mut self, oracle: &mut Oracle) {
+        let mark = oracle.reader(self.which).0.stored();
+        self.backup = (self.store.copy(), mark);
+    }
+
+    /// Ends the process and replaces the store with the backup, as an operator does. It must come
+    /// to the same counts by reading the streams again.
+    pub fn roll_back(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut Oracle,
+        down: Time,
+    ) {
+        if !self.machine.is_alive() {
+            return;
+        }
+        self.end(k, net, oracle);
+        self.store = self.backup.0.copy();
+        oracle.on_older_store(self.which, self.backup.1);
+        k.after(down, Event::Undo(Undo::Start(self.who())));
+    }
+
+    /// Ends the process; when it starts again its clock shows another day: nodes are expired, but
+    /// what they sent is in the ledger.
+    pub fn go_away(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle, down: Time) {
+        if !self.machine.is_alive() || self.away >= AWAY_MAX {
+            return;
+        }
+        self.away += 1;
+        self.end(k, net, oracle);
+        self.machine.jump(DAY);
+        k.after(down, Event::Undo(Undo::Start(self.who())));
+    }
+
+    /// What it has of each node: in its store, or without one in its memory.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn merged(&mut self, k: &Kernel, oracle: &mut Oracle) -> Result<Vec<Merged>, String> {
+        let now = self.clock(k);
+        if let Some(core) = self.core.as_ref().filter(|_| self.is_stateless) {
+            return Ok(oracle.nodes().iter().map(|node| core.merged(node.name())).collect());
+        }
+        if let Some(writing) = self.writing.take() {
+            self.commit(oracle, writing);
+        }
+        if let Some(changes) = self.core.as_mut().and_then(|core| core.take_changes(now.wall)) {
+            self.store.commit(changes);
+        }
+        let stored = self.store.merged()?;
+        let of = |node: &NodeOracle| stored.get(node.name().as_str()).cloned().unwrap_or_default();
+        Ok(oracle.nodes().iter().map(of).collect())
+    }
+}
