@@ -1,4 +1,3 @@
-//! Meshes of real processes that are judged by their speed: one at a time, with no other test beside
-//! them.
+//! Meshes of real processes that are judged by their speed. No other tests run beside them.
 
 mod drills;

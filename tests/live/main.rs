@@ -8,7 +8,7 @@ mod budgets;
 mod checkpoint;
 mod clients;
 mod core_nats;
-mod drills_without_broker;
+mod drills;
 mod exact;
 mod faults;
 mod fleet;

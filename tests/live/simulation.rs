@@ -1,4 +1,4 @@
-//! The simulation as CI runs it: a few hundred fault schedules on the real cores, none of which
+//! The simulation as CI runs it: some fault schedules on the real cores, without optimisation, none of which
 //! may break an invariant, and a seed whose trace is the same in each run.
 
 use std::time::Duration;
@@ -15,17 +15,17 @@ async fn drill_sim(flags: &[&str]) -> ProgramOutput {
 }
 
 #[tokio::test]
-async fn three_hundred_fault_schedules_leave_the_ledger_exact() {
-    let outcome = drill_sim(&["--seeds", "300", "--json"]).await;
+async fn fault_schedules_leave_the_ledger_exact() {
+    let outcome = drill_sim(&["--seeds", "60", "--json"]).await;
     let report: Value = serde_json::from_str(&outcome.stdout)
         .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
     assert_eq!(report["failure"], Value::Null, "{}", outcome.stderr);
     assert_eq!((outcome.code, &report["passed"]), (Some(0), &Value::Bool(true)));
     let samples = |name: &str| report[name].as_u64().unwrap();
-    assert_eq!(samples("runs"), 300);
+    assert_eq!(samples("runs"), 60);
     assert_eq!((samples("duplicated"), samples("unexplained")), (0, 0));
     assert_eq!(samples("recorded"), samples("merged") + samples("lost"));
-    assert!(samples("merged") > 50_000, "{report}");
+    assert!(samples("merged") > 10_000, "{report}");
 }
 
 #[tokio::test]

@@ -12,10 +12,6 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 use plimsoll_schemas::wire::{self, Body, Hardware, Header, Snapshot, Totals};
 
-/// Simulated time from one message to the next. It is short against every window of a rule, and
-/// long enough that an unoptimised core passes through all rules in seconds.
-pub(crate) const STEP_SECONDS: u32 = 10;
-const STEP: Duration = Duration::from_secs(STEP_SECONDS as u64);
 const NODE: &str = "machine";
 
 /// The aggregator, with the rules that are shipped.
@@ -33,17 +29,18 @@ impl Fleet {
         Self { core, now, seq: 0 }
     }
 
-    /// One step in which the node sends these readings and the rules are evaluated.
-    pub(crate) fn receive(&mut self, readings: &[Reading]) {
-        self.now = Now { mono: self.now.mono.plus(STEP), wall: self.now.wall.plus(STEP) };
+    /// An interval of this length, after which the node sends these readings and the rules are
+    /// evaluated.
+    pub(crate) fn receive(&mut self, length: Duration, readings: &[Reading]) {
+        self.now = Now { mono: self.now.mono.plus(length), wall: self.now.wall.plus(length) };
         self.seq += 1;
         let body = Body::Hardware(Hardware { readings: readings.to_vec() });
         let header = Header {
             node: NodeName::new(NODE).unwrap(),
             incarnation: Incarnation(1),
             seq: Seq(self.seq),
-            start: self.now.wall.minus(STEP),
-            length_ns: nanos(STEP),
+            start: self.now.wall.minus(length),
+            length_ns: nanos(length),
             totals: Totals::default(),
             last: false,
             heir: None,

@@ -14,6 +14,7 @@ mod machine;
 mod unpack;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
 use plimsoll_schemas::hardware::{GPU_ECC_ERRORS_TOTAL, Reading};
@@ -21,14 +22,16 @@ use plimsoll_schemas::metric::{Figure, Metric};
 use plimsoll_schemas::rule::file::shipped;
 
 use faults::{FILE_SYSTEM, FILES, Fault, GPU};
-use fleet::{Fleet, STEP_SECONDS};
+use fleet::Fleet;
 use machine::Machine;
 use plimsoll_tests::capability::may_mount;
 
-/// Steps of simulated time within which any rule fires or resolves: 700 seconds.
-const RULE_STEPS_MAX: u32 = 700 / STEP_SECONDS;
-/// Steps for which one sample holds: a minute.
-const SAMPLE_STEPS: u32 = 60 / STEP_SECONDS;
+/// Simulated seconds within which any rule fires or resolves.
+const RULE_SECONDS_MAX: u32 = 700;
+/// The interval of a node. A rule that fires for what the last minute held requires it.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A longer interval, for time in which alerts only have to end.
+const LONG_INTERVAL: Duration = Duration::from_secs(10);
 /// Samples until a change of the machine is visible: some sensors are sampled every ten seconds.
 const SAMPLES_MAX: u32 = 30;
 
@@ -90,7 +93,7 @@ fn faults_of_a_file_system_fire_and_resolve() {
 #[test]
 fn errors_that_a_gpu_corrects_are_no_fault() {
     let (mut machine, mut fleet) = (Machine::new(), Fleet::new());
-    fleet.receive(&machine.next_sample());
+    fleet.receive(INTERVAL, &machine.next_sample());
     machine.gpu("ecc_corrected=7\n");
     let has_errors = |sample: &[Reading]| {
         let is_ecc = |reading: &&Reading| reading.sensor == GPU_ECC_ERRORS_TOTAL.name;
@@ -98,7 +101,7 @@ fn errors_that_a_gpu_corrects_are_no_fault() {
     };
     let is_sampled = (0..SAMPLES_MAX).any(|_| {
         let sample = machine.next_sample();
-        fleet.receive(&sample);
+        fleet.receive(INTERVAL, &sample);
         has_errors(&sample)
     });
     assert!(is_sampled);
@@ -108,7 +111,7 @@ fn errors_that_a_gpu_corrects_are_no_fault() {
 fn try_all(faults: &[Fault]) {
     let (mut machine, mut fleet) = (Machine::new(), Fleet::new());
     for _ in 0..3 {
-        fleet.receive(&machine.next_sample());
+        fleet.receive(INTERVAL, &machine.next_sample());
     }
     for fault in faults {
         let rule = fault.rule;
@@ -117,8 +120,8 @@ fn try_all(faults: &[Fault]) {
         let is_seen = |fleet: &Fleet| matches!(fleet.state(rule), Pending | Firing);
         let sample = comes_to(&mut machine, &mut fleet, rule, is_seen);
         let fires = |fleet: &Fleet| fleet.state(rule) == Firing;
-        let is_fired = (0..RULE_STEPS_MAX).any(|_| {
-            fleet.receive(&sample);
+        let is_fired = (0..RULE_SECONDS_MAX).any(|_| {
+            fleet.receive(INTERVAL, &sample);
             fires(&fleet)
         });
         assert!(is_fired, "{rule}: {:?}", fault.about(&sample));
@@ -127,7 +130,7 @@ fn try_all(faults: &[Fault]) {
         let sample = comes_to(&mut machine, &mut fleet, rule, is_over);
         // Other alerts that the fault has fired end too, and resolved ones are no longer shown. A
         // rule that fires again within ten minutes would take longer to resolve.
-        (0..RULE_STEPS_MAX).for_each(|_| fleet.receive(&sample));
+        (0..RULE_SECONDS_MAX / 10).for_each(|_| fleet.receive(LONG_INTERVAL, &sample));
     }
 }
 
@@ -140,8 +143,9 @@ fn comes_to(
 ) -> Vec<Reading> {
     for _ in 0..SAMPLES_MAX {
         let sample = machine.next_sample();
-        for _ in 0..SAMPLE_STEPS {
-            fleet.receive(&sample);
+        // Each sample holds for a minute.
+        for _ in 0..60 {
+            fleet.receive(INTERVAL, &sample);
             if is_right(fleet) {
                 return sample;
             }

@@ -1,8 +1,10 @@
-//! A drill whose mesh has no broker must not pass. Drills that bypass the broker prove nothing.
+//! Drills that must not pass: without a broker to disturb, and without the rule that they expect.
 
 use std::time::Duration;
 
+use plimsoll_tests::drill::{MISSED, run_drill};
 use plimsoll_tests::program::{ScratchDir, program, run};
+use serde_json::Value;
 
 #[tokio::test]
 async fn a_drill_without_a_bus_never_passes() {
@@ -15,4 +17,12 @@ async fn a_drill_without_a_bus_never_passes() {
         assert_ne!(ended.code, Some(0), "{drill}: {ended:?}");
         assert!(ended.stderr.contains("nats-server"), "{drill}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn without_its_rule_the_latency_drill_fails() {
+    let run = run_drill("drill-latency", &["--without-rule"]).await.unwrap();
+    let (output, report) = (&run.output, &run.report);
+    assert_eq!((output.code, &report["passed"]), (MISSED, &Value::Bool(false)));
+    assert!(!run.expectations("missed").is_empty(), "{report}");
 }
