@@ -1,5 +1,5 @@
-//! The simulation as CI runs it: some fault schedules on the real cores, without optimisation, none of which
-//! may break an invariant, and a seed whose trace is the same in each run.
+//! Some fault schedules of the simulation on the real cores, in a build without optimisation. None
+//! may break an invariant, and the trace of a seed is the same in each run.
 
 use std::time::Duration;
 
