@@ -1,4 +1,4 @@
-//! A real Alertmanager that tells a [`Hook`] of what it hears.
+//! A real Alertmanager that posts its notifications to a [`WebhookReceiver`].
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, free_port, until};
 use serde_json::Value;
 
-use crate::hook::Hook;
+use crate::webhook::WebhookReceiver;
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -21,12 +21,12 @@ pub struct Alertmanager {
 }
 
 impl Alertmanager {
-    /// Starts one below `dir` that tells `hook` of each alert by itself, at once.
+    /// Starts one below `dir` that notifies `webhook` of each alert separately and at once.
     ///
     /// # Errors
-    /// When there is none installed, or it does not become ready.
-    pub async fn start(dir: &Path, hook: &Hook) -> Result<Self> {
-        std::fs::write(dir.join("alertmanager.yml"), configuration(&hook.url()))?;
+    /// When none is installed, or it does not become ready.
+    pub async fn start(dir: &Path, webhook: &WebhookReceiver) -> Result<Self> {
+        std::fs::write(dir.join("alertmanager.yml"), configuration(&webhook.url()))?;
         let api = Api::at(&format!("127.0.0.1:{}", free_port()?))?;
         let child = spawn(dir, &api)?;
         let alertmanager = Self { api, dir: dir.to_owned(), child };
@@ -40,7 +40,7 @@ impl Alertmanager {
         ready.map(drop).with_context(|| self.child.log_tail())
     }
 
-    /// Kills it without asking.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill();
     }
@@ -60,21 +60,21 @@ impl Alertmanager {
         &self.api
     }
 
-    /// Alerts of a rule that it takes for active.
+    /// The alerts of a rule that are active there.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// When it does not respond.
     pub async fn alerts(&self, rule: &str) -> Result<Vec<Value>> {
         let text = self.api.get("/api/v2/alerts?active=true").await?;
         let alerts: Vec<Value> = serde_json::from_str(&text)?;
         Ok(alerts.into_iter().filter(|alert| alert["labels"]["alertname"] == rule).collect())
     }
 
-    /// Waits until those alerts fit, and gives them.
+    /// Waits until those alerts fit, and returns them.
     ///
     /// # Errors
-    /// When they do not in time; tells what there was.
-    pub async fn alerts_when(
+    /// When they do not in time; the text holds the last ones.
+    pub async fn await_alerts(
         &self,
         rule: &str,
         what: &str,
@@ -100,10 +100,10 @@ fn spawn(dir: &Path, api: &Api) -> Result<Child> {
     started.context("on Debian or Ubuntu: apt-get install prometheus-alertmanager")
 }
 
-fn configuration(hook: &str) -> String {
+fn configuration(webhook: &str) -> String {
     format!(
         "route:\n  receiver: hook\n  group_by: [alertname, mesh, scope, node, operation]\n  \
          group_wait: 0s\n  group_interval: 1s\n  repeat_interval: 1h\n\
-         receivers:\n- name: hook\n  webhook_configs:\n  - url: {hook}\n"
+         receivers:\n- name: hook\n  webhook_configs:\n  - url: {webhook}\n"
     )
 }

@@ -1,4 +1,4 @@
-//! A drill run as an operator runs it, and its report.
+//! A drill, started as an operator starts it, and its report.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,38 +6,53 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::outcome::{Outcome, Swept, nobody_left, program, run};
+use crate::program::{ProgramOutput, ScratchDir, await_no_processes, program, run};
 
+/// The exit code of a drill that did not pass.
+pub const MISSED: Option<i32> = Some(6);
 const WAIT: Duration = Duration::from_secs(230);
 
-/// A drill that has ended.
-pub struct Drilled {
-    /// How it ended.
-    pub outcome: Outcome,
+/// A drill that has exited.
+pub struct DrillRun {
+    /// Exit code and output.
+    pub output: ProgramOutput,
     /// Its report.
     pub report: Value,
-    place: Swept,
+    dir: ScratchDir,
 }
 
-/// Runs a drill to its end, and sees that no process is left.
+/// Runs a drill to its end and checks that it leaves no process.
 ///
 /// # Errors
 /// When it does not end, leaves a process behind, or prints no report.
-pub async fn drill(name: &str, flags: &[&str]) -> Result<Drilled> {
-    let place = Swept::new()?;
+pub async fn run_drill(name: &str, flags: &[&str]) -> Result<DrillRun> {
+    let dir = ScratchDir::new()?;
     let mut command = program(name)?;
-    command.arg("--json").args(flags).arg("--dir").arg(place.path());
-    let outcome = run(command, WAIT).await?;
+    command.arg("--json").args(flags).arg("--dir").arg(dir.path());
+    let output = run(command, WAIT).await?;
     let report =
-        serde_json::from_str(&outcome.stdout).with_context(|| format!("no report: {outcome:?}"))?;
-    nobody_left(&place.path()).await?;
-    Ok(Drilled { outcome, report, place })
+        serde_json::from_str(&output.stdout).with_context(|| format!("no report: {output:?}"))?;
+    await_no_processes(&dir.path()).await?;
+    Ok(DrillRun { output, report, dir })
 }
 
-impl Drilled {
-    /// Names of the expectations that ended in this way.
+impl DrillRun {
+    /// Checks that the drill passed: some expectation was met, none was missed or skipped, and the
+    /// exit code agrees with the report.
+    ///
+    /// # Panics
+    /// When it did not; the text holds its standard error.
+    pub fn assert_passed(&self) {
+        let Self { output, report, .. } = self;
+        assert_eq!(self.expectations("missed"), [""; 0], "{}", output.stderr);
+        assert_eq!(self.expectations("skipped"), [""; 0], "{}", output.stderr);
+        assert_ne!(self.expectations("met"), [""; 0], "{}", output.stderr);
+        assert_eq!((output.code, &report["passed"]), (Some(0), &Value::Bool(true)));
+    }
+
+    /// Names of the expectations with this verdict.
     #[must_use]
-    pub fn ended(&self, verdict: &str) -> Vec<&str> {
+    pub fn expectations(&self, verdict: &str) -> Vec<&str> {
         let expectations = self.report["expectations"].as_array().into_iter().flatten();
         expectations
             .filter(|expectation| expectation["verdict"] == verdict)
@@ -45,12 +60,12 @@ impl Drilled {
             .collect()
     }
 
-    /// What it wrote to a file below its directory.
+    /// The text of a file below its directory.
     ///
     /// # Errors
     /// When the file is not there.
-    pub fn written(&self, file: impl AsRef<Path>) -> Result<String> {
-        let path = self.place.path().join(file);
+    pub fn read_file(&self, file: impl AsRef<Path>) -> Result<String> {
+        let path = self.dir.path().join(file);
         std::fs::read_to_string(&path).with_context(|| format!("{} is not there", path.display()))
     }
 }

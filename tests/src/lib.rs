@@ -1,19 +1,20 @@
-//! What the end-to-end tests beside it stand on: probes, feeds and oracles for real processes.
+//! Senders, probes and oracles for real processes, shared by the end-to-end tests beside it.
 //!
-//! The mesh itself comes from `plimsoll-mesh`, so that tests run what operators run. Nothing
-//! here reaches into a process: what a test knows, an operator could have seen too.
+//! The mesh itself is the one that operators start. Nothing here reads the memory of a process: a
+//! test observes only what an operator can observe.
 
 pub mod alertmanager;
+pub mod capability;
 pub mod drill;
-pub mod fed;
-pub mod feed;
-pub mod hook;
+pub mod jetstream;
 pub mod jobs;
-pub mod lone;
-pub mod noise;
-pub mod operator;
+pub mod metrics_page;
 pub mod oracle;
-pub mod outcome;
-pub mod page;
+pub mod process;
+pub mod program;
 pub mod prometheus;
 pub mod publisher;
+pub mod rng;
+pub mod single_node;
+pub mod statsd;
+pub mod webhook;

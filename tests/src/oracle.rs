@@ -1,7 +1,7 @@
-//! The raw samples that the jobs wrote down, against what the aggregator made of them.
+//! Compares the raw samples that the jobs recorded with the figures of the aggregator.
 //!
-//! Counts, sums and extremes must be equal; a quantile may be off by the width of its bucket,
-//! which is stated here anew so that the product's own arithmetic is not the judge of itself.
+//! Counts, sums and extremes must be equal. A quantile may differ by the width of its bucket, which
+//! is stated here a second time so that the product's arithmetic does not judge itself.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use anyhow::{Result, ensure};
 use plimsoll_mesh::stack::Station;
 use plimsoll_schemas::summary::{Quantiles, Summary};
 
-use crate::lone::{node, operation};
+use crate::process::{node_row, operation_row};
 
 /// Nanoseconds by which a quantile of small values may be off.
 const RESOLUTION_NS: u64 = 512;
 /// The share of a larger value by which its quantile may be off: one in so many.
 const RESOLUTION_SHARE: u64 = 1_000;
-/// Operations that a node measures itself; no job knows of them.
+/// Operations that a node measures itself and no job sends.
 const OWN: [&str; 1] = ["publish"];
 
 /// Latencies in nanoseconds, ascending, by operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Raw(BTreeMap<String, Vec<u64>>);
+pub struct RawSamples(BTreeMap<String, Vec<u64>>);
 
-impl Raw {
-    /// What one job sent. Complete once the job has ended.
+impl RawSamples {
+    /// The samples of one job. They are complete after the job has exited.
     ///
     /// # Errors
     /// When its file cannot be read.
@@ -36,7 +36,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// What a test sent of one operation.
+    /// Samples of one operation that a test has sent.
     #[must_use]
     pub fn sent(operation: &str, values_ns: &[u64]) -> Self {
         let mut values = values_ns.to_vec();
@@ -44,7 +44,7 @@ impl Raw {
         Self(BTreeMap::from([(operation.to_owned(), values)]))
     }
 
-    /// What all jobs sent.
+    /// The samples of all jobs.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -71,7 +71,7 @@ impl Raw {
         self.0.values().map(|values| values.len() as u64).sum()
     }
 
-    /// True when no job sent anything.
+    /// True when no job has sent a sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -80,17 +80,17 @@ impl Raw {
     /// Checks that one scope (a node, or the fleet when empty) shows exactly these samples.
     ///
     /// # Errors
-    /// Names the figure that is wrong.
+    /// Names the figure that differs.
     pub fn check(&self, summary: &Summary, scope: &str) -> Result<()> {
         for (name, values) in &self.0 {
-            let row = operation(summary, scope, name).map(|row| row.total.clone());
+            let row = operation_row(summary, scope, name).map(|row| row.total.clone());
             check_figures(&format!("{name} of {scope:?}"), &row.unwrap_or_default(), values)?;
         }
-        let strange = summary.operations.iter().find(|row| {
+        let unknown = summary.operations.iter().find(|row| {
             let known = self.0.contains_key(&row.operation) || OWN.contains(&&*row.operation);
             row.scope.node() == scope && !known
         });
-        ensure!(strange.is_none(), "nobody sent {strange:?}");
+        ensure!(unknown.is_none(), "no job sent {unknown:?}");
         Ok(())
     }
 }
@@ -115,23 +115,23 @@ fn check_figures(what: &str, shown: &Quantiles, sorted: &[u64]) -> Result<()> {
 }
 
 /// Checks a drained mesh: every node and the fleet show exactly what the jobs sent, and no
-/// ledger has anything open.
+/// ledger has an open sample.
 ///
 /// # Errors
-/// Names the first figure that is wrong.
-pub fn check_mesh(summary: &Summary, stations: &[Station]) -> Result<()> {
+/// Names the first figure that differs.
+pub fn check_drained(summary: &Summary, stations: &[Station]) -> Result<()> {
     for station in stations {
-        let raw = Raw::of(station)?;
+        let raw = RawSamples::of(station)?;
         ensure!(!raw.is_empty(), "the job of {} sent nothing", station.name);
         raw.check(summary, &station.name)?;
-        let ledger = &node(summary, &station.name)?.ledger;
+        let ledger = &node_row(summary, &station.name)?.ledger;
         ensure!(ledger.is_settled(), "{} is not settled: {ledger:?}", station.name);
         ensure!(ledger.lost.is_empty(), "{} lost samples: {ledger:?}", station.name);
-        let own = operation(summary, &station.name, OWN[0]).map_or(0, |row| row.total.count);
+        let own = operation_row(summary, &station.name, OWN[0]).map_or(0, |row| row.total.count);
         let all = raw.len() + own;
         ensure!(ledger.merged == all, "{}: {all} samples, but {ledger:?}", station.name);
     }
-    Raw::of_all(stations)?.check(summary, "")
+    RawSamples::of_all(stations)?.check(summary, "")
 }
 
 #[cfg(test)]

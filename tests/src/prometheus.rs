@@ -1,4 +1,4 @@
-//! A real Prometheus on the configuration that is shipped, with only addresses and pace changed.
+//! A real Prometheus with the shipped configuration; only addresses and intervals differ.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,8 +21,7 @@ impl Prometheus {
     /// Starts one that scrapes `aggregator` and `nodes` every second, below `dir`.
     ///
     /// # Errors
-    /// When there is none installed, the configuration does not look as expected, or it does
-    /// not become ready.
+    /// When none is installed, the configuration has an unexpected form, or it does not become ready.
     pub async fn start(dir: &Path, aggregator: &Api, nodes: &[&Api]) -> Result<Self> {
         Self::start_with(dir, aggregator, nodes, &[]).await
     }
@@ -57,7 +56,7 @@ impl Prometheus {
     /// The only value of an instant query; `None` while there is none.
     ///
     /// # Errors
-    /// When there is no answer, or several values.
+    /// When there is no response, or several values.
     pub async fn value(&self, query: &str) -> Result<Option<f64>> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let answer = self.get(&format!("/api/v1/query?query={encoded}")).await?;
@@ -70,8 +69,8 @@ impl Prometheus {
     /// Waits until an instant query has this value.
     ///
     /// # Errors
-    /// When it has not in time; tells what it had.
-    pub async fn until_value(&self, query: &str, wanted: f64) -> Result<()> {
+    /// When it has not in time; the text holds the last value.
+    pub async fn await_value(&self, query: &str, wanted: f64) -> Result<()> {
         let what = format!("{query} is {wanted}");
         let reached = until(&what, START_WAIT, async || {
             self.value(query).await.ok().flatten().filter(|value| *value == wanted)
@@ -83,11 +82,11 @@ impl Prometheus {
         }
     }
 
-    /// Waits until an instant query has a value that fits, and gives it.
+    /// Waits until an instant query has a value that fits, and returns it.
     ///
     /// # Errors
-    /// When it has none in time; tells what it had.
-    pub async fn when(&self, query: &str, fits: impl Fn(f64) -> bool) -> Result<f64> {
+    /// When it has none in time; the text holds the last value.
+    pub async fn await_value_that(&self, query: &str, fits: impl Fn(f64) -> bool) -> Result<f64> {
         let found = until(query, START_WAIT, async || {
             self.value(query).await.ok().flatten().filter(|value| fits(*value))
         });
@@ -100,7 +99,7 @@ impl Prometheus {
     /// All rules, alerting and recording.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// When there is no response.
     pub async fn rules(&self) -> Result<Vec<Value>> {
         let answer = self.get("/api/v1/rules").await?;
         let groups = answer["data"]["groups"].as_array().context("no groups")?;
@@ -114,7 +113,7 @@ impl Prometheus {
     }
 }
 
-/// The shipped configuration with other addresses, a faster pace, and its rules by full path.
+/// The shipped configuration with other addresses, shorter intervals, and the full path of its rules.
 fn configuration(aggregator: &Api, nodes: &[&Api]) -> Result<String> {
     let address = |api: &&Api| format!("\"{}\"", api.url().trim_start_matches("http://"));
     let nodes: Vec<String> = nodes.iter().map(address).collect();
@@ -127,7 +126,7 @@ fn configuration(aggregator: &Api, nodes: &[&Api]) -> Result<String> {
         ("scrape_interval: 5s", "scrape_interval: 1s".to_owned()),
         ("evaluation_interval: 5s", "evaluation_interval: 1s".to_owned()),
         ("rules/*.yml", rules),
-        // Nobody is to be told of what a test does.
+        // A test must not notify a real Alertmanager.
         ("[\"127.0.0.1:9093\"]", "[]".to_owned()),
     ] {
         ensure!(text.contains(from), "{} holds no {from}", shipped.display());

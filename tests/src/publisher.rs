@@ -1,4 +1,4 @@
-//! Someone with access to the broker who is no node: publishes what a test hands over.
+//! A client of the broker that is no node and publishes arbitrary messages.
 
 use std::time::Duration;
 
@@ -28,11 +28,11 @@ impl Publisher {
         let config = BusConfig { url, connection_name: "publisher".to_owned(), mesh, credentials };
         let (bus, events) = Bus::connect(config)?;
         let mut publisher = Self { bus, events, sent: 0 };
-        publisher.heard(|event| matches!(event, BusEvent::Connected { .. })).await?;
+        publisher.await_event(|event| matches!(event, BusEvent::Connected { .. })).await?;
         Ok(publisher)
     }
 
-    async fn heard(&mut self, fits: impl Fn(&BusEvent) -> bool) -> Result<BusEvent> {
+    async fn await_event(&mut self, fits: impl Fn(&BusEvent) -> bool) -> Result<BusEvent> {
         let found = timeout(WAIT, async {
             loop {
                 let event = self.events.next().await.context("the connection ended")?;
@@ -41,13 +41,13 @@ impl Publisher {
                 }
             }
         });
-        found.await.context("the broker says nothing")?
+        found.await.context("no event from the broker")?
     }
 
-    /// Publishes one message and waits until a stream keeps it.
+    /// Publishes one message and waits until a stream stores it.
     ///
     /// # Errors
-    /// When the broker does not take it.
+    /// When the broker rejects it.
     pub async fn publish(&mut self, subject: &str, payload: Vec<u8>) -> Result<()> {
         self.sent += 1;
         let token = self.sent;
@@ -55,11 +55,11 @@ impl Publisher {
         let payload = Bytes::from(payload);
         let outgoing = Outgoing { token, subject: subject.to_owned(), message_id, payload };
         if self.bus.try_publish(outgoing).is_err() {
-            bail!("the queue is full although every message is waited for");
+            bail!("the queue is full although each message was acknowledged before the next");
         }
-        let answer = self.heard(|event| match event {
-            BusEvent::Acknowledged { token: heard, .. }
-            | BusEvent::Refused { token: heard, .. } => *heard == token,
+        let answer = self.await_event(|event| match event {
+            BusEvent::Acknowledged { token: acknowledged, .. }
+            | BusEvent::Refused { token: acknowledged, .. } => *acknowledged == token,
             _ => false,
         });
         match answer.await? {

@@ -1,8 +1,11 @@
 //! A child process, killed when dropped.
 
 use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -155,11 +158,29 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// A TCP port of loopback without a listener.
+/// The ports to choose from. They are below those that Linux and macOS assign to outgoing
+/// connections, so a server that is down finds its port free when it starts again.
+const PORTS: Range<u16> = 10_240..32_768;
+
+/// A free TCP port of loopback. Nothing else that calls this function receives the same port as
+/// long as this process runs: the UDP port of the same number is held as the mark of that.
 ///
 /// # Errors
 /// When no port is free.
 pub fn free_port() -> Result<u16> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
-    Ok(listener.local_addr()?.port())
+    static HELD: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    // Processes that start together begin their search in different places.
+    let begin = std::process::id().wrapping_mul(257) % u32::from(PORTS.end - PORTS.start);
+    let begin = PORTS.start + u16::try_from(begin)?;
+    let last = held.last().and_then(|socket| socket.local_addr().ok());
+    let begin = last.map_or(begin, |address| address.port() + 1);
+    for port in (begin..PORTS.end).chain(PORTS.start..begin) {
+        let Ok(mark) = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) else { continue };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            held.push(mark);
+            return Ok(port);
+        }
+    }
+    bail!("no free port among {PORTS:?}")
 }

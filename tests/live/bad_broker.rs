@@ -1,0 +1,189 @@
+//! A broker that runs and misbehaves: streams that vanish, are full or missing, and missing
+//! permissions. Each is logged, costs no sample that can be held, and ends with its cause.
+
+use std::time::Duration;
+
+use plimsoll_mesh::api::Api;
+use plimsoll_tests::jobs::with_jobs;
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::jetstream::JetStreamAdmin;
+use plimsoll_tests::metrics_page::MetricsPage;
+use plimsoll_tests::oracle::check_drained;
+use plimsoll_tests::process::{await_summary, fleet_samples};
+
+const WAIT: Duration = Duration::from_secs(40);
+const NORMAL: &str = "PLIMSOLL_local_normal";
+/// A node retries soon after the cause has ended.
+const QUICK_BREAKER: &str = "[breaker]\nopen_seconds = 1\n";
+const DEPTH: &str = "plimsoll_agent_outbox_messages";
+
+async fn started(options: StackOptions) -> Stack {
+    let node_settings = QUICK_BREAKER.to_owned();
+    let stack = Stack::start(StackOptions { node_settings, ..options }).await.unwrap();
+    hooks_after(&stack, 0).await;
+    stack
+}
+
+/// Waits until the fleet has sixty more hooks than `had`.
+async fn hooks_after(stack: &Stack, had: u64) -> Summary {
+    let grown = |summary: &Summary| fleet_samples(summary, "epoch_hook") >= had + 60;
+    await_summary(stack.api(), "sixty more hooks are merged", grown).await.unwrap()
+}
+
+/// Waits until every node, or the one at `place`, holds so many messages.
+async fn poll_held(stack: &Stack, place: Option<usize>, messages: f64) {
+    for (number, station) in stack.stations().iter().enumerate() {
+        if place.is_some_and(|place| place != number) {
+            continue;
+        }
+        let what = format!("{} holds {messages} messages", station.name);
+        let held = until(&what, WAIT, async || {
+            station.api.metric(DEPTH).await.ok().flatten().filter(|depth| *depth >= messages)
+        });
+        held.await.unwrap();
+    }
+}
+
+async fn await_logged(what: &str, log: impl Fn() -> String, words: &[&str]) {
+    let logged = until(what, WAIT, async || {
+        let log = log();
+        log.lines().any(|line| words.iter().all(|word| line.contains(word))).then_some(())
+    });
+    logged.await.unwrap_or_else(|error| panic!("{error:#}: {words:?} not in {}", log()));
+}
+
+/// Waits until sending has stopped and the messages that failed are counted.
+async fn poll_open(api: &Api) {
+    let open = until("the breaker opens", WAIT, async || {
+        let page = MetricsPage::of(api).await.ok()?;
+        let retried = page.value("plimsoll_agent_messages_total{outcome=\"retried\"}")?;
+        (page.value("plimsoll_agent_breaker_state")? == 2.0 && retried > 0.0).then_some(())
+    });
+    open.await.unwrap();
+}
+
+async fn recovers_and_is_exact(mut stack: Stack) {
+    let summary = stack.api().summary().await.unwrap();
+    hooks_after(&stack, fleet_samples(&summary, "epoch_hook")).await;
+    for station in stack.stations() {
+        let what = format!("{} holds next to nothing", station.name);
+        let empty = until(&what, WAIT, async || {
+            station.api.metric(DEPTH).await.ok().flatten().filter(|depth| *depth <= 4.0)
+        });
+        empty.await.unwrap();
+    }
+    let drained = stack.drain().await.unwrap();
+    check_drained(&drained, stack.stations()).unwrap();
+    stack.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_recreated_by_an_operator_is_noticed_and_costs_no_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = started(with_jobs(dir.path())).await;
+    JetStreamAdmin::connect(&stack.broker().url()).unwrap().recreate(NORMAL).unwrap();
+    await_logged("the aggregator notices", || stack.aggregator_log(), &["stream was made anew"])
+        .await;
+    recovers_and_is_exact(stack).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_only_later_has_streams_is_used_with_them_from_then_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StackOptions { jetstream: false, ..with_jobs(dir.path()) };
+    let mut stack = started(options).await;
+    let summary = stack.api().summary().await.unwrap();
+    assert_eq!(summary.broker, "core");
+    // Not killed: what it has read and not passed on would be lost without a trace.
+    stack.broker().terminate().await.unwrap();
+    stack.broker().set_jetstream(true);
+    stack.broker().restart().await.unwrap();
+    let kept = |summary: &Summary| summary.broker == "jetstream";
+    await_summary(stack.api(), "the aggregator reads streams", kept).await.unwrap();
+    recovers_and_is_exact(stack).await;
+}
+
+#[tokio::test]
+async fn a_full_stream_is_logged_and_costs_no_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = started(with_jobs(dir.path())).await;
+    let mut admin = JetStreamAdmin::connect(&stack.broker().url()).unwrap();
+    let room = admin.bytes(NORMAL).unwrap() + 2_000;
+    admin.set_limit(NORMAL, room, "new").unwrap();
+    poll_held(&stack, None, 12.0).await;
+    for station in stack.stations() {
+        let words = ["broker did not take a message", "maximum bytes exceeded"];
+        await_logged(&station.name, || station.node_log(), &words).await;
+        poll_open(&station.api).await;
+        let refused = "plimsoll_agent_lost_samples_total{reason=\"refused\"}";
+        assert_eq!(station.api.metric(refused).await.unwrap().unwrap_or(0.0), 0.0);
+    }
+    admin.set_limit(NORMAL, 1 << 30, "old").unwrap();
+    recovers_and_is_exact(stack).await;
+}
+
+/// Anonymous clients are this user, who may not publish as the second node.
+const DENYING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
+    publish: { deny: \"plimsoll.v1.local.*.node-2.>\" } } } ] }
+no_auth_user: mesh
+";
+const ALLOWING: &str = "authorization: { users: [ { user: mesh, password: x } ] }
+no_auth_user: mesh
+";
+
+#[tokio::test]
+async fn a_refused_permission_is_logged_and_its_messages_are_held() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker_settings = ALLOWING.to_owned();
+    let mut stack =
+        started(StackOptions { broker_settings, ..with_jobs(dir.path()) }).await;
+    stack.broker().reload(DENYING).unwrap();
+    poll_held(&stack, Some(1), 12.0).await;
+    let denied = ["broker denies", "Permissions Violation", "plimsoll.v1.local.normal.node-2."];
+    let log = || stack.stations()[1].node_log();
+    await_logged("the node logs it", log, &denied).await;
+    poll_open(&stack.stations()[1].api).await;
+    assert!(!stack.stations()[0].node_log().contains("broker denies"), "it concerns node-2 alone");
+    stack.broker().reload(ALLOWING).unwrap();
+    recovers_and_is_exact(stack).await;
+}
+
+/// The same user, whose nodes may not subscribe to confirmations.
+const DENYING_CONFIRMATIONS: &str =
+    "authorization: { users: [ { user: mesh, password: x, permissions: {
+    subscribe: { deny: \"plimsoll.v1.local.confirm.>\" } } } ] }
+no_auth_user: mesh
+";
+
+#[tokio::test]
+async fn nodes_without_permission_for_confirmations_log_it_and_deliver() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker_settings = DENYING_CONFIRMATIONS.to_owned();
+    let stack = started(StackOptions { broker_settings, ..with_jobs(dir.path()) }).await;
+    for station in stack.stations() {
+        let words = ["broker denies", "Subscription", "plimsoll.v1.local.confirm."];
+        await_logged(&station.name, || station.node_log(), &words).await;
+    }
+    recovers_and_is_exact(stack).await;
+}
+
+#[tokio::test]
+async fn streams_disabled_for_a_while_are_logged_and_cost_no_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = started(with_jobs(dir.path())).await;
+    stack.broker().set_jetstream(false);
+    stack.broker().reload("").unwrap();
+    poll_held(&stack, None, 12.0).await;
+    for station in stack.stations() {
+        let words = ["broker did not take a message", "no stream keeps this subject"];
+        await_logged(&station.name, || station.node_log(), &words).await;
+        poll_open(&station.api).await;
+    }
+    let aggregator = ["streams not checked", "jetstream did not answer"];
+    await_logged("the aggregator", || stack.aggregator_log(), &aggregator).await;
+    stack.broker().set_jetstream(true);
+    stack.broker().reload("").unwrap();
+    recovers_and_is_exact(stack).await;
+}

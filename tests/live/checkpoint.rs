@@ -1,0 +1,140 @@
+//! An aggregator that is killed restores its state from its own file, not from the streams.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::Duration;
+
+use plimsoll_mesh::child::until;
+use plimsoll_tests::jobs::with_jobs;
+use plimsoll_mesh::stack::{Stack, StackOptions, Station, bin_dir};
+use plimsoll_schemas::alert::{AlertState, Scope};
+use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::oracle::{RawSamples, check_drained};
+use plimsoll_tests::process::{self, operation_row};
+
+const WAIT: Duration = Duration::from_secs(30);
+/// The header of a store, before its first page.
+const STORE_HEADER_BYTES: usize = 4_096;
+/// Operations that only jobs time; a node adds its own.
+const JOBS: [&str; 2] = ["epoch_hook", "kernel_fetch"];
+
+fn merged(summary: &Summary, scope: &str, name: &str) -> u64 {
+    operation_row(summary, scope, name).map_or(0, |row| row.total.count)
+}
+
+async fn await_summary(stack: &Stack, what: &str, fits: impl Fn(&Summary) -> bool) -> Summary {
+    process::await_summary(stack.api(), what, |summary| summary.ready && fits(summary))
+        .await
+        .unwrap()
+}
+
+async fn written(stack: &Stack) -> Option<f64> {
+    stack.api().metric("plimsoll_checkpoints_written_total").await.ok()?
+}
+
+/// Waits until a checkpoint is written that was begun after this call.
+async fn checkpointed(stack: &Stack) {
+    let before = written(stack).await.expect("a checkpoint count");
+    let twice = async || written(stack).await.filter(|count| *count >= before + 2.0);
+    until("two more checkpoints", WAIT, twice).await.unwrap();
+}
+
+/// So many samples of 60 ms, far over the budget, as a job would send them.
+fn send_slow(station: &Station, count: usize) {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(&station.socket).unwrap();
+    for _ in 0..count {
+        socket.send(b"epoch_hook:60|ms").unwrap();
+    }
+}
+
+fn fires(summary: &Summary) -> bool {
+    let row =
+        summary.budgets.iter().find(|row| row.budget == "epoch_hook" && row.scope == Scope::Fleet);
+    row.is_some_and(|row| row.alert == AlertState::Firing)
+}
+
+#[tokio::test]
+async fn an_aggregator_killed_again_and_again_under_load_ends_with_exact_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let mut had = 0;
+    for _ in 0..4 {
+        let summary = await_summary(&stack, "more hooks are merged", |summary| {
+            merged(summary, "", "epoch_hook") >= had + 60
+        });
+        had = merged(&summary.await, "", "epoch_hook");
+        stack.kill_aggregator();
+        stack.restart_aggregator().await.unwrap();
+        let now = merged(&stack.api().summary().await.unwrap(), "", "epoch_hook");
+        assert!(now >= had, "{now} after {had}");
+    }
+    assert!(stack.aggregator_log().contains("state restored"), "{}", stack.aggregator_log());
+    let drained = stack.drain().await.unwrap();
+    check_drained(&drained, stack.stations()).unwrap();
+}
+
+#[tokio::test]
+async fn counts_and_alerts_outlive_the_aggregator_and_the_streams_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    await_summary(&stack, "hooks are merged", |now| merged(now, "", "epoch_hook") >= 100).await;
+    stack.end_jobs().await.unwrap();
+    send_slow(&stack.stations()[0], 300);
+    let raw = RawSamples::of_all(stack.stations()).unwrap();
+    let totals = [raw.count(JOBS[0]) + 300, raw.count(JOBS[1])];
+    let first = await_summary(&stack, "all is merged and the alert fires", |summary| {
+        JOBS.map(|name| merged(summary, "", name)) == totals && fires(summary)
+    });
+    let first = first.await;
+    checkpointed(&stack).await;
+    stack.kill_aggregator();
+    stack.broker().kill();
+    std::fs::remove_dir_all(dir.path().join("streams")).unwrap();
+    stack.broker().restart().await.unwrap();
+    stack.restart_aggregator().await.unwrap();
+    let second = stack.api().summary().await.unwrap();
+    assert_eq!(JOBS.map(|name| merged(&second, "", name)), totals);
+    assert!(fires(&second), "{:#?}", second.budgets);
+    assert!(second.changes.starts_with(&first.changes), "{:#?}", second.changes);
+    send_slow(&stack.stations()[0], 50);
+    await_summary(&stack, "what came later is added", |summary| {
+        merged(summary, "", "epoch_hook") == totals[0] + 50
+    })
+    .await;
+    let log = stack.aggregator_log();
+    assert!(log.contains("stream was made anew"), "the new stream is not logged:\n{log}");
+}
+
+#[tokio::test]
+async fn a_damaged_state_is_set_aside_and_the_streams_are_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    await_summary(&stack, "hooks are merged", |now| merged(now, "", "epoch_hook") >= 60).await;
+    checkpointed(&stack).await;
+    stack.kill_aggregator();
+    let state = dir.path().join("state.redb");
+    // Cut short it might still hold all that was ever written.
+    let mut bytes = std::fs::read(&state).unwrap();
+    bytes[STORE_HEADER_BYTES..].fill(0xa5);
+    std::fs::write(&state, bytes).unwrap();
+    stack.restart_aggregator().await.unwrap();
+    let failures = r#"plimsoll_checkpoint_failures_total{reason="damaged"}"#;
+    assert_eq!(stack.api().metric(failures).await.unwrap(), Some(1.0));
+    let names = std::fs::read_dir(dir.path()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.starts_with("state.redb.set-aside-")).count(), 1);
+    let drained = stack.drain().await.unwrap();
+    check_drained(&drained, stack.stations()).unwrap();
+}
+
+#[test]
+fn a_state_that_cannot_be_kept_where_it_should_be_is_refused_at_the_start() {
+    let program = bin_dir().unwrap().join("plimsoll-aggregator");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("absent").join("state.redb");
+    let output = Command::new(program).arg("--state").arg(&path).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{words}");
+    assert!(words.contains("state.path: ") && words.contains("absent"), "{words}");
+}

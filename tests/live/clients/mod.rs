@@ -1,0 +1,6 @@
+//! Every client library that jobs use delivers its samples, compared with the
+//! values that it was given, at the aggregator.
+
+mod nc;
+mod python;
+mod rust;

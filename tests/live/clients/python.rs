@@ -1,0 +1,109 @@
+//! The packages `datadog` and `statsd` as PyPI has them, and our own.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use plimsoll_tests::metrics_page::await_value;
+use plimsoll_tests::oracle::RawSamples;
+use plimsoll_tests::process::node_row;
+use plimsoll_tests::program::run_with_input;
+use plimsoll_tests::rng::SeededRng;
+use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
+use serde_json::json;
+
+const WAIT: Duration = Duration::from_secs(30);
+/// Few enough for the buffer of a UDP socket.
+const VALUES: usize = 3_000;
+
+/// One of `tests/python/clients`, in the environment that `deploy/test` makes.
+fn script(name: &str) -> Command {
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
+    let mut command = Command::new(here.join(".venv/bin/python"));
+    command.arg(here.join("python/clients").join(name));
+    command.env("PYTHONPATH", here.join("../node/client-python"));
+    command
+}
+
+/// From a microsecond to a quarter of a second, each to the nanosecond.
+fn values_ns(seed: u64) -> Vec<u64> {
+    let mut rng = SeededRng::new(seed);
+    (0..VALUES).map(|_| 1_000 + rng.next_u64() % 250_000_000).collect()
+}
+
+async fn feed(command: Command, task: &serde_json::Value) {
+    let outcome = run_with_input(command, &task.to_string(), WAIT).await.unwrap();
+    assert_eq!(outcome.code, Some(0), "{}\n(deploy/test installs the packages)", outcome.stderr);
+}
+
+/// The aggregator has exactly these values, and these numbers of the node.
+async fn arrived(
+    mut mesh: SingleNodeMesh,
+    operation: &str,
+    values: &[u64],
+    numbers: &[(&str, f64)],
+) {
+    for (series, value) in numbers {
+        await_value(mesh.stack.api(), series, *value).await.unwrap();
+    }
+    let summary = mesh.drain_node().await.unwrap();
+    for scope in [NODE, ""] {
+        RawSamples::sent(operation, values).check(&summary, scope).unwrap();
+    }
+    let ledger = &node_row(&summary, NODE).unwrap().ledger;
+    assert!(ledger.lost.is_empty(), "{ledger:?}");
+    mesh.stack.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_datadog_package_over_udp_and_unix_loses_nothing() {
+    for unix in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+        let values = values_ns(1);
+        let socket = if unix { mesh.node.socket().to_str().unwrap() } else { "" };
+        let port = mesh.node.udp().unwrap().port();
+        let task = json!({
+            "socket": socket, "port": port, "operation": "datadog_op", "values_ns": values,
+        });
+        feed(script("datadog_client.py"), &task).await;
+        let numbers = [
+            ("plimsoll_job_increments{node=\"fed\",counter=\"datadog_count\",zone=\"x\"}", 2.0),
+            ("plimsoll_job_value{node=\"fed\",gauge=\"datadog_gauge\"}", -2.5),
+            ("plimsoll_events_total{node=\"fed\",source=\"event\",alert_type=\"warning\"}", 1.0),
+            ("plimsoll_service_check_status{node=\"fed\",check=\"disk\"}", 2.0),
+        ];
+        arrived(mesh, "datadog_op", &values, &numbers).await;
+    }
+}
+
+#[tokio::test]
+async fn the_statsd_package_over_udp_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let values = values_ns(2);
+    let port = mesh.node.udp().unwrap().port();
+    let task = json!({ "port": port, "operation": "statsd_op", "values_ns": values });
+    feed(script("statsd_client.py"), &task).await;
+    let numbers = [
+        ("plimsoll_job_increments{node=\"fed\",counter=\"statsd_count\"}", 3.0),
+        ("plimsoll_job_value{node=\"fed\",gauge=\"statsd_gauge\"}", 4.5),
+    ];
+    arrived(mesh, "statsd_op", &values, &numbers).await;
+}
+
+#[tokio::test]
+async fn our_python_package_loses_nothing_over_fork_thread_and_exit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let values = values_ns(3);
+    let mut command = script("plimsoll_client.py");
+    command.env("PLIMSOLL_SOCKET", mesh.node.socket());
+    let task = json!({ "operation": "plimsoll_op", "values_ns": values });
+    feed(command, &task).await;
+    let numbers = [
+        ("plimsoll_job_increments{node=\"fed\",counter=\"plimsoll_count\",zone=\"x\"}", 7.0),
+        ("plimsoll_job_value{node=\"fed\",gauge=\"plimsoll_gauge\"}", 1.25),
+    ];
+    arrived(mesh, "plimsoll_op", &values, &numbers).await;
+}

@@ -1,0 +1,110 @@
+//! Nothing is lost, doubled or bent on the way from a job to the aggregator's figures.
+
+use std::time::Duration;
+
+use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_tests::jobs::with_jobs;
+use plimsoll_clock::Deadline;
+use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::metrics_page::{MetricsPage, await_value};
+use plimsoll_tests::oracle::check_drained;
+use plimsoll_tests::process::{await_summary, fleet_samples, node_row, operation_row};
+use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
+use plimsoll_tests::statsd::{StatsdSender, await_datagrams};
+
+/// Long enough for a dozen snapshots of every node, and for p99 to be more than the maximum.
+const RUN: Duration = Duration::from_secs(12);
+/// Less than half of what three jobs at 20 epochs a second send in that time.
+const HOOKS_MIN: u64 = 300;
+
+#[tokio::test]
+async fn every_figure_equals_the_raw_samples_of_the_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let end = Deadline::within(RUN);
+    let ran = |now: &Summary| end.has_passed() && fleet_samples(now, "epoch_hook") > HOOKS_MIN;
+    await_summary(stack.api(), "the jobs have run for their time", ran).await.unwrap();
+    let drained = stack.drain().await.unwrap();
+    assert_eq!(drained.nodes.len(), 3);
+    check_drained(&drained, stack.stations()).unwrap();
+    fleet_is_the_merge_of_its_nodes(&drained);
+    metrics_say_the_same(&drained, &MetricsPage::of(stack.api()).await.unwrap());
+    stack.end().await.unwrap();
+}
+
+fn fleet_is_the_merge_of_its_nodes(summary: &Summary) {
+    let operations = ["epoch_hook", "kernel_fetch", "publish"];
+    for name in operations {
+        let fleet = &operation_row(summary, "", name).unwrap().total;
+        let parts: Vec<_> = summary
+            .nodes
+            .iter()
+            .map(|row| &operation_row(summary, &row.node, name).unwrap().total)
+            .collect();
+        assert_eq!(fleet.count, parts.iter().map(|part| part.count).sum::<u64>(), "{name}");
+        assert_eq!(Some(fleet.min_ns), parts.iter().map(|part| part.min_ns).min(), "{name}");
+        assert_eq!(Some(fleet.max_ns), parts.iter().map(|part| part.max_ns).max(), "{name}");
+    }
+    assert!(fleet_samples(summary, "epoch_hook") > HOOKS_MIN);
+    assert_eq!(summary.operations.len(), operations.len() * (1 + summary.nodes.len()));
+}
+
+fn metrics_say_the_same(summary: &Summary, page: &MetricsPage) {
+    for row in &summary.operations {
+        let (scope, node) = (row.scope.as_str(), row.scope.node());
+        let labels = format!("scope=\"{scope}\",node=\"{node}\",operation=\"{}\"", row.operation);
+        let samples = page.value(&format!("plimsoll_latency_samples_total{{{labels}}}"));
+        assert_eq!(samples, Some(row.total.count as f64), "{labels}");
+        let p99 = format!("plimsoll_latency_p99_seconds{{{labels},window=\"total\"}}");
+        let ns = row.total.p99_ns.unwrap();
+        assert_eq!(page.value(&p99), Some(ns as f64 / 1e9), "{labels}");
+    }
+    for row in &summary.nodes {
+        let series = format!("plimsoll_samples_merged_total{{node=\"{}\"}}", row.node);
+        assert_eq!(page.value(&series), Some(row.ledger.merged as f64));
+    }
+}
+
+/// One datagram each; what it must amount to stands in the test below.
+const DATAGRAMS: [&str; 5] = [
+    "a:1.5|ms\na:2.5|ms\nb:7|h\n",
+    "packed:1:2:3:4|d",
+    "rated:10|ms|@0.5\nrated:20|ms",
+    "hits:3|c\nhits:4|c|@0.5|#zone:x\nhits:-1|c",
+    "depth:5|g\ndepth:-9.25|g",
+];
+
+#[tokio::test]
+async fn a_node_fed_over_udp_counts_every_line_value_and_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let sender = StatsdSender::udp(mesh.node.udp().unwrap()).unwrap();
+    for datagram in DATAGRAMS {
+        sender.send(datagram).unwrap();
+    }
+    await_datagrams(&mesh.node.api, DATAGRAMS.len()).await.unwrap();
+    // A gauge is exported only until its node leaves.
+    for (series, value) in [
+        ("plimsoll_job_increments{node=\"fed\",counter=\"hits\"}", 2.0),
+        ("plimsoll_job_increments{node=\"fed\",counter=\"hits\",zone=\"x\"}", 8.0),
+        ("plimsoll_job_value{node=\"fed\",gauge=\"depth\"}", -9.25),
+    ] {
+        await_value(mesh.stack.api(), series, value).await.unwrap();
+    }
+    let summary = mesh.drain_node().await.unwrap();
+    for (name, count, min_ns, max_ns, mean_ns) in [
+        ("a", 2, 1_500_000, 2_500_000, 2_000_000),
+        ("b", 1, 7_000_000, 7_000_000, 7_000_000),
+        ("packed", 4, 1_000_000, 4_000_000, 2_500_000),
+        ("rated", 3, 10_000_000, 20_000_000, 13_333_333),
+    ] {
+        for scope in [NODE, ""] {
+            let total = &operation_row(&summary, scope, name).unwrap().total;
+            let seen = (total.count, total.min_ns, total.max_ns, total.mean_ns);
+            assert_eq!(seen, (count, min_ns, max_ns, mean_ns), "{name} of {scope:?}");
+        }
+    }
+    let ledger = &node_row(&summary, NODE).unwrap().ledger;
+    assert!(ledger.lost.is_empty(), "{ledger:?}");
+    mesh.stack.end().await.unwrap();
+}

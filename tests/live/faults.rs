@@ -1,0 +1,104 @@
+//! Every scenario of `drill-faults`, as an operator runs it. The sums in its report are checked here
+//! again, independently of its verdict.
+
+use plimsoll_tests::capability::may_mount;
+use plimsoll_tests::drill::{DrillRun, MISSED, run_drill};
+use serde_json::Value;
+
+/// Runs one scenario, which must pass.
+async fn survives(scenario: &str, reasons: &[&str], unexplained_max: u64) -> DrillRun {
+    let run = run_drill("drill-faults", &["--only", scenario]).await.unwrap();
+    run.assert_passed();
+    adds_up(&run.report, reasons, unexplained_max);
+    run
+}
+
+/// Per node: what was sent and measured is merged once or lost for one of these reasons, save so
+/// many that have no reason.
+fn adds_up(report: &Value, reasons: &[&str], unexplained_max: u64) {
+    let accounts = report["accounts"].as_array().unwrap();
+    assert!(!accounts.is_empty(), "{report}");
+    for account in accounts {
+        let number = |key: &str| account[key].as_u64().unwrap();
+        let lost = account["lost"].as_object().unwrap();
+        assert!(lost.keys().all(|reason| reasons.contains(&reason.as_str())), "{account}");
+        let lost: u64 = lost.values().map(|count| count.as_u64().unwrap()).sum();
+        let (sent, explained) = (number("sent") + number("own"), number("merged") + lost);
+        assert_eq!(sent, explained + number("unexplained"), "{account}");
+        assert!(number("unexplained") <= unexplained_max, "{account}");
+        for none in ["held", "unaccounted", "duplicated"] {
+            assert_eq!(number(none), 0, "{none}: {account}");
+        }
+        assert!(number("sent") > 0, "{account}");
+    }
+}
+
+#[tokio::test]
+async fn a_broker_stopped_for_half_a_minute_costs_no_sample() {
+    survives("broker-stopped", &[], 0).await;
+}
+
+#[tokio::test]
+async fn a_broker_killed_and_started_again_costs_no_sample() {
+    survives("broker-killed", &[], 0).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_lost_its_store_costs_no_sample() {
+    survives("broker-wiped", &[], 0).await;
+}
+
+#[tokio::test]
+async fn a_broker_away_for_600_intervals_costs_no_sample_and_bounded_memory() {
+    let run = survives("broker-absent", &[], 0).await;
+    let curve = run.read_file("broker-absent/resident.csv").unwrap();
+    assert!(curve.lines().count() > 200, "a reading every 200 ms for a minute: {curve}");
+}
+
+#[tokio::test]
+async fn a_node_killed_while_the_broker_is_away_loses_what_was_in_its_last_interval() {
+    survives("node-killed", &["crash"], 100).await;
+}
+
+#[tokio::test]
+async fn an_aggregator_killed_and_started_again_costs_no_sample() {
+    survives("aggregator-killed", &[], 0).await;
+}
+
+#[tokio::test]
+async fn broker_aggregator_and_node_killed_at_once_cost_the_last_interval() {
+    survives("all-killed", &["crash"], 0).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_loses_its_store_in_that_costs_no_more() {
+    survives("all-wiped", &["crash"], 0).await;
+}
+
+#[tokio::test]
+async fn what_is_resent_without_a_confirmation_is_merged_once() {
+    survives("deaf", &["crash"], 0).await;
+}
+
+#[tokio::test]
+async fn faults_in_a_row_without_time_to_recover_cost_no_more_than_each_alone() {
+    survives("storm", &["crash"], 0).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_under_the_spool_costs_no_sample() {
+    if may_mount() {
+        survives("disk-full", &[], 0).await;
+    } else {
+        let run = run_drill("drill-faults", &["--only", "disk-full"]).await.unwrap();
+        let passed = (run.output.code, &run.report["passed"]);
+        assert_eq!(passed, (MISSED, &Value::Bool(false)), "a drill without a disk proves nothing");
+        assert_eq!(run.expectations("skipped").len(), 1, "{}", run.output.stderr);
+        eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+    }
+}
+
+#[tokio::test]
+async fn a_breach_without_an_aggregator_is_counted_and_notified_late() {
+    survives("late-breach", &[], 0).await;
+}

@@ -1,0 +1,24 @@
+//! Tests of real processes. Each starts a mesh or a program of its own, on its own ports and in its
+//! own directory. They mostly wait, so several run at once; those that need the machine for
+//! themselves are in `alone`.
+
+mod alertmanager;
+mod bad_broker;
+mod budgets;
+mod checkpoint;
+mod clients;
+mod core_nats;
+mod drills;
+mod exact;
+mod faults;
+mod fleet;
+mod flood;
+mod hostile;
+mod otlp;
+mod outage_start;
+mod prometheus;
+mod restart;
+mod scrape;
+mod simulation;
+mod up;
+mod up_ends;

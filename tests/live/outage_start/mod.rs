@@ -1,0 +1,4 @@
+//! How processes begin and end when something is missing: a broker, a port, a right setting.
+
+mod absence;
+mod usage;

@@ -1,0 +1,91 @@
+//! `plimsoll up` as an operator runs it. It ends after a time or on Ctrl-C, accounts for every
+//! sample, and leaves no process behind.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::free_port;
+use plimsoll_tests::process::{await_summary, fleet_samples};
+use plimsoll_tests::program::run;
+use plimsoll_tests::program::{
+    ProgramOutput, RunningProgram, ScratchDir, await_no_processes, processes_naming, program,
+};
+use serde_json::Value;
+
+const WAIT: Duration = Duration::from_secs(60);
+const OPERATIONS: [&str; 3] = ["epoch_hook", "kernel_fetch", "publish"];
+
+fn up(dir: &Path, http: &str) -> Command {
+    let mut command = program("plimsoll").unwrap();
+    command.args(["up", "--json", "--http", http, "--dir"]).arg(dir);
+    command
+}
+
+fn report(outcome: &ProgramOutput) -> Value {
+    let report = serde_json::from_str(&outcome.stdout);
+    report.unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+}
+
+#[tokio::test]
+async fn up_for_some_seconds_reports_every_budget_of_fleet_and_nodes() {
+    let scratch = ScratchDir::new().unwrap();
+    let http = format!("127.0.0.1:{}", free_port().unwrap());
+    let mut command = up(&scratch.path(), &http);
+    command.args(["--seconds", "8"]);
+    let outcome = run(command, WAIT).await.unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let report = report(&outcome);
+    assert_eq!(report["accounted"], true, "{report}");
+    assert!(report["seconds"].as_f64().unwrap() >= 8.0);
+    assert_eq!(report["ledger"]["held"], 0);
+    assert_eq!(report["ledger"]["unaccounted"], 0);
+    assert_eq!(report["ledger"]["recorded"], report["ledger"]["merged"]);
+    let nodes = ["node-1", "node-2", "node-3"];
+    assert_eq!(report["nodes"].as_object().unwrap().keys().collect::<Vec<_>>(), nodes);
+    for name in OPERATIONS {
+        let figures_of = |operations: &Value| {
+            let figures = &operations[name];
+            let [count, p50, p99] =
+                ["count", "p50_ns", "p99_ns"].map(|key| figures[key].as_u64().unwrap());
+            assert!(count > 0 && 0 < p50 && p50 <= p99, "{name}: {figures}");
+            count
+        };
+        let of_nodes = nodes.map(|node| figures_of(&report["nodes"][node]["operations"]));
+        assert_eq!(figures_of(&report["fleet"]), of_nodes.iter().sum::<u64>(), "{name}");
+    }
+    await_no_processes(&scratch.path()).await.unwrap();
+}
+
+#[tokio::test]
+async fn ctrl_c_drains_and_accounts_for_everything() {
+    let scratch = ScratchDir::new().unwrap();
+    let http = format!("127.0.0.1:{}", free_port().unwrap());
+    let running = RunningProgram::start(up(&scratch.path(), &http)).unwrap();
+    let enough = |summary: &_| fleet_samples(summary, "epoch_hook") >= 60;
+    let api = Api::at(&http).unwrap();
+    await_summary(&api, "60 hooks are merged", enough).await.unwrap();
+    assert!(processes_naming(&scratch.path()).len() >= 8, "broker, aggregator, nodes, jobs");
+    running.signal(Signal::SIGINT);
+    let outcome = running.end(WAIT).await.unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(report(&outcome)["accounted"], true, "{outcome:?}");
+    assert!(outcome.stderr.contains("every sample is accounted for"), "{outcome:?}");
+    await_no_processes(&scratch.path()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named_and_nothing_keeps_running() {
+    let scratch = ScratchDir::new().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let http = taken.local_addr().unwrap().to_string();
+    let outcome = run(up(&scratch.path(), &http), WAIT).await.unwrap();
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let message = format!("http.address: cannot listen on {http}: Address already in use");
+    assert!(outcome.stderr.contains(&message), "{outcome:?}");
+    assert_eq!(outcome.stdout, "");
+    await_no_processes(&scratch.path()).await.unwrap();
+}

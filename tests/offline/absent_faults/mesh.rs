@@ -1,0 +1,93 @@
+//! A few nodes and an aggregator, joined by hand: what is sent arrives, at once and in order.
+
+use std::time::Duration;
+
+use plimsoll_aggregator::core::notices::Due;
+use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
+use plimsoll_node::core::bounds::{Bounds, OutboxBounds};
+use plimsoll_node::core::pressure::Marks;
+use plimsoll_node::core::sealed::Publish;
+use plimsoll_node::core::{Core as Node, Identity, Signal};
+use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
+use plimsoll_schemas::rule::file::effective;
+use plimsoll_schemas::subject::{Lane, SnapshotSubject};
+use plimsoll_schemas::time::{Mono, Now, Wall};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) fn start() -> Now {
+    Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) }
+}
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+/// Rerouting from 8 messages on, dropping from 16, both until 2 are left; nothing is merged.
+pub(crate) fn tight() -> Bounds {
+    let marks = Marks { drop: 16, reroute: 8, leave: 2, conservative_max: 60 * SECOND };
+    let outbox = OutboxBounds { marks, coalesce_messages: 99, ..OutboxBounds::default() };
+    Bounds { outbox, ..Bounds::default() }
+}
+
+pub(crate) fn node(name: &str, bounds: Bounds) -> Node {
+    let identity =
+        Identity { mesh: mesh(), node: NodeName::new(name).unwrap(), labels: Labels::default() };
+    Node::new(identity, bounds, start())
+}
+
+/// An aggregator that judges epoch hooks over ten seconds, and has read everything.
+pub(crate) fn aggregator() -> Aggregator {
+    let text = "[[budget]]
+name = 'epoch_hook'
+window = '10s'";
+    let mut core = Aggregator::new(mesh(), effective(&[text]).unwrap(), start());
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    core
+}
+
+/// Lets intervals pass without a connection.
+pub(crate) fn close_intervals(node: &mut Node, seconds: std::ops::RangeInclusive<u32>) {
+    seconds.for_each(|second| node.on_deadline(start().after(second * SECOND)));
+}
+
+/// Everything that may be sent now, acknowledged at once.
+pub(crate) fn send_all(node: &mut Node, now: Now) -> Vec<Publish> {
+    let mut sent = Vec::new();
+    while let Some(publish) = node.next_publish(now) {
+        node.on_signal(now, Signal::Acknowledged(publish.ticket));
+        sent.push(publish);
+    }
+    sent
+}
+
+pub(crate) fn lane_of(publish: &Publish) -> Lane {
+    publish.subject.parse::<SnapshotSubject>().unwrap().lane
+}
+
+/// Brings messages to the aggregator.
+pub(crate) fn deliver(aggregator: &mut Aggregator, now: Now, messages: &[Publish]) {
+    for publish in messages {
+        let sent_now = Some(now.wall);
+        let message = delivered(&publish.subject, &publish.payload);
+        let message = Delivered { at: sent_now, sent: sent_now, ..message };
+        aggregator.on_message(now, message).unwrap();
+    }
+}
+
+/// A message without its times.
+pub(crate) fn delivered<'a>(subject: &'a str, payload: &'a [u8]) -> Delivered<'a> {
+    let lane = subject.parse::<SnapshotSubject>().unwrap().lane;
+    Delivered { lane, stream_seq: 0, pending: 0, at: None, sent: None, subject, payload }
+}
+
+/// All notices that wait, as if each were delivered.
+pub(crate) fn notices(aggregator: &mut Aggregator, now: Now) -> Vec<Notice> {
+    let mut told = Vec::new();
+    while let Some(Due { token, notice, .. }) = aggregator.notices().next_due(now.mono) {
+        aggregator.notices().on_delivered(token);
+        told.push(notice);
+    }
+    told
+}

@@ -1,0 +1,111 @@
+//! Administration of the broker's streams in its own text protocol, without code of the mesh.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+const WAIT: Duration = Duration::from_secs(10);
+const INBOX: &str = "_INBOX.operator";
+
+/// A connection to the broker.
+pub struct JetStreamAdmin {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+impl JetStreamAdmin {
+    /// Connects to `nats://host:port`.
+    ///
+    /// # Errors
+    /// When no process listens there.
+    pub fn connect(url: &str) -> Result<Self> {
+        let address = url.strip_prefix("nats://").context("no nats:// address")?;
+        let writer = TcpStream::connect(address).with_context(|| address.to_owned())?;
+        writer.set_read_timeout(Some(WAIT))?;
+        let mut operator = Self { reader: BufReader::new(writer.try_clone()?), writer };
+        operator.write(&format!("CONNECT {{\"verbose\":false}}\r\nSUB {INBOX} 1\r\n"))?;
+        Ok(operator)
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        Ok(self.writer.write_all(text.as_bytes())?)
+    }
+
+    /// Sends a request to `$JS.API.<subject>` and reads the response.
+    ///
+    /// # Errors
+    /// When there is no response, or it is an error.
+    pub fn request(&mut self, subject: &str, body: &Value) -> Result<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let length = body.len();
+        self.write(&format!("PUB $JS.API.{subject} {INBOX} {length}\r\n{body}\r\n"))?;
+        let response = self.read_reply()?;
+        if !response["error"].is_null() {
+            bail!("{subject}: {}", response["error"]);
+        }
+        Ok(response)
+    }
+
+    fn read_reply(&mut self) -> Result<Value> {
+        loop {
+            let mut line = String::new();
+            anyhow::ensure!(
+                self.reader.read_line(&mut line)? > 0,
+                "the broker closed the connection"
+            );
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                ["MSG", .., length] => {
+                    let mut payload = vec![0; length.parse::<usize>()? + 2];
+                    self.reader.read_exact(&mut payload)?;
+                    return Ok(serde_json::from_slice(&payload)?);
+                }
+                ["PING"] => self.write("PONG\r\n")?,
+                ["-ERR", ..] => bail!("{line}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// A stream's configuration.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn config(&mut self, stream: &str) -> Result<Value> {
+        Ok(self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?["config"].take())
+    }
+
+    /// Bytes that a stream stores.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn bytes(&mut self, stream: &str) -> Result<u64> {
+        let info = self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
+        info["state"]["bytes"].as_u64().context("no bytes")
+    }
+
+    /// Deletes a stream and creates it again, empty.
+    ///
+    /// # Errors
+    /// When the broker rejects it.
+    pub fn recreate(&mut self, stream: &str) -> Result<()> {
+        let config = self.config(stream)?;
+        self.request(&format!("STREAM.DELETE.{stream}"), &Value::Null)?;
+        self.request(&format!("STREAM.CREATE.{stream}"), &config).map(drop)
+    }
+
+    /// Limits the bytes of a stream. Beyond the limit it rejects new messages if `discard` is `"new"`,
+    /// and drops its oldest if it is `"old"`.
+    ///
+    /// # Errors
+    /// When the broker rejects it.
+    pub fn set_limit(&mut self, stream: &str, bytes_max: u64, discard: &str) -> Result<()> {
+        let mut config = self.config(stream)?;
+        config["max_bytes"] = json!(bytes_max);
+        config["discard"] = json!(discard);
+        self.request(&format!("STREAM.UPDATE.{stream}"), &config).map(drop)
+    }
+}

@@ -1,0 +1,191 @@
+//! A single process of the mesh, on ports that it chooses itself; rows of a summary.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::{Child, until};
+use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
+
+use crate::program::program;
+
+const START_WAIT: Duration = Duration::from_secs(20);
+
+/// A node or an aggregator; killed when dropped.
+pub struct MeshProcess {
+    /// Its pages.
+    pub api: Api,
+    child: Child,
+    socket: PathBuf,
+}
+
+impl MeshProcess {
+    /// A node of the mesh `local` with a UDP port and a Unix socket.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn node(name: &str, dir: &Path, broker: &str) -> Result<Self> {
+        Self::node_with(name, dir, broker, &[]).await
+    }
+
+    /// The same with additional flags.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn node_with(name: &str, dir: &Path, broker: &str, flags: &[&str]) -> Result<Self> {
+        let (socket, stream) =
+            (dir.join(format!("{name}.sock")), dir.join(format!("{name}.stream")));
+        let mut command = program("plimsoll-node")?;
+        command
+            .args(["--name", name, "--mesh", "local", "--nats", broker])
+            .args(["--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--unix"])
+            .arg(&socket)
+            .arg("--stream")
+            .arg(&stream)
+            .args(flags);
+        Self::started(Child::start(name, dir, command)?, socket).await
+    }
+
+    /// An aggregator of the mesh `local`.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn aggregator(dir: &Path, broker: &str) -> Result<Self> {
+        let mut command = program("plimsoll-aggregator")?;
+        command.args(["--mesh", "local", "--nats", broker, "--http", "127.0.0.1:0"]);
+        Self::started(Child::start("second-aggregator", dir, command)?, PathBuf::new()).await
+    }
+
+    /// The same with a file of settings.
+    ///
+    /// # Errors
+    /// When it does not start; the text holds its log.
+    pub async fn aggregator_with(dir: &Path, broker: &str, settings: &Path) -> Result<Self> {
+        let mut command = program("plimsoll-aggregator")?;
+        command.args(["--mesh", "local", "--nats", broker, "--http", "127.0.0.1:0", "--config"]);
+        command.arg(settings);
+        Self::started(Child::start("second-aggregator", dir, command)?, PathBuf::new()).await
+    }
+
+    async fn started(child: Child, socket: PathBuf) -> Result<Self> {
+        let http = until("a process logs its HTTP address", START_WAIT, async || {
+            log_field(&child.log(), "http")
+        });
+        let http = http.await.with_context(|| child.log())?;
+        Ok(Self { api: Api::at(&http)?, child, socket })
+    }
+
+    /// The node's Unix socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The node's stream socket.
+    #[must_use]
+    pub fn stream(&self) -> PathBuf {
+        self.socket.with_extension("stream")
+    }
+
+    /// The node's UDP port.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn udp(&self) -> Result<SocketAddr> {
+        let address = log_field(&self.log(), "udp").context("no UDP address in the log")?;
+        Ok(address.parse()?)
+    }
+
+    /// The address at which the node receives OTLP over `http` or `grpc`.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn otlp(&self, protocol: &str) -> Result<SocketAddr> {
+        let address = log_field(&self.log(), &format!("otlp_{protocol}"));
+        Ok(address.context("no OTLP address in the log")?.parse()?)
+    }
+
+    /// Standard output and error so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.child.log()
+    }
+
+    /// True while the process runs.
+    ///
+    /// # Errors
+    /// When the system does not report it.
+    pub fn is_alive(&mut self) -> Result<bool> {
+        Ok(self.child.ended()?.is_none())
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        self.child.signal(signal);
+    }
+
+    /// Waits until it exits.
+    ///
+    /// # Errors
+    /// When it does not exit in time.
+    pub async fn end(&mut self, wait: Duration) -> Result<ExitStatus> {
+        self.child.wait(wait).await
+    }
+
+    /// Sends SIGTERM and waits until it exits.
+    ///
+    /// # Errors
+    /// When it does not exit in time.
+    pub async fn terminate(&mut self, wait: Duration) -> Result<ExitStatus> {
+        self.child.terminate(wait).await
+    }
+}
+
+/// The value of a field of a log line, without its quotes.
+fn log_field(log: &str, field: &str) -> Option<String> {
+    let (_, rest) = log.split_once(&format!(" {field}="))?;
+    let value = rest.split_whitespace().next()?;
+    Some(value.trim_matches('"').to_owned())
+}
+
+/// A node's row.
+///
+/// # Errors
+/// When there is none.
+pub fn node_row<'a>(summary: &'a Summary, name: &str) -> Result<&'a NodeRow> {
+    let row = summary.nodes.iter().find(|row| row.node == name);
+    row.with_context(|| format!("{name} is not in the summary"))
+}
+
+/// An operation's row of one node, or of the fleet when `scope` is empty.
+#[must_use]
+pub fn operation_row<'a>(
+    summary: &'a Summary,
+    scope: &str,
+    operation: &str,
+) -> Option<&'a OperationRow> {
+    let fits = |row: &&OperationRow| row.operation == operation && row.scope.node() == scope;
+    summary.operations.iter().find(fits)
+}
+
+/// Samples of an operation over the fleet.
+#[must_use]
+pub fn fleet_samples(summary: &Summary, name: &str) -> u64 {
+    operation_row(summary, "", name).map_or(0, |row| row.total.count)
+}
+
+/// Polls an aggregator until its summary `fits`.
+///
+/// # Errors
+/// When none does in time.
+pub async fn await_summary(
+    api: &Api,
+    what: &str,
+    fits: impl Fn(&Summary) -> bool,
+) -> Result<Summary> {
+    until(what, START_WAIT, async || api.summary().await.ok().filter(|summary| fits(summary))).await
+}
