@@ -84,7 +84,7 @@ async fn a_stream_made_anew_behind_our_back_is_noticed_and_costs_no_sample() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = started(StackOptions::new(dir.path())).await;
     Operator::connect(&stack.broker().url()).unwrap().make_anew(NORMAL).unwrap();
-    poll_said("the aggregator notices", || stack.aggregator_log(), &["stream was made anew"]).await;
+    poll_said("the aggregator notices", || stack.aggregator_log(), &["stream was recreated"]).await;
     recovers_and_is_exact(stack).await;
 }
 

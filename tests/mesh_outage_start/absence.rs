@@ -49,7 +49,7 @@ async fn what_was_sent_before_the_broker_came_is_counted_exactly() {
         assert!(status == 503 && told.contains(reason), "{status}: {told}");
     }
     for process in [&sidecar, &aggregator] {
-        let told = async || process.log().contains("broker is away").then_some(());
+        let told = async || process.log().contains("broker unreachable").then_some(());
         until("a process says so", WAIT, told).await.unwrap();
     }
     broker.restart().await.unwrap();

@@ -13,7 +13,7 @@ use plimsoll_schemas::wire::{Body, Latency};
 use proptest::prelude::*;
 use prost::Message;
 
-use super::labels::label_key;
+use super::external_labels::valid_key;
 use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
@@ -39,7 +39,7 @@ fn busy() -> Core {
 fn rendered(core: &Core, format: Format) -> Vec<u8> {
     let budgets = effective(&[]).unwrap();
     let view = core.view(start().wall, "jetstream");
-    page(&view, Shown { budgets: &budgets, aliases: true }, &Own::default(), format)
+    page(&view, PageOptions { budgets: &budgets, aliases: true }, &ServingStats::default(), format)
 }
 
 fn families(mut bytes: &[u8]) -> BTreeMap<String, MetricFamily> {
@@ -305,8 +305,8 @@ fn old_names_promise_nothing_that_a_job_or_a_silent_node_may_break() {
     let row = "profiler_function_errors_total{node=\"a\",function=\"fetch\"} -2\n";
     assert!(text.contains(row) && text.contains("\nqueue_depth_max{node=\"a\"} 0\n"), "{text}");
     let later = start().after(std::time::Duration::from_secs(60)).wall;
-    let shown = Shown { budgets: &[], aliases: true };
-    let page = page(&core.view(later, "t"), shown, &Own::default(), Format::Text);
+    let shown = PageOptions { budgets: &[], aliases: true };
+    let page = page(&core.view(later, "t"), shown, &ServingStats::default(), Format::Text);
     let text = String::from_utf8(page).unwrap();
     assert!(!text.contains("queue_depth_max{") && text.contains("publish_rerouted{"), "{text}");
 }
@@ -346,8 +346,8 @@ proptest! {
     }
 
     #[test]
-    fn any_label_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}|node|job") {
-        let mended = label_key(&key);
+    fn any_valid_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}|node|job") {
+        let mended = valid_key(&key);
         prop_assert!(mended.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
         prop_assert!(!mended.starts_with("__") && !mended.as_bytes()[0].is_ascii_digit());
         prop_assert!(!["node", "job", "scope", "le"].contains(&mended.as_str()));

@@ -1,8 +1,12 @@
-//! Files of every kind, and what a look at them finds.
+//! Files of every kind, and what a check of them finds.
 
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use plimsoll_clock::Deadline;
+use plimsoll_runtime::settings::SettingsArgs;
+use plimsoll_schemas::limits::rules::FILE_BYTES_MAX;
+use plimsoll_schemas::rule::Rules;
 use tempfile::TempDir;
 
 use super::*;

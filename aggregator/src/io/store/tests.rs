@@ -103,7 +103,7 @@ fn what_was_written_is_read_back_and_later_writes_replace_their_part() {
 type Damage<'a> = &'a dyn Fn(&Path);
 
 #[test]
-fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
+fn a_file_that_cannot_be_used_is_quarantined_and_a_new_one_begun() {
     let of_version = |path: &Path, version: u8| {
         let transaction = builder().create(path).unwrap().begin_write().unwrap();
         let mut rest = records(3)["rest"].clone();
@@ -135,11 +135,11 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
     for (reason, damage) in damages {
         let (dir, path) = good_file();
         damage(&path);
-        let Opened { mut store, checkpoint, set_aside } = open(&path);
+        let Opened { mut store, checkpoint, quarantined } = open(&path);
         assert!(checkpoint.is_none());
-        let set_aside = set_aside.unwrap_or_else(|| panic!("{reason}: in use all the same"));
-        assert_eq!(set_aside.reason, reason, "{}", set_aside.why);
-        assert!(set_aside.now_at.starts_with(dir.path()) && set_aside.now_at.is_file());
+        let quarantined = quarantined.unwrap_or_else(|| panic!("{reason}: in use all the same"));
+        assert_eq!(quarantined.reason, reason, "{}", quarantined.why);
+        assert!(quarantined.moved_to.starts_with(dir.path()) && quarantined.moved_to.is_file());
         store.write(changes(2)).unwrap();
         drop(store);
         assert_eq!(content(&path), Some(records(2)));
@@ -147,11 +147,11 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
 }
 
 #[test]
-fn files_set_aside_never_replace_one_another() {
+fn files_quarantined_never_replace_one_another() {
     let (dir, path) = good_file();
     for n in 1..=3 {
         fs::write(&path, "no store").unwrap();
-        assert!(open(&path).set_aside.is_some());
+        assert!(open(&path).quarantined.is_some());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), n + 1);
     }
 }
@@ -170,8 +170,8 @@ fn a_flipped_byte_anywhere_gives_the_state_or_none_and_never_another() {
         bad[at] ^= 0x55;
         fs::write(&path, bad).unwrap();
         let opened = open(&path);
-        unusable += usize::from(opened.set_aside.is_some());
-        assert_eq!(opened.set_aside.is_some(), opened.checkpoint.is_none(), "byte {at}");
+        unusable += usize::from(opened.quarantined.is_some());
+        assert_eq!(opened.quarantined.is_some(), opened.checkpoint.is_none(), "byte {at}");
         drop(opened);
         if let Some(stored) = content(&path) {
             assert_eq!(stored, records(3), "byte {at}");
