@@ -1,9 +1,9 @@
-//! What the core costs without broker, driver and HTTP: processor time for each message and for
-//! each evaluation, and memory for each node. Messages are encoded outside of what is timed.
+//! Cost of the core without broker, driver and HTTP: CPU time per message and per evaluation, and
+//! memory per node. Messages are encoded outside of the timed part.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench core_cost -- 1000 100 600`
-//! (nodes, samples of each of three operations a second, seconds; `shared` as a fourth word
-//! lets a checkpoint hold every node while the next messages come).
+//! Arguments: nodes, samples a second of each of three operations, seconds; with `shared` as the
+//! fourth, a checkpoint holds every node while the next messages are merged.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn main() {
     println!("us per message       {:.2}", micros(merging, counted * u64::from(nodes)));
     println!("us per evaluation    {:.0}", micros(judging, counted));
     println!("resident per node    {}", (resident_bytes() - resident) / u64::from(nodes));
-    let one = core.node(&NodeName::new("n0").expect("a name")).expect("it has spoken");
+    let one = core.node(&NodeName::new("n0").expect("a name")).expect("its messages were merged");
     println!("windows of one node  {}", one.operations.heap_bytes());
 }
 

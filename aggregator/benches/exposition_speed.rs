@@ -1,8 +1,8 @@
-//! What it costs to write a page for Prometheus: 100 000 gauges with three labels, by our writer
-//! and by the crates `prometheus` and `prometheus-client`, all from the numbers to the last byte;
-//! then the real pages of an aggregator that has heard 10 000 nodes with three operations each.
-//! Contenders take turns in one run; a figure is the median over the rounds. `--json` prints the
-//! same for a program; two numbers change the nodes and the seconds that each has spoken.
+//! Cost of writing a page for Prometheus: 100 000 gauges with three labels, by our writer and by the
+//! crates `prometheus` and `prometheus-client`, all from numbers to bytes; then the pages of an
+//! aggregator with 10 000 nodes of three operations each. The contenders alternate in one run; a
+//! figure is the median over the rounds. `--json` prints the table as JSON; two numbers change the
+//! nodes and the seconds for which each has sent.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench exposition_speed [-- [--json] [N [S]]]`
 
@@ -179,7 +179,7 @@ fn message(node: &str, number: u64, second: u64) -> (String, Vec<u8>) {
     (format!("plimsoll.v1.m.normal.{node}.latency"), wire::encode(&snapshot))
 }
 
-/// An aggregator that has heard so many nodes for so many seconds.
+/// An aggregator that has read this many nodes for this many seconds.
 fn core(budgets: &[Budget], nodes: u64, seconds: u64) -> Core {
     let mesh = MeshName::new("m").expect("a constant name");
     let mut core = Core::new(mesh, budgets.to_vec(), now(0));
@@ -243,14 +243,14 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_json = arguments.iter().any(|argument| argument == "--json");
     let mut numbers = arguments.iter().filter_map(|argument| argument.parse::<u64>().ok());
-    let (nodes, spoken) = (numbers.next().unwrap_or(10_000), numbers.next().unwrap_or(30));
+    let (nodes, seconds_sent) = (numbers.next().unwrap_or(10_000), numbers.next().unwrap_or(30));
     let names: Vec<String> = (0..NODES).map(|number| format!("node-{number:04}")).collect();
     let series = measure(series_contenders(&names));
     let of = |name: &str| series.iter().find(|row| row.0 == name).map_or(f64::NAN, |row| row.1);
     let ratio = of("prometheus").min(of("prometheus-client")) / of("ours, text");
     let budgets = effective(&[]).expect("the built-in budgets");
-    let core = core(&budgets, nodes, spoken);
-    let pages = measure(page_contenders(&core, &budgets, now(spoken).wall));
+    let core = core(&budgets, nodes, seconds_sent);
+    let pages = measure(page_contenders(&core, &budgets, now(seconds_sent).wall));
     if is_json {
         let (series, pages) = (as_json(&series), as_json(&pages));
         println!("{}", json!({ "series": series, "ratio": ratio, "nodes": nodes, "pages": pages }));
@@ -258,5 +258,5 @@ fn main() {
     }
     print("100 000 gauges with three labels", &series);
     println!("  the better of the two crates / ours: {ratio:.1}\n");
-    print(&format!("{nodes} nodes with 3 operations, each heard {spoken} times"), &pages);
+    print(&format!("{nodes} nodes with 3 operations, each for {seconds_sent} s"), &pages);
 }

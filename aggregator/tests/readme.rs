@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::delivery::fields::{fields, sample};
+use plimsoll_schemas::budget::{PACES, Pace};
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
 
 const README: &str = include_str!("../README.md");
 
-/// The rows of the table under this heading whose first row begins so, without the head.
+/// The rows of the table with this head.
 fn table(head: &str) -> Vec<&'static str> {
     let (_, behind) = README.split_once(head).expect("the table's head");
     let rows = behind.lines().skip(2);
@@ -33,6 +34,17 @@ fn the_table_of_rules_is_what_ships() {
     let rules = shipped();
     let shipped: Vec<String> = rules.thresholds.iter().map(row).collect();
     assert_eq!(table("| rule | fires when | for | clears after | severity |"), shipped);
+}
+
+#[test]
+fn the_table_of_burn_rates_is_what_ships() {
+    let row = |pace: &Pace| {
+        let Pace { factor, long, short, severity, .. } = pace;
+        let severity = severity.as_str();
+        format!("| `<budget>_burn_{long}` | {factor} | {long} and {short} | {severity} |")
+    };
+    let shipped: Vec<String> = PACES.iter().map(row).collect();
+    assert_eq!(table("| rule | burn rate | over | severity |"), shipped);
 }
 
 #[test]

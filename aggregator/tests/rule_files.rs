@@ -89,7 +89,7 @@ async fn rules_are_exchanged_on_a_signal_or_a_change_and_kept_when_their_file_is
     let refused = r#"plimsoll_rules_reload_total{outcome="refused"}"#;
     assert!(aggregator.api.metric(refused).await.unwrap() >= Some(1.0));
 
-    // Nobody says a word now.
+    // No reload is requested now.
     write(&rules, "\"9ms\"");
     aggregator.limit(0.009).await;
     aggregator.shows("plimsoll_rules_stale", 0.0).await;

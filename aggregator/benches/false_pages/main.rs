@@ -1,8 +1,7 @@
-//! How often people are woken for nothing, and how soon for something: the aggregator's judgement
-//! beside a plain `p99 > limit` and beside Prometheus' `histogram_quantile > limit for 1m`, all
-//! over the same samples of a workload whose true p99 lies 5 % under the limit. Every sample is
-//! drawn, and the aggregator's own windows, findings and alerts judge it; only its messages and
-//! their delay are left out.
+//! False pages and the delay of true ones: the aggregator's judgement beside a plain `p99 > limit`
+//! and beside Prometheus' `histogram_quantile > limit for 1m`, over the same samples of a workload
+//! whose true p99 is 5 % below the limit. Every sample is drawn, and the aggregator's own windows,
+//! findings and alerts judge it; only messages and their delay are left out.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench false_pages -- --json`
 
@@ -87,7 +86,7 @@ struct Contender {
 #[derive(Serialize)]
 struct Delay {
     times: f64,
-    /// Runs in which it fired before the shift, and can tell nobody anything.
+    /// Runs in which it fired before the shift, so that there is no delay.
     already: u64,
     never: u64,
     median: Option<u64>,
@@ -149,7 +148,7 @@ fn measure(arguments: &Arguments, budgets: &[Budget], per_second: u64) -> Figure
     Figures { per_second, sigma, hours, seeds, contenders }
 }
 
-/// All runs, by seed; each thread takes the next one that nobody has.
+/// All runs, by seed; each thread takes the next free one.
 fn side_by_side(arguments: &Arguments, run: impl Fn(u64) -> Vec<Tally> + Sync) -> Vec<Vec<Tally>> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(0);

@@ -23,7 +23,7 @@ impl Fleet {
         Self { budget: budget.clone(), keeping, windows: Windows::new(&keeping) }
     }
 
-    /// Takes a snapshot's samples, and says what the budget's window holds then.
+    /// Adds a snapshot's samples and returns the budget's window after it.
     pub(crate) fn take(&mut self, now: Wall, samples: &[u64]) -> Sums {
         let mut histogram = Histogram::default();
         histogram.watch(&[self.budget.limit_ns]);

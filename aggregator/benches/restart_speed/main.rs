@@ -1,6 +1,6 @@
-//! How long a restart from stored state takes, part by part, and whether it is exact: a core that
-//! has read ten minutes of a fleet is written by the real store several times over, read back,
-//! and compared with the one that wrote it. Judges no budget and reads no stream.
+//! Time of a restart from stored state, part by part, and whether it is exact: a core that has read
+//! ten minutes of a fleet is written by the real store several times, read back, and compared with
+//! the one that was written. No budget is judged and no stream is read.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench restart_speed -- 1000 usual`
 

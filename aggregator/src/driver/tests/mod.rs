@@ -1,4 +1,4 @@
-//! The driver on a real broker with more to read than it can in one turn.
+//! The driver on a real broker with more to read than one turn reads.
 
 mod alerts;
 mod silences;
@@ -92,7 +92,7 @@ fn snapshot() -> Vec<u8> {
     encode(&Snapshot { header, body: Body::Latency(Latency::default()) })
 }
 
-/// Takes turns until `done`, and tells how many that took.
+/// Runs turns until `done`, and returns their number.
 async fn turns_until(driver: &mut Driver, mut done: impl FnMut(&Driver) -> bool) -> usize {
     let turns = async {
         let mut turns = 0;
@@ -110,7 +110,7 @@ fn read(driver: &Driver, lane: Lane) -> u64 {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_in_the_next_turn_and_over_http_while_a_long_backlog_is_read() {
+async fn a_query_is_answered_in_the_next_turn_and_over_http_during_a_long_backlog() {
     let mesh = Mesh::start().await;
     mesh.fill(Lane::Normal, BACKLOG).await;
     let mut driver = mesh.driver().await;
@@ -156,19 +156,19 @@ async fn an_emergency_overtakes_a_long_backlog_of_the_normal_lane() {
     let mut driver = mesh.driver().await;
     turns_until(&mut driver, |driver| read(driver, Lane::Normal) > 0).await;
     let emergency = async { mesh.fill(Lane::Emergency, 1).await };
-    let heard = turns_until(&mut driver, |driver| read(driver, Lane::Emergency) > 0);
-    tokio::join!(emergency, heard);
+    let read_first = turns_until(&mut driver, |driver| read(driver, Lane::Emergency) > 0);
+    tokio::join!(emergency, read_first);
     let taken = read(&driver, Lane::Normal);
     assert!(taken < BACKLOG / 10, "only after {taken} messages");
 }
 
 #[tokio::test]
-async fn what_ten_thousand_nodes_are_told_at_once_is_said_some_at_a_time() {
+async fn confirmations_for_ten_thousand_nodes_are_sent_in_batches() {
     let mut driver = start("nats://127.0.0.1:1".to_owned()).await;
     driver.broker.assume_connected(Delivery::JetStream);
     let name = |number: u32| NodeName::new(format!("n{number}")).unwrap();
     driver.confirmations.offer((0..10_000).map(|n| Told::of_nothing(name(n))).collect());
-    // No await in between: what was said waits to be sent.
+    // No await in between: nothing leaves the connection's queue.
     for round in 1..=3 {
         let now = Mono(0).plus(CONFIRM_PAUSE * round);
         (0..5).for_each(|_| driver.confirm(now));
