@@ -252,7 +252,7 @@ fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<
             tracing::info!(%path, nodes, taken_at_seconds = %at, "state restored");
         }
         None => {
-            tracing::info!(%path, "state file is new: the streams are read from their beginning")
+            tracing::info!(%path, "state file is new: the streams are read from their beginning");
         }
     }
 }
