@@ -5,32 +5,32 @@ use plimsoll_runtime::exit::TABLE;
 use plimsoll_runtime::settings::SettingsArgs;
 use toml::Value;
 
-/// Merges the snapshots of all nodes, judges latency budgets, serves Prometheus
+/// Merges the snapshots of all nodes, judges latency budgets, raises alerts, serves Prometheus
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll-aggregator", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 pub struct Args {
-    /// Where settings come from.
+    /// Sources of settings.
     #[command(flatten)]
     pub settings: SettingsArgs,
     /// Name of the mesh [default: default]
     #[arg(long)]
     mesh: Option<String>,
-    /// Broker to read from [default: nats://127.0.0.1:4222]
+    /// URL of the broker [default: nats://127.0.0.1:4222]
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
-    /// Address of the HTTP pages [default: 127.0.0.1:9900]
+    /// Listen address of the HTTP server [default: 127.0.0.1:9900]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Read budgets and thresholds from this file; may be repeated, the later one wins
+    /// File of budgets and thresholds; may be repeated, later files override earlier ones
     #[arg(long, value_name = "PATH")]
     rules: Vec<String>,
-    /// Print the shipped files of rules, and end
+    /// Print the shipped rules and exit
     #[arg(long)]
     pub print_rules: bool,
-    /// File in which the state outlives a restart [default: none, memory only]
+    /// State file, which keeps the state over restarts [default: none, memory only]
     #[arg(long, value_name = "PATH")]
     state: Option<String>,
-    /// Alertmanagers to tell of alerts, with commas between them [default: none]
+    /// URLs of Alertmanagers that receive alerts, comma-separated [default: none]
     #[arg(long, value_name = "URL")]
     alertmanager: Option<String>,
 }
@@ -39,18 +39,18 @@ const EXAMPLES: &str = "Examples:
   plimsoll-aggregator --nats nats://broker:4222 --alertmanager http://127.0.0.1:9093
   plimsoll-aggregator --config /etc/plimsoll/aggregator.toml --check-config
   PLIMSOLL_AGGREGATOR_HTTP__ADDRESS=0.0.0.0:9900 plimsoll-aggregator
-  plimsoll-aggregator --print-config > aggregator.toml    # every key, its default and meaning
-  plimsoll-aggregator --print-rules                       # what is judged unless told otherwise
+  plimsoll-aggregator --print-config > aggregator.toml    # every key with its default
+  plimsoll-aggregator --print-rules                       # the shipped budgets and thresholds
   plimsoll-aggregator --rules /etc/plimsoll/budgets.toml --check-config
-  kill -HUP $(pidof plimsoll-aggregator)                  # read the rules again at once
+  kill -HUP $(pidof plimsoll-aggregator)                  # reload the rules now
   curl -s 127.0.0.1:9900/metrics/summary | jq '.budgets'
   curl -s 127.0.0.1:9900/metrics/summary | jq '.rules_error, .unmatched'
   curl -s 127.0.0.1:9900/api/v1/ledger | jq '.nodes[] | {node, ledger}'
   curl -s '127.0.0.1:9900/api/v1/events?source=service_check&alert_type=error' | jq '.events'
 
-Settings: flags win over PLIMSOLL_AGGREGATOR_* variables, those over the file.
-Rules are read again when one of their files changes; what is wrong keeps the old ones.
-A budget and a threshold, in a file of rules or in the settings:
+Settings: flags override PLIMSOLL_AGGREGATOR_* variables, which override the file.
+Rules are reloaded when one of their files changes; if one is invalid, the previous rules stay active.
+A budget and a threshold, in a rule file or in the settings:
   [[budget]]
   name = \"checkpoint\"
   operation = \"checkpoint\"
@@ -66,7 +66,7 @@ A budget and a threshold, in a file of rules or in the settings:
   for = 2";
 
 impl Args {
-    /// The named flags as settings.
+    /// The flags that stand for settings.
     #[must_use]
     pub fn flags(&self) -> [(&'static str, Option<String>); 6] {
         let files = self.rules.iter().cloned().map(Value::String).collect();

@@ -1,4 +1,4 @@
-//! `plimsoll-aggregator`: reads arguments, settings and rules, starts logging, runs the driver.
+//! `plimsoll-aggregator`: reads arguments, settings and rules, starts logging, and runs the driver.
 
 use std::process::ExitCode;
 

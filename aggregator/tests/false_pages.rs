@@ -1,8 +1,8 @@
 //! The benchmark of false pages plays Prometheus itself; here the real one checks the part.
 
-#[path = "../examples/false_pages/load.rs"]
+#[path = "../benches/false_pages/load.rs"]
 mod load;
-#[path = "../examples/false_pages/prometheus.rs"]
+#[path = "../benches/false_pages/prometheus.rs"]
 mod prometheus;
 
 use std::fmt::Write;

@@ -103,7 +103,7 @@ async fn counts_and_alerts_outlive_the_aggregator_and_the_streams_together() {
     })
     .await;
     let log = stack.aggregator_log();
-    assert!(log.contains("stream was made anew"), "the new stream is not logged:\n{log}");
+    assert!(log.contains("stream was recreated"), "the new stream is not logged:\n{log}");
 }
 
 #[tokio::test]

@@ -1,20 +1,12 @@
-"""Writes what was measured as Markdown. Knows the figures' names and computes only ratios."""
+"""The report as Markdown. It knows the names of the figures and computes only ratios."""
 
+from scale import fleets as of_fleets
 from scale import micro, pages
-from speed.table import table
+from scale.fleets import PROCESSES, cores_used, ms
+from speed.table import table, verdict
 
 MIB = 1024 * 1024
-PROCESSES = ("broker", "aggregator", "generator")
-TWO_CORES = 2.0
-METRICS_MAX, NODES_MAX = 0.1, 1.0
-
-
-def verdict(met):
-    return "met" if met else "**missed**"
-
-
-def ms(value):
-    return f"{value * 1e3:.0f}" if value >= 0.1 else f"{value * 1e3:.1f}"
+TWO_CORES = of_fleets.CORES.most
 
 
 def machine(facts):
@@ -30,7 +22,7 @@ def machine(facts):
 
 
 def fleets(runs):
-    """One row for each run: what it cost, how long things took, whether it kept up."""
+    """A row per run: costs, times, and whether it kept up."""
     rows = []
     for run in runs:
         costs = run.get("processes") or {}
@@ -55,12 +47,12 @@ def fleets(runs):
     head = ["nodes", "messages/s", "cores: broker / aggregator / generator"]
     head += ["MiB: broker / aggregator", "shown after ms, p50 / p99", "`/metrics` ms, p50 / p99"]
     head += ["`/metrics/nodes` ms, most", "ledger exact, no lag grows"]
-    return [*table(head, rows), *missed(runs)]
+    return [*table(head, rows), *missed_expectations(runs)]
 
 
-def missed(runs):
-    told = [f"- {run['nodes']} nodes: {what}" for run in runs for what in run["missed"]]
-    return ["", "Missed:", "", *told] if told else []
+def missed_expectations(runs):
+    items = [f"- {run['nodes']} nodes: {what}" for run in runs for what in run["missed"]]
+    return ["", "Missed:", "", *items] if items else []
 
 
 def sweep(runs):
@@ -68,25 +60,12 @@ def sweep(runs):
 
 
 def long(runs):
-    lines = fleets(runs)
+    lines = [*fleets(runs), ""]
     for run in runs:
-        costs = run.get("processes") or {}
-        total = sum(costs[name]["cores"] for name in PROCESSES) if costs else None
-        pages, nodes = run["metrics"], run["metrics_nodes"]
-        lines += ["", f"- no lag grows, every node's ledger exact: {verdict(run['passed'])}"]
-        lines.append(
-            f"- `/metrics` under {METRICS_MAX * 1e3:.0f} ms: p99 {ms(pages['took']['p99'])} ms, "
-            f"most {ms(pages['took']['max'])} ms, {pages['bytes'] / 1024:.0f} KiB: "
-            f"{verdict(pages['took']['p99'] < METRICS_MAX and not pages['failed'])}"
-        )
-        lines.append(
-            f"- `/metrics/nodes` under {NODES_MAX:.0f} s: most {ms(nodes['took']['max'])} ms, "
-            f"{nodes['bytes'] / MIB:.1f} MiB: "
-            f"{verdict(nodes['took']['count'] and nodes['took']['max'] < NODES_MAX)}"
-        )
+        lines += [result.line() for result in of_fleets.long_targets([run])]
+        total = cores_used(run)
         if total:
-            lines.append(f"- all on two cores: {total:.2f} cores: {verdict(total <= TWO_CORES)}")
-            lines += limits(run, costs, total)
+            lines += limits(run, run["processes"], total)
         lines += growth(run)
     return lines
 
@@ -107,35 +86,61 @@ def growth(run):
     if len(timeline) < 3:
         return []
     early, late = timeline[len(timeline) // 3], timeline[-1]
-    told = ", ".join(
+    growth_of = ", ".join(
         f"{name} {early['usage'][name]['resident_bytes'] / MIB:.0f} to "
         f"{late['usage'][name]['resident_bytes'] / MIB:.0f} MiB"
         for name in PROCESSES[:2]
     )
-    return [f"- resident from {early['at']:.0f} s to {late['at']:.0f} s: {told}"]
+    return [f"- resident from {early['at']:.0f} s to {late['at']:.0f} s: {growth_of}"]
 
 
 def mix(runs):
-    told = "Bus and hardware messages in every interval, as real nodes send them."
-    return [told, "", *fleets(runs)]
+    title = "Bus and hardware messages in every interval, as real nodes send them."
+    return [title, "", *fleets(runs)]
 
 
 SECTIONS = {
-    "parts": ("Its parts alone", micro.tables),
+    "parts": ("Parts alone", micro.tables),
     "sweep": ("Fleets of several sizes", sweep),
-    "mix": ("With the messages of real nodes", mix),
-    "long": ("Ten thousand nodes for long", long),
+    "mix": ("Fleets with the messages of real nodes", mix),
+    "long": ("Ten thousand nodes for a long time", long),
     "pages": ("False pages", pages.tables),
+}
+# The targets of each section; those without any measure only.
+TARGETS = {
+    "sweep": of_fleets.kept_up,
+    "mix": of_fleets.kept_up,
+    "long": of_fleets.long_targets,
+    "pages": pages.targets,
 }
 
 
+def failures(sections):
+    """Sections, and parts of them, that could not be measured."""
+    parts = sections.get("parts")
+    parts = parts if isinstance(parts, dict) and "failed" not in parts else {}
+    named = {**sections, **parts}
+    return [name for name, one in named.items() if isinstance(one, dict) and "failed" in one]
+
+
+def missed(sections):
+    """The targets that these sections miss, as lines of text."""
+    lines = []
+    for name, of in TARGETS.items():
+        found = sections.get(name)
+        if found is None or (isinstance(found, dict) and "failed" in found):
+            continue
+        lines += [f"{name}: {one.name}: {one.measured}" for one in of(found) if not one.met]
+    return lines
+
+
 def document(report, names):
-    """The machine, and what was measured of these sections."""
+    """The machine, then these sections."""
     return "\n".join([*machine(report["machine"]), *sections(report, names)])
 
 
 def sections(report, names):
-    """Those of these names that were measured, each under its heading."""
+    """Those of the named sections that were measured, each under its heading."""
     lines = []
     now = f"{report['machine']['date']}, commit {report['machine']['commit']}"
     for name in names:

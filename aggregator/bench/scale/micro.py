@@ -1,12 +1,12 @@
-"""Runs the examples that measure one part of the aggregator alone."""
+"""Runs the benchmarks that measure one part of the aggregator alone."""
 
 import json
 
 from speed.process import Failed, output, say
 from speed.table import table
 
-# Examples that measure one part, with what they are asked and what they are about.
-EXAMPLES = {
+# Benchmarks of one part, with their arguments and their subject.
+BENCHES = {
     "merge_speed": (["--json"], "decode and merge of a snapshot, beside `hdrhistogram` and a scan"),
     "exposition_speed": (["--json"], "exposition of 100 000 series beside the client libraries"),
     "restart_speed": (["1000", "usual"], "a restart with the state of 1 000 nodes"),
@@ -14,13 +14,13 @@ EXAMPLES = {
 
 
 def section(programs, _pinned, _quick):
-    """What each example says of itself, as JSON or in words; one that fails says why."""
+    """The output of each benchmark, as JSON or as text; or why it failed."""
     found = {}
-    for name, (flags, _) in EXAMPLES.items():
+    for name, (flags, _) in BENCHES.items():
         say(name)
         try:
-            said = output([programs.example(name), *flags], timeout=900)
-            found[name] = json.loads(said) if "--json" in flags else {"words": said.splitlines()}
+            printed = output([programs.bench(name), *flags], timeout=900)
+            found[name] = json.loads(printed) if "--json" in flags else {"words": printed.splitlines()}
         except (Failed, ValueError) as why:
             say(f"{name}: {why}")
             found[name] = {"failed": str(why)}
@@ -49,7 +49,7 @@ def exposition(found):
 
 
 def restart(found):
-    """The last words: what reading took, and that nothing differs."""
+    """The last lines: what reading took, and that nothing differs."""
     return ["```text", *found["words"][-5:], "```"]
 
 
@@ -57,10 +57,10 @@ WRITERS = {"merge_speed": merging, "exposition_speed": exposition, "restart_spee
 
 
 def tables(found):
-    """Each example's figures as Markdown."""
+    """Each benchmark's figures as Markdown."""
     lines = []
     for name, figures in found.items():
-        lines += ["", f"`{name}`: {EXAMPLES[name][1]}", ""]
+        lines += ["", f"`{name}`: {BENCHES[name][1]}", ""]
         failed = isinstance(figures, dict) and "failed" in figures
         lines += [f"Not measured: {figures['failed']}"] if failed else WRITERS[name](figures)
     return lines[1:]

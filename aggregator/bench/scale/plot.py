@@ -22,7 +22,7 @@ def ceiling(value):
 
 
 def short(number):
-    """A number as an axis says it."""
+    """A number as an axis label."""
     if number >= 1000:
         return f"{number / 1000:g} k"
     return f"{number:g}"
@@ -85,10 +85,10 @@ class Bars:
     def __init__(self, title, bars, across):
         self.title, self.bars, self.across = title, bars, across
         self.top = TOP
-        told = [value for _, value, _ in bars if value > 0] or [1]
-        self.low, self.high = math.floor(math.log10(min(told))), math.ceil(math.log10(max(told)))
+        shown = [value for _, value, _ in bars if value > 0] or [1]
+        self.low, self.high = math.floor(math.log10(min(shown))), math.ceil(math.log10(max(shown)))
         # A bar of the smallest power of ten would have no length.
-        self.low -= min(told) <= 10.0**self.low
+        self.low -= min(shown) <= 10.0**self.low
         self.high = max(self.high, self.low + 1)
 
     def x(self, value):

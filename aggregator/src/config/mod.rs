@@ -1,4 +1,5 @@
-//! What an aggregator may be told, and what holds when it is told nothing.
+//! Aggregator settings and their defaults. Only files that the settings name for secrets are read
+//! here; receivers are checked by `io::notify`.
 
 mod notices;
 mod notify;
@@ -17,14 +18,13 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::core::rollup::Definition;
-use crate::io::notify::Endpoint;
 
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
 pub use notices::Notices;
 pub use token::Token;
 
-/// A settings file with every key at its default; what `--print-config` prints.
+/// A settings file with every key at its default, as `--print-config` prints it.
 pub const EXAMPLE: &str = include_str!("../../aggregator.toml");
 
 /// An aggregator's configuration; the keys of its TOML file.
@@ -33,31 +33,31 @@ pub const EXAMPLE: &str = include_str!("../../aggregator.toml");
 pub struct Config {
     /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
-    /// Where the broker is.
+    /// The broker and how to connect.
     pub bus: BusSettings,
-    /// Where metrics and the summary are served.
+    /// The HTTP server.
     pub http: Http,
-    /// How long windows are kept.
+    /// Retention of windows.
     pub windows: WindowSpans,
-    /// Samples by label.
+    /// Roll-ups: samples grouped by labels.
     pub rollup: Vec<Definition>,
-    /// Where rules come from.
+    /// Rule files.
     pub rules: RuleFiles,
-    /// Budgets over those of all files, unchecked.
+    /// Budgets that override those of all files, unchecked.
     pub budget: Vec<Table>,
-    /// Thresholds over those of all files, unchecked.
+    /// Thresholds that override those of all files, unchecked.
     pub rule: Vec<Table>,
-    /// Alertmanagers that are told of alerts.
+    /// Alertmanagers that receive alerts.
     pub alertmanager: Alertmanagers,
-    /// Others that are.
+    /// Webhooks that receive alerts.
     pub webhook: Vec<Webhook>,
-    /// What Prometheus is shown.
+    /// Content of the metrics pages.
     pub metrics: Metrics,
-    /// What notices say beside what happened.
+    /// Content of notifications.
     pub notices: Notices,
-    /// Where its state outlives it.
+    /// The state file.
     pub state: State,
-    /// How it logs.
+    /// Logging.
     pub log: LogSettings,
 }
 
@@ -67,12 +67,13 @@ pub struct Config {
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
     /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undelivered`, `/api/v1/silences`,
-    /// `/healthz` and `/readyz`. Loopback by default: whoever reads needs no token.
+    /// `/healthz` and `/readyz`. Loopback by default, since reading needs no token.
     pub address: SocketAddr,
-    /// What whoever silences or acknowledges must show; at least 16 bytes. Without it and without
-    /// `token_file` nobody can. Here it stands in a file of settings; better
+    /// The token that silencing and acknowledging need; at least 16 bytes. Without it and without
+    /// `token_file` such requests are rejected. Prefer `token_file`, which keeps the secret out of
+    /// the settings.
     pub token: Option<Token>,
-    /// a file of its own, read at the start.
+    /// File with the token, read at the start.
     pub token_file: Option<PathBuf>,
 }
 
@@ -81,13 +82,13 @@ pub struct Http {
 #[serde(default)]
 pub struct Metrics {
     /// Nodes with series of their own on `/metrics` and rows of their own in `/metrics/summary`,
-    /// the worst first: those in trouble (samples missing or given up, messages dropped or
-    /// rerouted, a deep outbox), then those whose alerts fire, then pend, then the silent ones,
-    /// then by the share of samples over a limit. `/metrics/nodes` shows all of them. Those beyond
-    /// are in the fleet's figures and in `plimsoll_nodes_in_trouble`. A node costs about 8 KB of
-    /// text with three operations.
+    /// the worst first: nodes in trouble (samples missing or lost, messages dropped or rerouted,
+    /// a deep outbox), then nodes with firing alerts, with pending alerts, silent nodes, then by
+    /// the share of samples over a limit. `/metrics/nodes` has all nodes. The fleet's figures and
+    /// `plimsoll_nodes_in_trouble` cover every node. A node with three operations costs about
+    /// 8 KB of text. Default 100.
     pub nodes_max: usize,
-    /// Whether the names that former systems used are shown as well.
+    /// Whether old metric names are written too. Default false.
     pub aliases: bool,
 }
 
@@ -97,7 +98,7 @@ pub struct Metrics {
 pub struct WindowSpans {
     /// The longest window kept for each node, from `1m` to `30d`; default `5m`. The fleet and
     /// roll-ups have all; an operation with a budget has at least the windows of its budgets on
-    /// every node. What each costs stands in `limits::aggregator::NODE_BYTES_MAX`.
+    /// every node. For the cost see `limits::NODE_BYTES_MAX`.
     pub nodes_up_to: Window,
 }
 
@@ -105,10 +106,10 @@ pub struct WindowSpans {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// File of the checkpoints, made if it is not there; its directory must be. Without it the
-    /// state is kept in memory only, a restart reads the streams from their beginning, nodes are
-    /// told of what is in memory, and what happened between two runs raises no alert. Costs a
-    /// write of everything that changed, at most once a second.
+    /// State file, created if it is missing; its directory must exist. Without it the state is
+    /// kept in memory, a restart reads the streams from their beginning, nodes get confirmations
+    /// for state in memory, and breaches between two runs raise no alert. Costs a write of all
+    /// changes, at most once a second.
     pub path: Option<PathBuf>,
 }
 
@@ -120,8 +121,8 @@ pub struct RuleFiles {
     /// below this file's own; relative to where the process runs. Read again on SIGHUP and when one
     /// of them has changed. None by default.
     pub files: Vec<String>,
-    /// By how much the windows of error budgets are shortened, for drills; 1 leaves them, which
-    /// is the default, and 259200 is the most.
+    /// Factor by which the windows of error budgets are shortened, for drills: 1 (the default) to
+    /// 259200.
     pub time_scale: u32,
 }
 
@@ -156,7 +157,7 @@ impl RuleFiles {
     fn check(&self) -> Result<(), String> {
         let scale = self.time_scale;
         if !(1..=TIME_SCALE_MAX).contains(&scale) {
-            return Err(format!("rules.time_scale is {scale}; it may be 1 to {TIME_SCALE_MAX}"));
+            return Err(format!("rules.time_scale is {scale}; it must be 1 to {TIME_SCALE_MAX}"));
         }
         Ok(())
     }
@@ -176,7 +177,7 @@ impl Default for Http {
 }
 
 impl Http {
-    /// What whoever changes state must show.
+    /// The token that changes over HTTP need.
     ///
     /// # Errors
     /// Names the key and the fix, without the secret.
@@ -202,8 +203,7 @@ impl WindowSpans {
 }
 
 impl Config {
-    /// Checks everything that a start needs and that can be known before it, but for the rules:
-    /// `--check-config` and every start run this.
+    /// Checks all settings but rules and receivers, which `io::rules::Sources` checks too.
     ///
     /// # Errors
     /// Names the key and what it may be.
@@ -214,12 +214,11 @@ impl Config {
         self.windows.check()?;
         self.rules.check()?;
         self.notices.dashboard(self.http.address)?;
-        Endpoint::of_config(self)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
-    /// What should be thought over about rules, one line each, such as routes to receivers that
-    /// are not defined here.
+    /// Warnings about rules that are valid and probably not meant, one line each, such as routes
+    /// to receivers that are not defined.
     #[must_use]
     pub fn advice(&self, rules: &Rules) -> Vec<String> {
         let alertmanagers = self.alertmanager.0.iter().map(|of| &of.name);
@@ -228,10 +227,10 @@ impl Config {
         rules.advice(self.windows.nodes_up_to, &receivers)
     }
 
-    /// Sections in which another configuration differs beside rules: a start alone reads these.
+    /// Sections other than rules in which another configuration differs; they need a restart.
     #[must_use]
     pub fn differing(&self, other: &Self) -> Vec<&'static str> {
-        // So that a new section cannot be left out.
+        // Exhaustive, so that a new section cannot be left out.
         let Self {
             mesh,
             bus,
@@ -293,7 +292,7 @@ mod tests {
             ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
             ("[http]\ntoken = 'short'", "http.token: "),
             ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
-            ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it may be 1 to 259200"),
+            ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it must be 1 to 259200"),
             ("[rules]\nfile = 'a.toml'", "rules.file"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),

@@ -1,4 +1,4 @@
-//! What notices say beside what happened.
+//! The `[notices]` section: content of notifications beside the alert itself.
 
 use std::net::SocketAddr;
 
@@ -10,15 +10,15 @@ use crate::core::dashboard::{Dashboard, DashboardError};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Notices {
-    /// The page to which an alert that fires links, `http://` or `https://`, with places that are
-    /// filled for each: `{from_ms}` and `{to_ms}` (the time around it, in milliseconds since
-    /// 1970), `{mesh}`, `{rule}`, `{node}` (empty for the fleet) and `{operation}`. Without it
-    /// the aggregator's own page about the rule.
+    /// Template of the page that a firing alert links to, `http://` or `https://`. Its variables
+    /// are `{from_ms}` and `{to_ms}` (a time range around the alert, in milliseconds since 1970),
+    /// `{mesh}`, `{rule}`, `{node}` (empty for the fleet) and `{operation}`. Default: the
+    /// aggregator's own page about the rule.
     pub dashboard_url: Option<String>,
 }
 
 impl Notices {
-    /// The pages to which alerts link, of an aggregator that answers at this address.
+    /// The link template of an aggregator that serves at this address.
     ///
     /// # Errors
     /// Names the key and what is wrong with its value.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_template_that_cannot_be_filled_names_its_key_and_none_is_the_aggregators_own_page() {
+    fn an_unknown_variable_names_its_key_and_the_default_is_the_aggregators_own_page() {
         let address = SocketAddr::from(([127, 0, 0, 1], 9900));
         assert!(Notices::default().dashboard(address).is_ok());
         let dashboard_url = Some("http://g/{nodes}".to_owned());

@@ -1,5 +1,4 @@
-//! The secret that whoever changes state must show. It is compared, and never shown: neither by a
-//! log nor by an error.
+//! The bearer token that changes over HTTP need. No log and no error contains it.
 
 use std::fmt;
 use std::hint::black_box;
@@ -24,9 +23,7 @@ impl Token {
     ) -> Result<Option<Self>, String> {
         match (given, file) {
             (None, None) => Ok(None),
-            (Some(_), Some(_)) => {
-                Err("http: give one of token and token_file; not both".to_owned())
-            }
+            (Some(_), Some(_)) => Err("http: set token or token_file, not both".to_owned()),
             (Some(token), None) => token.clone().checked("http.token").map(Some),
             (None, Some(path)) => {
                 let key = format!("http.token_file {}", path.display());
@@ -40,21 +37,21 @@ impl Token {
         if self.0.len() < TOKEN_BYTES_MIN {
             let len = self.0.len();
             return Err(format!(
-                "{key}: a token of {len} bytes can be guessed; give at least {TOKEN_BYTES_MIN}, \
-                 as `openssl rand -hex 16` makes them"
+                "{key}: a token of {len} bytes can be guessed; use at least {TOKEN_BYTES_MIN}, \
+                 such as `openssl rand -hex 16` prints"
             ));
         }
         if !self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!(
-                "{key}: a token is one word of letters, digits and signs; it holds something else"
+                "{key}: the token must be one word of ASCII letters, digits and punctuation"
             ));
         }
         Ok(self)
     }
 
-    /// Whether this is what was shown. Takes as long wherever the first difference is.
+    /// Whether the client's token is equal, in time that does not depend on the first difference.
     #[must_use]
-    pub fn is(&self, shown: &[u8]) -> bool {
+    pub fn matches(&self, shown: &[u8]) -> bool {
         let secret = self.0.as_bytes();
         let mut different = u8::from(secret.len() != shown.len());
         for (at, byte) in shown.iter().enumerate() {
@@ -77,18 +74,18 @@ mod tests {
     const SECRET: &str = "0123456789abcdef";
 
     #[test]
-    fn only_the_whole_token_is_it() {
+    fn only_the_whole_token_matches() {
         let token = Token(SECRET.to_owned());
-        assert!(token.is(SECRET.as_bytes()));
+        assert!(token.matches(SECRET.as_bytes()));
         let twice = [SECRET, SECRET].concat();
         for other in ["", "0123456789abcdeF", "0123456789abcde", &twice] {
-            assert!(!token.is(other.as_bytes()), "{other}");
+            assert!(!token.matches(other.as_bytes()), "{other}");
         }
         assert_eq!(format!("{token:?}"), "***");
     }
 
     #[test]
-    fn a_token_that_protects_nothing_is_refused_without_being_shown() {
+    fn a_weak_token_is_rejected_without_being_printed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let read = |text: &str| {

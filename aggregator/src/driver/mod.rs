@@ -1,55 +1,62 @@
 //! Joins the aggregator's core with the world: the crate's only `select!`.
 //!
-//! Each turn waits for one event, lets the core decide, and carries out what it asks; of messages
-//! it takes several that are there already. The emergency lane is read before the normal one,
-//! which still has its turn.
+//! [`Driver`] composes the rooms beside it, each with its own state: the broker connection, pending
+//! confirmations, notifications, read views, rule reloads. A turn waits for one event, lets the core
+//! decide, and carries out what follows; of messages it takes several that have already arrived. The
+//! driver decides nothing about data, and it waits for no disk and no receiver. The emergency lane
+//! is read before the normal one, which still gets its turn.
 
-mod looks;
+mod broker;
+mod confirmations;
+mod notifications;
 mod orders;
-mod posting;
-mod rules;
-mod telling;
+mod read_views;
+mod rule_reload;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{MESSAGES_A_TURN_MAX, TURN_MAX};
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Cursor, CursorEvent, Delivery, Refusal};
+use plimsoll_bus::{Aside, Bus, BusEvent, Cursor, CursorEvent};
 use plimsoll_clock::{Clock, Stopwatch};
-use plimsoll_runtime::absence::Absence;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::Server;
 use plimsoll_runtime::signals::{Asked, Signals};
-use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::{MeshName, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::subject::{Lane, confirm_subject};
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::core::checkpoint::Position;
-use crate::core::reload::RuleFigures;
+use crate::core::silences::Refused;
+use crate::core::standing::{Done, Order};
 use crate::core::{Core, Delivered};
-use crate::io::confirmations::Confirmations;
-use crate::io::http::{self, Query, Readiness};
-use crate::io::keeper::{Keeper, Written};
+use crate::io::checkpointer::{Checkpointer, Written};
+use crate::io::http::{self, PageSource, Query, Readiness};
 use crate::io::lanes::Lanes;
 use crate::io::notify::{Endpoint, Notifier};
-use crate::io::rules::Watch;
-use looks::LookedAt;
+use crate::io::rules::{Found, Watch};
+use broker::Broker;
+use confirmations::Confirmations;
+use notifications::Notifications;
+use read_views::ReadViews;
+use rule_reload::RuleReload;
 
-/// Wait on the way out for notices that are still to be acknowledged.
-const NOTICE_WAIT: Duration = Duration::from_secs(2);
+/// Wait at the end for notifications that are not acknowledged yet.
+const NOTIFICATION_WAIT: Duration = Duration::from_secs(2);
 /// Wait for the connection to close after that.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
-/// Wait on the way out for the last checkpoint.
+/// Wait at the end for the last checkpoint.
 const CHECKPOINT_WAIT: Duration = Duration::from_secs(3);
 
-/// Why an aggregator did not run.
+/// Why an aggregator did not start.
 #[derive(Debug)]
 pub struct StartError {
-    /// The exit code that says so.
+    /// The exit code.
     pub exit: Exit,
-    /// The text that says so.
+    /// The error message.
     pub message: String,
 }
 
@@ -57,57 +64,32 @@ struct Driver {
     mesh: MeshName,
     clock: Clock,
     core: Core,
-    keeper: Keeper,
-    confirmations: Confirmations,
-    /// When the next of them may be said.
-    confirms_at: Mono,
-    notifier: Notifier,
-    bus: Bus,
-    events: BusEvents,
+    broker: Broker,
     lanes: Lanes,
+    checkpointer: Checkpointer,
+    confirmations: Confirmations,
+    notifications: Notifications,
+    rules: RuleReload,
+    views: ReadViews,
     queries: mpsc::Receiver<Query>,
     server: Server,
     signals: Signals,
-    /// How messages travel; `None` while there is no connection.
-    delivery: Option<Delivery>,
-    /// True while a connected broker does not answer.
-    silent: bool,
-    /// True once a denial was logged on this connection.
-    denial_told: bool,
-    /// The broker's address without secrets, for the log.
-    url: String,
-    absence: Absence,
-    /// Looks at files of rules.
-    watch: Watch,
-    rule_files: RuleFigures,
-    /// Sections of the settings that differ from those of the start, as last told.
-    restart_told: Vec<&'static str>,
-    looks: LookedAt,
     was_ready: bool,
-    /// Set once the aggregator is leaving: when it stops waiting.
-    gives_up_at: Option<Mono>,
+    /// Set once the aggregator is ending: when it stops waiting.
+    ends_at: Option<Mono>,
 }
 
-/// Runs an aggregator until it is asked to end.
+/// Runs an aggregator until a signal ends it.
 ///
 /// # Errors
-/// When the configuration cannot hold or the address cannot be had. A broker that is away is
-/// no error: the aggregator keeps trying and says in `/readyz` that it is not ready.
+/// When the configuration is invalid or the HTTP address is not available. An unreachable broker is
+/// no error: the aggregator keeps trying, and `/readyz` reports that it is not ready.
 pub async fn run(config: &Config, rules: Rules, watch: Watch) -> Result<Exit, StartError> {
-    rules::advise(&config.advice(&rules));
+    rule_reload::log_advice(&config.advice(&rules));
     let mut driver = Driver::start(config, rules, watch).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
-    driver.keep_the_last().await;
-    driver.notifier.end().await;
-    // A broker that does not answer is owed nothing: what counts is in its streams.
-    if tokio::time::timeout(CLOSE_WAIT, driver.bus.close()).await.is_err() {
-        tracing::warn!("broker connection not closed in time");
-    }
-    // Whoever asks from here on is told that the process is ending.
-    drop(driver.queries);
-    driver.watch.end().await;
-    driver.server.end().await;
+    driver.end().await;
     tracing::info!("aggregator ended");
     Ok(Exit::Success)
 }
@@ -119,7 +101,6 @@ impl Driver {
             .bus
             .to_config(&config.mesh, "plimsoll-aggregator")
             .map_err(fail(Exit::Configuration))?;
-        let url = bus_config.url_without_secrets();
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let token = config.http.token().map_err(fail(Exit::Configuration))?;
         let (routes, queries) = http::routes(&config.metrics, token);
@@ -128,165 +109,168 @@ impl Driver {
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
-        let (keeper, core) = restore(config, rules, clock.now())?;
+        let (checkpointer, core) = restore(config, rules, clock.now())?;
         let dashboard = config.notices.dashboard(server.address());
         let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
         let core = core.telling(clock.now(), receivers, clock.now().wall.0);
-        let (bus, events) = Bus::connect(bus_config)
-            .map_err(|error| fail(Exit::Configuration)(format!("bus: {error}")))?;
+        let broker =
+            Broker::connect(bus_config, clock.now().mono).map_err(fail(Exit::Configuration))?;
+        let notifier = Notifier::start(endpoints);
         Ok(Self {
-            url,
-            absence: Absence::since(clock.now().mono),
-            watch,
-            rule_files: RuleFigures::at_start(clock.now().wall),
-            restart_told: Vec::new(),
             mesh: config.mesh.clone(),
-            clock,
-            keeper,
+            lanes: Lanes::open(|lane| cursor(broker.bus(), &core, lane)),
+            rules: RuleReload::new(watch, clock.now().wall),
+            notifications: Notifications::new(config.mesh.clone(), notifier),
             confirmations: Confirmations::default(),
-            confirms_at: Mono(0),
-            lanes: Lanes::open(|lane| cursor(&bus, &core, lane)),
+            views: ReadViews::default(),
+            clock,
             core,
-            notifier: Notifier::start(endpoints),
-            bus,
-            events,
+            broker,
+            checkpointer,
             queries,
             server,
             signals,
-            delivery: None,
-            silent: false,
-            denial_told: false,
-            looks: LookedAt::default(),
             was_ready: false,
-            gives_up_at: None,
+            ends_at: None,
         })
     }
 
-    /// One event and what follows from it; false when there is nothing left to do.
+    /// One event and what follows from it; false when nothing is left to do.
     async fn turn(&mut self) -> bool {
         let wait = self.next_deadline().since(self.clock.now().mono);
-        // While the past is caught up with, both lanes are read at the same pace.
+        // During catch-up both lanes are read up to the same event time.
         let lags = self.core.lags();
-        // In this order, so that a flood of messages delays neither clock nor questions.
+        // In this order, so that a flood of messages delays neither deadlines nor queries.
         tokio::select! {
             biased;
-            asked = self.signals.next() => self.on_asked(asked),
+            asked = self.signals.next() => self.on_signal(asked),
             () = tokio::time::sleep(wait) => {}
-            event = self.events.next() => self.on_bus(event),
-            found = self.watch.next() => self.on_rules(found),
-            written = self.keeper.written() => self.on_written(written),
-            Some((name, answer)) = self.notifier.next() => self.on_answer(&name, answer),
+            event = self.broker.next() => self.on_broker(event),
+            found = self.rules.next() => self.on_rules(found),
+            written = self.checkpointer.written() => self.on_written(written),
+            Some((name, answer)) = self.notifications.next() => {
+                self.core.on_answer(self.clock.now(), &name, answer);
+            }
             Some(query) = self.queries.recv() => self.on_query(query),
             Some((lane, event)) = self.lanes.next(lags) => self.on_lanes(lane, event),
         }
         let now = self.clock.now();
         self.core.on_deadline(now);
-        self.keeper.keep(&mut self.core, (now.mono, now.wall));
+        self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
-        self.send_notices(now);
-        self.post_notices(now);
-        self.tell_readiness();
-        self.looks.let_go(now.mono);
-        self.tell_absence(now.mono);
-        self.tell_conflict(now.mono);
-        self.tell_unmatched();
+        self.notifications.send(&mut self.core, &self.broker, now);
+        self.on_ready();
+        self.views.drop_stale(now.mono);
+        self.broker.log_absence(now.mono);
+        self.log_core(now.mono);
         !self.is_done(now)
+    }
+
+    /// Writes the last checkpoint and ends every task.
+    async fn end(mut self) {
+        let now = self.clock.now();
+        self.checkpointer.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
+        self.confirm(Mono(u64::MAX));
+        self.notifications.end().await;
+        // A broker that does not answer is not waited for: its streams hold what counts.
+        if tokio::time::timeout(CLOSE_WAIT, self.broker.close()).await.is_err() {
+            tracing::warn!("broker connection not closed in time");
+        }
+        // HTTP clients get 503 from here on.
+        drop(self.queries);
+        self.rules.end().await;
+        self.server.end().await;
+    }
+
+    fn next_deadline(&self) -> Mono {
+        let more_confirmations = self.checkpointer.has_unconfirmed();
+        let optional = [
+            self.confirmations.deadline(more_confirmations),
+            self.views.deadline(),
+            self.core.next_post_at(),
+            self.ends_at,
+        ];
+        optional.into_iter().flatten().fold(self.core.next_deadline(), Mono::min)
+    }
+
+    fn is_done(&mut self, now: Now) -> bool {
+        let Some(ends_at) = self.ends_at else { return false };
+        self.core.notices().is_empty() && self.core.is_all_told() || now.mono >= ends_at
+    }
+
+    fn on_signal(&mut self, asked: Asked) {
+        match asked {
+            Asked::Reload => self.rules.request(),
+            Asked::End => {
+                let wait = if self.ends_at.is_some() { Duration::ZERO } else { NOTIFICATION_WAIT };
+                self.ends_at = Some(self.clock.now().mono.plus(wait));
+            }
+        }
+    }
+
+    fn on_broker(&mut self, event: Option<BusEvent>) {
+        let now = self.clock.now().mono;
+        match event {
+            Some(event) => self.broker.on_event(&mut self.core, now, event),
+            None => self.ends_at = Some(Mono(0)),
+        }
+    }
+
+    fn on_rules(&mut self, found: Found) {
+        self.rules.on_found(&mut self.core, self.clock.now(), found);
+        self.views.invalidate();
     }
 
     fn on_written(&mut self, written: Option<Written>) {
         let now = self.clock.now().mono;
-        self.keeper.on_written(&mut self.core, now, written);
+        self.checkpointer.on_written(&mut self.core, now, written);
     }
 
-    async fn keep_the_last(&mut self) {
-        let now = self.clock.now();
-        self.keeper.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
-        self.confirm(Mono(u64::MAX));
-    }
-
-    fn next_deadline(&self) -> Mono {
-        let mut deadline = self.core.next_deadline();
-        if !self.confirmations.is_empty() || self.keeper.has_more_to_tell() {
-            deadline = deadline.min(self.confirms_at);
+    /// Confirms to nodes what is stored.
+    fn confirm(&mut self, now: Mono) {
+        self.confirmations.offer(self.checkpointer.take_confirmations());
+        if !self.broker.is_connected() {
+            return self.confirmations.discard();
         }
-        deadline = self.looks.deadline().map_or(deadline, |stale_at| deadline.min(stale_at));
-        deadline = self.core.next_post_at().map_or(deadline, |post_at| deadline.min(post_at));
-        self.gives_up_at.map_or(deadline, |gives_up_at| deadline.min(gives_up_at))
+        let (bus, mesh) = (self.broker.bus(), &self.mesh);
+        let limits = self.core.limits();
+        self.confirmations.send_batch(now, &limits, |node, payload| {
+            let subject = confirm_subject(mesh, node);
+            bus.tell(Aside { subject, headers: Vec::new(), payload }).is_ok()
+        });
     }
 
-    fn is_done(&mut self, now: Now) -> bool {
-        let Some(gives_up_at) = self.gives_up_at else { return false };
-        self.core.notices().is_empty() && self.core.is_all_told() || now.mono >= gives_up_at
-    }
-
-    fn on_asked(&mut self, asked: Asked) {
-        match asked {
-            Asked::Reload => self.watch.ask(),
-            Asked::End => {
-                let wait = if self.gives_up_at.is_some() { Duration::ZERO } else { NOTICE_WAIT };
-                self.gives_up_at = Some(self.clock.now().mono.plus(wait));
-            }
+    fn on_ready(&mut self) {
+        if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
+            // A client that has seen `/readyz` must not get a page from before.
+            self.views.invalidate();
+            tracing::info!("backlog of the streams has been read");
         }
     }
 
-    fn on_bus(&mut self, event: Option<BusEvent>) {
-        let now = self.clock.now().mono;
-        match event {
-            Some(BusEvent::Connected { delivery, server_version }) => {
-                tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                (self.delivery, self.silent) = (Some(delivery), false);
-                self.denial_told = false;
-                self.core.on_broker(true, now);
-            }
-            Some(BusEvent::Disconnected) => {
-                tracing::warn!("broker disconnected");
-                (self.delivery, self.silent) = (None, false);
-                self.core.on_broker(false, now);
-            }
-            Some(BusEvent::Stalled) => {
-                tracing::warn!("broker is silent");
-                self.silent = true;
-                self.core.on_broker(false, now);
-            }
-            Some(BusEvent::RoundTrip(_)) => {
-                if std::mem::replace(&mut self.silent, false) {
-                    tracing::info!("broker answers again");
-                    self.core.on_broker(true, now);
-                }
-            }
-            Some(BusEvent::Acknowledged { token, .. }) => self.core.notices().on_delivered(token),
-            Some(BusEvent::Refused { token, reason }) => self.on_refused(token, &reason),
-            Some(BusEvent::Denied { text }) => self.on_denied(&text),
-            None => self.gives_up_at = Some(Mono(0)),
+    /// Logs what the core has found wrong with nodes and budgets.
+    fn log_core(&mut self, now: Mono) {
+        if let Some(node) = self.core.next_conflict(now) {
+            tracing::warn!(
+                %node,
+                "two nodes send under one name; give one of them another `name` in its settings"
+            );
         }
-    }
-
-    fn on_denied(&mut self, text: &str) {
-        if !std::mem::replace(&mut self.denial_told, true) {
-            tracing::warn!(text, "broker denies; check its permissions for this user");
-        }
-    }
-
-    fn on_refused(&mut self, token: u64, reason: &Refusal) {
-        tracing::debug!(%reason, "broker did not take a notice");
-        if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
-            self.core.notices().on_refused(token);
-        }
-    }
-
-    fn broker(&self) -> &'static str {
-        match self.delivery {
-            None => "disconnected",
-            Some(_) if self.silent => "silent",
-            Some(delivery) => delivery.as_str(),
+        let unmatched = self.core.next_unmatched();
+        if !unmatched.is_empty() {
+            let budgets = unmatched.iter().map(RuleName::as_str).collect::<Vec<_>>().join(", ");
+            tracing::warn!(
+                budgets,
+                "budgets match no sample; check their operation, labels and node_labels"
+            );
         }
     }
 
     fn on_query(&mut self, query: Query) {
-        // The asker may have hung up.
+        // A client may have disconnected, so answers may go nowhere.
         match query {
-            Query::Look(answer) => drop(answer.send(self.look())),
+            Query::ReadView(answer) => drop(answer.send(self.read_view())),
             Query::Events(wanted, answer) => {
                 let page = self.core.events(self.clock.now().wall, &wanted);
                 drop(answer.send(Box::new(page)));
@@ -299,14 +283,38 @@ impl Driver {
             Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
             Query::Undelivered(answer) => drop(answer.send(self.core.undelivered())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
-                broker: self.broker(),
+                broker: self.broker.state(),
                 past_is_read: self.core.is_ready(),
                 pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
             })),
         }
     }
 
-    /// Takes what the lanes have ready, until the others have waited long enough.
+    fn on_order(&mut self, order: Order) -> Result<Done, Refused> {
+        let logged = order.clone();
+        let done = self.core.on_order(self.clock.now().wall, order)?;
+        orders::log(&logged, &done);
+        // The client's next request shows the change.
+        self.views.invalidate();
+        Ok(done)
+    }
+
+    fn read_view(&mut self) -> Arc<PageSource> {
+        let began = self.clock.now();
+        if let Some(view) = self.views.latest(began.mono) {
+            return view;
+        }
+        let mut view = self.core.still(began.wall, self.broker.state());
+        view.checkpoints = self.checkpointer.stats().clone();
+        view.rule_files = self.rules.stats().clone();
+        view.confirmations = self.confirmations.stats();
+        let ended = self.clock.now().mono;
+        let connections = self.server.figures();
+        let source = |views| PageSource { view, views, connections };
+        self.views.store((began.mono, ended), source)
+    }
+
+    /// Handles the messages that have arrived, for a bounded number and time.
     fn on_lanes(&mut self, lane: Lane, event: CursorEvent) {
         let turn = Stopwatch::start();
         self.on_cursor(lane, event);
@@ -326,7 +334,7 @@ impl Driver {
             }
             CursorEvent::Reset { expected_seq, last_seq } => {
                 let lane_name = lane.as_str();
-                tracing::warn!(lane = lane_name, expected_seq, last_seq, "stream was made anew");
+                tracing::warn!(lane = lane_name, expected_seq, last_seq, "stream was recreated");
                 self.core.on_reset(lane, last_seq);
             }
             CursorEvent::Message(message) => self.on_message(&message),
@@ -344,27 +352,27 @@ impl Driver {
             payload: &message.payload,
         };
         let Err(unreadable) = self.core.on_message(self.clock.now(), delivered) else { return };
-        // Anyone who may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
+        // Any client that may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
         if unreadable.count.is_power_of_two() {
             let (subject, count) = (&message.subject, unreadable.count);
-            tracing::warn!(subject, count, why = unreadable.text, "message cannot be read");
+            tracing::warn!(subject, count, why = unreadable.text, "message cannot be decoded");
         }
     }
 }
 
-/// The core as its checkpoint has it, or an empty one.
-fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Keeper, Core), StartError> {
+/// The core from its checkpoint, or an empty one.
+fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Core), StartError> {
     let (mesh, path) = (config.mesh.clone(), config.state.path.as_deref());
-    let (keeper, checkpoint) = Keeper::open(path, &mesh, now.wall)
+    let (checkpointer, checkpoint) = Checkpointer::open(path, &mesh, now.wall)
         .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;
     let core = match checkpoint {
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
     };
-    Ok((keeper, core.measuring(config.windows.nodes_up_to, &config.rollup)))
+    Ok((checkpointer, core.measuring(config.windows.nodes_up_to, &config.rollup)))
 }
 
-/// Reads on from where the core is. A number without a stream that it is about says nothing.
+/// Continues after the core's position. A position without a stream's identity means nothing.
 fn cursor(bus: &Bus, core: &Core, lane: Lane) -> Cursor {
     let Position { read, stream_id } = core.position(lane);
     let next = if stream_id.is_some() { read.saturating_add(1) } else { 1 };

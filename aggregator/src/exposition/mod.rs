@@ -1,28 +1,12 @@
-//! A view as a page for Prometheus, in the format it asks for.
+//! A read view as a page for Prometheus, in the format that the client accepts.
 //!
-//! Families come one after another, each with its help and type, as the formats demand; each is
-//! described once, for all formats, and written by [`writer`]. It refuses to decide what is worth
-//! showing: that is the view's part.
+//! [`writer`] knows the formats, `labelled_view` renders the labels that families share, and
+//! `families` has one file for each group of metric families. This room keeps no state, and it does
+//! not decide which nodes a page holds: the view does.
 
-mod accounts;
-mod alerts;
-mod aliases;
-mod delivery;
-mod events;
+mod external_labels;
 mod families;
-mod format;
-mod hardware;
-mod jobs;
-mod judgements;
-mod labels;
-mod latencies;
-mod number;
-mod own;
-mod process;
-mod protobuf;
-mod rule_files;
-mod rules;
-mod sets;
+mod labelled_view;
 pub mod writer;
 
 #[cfg(test)]
@@ -30,56 +14,52 @@ mod tests;
 
 use plimsoll_schemas::budget::Budget;
 
-pub use format::Format;
-pub use own::{Looks, Own};
+pub use families::{PageOptions, PageStats, ReadViewStats, ServingStats};
+pub use writer::Format;
 
 use crate::core::view::View;
-use families::Page;
+use labelled_view::LabelledView;
 use writer::Writer;
 
-/// What is shown beside a view's own rows.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
-    /// What is judged.
-    pub budgets: &'a [Budget],
-    /// Whether the names that former systems used are shown too.
-    pub aliases: bool,
-}
-
-/// A whole page: the fleet, the nodes of the view, and what the aggregator says of itself.
+/// A whole page: the fleet, the nodes of the view, and the aggregator itself.
 #[must_use]
-pub fn page(view: &View, shown: Shown<'_>, own: &Own, format: Format) -> Vec<u8> {
+pub fn page(
+    view: &View,
+    options: PageOptions<'_>,
+    serving: &ServingStats,
+    format: Format,
+) -> Vec<u8> {
     let mut writer = Writer::new(format);
-    Page::new(view, shown, &writer).write(&mut writer);
-    own::write(&mut writer, view, own);
-    delivery::write(&mut writer, view);
-    process::write(&mut writer);
+    let labelled = LabelledView::new(view, &writer);
+    families::write_fleet(&mut writer, &labelled, options);
+    families::write_aggregator(&mut writer, view, serving);
     writer.finish()
 }
 
-/// Only what the view says of its nodes; for a view without the fleet.
+/// The families of the view's nodes alone, for a view without the fleet.
 #[must_use]
-pub fn nodes_page(view: &View, shown: Shown<'_>, format: Format) -> Vec<u8> {
+pub fn nodes_page(view: &View, options: PageOptions<'_>, format: Format) -> Vec<u8> {
     let mut writer = Writer::new(format);
-    Page::new(view, shown, &writer).write_nodes(&mut writer);
+    let labelled = LabelledView::new(view, &writer);
+    families::write_nodes(&mut writer, &labelled, options);
     writer.finish()
 }
 
-/// What a view says of the fleet and its nodes, as text.
+/// The families of the fleet and its nodes, as text.
 #[must_use]
 pub fn fleet(view: &View, budgets: &[Budget]) -> String {
     let mut writer = Writer::new(Format::Text);
-    Page::new(view, Shown { budgets, aliases: false }, &writer).write(&mut writer);
+    let labelled = LabelledView::new(view, &writer);
+    let options = PageOptions { budgets, aliases: false };
+    families::write_fleet(&mut writer, &labelled, options);
     text(writer)
 }
 
-/// What the aggregator says about itself, as text.
+/// The families of the aggregator itself, as text.
 #[must_use]
 pub fn own(view: &View) -> String {
     let mut writer = Writer::new(Format::Text);
-    own::write(&mut writer, view, &Own::default());
-    delivery::write(&mut writer, view);
-    process::write(&mut writer);
+    families::write_aggregator(&mut writer, view, &ServingStats::default());
     text(writer)
 }
 

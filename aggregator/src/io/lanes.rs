@@ -8,15 +8,15 @@ use crate::limits::EMERGENCY_IN_A_ROW_MAX;
 use plimsoll_bus::{Cursor, CursorEvent};
 use plimsoll_schemas::subject::Lane;
 
-/// Whose turn it is: the emergency lane's, until it has had so many in a row that one of the
-/// normal lane goes between. Nobody waits for a lane that has nothing to say.
+/// Which lane is read next: the emergency lane, until it has had so many messages in a row that one
+/// of the normal lane comes between. An empty lane delays nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turns {
     in_a_row: u32,
 }
 
 impl Turns {
-    /// The order in which lanes are asked; `preferred` goes first where there is one.
+    /// The order in which lanes are polled; `preferred` is first if there is one.
     #[must_use]
     pub fn order(self, preferred: Option<Lane>) -> [Lane; 2] {
         let normal = match preferred {
@@ -26,8 +26,8 @@ impl Turns {
         if normal { [Lane::Normal, Lane::Emergency] } else { [Lane::Emergency, Lane::Normal] }
     }
 
-    /// A message of this lane was taken.
-    pub fn on_taken(&mut self, lane: Lane) {
+    /// A message of this lane was read.
+    pub fn on_read(&mut self, lane: Lane) {
         self.in_a_row = match lane {
             Lane::Normal => 0,
             Lane::Emergency => self.in_a_row.saturating_add(1),
@@ -44,7 +44,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Reads both lanes by the cursors that `open` gives.
+    /// Reads both lanes with the cursors that `open` returns.
     #[must_use]
     pub fn open(open: impl Fn(Lane) -> Cursor) -> Self {
         Self {
@@ -54,8 +54,8 @@ impl Lanes {
         }
     }
 
-    /// What comes next in either lane, of `preferred` if there is anything; `None` once both are
-    /// closed. Cancel safe.
+    /// The next event of either lane, of `preferred` if it has one; `None` once both are closed.
+    /// Cancel safe.
     pub async fn next(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
         let order = self.turns.order(preferred);
         let mut emergency = pin!(self.emergency.next());
@@ -80,12 +80,12 @@ impl Lanes {
         })
         .await;
         if let Some((lane, _)) = &event {
-            self.turns.on_taken(*lane);
+            self.turns.on_read(*lane);
         }
         event
     }
 
-    /// What is there already, in the same order; `None` when nothing is.
+    /// An event that has already arrived, in the same order.
     pub fn ready(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
         let taken = self.turns.order(preferred).into_iter().find_map(|lane| {
             let cursor = match lane {
@@ -94,7 +94,7 @@ impl Lanes {
             };
             Some((lane, cursor.ready()?))
         })?;
-        self.turns.on_taken(taken.0);
+        self.turns.on_read(taken.0);
         Some(taken)
     }
 }
@@ -109,12 +109,12 @@ mod tests {
     fn take(turns: &mut Turns, waiting: &mut [u32; 2]) -> Option<Lane> {
         let lane = turns.order(None).into_iter().find(|lane| waiting[*lane as usize] > 0)?;
         waiting[lane as usize] -= 1;
-        turns.on_taken(lane);
+        turns.on_read(lane);
         Some(lane)
     }
 
     #[test]
-    fn the_emergency_lane_goes_first_and_lets_one_pass_now_and_then() {
+    fn the_emergency_lane_is_first_but_for_every_seventeenth_message() {
         let (mut turns, mut waiting) = (Turns::default(), [2, 34]);
         let taken: Vec<Lane> = std::iter::from_fn(|| take(&mut turns, &mut waiting)).collect();
         let sixteen = [Lane::Emergency; 16];

@@ -1,9 +1,8 @@
-//! Where the aggregator touches the world: the lanes it reads, the pages it shows, the file of
-//! its state. Decides nothing but whose turn it is.
+//! Where the aggregator touches the world: the streams' lanes, the HTTP pages, the state file, the
+//! rule files and the receivers. It decides nothing but which lane is read next.
 
-pub mod confirmations;
+pub mod checkpointer;
 pub mod http;
-pub mod keeper;
 pub mod lanes;
 pub mod notify;
 pub mod rules;

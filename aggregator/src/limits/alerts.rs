@@ -1,23 +1,22 @@
-//! What is remembered of alerts, and of what people say about them.
+//! Limits of alerts, silences and acknowledgements.
 
 use std::time::Duration;
 
-/// An alert that fires again so soon after it resolved flaps.
+/// An alert flaps when it fires again within this time after it resolved.
 pub const FLAP_WITHIN: Duration = Duration::from_secs(600);
-/// Each flap doubles how many clear evaluations it takes to resolve, so often: 64 times as many.
+/// Each flap doubles the clear evaluations that resolving takes, at most this often: 64 times.
 pub const FLAP_DOUBLINGS_MAX: u32 = 6;
-/// Calm after which former flaps count no more.
+/// Time without firing after which earlier flaps no longer count.
 pub const FLAPS_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
-/// Silences that hold or are yet to begin.
+/// Silences that are active or begin later.
 pub const SILENCES_MAX: usize = 256;
-/// Alerts that someone looks after.
+/// Acknowledged alerts.
 pub const ACKNOWLEDGEMENTS_MAX: usize = 1_024;
-/// How long somebody may be silent about something: what is forgotten must come back.
+/// Longest silence or acknowledgement; bounded, so that a forgotten one ends.
 pub const SILENCE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// Bytes of the name of whoever asked for silence.
+/// Bytes of the name of the operator in a silence or acknowledgement.
 pub const BY_BYTES_MAX: usize = 64;
-/// Bytes of the reason.
+/// Bytes of its comment.
 pub const COMMENT_BYTES_MAX: usize = 512;
-/// Bytes of the token that whoever changes state must show, at least: 16 random letters are
-/// beyond guessing.
+/// Minimum bytes of the token that changes over HTTP need: 16 random letters cannot be guessed.
 pub const TOKEN_BYTES_MIN: usize = 16;

@@ -1,10 +1,10 @@
-//! What an aggregator may show.
+//! Limits of the HTTP pages.
 
 use std::time::Duration;
 
-/// Exponential buckets in use in one native histogram. Prometheus and its peers advise no more;
-/// in protobuf they take about 400 bytes.
+/// Exponential buckets in one native histogram, as Prometheus recommends; about 400 bytes of
+/// protobuf.
 pub const NATIVE_BUCKETS_MAX: usize = 160;
-/// A look at the state younger than this answers the next question too, so that many who ask
-/// cost the driver as much as one.
+/// Age up to which a read view serves further requests, so that many clients cost the driver as
+/// much as one.
 pub const VIEW_AGE_MAX: Duration = Duration::from_millis(25);

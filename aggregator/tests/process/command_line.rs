@@ -1,4 +1,4 @@
-//! `plimsoll-aggregator` as it is started: which surroundings it bears, and what it refuses.
+//! The command line of `plimsoll-aggregator`: environments that it ignores, and errors.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -18,7 +18,7 @@ fn run(arguments: &[&str], variables: &[(&str, OsString)]) -> Outcome {
 }
 
 #[test]
-fn what_others_put_into_the_environment_changes_nothing() {
+fn foreign_environment_variables_change_nothing() {
     let variables = [
         ("SOMEBODY_ELSES", OsString::from_vec(b"\xff".to_vec())),
         ("PLIMSOLL_AGGREGATOR_SERVICE_HOST", "10.0.0.7".into()),
@@ -37,7 +37,7 @@ fn what_others_put_into_the_environment_changes_nothing() {
 }
 
 #[test]
-fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
+fn a_check_reports_the_same_errors_as_a_start() {
     for (set, key) in [
         ("bus.url=http://h", "bus.url"),
         ("bus.credentials_file=absent.creds", "bus.credentials_file"),
@@ -65,7 +65,7 @@ fn the_printed_file_is_a_valid_configuration() {
 }
 
 #[test]
-fn the_printed_rules_are_a_valid_file_of_rules() {
+fn the_printed_rules_are_a_valid_rule_file() {
     let (code, stdout, stderr) = run(&["--print-rules"], &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -80,7 +80,7 @@ fn the_printed_rules_are_a_valid_file_of_rules() {
 }
 
 #[test]
-fn a_check_refuses_wrong_rules_and_warns_of_those_that_are_probably_not_meant() {
+fn a_check_rejects_invalid_rules_and_warns_of_unlikely_ones() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
     std::fs::write(path, "[[budget]]\nname = 'publish'\nlimit = 25").unwrap();

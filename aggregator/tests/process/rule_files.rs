@@ -84,16 +84,16 @@ async fn rules_are_exchanged_on_a_signal_or_a_change_and_kept_when_their_file_is
     let why = format!("{}: {why}", rules.display());
     assert_eq!(aggregator.rules_error().await, Some(why));
     let log = aggregator.child.log();
-    assert!(log.contains("rules are kept as they were: their files are wrong"), "{log}");
+    assert!(log.contains("rule files are invalid; previous rules stay active"), "{log}");
     assert!(log.contains("limit: 9 has no unit"), "{log}");
     let refused = r#"plimsoll_rules_reload_total{outcome="refused"}"#;
     assert!(aggregator.api.metric(refused).await.unwrap() >= Some(1.0));
 
-    // Nobody says a word now.
+    // No reload is requested now.
     write(&rules, "\"9ms\"");
     aggregator.limit(0.009).await;
     aggregator.shows("plimsoll_rules_stale", 0.0).await;
     assert_eq!(aggregator.rules_error().await, None);
     aggregator.shows(r#"plimsoll_rules_reload_total{outcome="loaded"}"#, 3.0).await;
-    assert_eq!(aggregator.child.log().matches("rules have changed and are taken").count(), 2);
+    assert_eq!(aggregator.child.log().matches("rules reloaded").count(), 2);
 }

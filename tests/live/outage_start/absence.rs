@@ -49,7 +49,7 @@ async fn what_was_sent_before_the_broker_came_is_counted_exactly() {
         assert!(status == 503 && body.contains(reason), "{status}: {body}");
     }
     for process in [&sidecar, &aggregator] {
-        let logged = async || process.log().contains("broker is away").then_some(());
+        let logged = async || process.log().contains("broker unreachable").then_some(());
         until("a process logs it", WAIT, logged).await.unwrap();
     }
     broker.restart().await.unwrap();

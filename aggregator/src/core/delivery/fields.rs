@@ -48,6 +48,12 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
     fields
 }
 
+/// The evidence as text, for templates and the log.
+#[must_use]
+pub fn evidence(notice: &Notice) -> String {
+    words::evidence(notice)
+}
+
 /// A notice to try a template with.
 #[must_use]
 pub fn sample() -> Notice {

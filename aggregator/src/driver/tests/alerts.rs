@@ -1,4 +1,4 @@
-//! Alerts over HTTP on a whole driver: listed, silenced, acknowledged, by who may.
+//! Alerts over HTTP on a whole driver: listed, silenced and acknowledged, with the token.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ pub(super) const SECRET: &str = "0123456789abcdef";
 /// A driver without a broker, which thinks that it has read everything, and in which one alert
 /// about node `a` fires, and one about the fleet.
 async fn firing(token: Option<&str>) -> Driver {
-    firing_told(token, None).await
+    firing_with(token, None).await
 }
 
 /// The same, with a file of settings that name receivers.
-pub(super) async fn firing_told(token: Option<&str>, config: Option<PathBuf>) -> Driver {
+pub(super) async fn firing_with(token: Option<&str>, config: Option<PathBuf>) -> Driver {
     let mut set = vec!["http.address=127.0.0.1:0".to_owned(), "bus.url=nats://127.0.0.1:1".into()];
     set.extend(token.map(|token| format!("http.token={token}")));
     let arguments = SettingsArgs { set, config, ..SettingsArgs::default() };
@@ -124,7 +124,7 @@ async fn alerts_are_listed_silenced_and_acknowledged_over_http() {
 }
 
 #[tokio::test]
-async fn nobody_changes_anything_without_the_token() {
+async fn changes_without_the_token_are_rejected() {
     let mut driver = firing(Some(SECRET)).await;
     let changes = [
         ("POST /api/v1/silences", SILENCE),
@@ -152,7 +152,7 @@ async fn nobody_changes_anything_without_the_token() {
 }
 
 #[tokio::test]
-async fn bad_input_is_refused_with_the_key_at_fault() {
+async fn bad_input_is_rejected_with_the_key_at_fault() {
     let mut driver = firing(Some(SECRET)).await;
     let bearer = format!("Bearer {SECRET}");
     let long = "x".repeat(70_000);

@@ -1,4 +1,4 @@
-//! What people ask for over HTTP, up to what a pager and an Alertmanager hear of it.
+//! Silences and acknowledgements over HTTP, up to what a pager and an Alertmanager receive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-use super::alerts::{ACKNOWLEDGE, SECRET, ask, firing_told};
+use super::alerts::{ACKNOWLEDGE, SECRET, ask, firing_with};
 use super::*;
 use crate::core::tests::{MS, Speaker, deliver};
 
 const PAGER: &str = "pagerduty";
 
-/// Who is told: what it was told, by the path that was asked for.
+/// A receiver: the bodies that it got, by path.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(String, Value)>>>);
 
 impl Heard {
     async fn listen(&self) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, heard) = (listener.local_addr().unwrap(), self.clone());
+        let (address, receiver) = (listener.local_addr().unwrap(), self.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(heard.clone().hear(stream));
+                tokio::spawn(receiver.clone().hear(stream));
             }
         });
         address
@@ -45,21 +45,21 @@ impl Heard {
         stream.write_all(answer).await.unwrap();
     }
 
-    /// What the pager was told about the fleet's or a node's alert, in order.
+    /// What the pager got about the fleet's or a node's alert, in order.
     fn paged(&self, node: &str) -> Vec<String> {
         let key = format!(
             "epoch_hook/{}/{node}/epoch_hook",
             if node.is_empty() { "fleet" } else { "node" }
         );
-        let heard = self.0.lock().unwrap();
-        let of = heard.iter().filter(|(path, body)| {
+        let receiver = self.0.lock().unwrap();
+        let of = receiver.iter().filter(|(path, body)| {
             path == "/pager" && body["dedup_key"].as_str().unwrap().ends_with(&key)
         });
         of.map(|(_, body)| body["event_action"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The nodes whose alerts an Alertmanager was told to fire, and how often; the fleet is "".
-    fn told(&self) -> BTreeMap<String, usize> {
+    /// The nodes whose firing alerts an Alertmanager got, and how often; the fleet is "".
+    fn posted(&self) -> BTreeMap<String, usize> {
         let mut nodes = BTreeMap::new();
         for (_, alerts) in self.0.lock().unwrap().iter().filter(|(path, _)| path != "/pager") {
             for alert in alerts.as_array().unwrap() {
@@ -72,9 +72,9 @@ impl Heard {
 }
 
 #[tokio::test]
-async fn what_is_silenced_or_acknowledged_over_http_is_heard_or_not_by_receivers() {
-    let heard = Heard::default();
-    let (address, dir) = (heard.listen().await, tempfile::tempdir().unwrap());
+async fn silences_and_acknowledgements_over_http_reach_receivers() {
+    let receiver = Heard::default();
+    let (address, dir) = (receiver.listen().await, tempfile::tempdir().unwrap());
     let (key, config) = (dir.path().join("key"), dir.path().join("aggregator.toml"));
     std::fs::write(&key, "routing").unwrap();
     let settings = format!(
@@ -84,16 +84,16 @@ async fn what_is_silenced_or_acknowledged_over_http_is_heard_or_not_by_receivers
         key.display()
     );
     std::fs::write(&config, settings).unwrap();
-    let mut driver = firing_told(Some(SECRET), Some(config)).await;
+    let mut driver = firing_with(Some(SECRET), Some(config)).await;
     let bearer = format!("Bearer {SECRET}");
     let paged = |node: &'static str, expected: &'static [&'static str]| {
-        let heard = heard.clone();
-        move |_: &Driver| heard.paged(node) == expected
+        let receiver = receiver.clone();
+        move |_: &Driver| receiver.paged(node) == expected
     };
     turns_until(&mut driver, paged("a", &["trigger"])).await;
     turns_until(&mut driver, paged("", &["trigger"])).await;
 
-    // Who looks after it is told, and that nobody does any more.
+    // The acknowledgement is sent, and its removal too.
     let post = ("POST /api/v1/alerts/acknowledge", bearer.as_str(), ACKNOWLEDGE);
     assert_eq!(ask(&mut driver, &[post]).await[0].0, 201);
     turns_until(&mut driver, paged("", &["trigger", "acknowledge"])).await;
@@ -101,26 +101,26 @@ async fn what_is_silenced_or_acknowledged_over_http_is_heard_or_not_by_receivers
     assert_eq!(ask(&mut driver, &[(path, bearer.as_str(), "")]).await[0].0, 204);
     turns_until(&mut driver, paged("", &["trigger", "acknowledge", "trigger"])).await;
 
-    // One of two is told already when all are silenced; the other begins to fire then.
+    // One alert was sent before the silence; the other begins to fire during it.
     let body = r#"{"match":{"rule":"epoch_*"},"by":"ann","for":"1h"}"#;
     let post = ("POST /api/v1/silences", bearer.as_str(), body);
     assert_eq!(ask(&mut driver, &[post]).await[0].0, 201);
     let now = driver.clock.now();
     deliver(&mut driver.core, now, &Speaker::new("b").say(now, 30 * MS, 200));
-    let before = heard.told()["a"];
-    let again = heard.clone();
+    let before = receiver.posted()["a"];
+    let again = receiver.clone();
     turns_until(&mut driver, |driver| {
         let page = driver.core.alerts_page(driver.clock.now().wall, &Default::default());
-        page.alerts.len() == 3 && again.told()["a"] > before + 1
+        page.alerts.len() == 3 && again.posted()["a"] > before + 1
     })
     .await;
-    assert_eq!((heard.paged("b"), heard.told().get("b")), (vec![], None));
+    assert_eq!((receiver.paged("b"), receiver.posted().get("b")), (vec![], None));
     assert_eq!(
         ask(&mut driver, &[("DELETE /api/v1/silences/1", bearer.as_str(), "")]).await[0].0,
         204
     );
     turns_until(&mut driver, paged("b", &["trigger"])).await;
-    let told = heard.clone();
-    turns_until(&mut driver, |_| told.told().contains_key("b")).await;
-    assert_eq!(heard.paged("a"), ["trigger"]);
+    let silenced = receiver.clone();
+    turns_until(&mut driver, |_| silenced.posted().contains_key("b")).await;
+    assert_eq!(receiver.paged("a"), ["trigger"]);
 }

@@ -1,4 +1,4 @@
-//! `io.prometheus.client` messages as `prost` reads them: numbers and types of their fields are
+//! `io.prometheus.client` messages as `prost` decodes them: numbers and types of their fields are
 //! those of Prometheus' `metrics.proto`.
 
 use prost::Message;

@@ -1,4 +1,4 @@
-//! A page in every format, read by readers that are not ours.
+//! Pages in every format, parsed by independent parsers.
 
 mod messages;
 
@@ -14,7 +14,7 @@ use plimsoll_schemas::wire::{Body, Latency};
 use proptest::prelude::*;
 use prost::Message;
 
-use super::labels::label_key;
+use super::external_labels::valid_key;
 use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
@@ -40,7 +40,7 @@ fn busy() -> Core {
 fn rendered(core: &Core, format: Format) -> Vec<u8> {
     let budgets = effective(&[]).unwrap();
     let view = core.view(start().wall, "jetstream");
-    page(&view, Shown { budgets: &budgets, aliases: true }, &Own::default(), format)
+    page(&view, PageOptions { budgets: &budgets, aliases: true }, &ServingStats::default(), format)
 }
 
 fn families(mut bytes: &[u8]) -> BTreeMap<String, MetricFamily> {
@@ -115,7 +115,7 @@ fn a_classic_histogram_has_ends_as_client_libraries_write_them() {
 }
 
 #[test]
-fn protobuf_says_the_same_as_text() {
+fn protobuf_equals_text() {
     let core = busy();
     let page = families(&rendered(&core, Format::Protobuf));
     let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();
@@ -167,7 +167,7 @@ fn protobuf_carries_native_histograms_of_the_fleet_and_of_nodes() {
 }
 
 #[test]
-fn a_budget_is_shown_with_all_that_its_verdict_follows_from() {
+fn a_budget_is_exported_with_all_inputs_of_its_verdict() {
     let core = busy();
     let text = fleet(&core.view(start().wall, "t"), &effective(&[]).unwrap());
     let of = |name: &str, scope: &str, more: &str| -> Option<f64> {
@@ -200,7 +200,7 @@ fn a_budget_is_shown_with_all_that_its_verdict_follows_from() {
 }
 
 #[test]
-fn a_budget_that_nobody_has_samples_for_says_so() {
+fn a_budget_without_samples_has_no_data() {
     let text = fleet(&core().view(start().wall, "t"), &effective(&[]).unwrap());
     let labels = "{budget=\"publish\",scope=\"fleet\",node=\"\",operation=\"publish\"";
     for row in ["plimsoll_budget_samples", "plimsoll_budget_nodes_expected"] {
@@ -211,7 +211,7 @@ fn a_budget_that_nobody_has_samples_for_says_so() {
 }
 
 #[test]
-fn what_a_silent_node_measured_last_is_not_shown_and_what_it_counted_is() {
+fn a_silent_node_keeps_its_counters_and_loses_its_gauges() {
     let core = busy();
     let later = start().after(std::time::Duration::from_secs(60));
     let text = fleet(&core.view(later.wall, "t"), &effective(&[]).unwrap());
@@ -268,7 +268,7 @@ fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
 }
 
 #[test]
-fn old_names_are_shown_to_those_who_want_them() {
+fn aliases_are_exported_when_configured() {
     let core = busy();
     let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();
     let budgets = effective(&[]).unwrap();
@@ -295,7 +295,7 @@ fn old_names_are_shown_to_those_who_want_them() {
 }
 
 #[test]
-fn old_names_promise_nothing_that_a_job_or_a_silent_node_may_break() {
+fn aliases_have_types_that_jobs_and_silent_nodes_cannot_break() {
     let mut core = core();
     let errors = Series::plain(Operation::new("fetch.errors").unwrap());
     let latency = Latency { counters: vec![(errors, -2.0)], ..Latency::default() };
@@ -306,15 +306,15 @@ fn old_names_promise_nothing_that_a_job_or_a_silent_node_may_break() {
     let row = "profiler_function_errors_total{node=\"a\",function=\"fetch\"} -2\n";
     assert!(text.contains(row) && text.contains("\nqueue_depth_max{node=\"a\"} 0\n"), "{text}");
     let later = start().after(std::time::Duration::from_secs(60)).wall;
-    let shown = Shown { budgets: &[], aliases: true };
-    let page = page(&core.view(later, "t"), shown, &Own::default(), Format::Text);
+    let shown = PageOptions { budgets: &[], aliases: true };
+    let page = page(&core.view(later, "t"), shown, &ServingStats::default(), Format::Text);
     let text = String::from_utf8(page).unwrap();
     assert!(!text.contains("queue_depth_max{") && text.contains("publish_rerouted{"), "{text}");
 }
 
 /// Prometheus' own linter. Old names break its rules, so they are left out.
 #[test]
-fn promtool_has_nothing_against_the_text() {
+fn promtool_accepts_the_text() {
     let core = busy();
     let view = core.view(start().wall, "jetstream");
     let text = fleet(&view, &effective(&[]).unwrap()) + &own(&view);
@@ -326,9 +326,13 @@ fn promtool_has_nothing_against_the_text() {
         .spawn()
         .expect("promtool is installed; on Debian or Ubuntu: apt-get install prometheus");
     promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let told = promtool.wait_with_output().unwrap();
-    let said = [told.stdout, told.stderr].concat();
-    assert!(told.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+    let output = promtool.wait_with_output().unwrap();
+    let complaints = [output.stdout, output.stderr].concat();
+    assert!(
+        output.status.success() && complaints.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&complaints)
+    );
 }
 
 proptest! {
@@ -347,8 +351,8 @@ proptest! {
     }
 
     #[test]
-    fn any_label_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}|node|job") {
-        let mended = label_key(&key);
+    fn any_valid_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}|node|job") {
+        let mended = valid_key(&key);
         prop_assert!(mended.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
         prop_assert!(!mended.starts_with("__") && !mended.as_bytes()[0].is_ascii_digit());
         prop_assert!(!["node", "job", "scope", "le"].contains(&mended.as_str()));

@@ -1,20 +1,21 @@
-//! What an asker accepts: which format of a page, and whether it may be compressed.
+//! Content negotiation: the format of a page, and whether it is compressed.
 //!
-//! Nobody is refused: who accepts nothing that there is gets plain text, as everywhere else.
+//! No request is rejected: a client that accepts none of the formats gets plain text, as Prometheus
+//! exporters do.
 
 use axum::http::{HeaderMap, header};
 
 use crate::exposition::Format;
 
-/// One element of an Accept header: what it names, its parameters, and how much it is wanted.
+/// One element of an Accept header: media type or encoding, parameters and quality.
 struct Element<'a> {
     name: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
-    /// 0 to 1; 0 is "not at all".
+    /// 0 to 1; 0 means not acceptable.
     quality: f64,
 }
 
-/// The format that is wanted most; among equals the one named first.
+/// The format with the highest quality; among equals the first.
 pub(super) fn format(headers: &HeaderMap) -> Format {
     let mut best = (0.0, Format::Text);
     for element in elements(headers, &header::ACCEPT) {
@@ -25,8 +26,8 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
     best.1
 }
 
-/// Whether the answer is to be compressed with gzip: it may be, and the asker does not rather have
-/// it plain. To name an encoding outweighs `*`.
+/// Whether to compress with gzip: it is accepted with at least the quality of `identity`. A named
+/// encoding outweighs `*`.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     let all = elements(headers, &header::ACCEPT_ENCODING);
     let quality = |name: &str| {
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_real_askers_send_gets_the_format_they_want_most() {
+    fn real_accept_headers_select_the_preferred_format() {
         let prometheus = "application/openmetrics-text;version=1.0.0,\
              application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,\
              */*;q=0.1";
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn compression_is_for_those_who_ask() {
+    fn gzip_needs_an_accepting_header() {
         let table = [
             ("gzip", true),
             ("deflate, gzip;q=0.5", true),

@@ -1,5 +1,7 @@
-//! Alerts over HTTP: who may ask for what to be done about them, and how it is asked. A request
-//! that is not understood is refused with the key at fault; nothing is guessed.
+//! Alerts, silences and acknowledgements over HTTP. Changes need the token; a request that is not
+//! understood is rejected with the key at fault.
+
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query as Parameters, State};
@@ -11,67 +13,80 @@ use plimsoll_clock::Clock;
 use plimsoll_runtime::http::ending;
 
 use super::orders::{self, BadRequest};
-use super::{Asker, Query};
+use super::query::{Query, QuerySender};
 use crate::config::Token;
 use crate::core::silences::Refused;
 use crate::core::standing::{Done, Order};
 
-/// The pages about alerts.
-pub(super) fn routes() -> Router<Asker> {
+#[derive(Clone)]
+struct AlertHandler {
+    queries: QuerySender,
+    /// The token that changes need; without one, changes are rejected.
+    token: Option<Arc<Token>>,
+}
+
+/// The routes about alerts.
+pub(super) fn routes(queries: QuerySender, token: Option<Token>) -> Router {
+    let handler = AlertHandler { queries, token: token.map(Arc::new) };
     Router::new()
         .route("/api/v1/alerts", get(show_alerts))
         .route("/api/v1/alerts/acknowledge", post(acknowledge).delete(unacknowledge))
         .route("/api/v1/silences", get(show_silences).post(silence))
         .route("/api/v1/silences/{id}", delete(end_silence))
+        .with_state(handler)
 }
 
 type Pairs = Parameters<Vec<(String, String)>>;
 
-async fn show_alerts(State(asker): State<Asker>, Parameters(pairs): Pairs) -> Response {
+async fn show_alerts(State(handler): State<AlertHandler>, Parameters(pairs): Pairs) -> Response {
     let wanted = match orders::wanted(&pairs) {
         Ok(wanted) => wanted,
-        Err(wrong) => return refuse(StatusCode::BAD_REQUEST, &wrong),
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
     };
-    let page = asker.ask(|answer| Query::Alerts(wanted, answer)).await;
+    let page = handler.queries.send(|answer| Query::Alerts(wanted, answer)).await;
     page.map_or_else(ending, |page| Json(page).into_response())
 }
 
-async fn show_silences(State(asker): State<Asker>) -> Response {
-    let page = asker.ask(Query::Silences).await;
+async fn show_silences(State(handler): State<AlertHandler>) -> Response {
+    let page = handler.queries.send(Query::Silences).await;
     page.map_or_else(ending, |page| Json(page).into_response())
 }
 
-async fn silence(State(asker): State<Asker>, headers: HeaderMap, body: Bytes) -> Response {
+async fn silence(State(handler): State<AlertHandler>, headers: HeaderMap, body: Bytes) -> Response {
     let order = || orders::silence(Clock::start().now().wall, &body).map(Order::Silence);
-    asker.order(&headers, order).await
+    handler.order(&headers, order).await
 }
 
 async fn end_silence(
-    State(asker): State<Asker>,
+    State(handler): State<AlertHandler>,
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    asker.order(&headers, || orders::id(&id).map(Order::EndSilence)).await
+    handler.order(&headers, || orders::id(&id).map(Order::EndSilence)).await
 }
 
-async fn acknowledge(State(asker): State<Asker>, headers: HeaderMap, body: Bytes) -> Response {
+async fn acknowledge(
+    State(handler): State<AlertHandler>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     let order = || {
         let (key, of) = orders::acknowledgement(Clock::start().now().wall, &body)?;
         Ok(Order::Acknowledge(key, of))
     };
-    asker.order(&headers, order).await
+    handler.order(&headers, order).await
 }
 
 async fn unacknowledge(
-    State(asker): State<Asker>,
+    State(handler): State<AlertHandler>,
     headers: HeaderMap,
     Parameters(pairs): Pairs,
 ) -> Response {
-    asker.order(&headers, || orders::key(&pairs).map(Order::Unacknowledge)).await
+    handler.order(&headers, || orders::key(&pairs).map(Order::Unacknowledge)).await
 }
 
-impl Asker {
-    /// Has something done, if the asker may ask for it.
+impl AlertHandler {
+    /// Carries out a change if the client shows the token.
     async fn order(
         &self,
         headers: &HeaderMap,
@@ -82,9 +97,9 @@ impl Asker {
         }
         let order = match order() {
             Ok(order) => order,
-            Err(wrong) => return refuse(StatusCode::BAD_REQUEST, &wrong),
+            Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
         };
-        match self.ask(|answer| Query::Order(order, answer)).await {
+        match self.queries.send(|answer| Query::Order(order, answer)).await {
             None => ending(),
             Some(Ok(Done::Silence(row))) => (StatusCode::CREATED, Json(row)).into_response(),
             Some(Ok(Done::Acknowledged(of))) => (StatusCode::CREATED, Json(of)).into_response(),
@@ -107,11 +122,10 @@ fn status(refused: &Refused) -> StatusCode {
     }
 }
 
-/// Whoever changes state shows the token.
+/// Checks that the client shows the token.
 fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let Some(token) = token else {
-        let why =
-            "no token is configured, so nothing can be changed over HTTP; set http.token_file";
+        let why = "changes over HTTP need a token, and none is configured; set http.token_file";
         return Err(Box::new(refuse(StatusCode::FORBIDDEN, why)));
     };
     let shown = headers.get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
@@ -119,12 +133,12 @@ fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(), Box<Resp
         let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then(|| shown.trim_ascii())
     });
-    if shown.is_some_and(|shown| token.is(shown)) {
+    if shown.is_some_and(|shown| token.matches(shown)) {
         return Ok(());
     }
     let mut response = refuse(
         StatusCode::UNAUTHORIZED,
-        "this needs the header `Authorization: Bearer <token>` with the token of http.token_file",
+        "the header `Authorization: Bearer <token>` is missing or wrong; send the token of http.token_file",
     );
     let scheme = header::HeaderValue::from_static("Bearer realm=\"plimsoll\"");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

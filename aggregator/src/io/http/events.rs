@@ -1,5 +1,5 @@
-//! What `/api/v1/events` may be asked, read from the parameters of a request. Nothing is guessed:
-//! a parameter that is not known or not allowed is refused with what would have been.
+//! The parameters of `/api/v1/events`. An unknown or invalid parameter is rejected with the allowed
+//! values.
 
 use crate::limits::EVENTS_KEPT_MAX;
 use plimsoll_schemas::ids::NodeName;
@@ -8,12 +8,12 @@ use thiserror::Error;
 
 use crate::core::events::Wanted;
 
-/// Why a question was refused.
+/// Why a request was rejected.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum BadParameter {
-    #[error("unknown parameter {0:?}; there are limit, node, source and alert_type")]
+    #[error("unknown parameter {0:?}; use limit, node, source or alert_type")]
     Unknown(String),
-    #[error("{0} is given twice")]
+    #[error("{0} is given twice; give it once")]
     Twice(&'static str),
     #[error("{key}={value:?} is not allowed; it must be {allowed}")]
     Value { key: &'static str, value: String, allowed: String },
@@ -39,8 +39,8 @@ pub(super) fn parse(parameters: &[(String, String)]) -> Result<Wanted, BadParame
     Ok(Wanted { limit: limit.unwrap_or(EVENTS_KEPT_MAX), node, source, alert_type })
 }
 
-fn put<T>(key: &'static str, place: &mut Option<T>, value: T) -> Result<(), BadParameter> {
-    match place.replace(value) {
+fn put<T>(key: &'static str, slot: &mut Option<T>, value: T) -> Result<(), BadParameter> {
+    match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(BadParameter::Twice(key)),
     }
@@ -78,7 +78,7 @@ mod tests {
     fn ask(parameters: &[(&str, &str)]) -> Result<Wanted, String> {
         let owned: Vec<_> =
             parameters.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-        parse(&owned).map_err(|wrong| wrong.to_string())
+        parse(&owned).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -118,10 +118,10 @@ mod tests {
             ),
             (
                 &[("nodes", "a")],
-                "unknown parameter \"nodes\"; there are limit, node, source and \
+                "unknown parameter \"nodes\"; use limit, node, source or \
                                 alert_type",
             ),
-            (&[("limit", "3"), ("limit", "4")], "limit is given twice"),
+            (&[("limit", "3"), ("limit", "4")], "limit is given twice; give it once"),
         ];
         for (parameters, text) in table {
             assert_eq!(ask(parameters), Err(text.to_owned()));

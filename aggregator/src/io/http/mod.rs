@@ -1,13 +1,16 @@
-//! The aggregator's HTTP pages: Prometheus metrics, the JSON summary and ledger, liveness,
-//! readiness, events, and alerts with what people ask to be done about them.
+//! The aggregator's HTTP API: Prometheus metrics, summary, ledger, events and alerts as JSON,
+//! silences and acknowledgements, liveness and readiness.
 //!
-//! The driver owns the state; a request asks it for a still, and [`pages`] makes a page of that.
+//! The driver owns the state. A handler sends it a [`Query`]; `pages` renders pages from the read
+//! view that it returns. Nothing here changes the state by itself, and a request that is not
+//! understood is rejected with the parameter at fault.
 
 mod accept;
 mod alerts;
 mod events;
 mod orders;
 mod pages;
+mod query;
 
 use std::sync::Arc;
 
@@ -16,73 +19,28 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use plimsoll_runtime::http::{Figures, ending, probe};
+use plimsoll_runtime::http::{ending, probe};
 use plimsoll_runtime::limits::QUERIES_MAX;
-use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
-use plimsoll_schemas::summary::EventsPage;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use self::pages::{Kind, Pages};
+use self::pages::{Page, Pages};
+use self::query::QuerySender;
 use crate::config::{Metrics, Token};
-use crate::core::delivery::Undelivered;
-use crate::core::events::Wanted;
-use crate::core::silences::Refused;
-use crate::core::standing::{self, Done, Order};
-use crate::core::still::Still;
-use crate::exposition::Looks;
 
-/// A question to the driver, with the place for its answer.
-pub enum Query {
-    /// Everything that is known.
-    Look(oneshot::Sender<Arc<Look>>),
-    /// The newest events.
-    Events(Wanted, oneshot::Sender<Box<EventsPage>>),
-    /// The alerts that stand.
-    Alerts(standing::Wanted, oneshot::Sender<Box<AlertsPage>>),
-    /// The silences that hold or are yet to begin.
-    Silences(oneshot::Sender<SilencesPage>),
-    /// Something is to be done about alerts, by somebody who may ask for it.
-    Order(Order, oneshot::Sender<Result<Done, Refused>>),
-    /// The newest notices that were given up.
-    Undelivered(oneshot::Sender<Vec<Undelivered>>),
-    /// Whether that is the whole truth.
-    Readiness(oneshot::Sender<Readiness>),
-}
-
-/// Everything that is known at one moment, for all who ask soon after one another.
-#[derive(Debug)]
-pub struct Look {
-    /// What the core knows.
-    pub still: Still,
-    /// What looks have cost so far, this one included; their number is this one's own.
-    pub looks: Looks,
-    /// Connections of those who ask.
-    pub connections: Figures,
-}
-
-/// Whether the aggregator can be relied on.
-#[derive(Clone, Debug)]
-pub struct Readiness {
-    /// `jetstream`, `core`, `silent` or `disconnected`.
-    pub broker: &'static str,
-    /// True once the stream's past has been read.
-    pub past_is_read: bool,
-    /// Messages still to be read.
-    pub pending: u64,
-}
+pub use query::{PageSource, Query, Readiness};
 
 #[derive(Clone)]
-struct Asker {
-    ask: mpsc::Sender<Query>,
+struct Handler {
+    queries: QuerySender,
     pages: Arc<Pages>,
-    /// What whoever changes state must show; nobody can without one.
-    token: Option<Arc<Token>>,
 }
 
-/// The routes, and the queue on which their questions arrive.
+/// The routes, and the queue on which their queries arrive.
 pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiver<Query>) {
-    let (ask, queries) = mpsc::channel(QUERIES_MAX);
-    let (pages, token) = (Arc::new(Pages::new(settings)), token.map(Arc::new));
+    let (sender, received) = mpsc::channel(QUERIES_MAX);
+    let queries = QuerySender::new(sender);
+    let pages = Arc::new(Pages::new(settings));
+    let alerts = alerts::routes(queries.clone(), token);
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))
@@ -93,45 +51,39 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .route("/api/v1/alerts/undelivered", get(show_undelivered))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
-        .merge(alerts::routes())
-        .with_state(Asker { ask, pages, token });
-    (router, queries)
+        .with_state(Handler { queries, pages })
+        .merge(alerts);
+    (router, received)
 }
 
 const INDEX: &str = "plimsoll-aggregator
 /metrics           for Prometheus, as text, OpenMetrics or protobuf: the fleet, the worst nodes
-/metrics/nodes     the same of all nodes, without the fleet
+/metrics/nodes     the same for all nodes, without the fleet
 /metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
-/api/v1/ledger     JSON: every account in full, by node and incarnation, with what is missing
+/api/v1/ledger     JSON: the full ledger by node and incarnation, with sequence gaps
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error
-/api/v1/alerts     JSON: the alerts that stand, with evidence, silences and acknowledgements
+/api/v1/alerts     JSON: the active alerts with evidence, silences and acknowledgements
                    ?state=firing|pending|resolved, rule=, node=
 /api/v1/alerts/acknowledge
                    POST {rule, node, operation, by, comment, for}; DELETE ?rule=, node=, operation=
-/api/v1/silences   JSON: the silences that hold or are yet to begin
+/api/v1/silences   JSON: the silences that are active or begin later
                    POST {match: {rule, node, operation, severity}, by, comment, for}
                    DELETE /api/v1/silences/<id>
-                   POST and DELETE need `Authorization: Bearer <token>`, the one of http.token_file
+                   POST and DELETE need `Authorization: Bearer <token>` with the http.token_file
 /api/v1/alerts/undelivered
-                   JSON: the newest notices that a receiver will not hear of, oldest first
-/healthz           alive
-/readyz            connected, and the stream's past has been read
+                   JSON: the newest undeliverable notifications, oldest first
+/healthz           200 while the process runs
+/readyz            200 while the broker is connected and the streams' backlog has been read
 ";
 
-impl Asker {
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Query) -> Option<T> {
-        let (answer, answered) = oneshot::channel();
-        self.ask.send(question(answer)).await.ok()?;
-        answered.await.ok()
-    }
-
-    async fn show(&self, kind: Kind, headers: &HeaderMap) -> Response {
+impl Handler {
+    async fn page(&self, page: Page, headers: &HeaderMap) -> Response {
         let gzip = accept::takes_gzip(headers);
-        let page = self.pages.get(kind, gzip, self.ask(Query::Look)).await;
-        let Some(page) = page else { return ending() };
-        let mut response = ([(header::CONTENT_TYPE, kind.content_type())], page).into_response();
+        let body = self.pages.get(page, gzip, self.queries.send(Query::ReadView)).await;
+        let Some(body) = body else { return ending() };
+        let mut response = ([(header::CONTENT_TYPE, page.content_type())], body).into_response();
         let varies = HeaderValue::from_static("accept, accept-encoding");
         response.headers_mut().insert(header::VARY, varies);
         if gzip {
@@ -142,46 +94,48 @@ impl Asker {
     }
 }
 
-async fn show_metrics(State(asker): State<Asker>, headers: HeaderMap) -> Response {
-    asker.show(Kind::Metrics(accept::format(&headers)), &headers).await
+async fn show_metrics(State(handler): State<Handler>, headers: HeaderMap) -> Response {
+    handler.page(Page::Metrics(accept::format(&headers)), &headers).await
 }
 
-async fn show_nodes(State(asker): State<Asker>, headers: HeaderMap) -> Response {
-    asker.show(Kind::Nodes(accept::format(&headers)), &headers).await
+async fn show_nodes(State(handler): State<Handler>, headers: HeaderMap) -> Response {
+    handler.page(Page::Nodes(accept::format(&headers)), &headers).await
 }
 
-async fn show_summary(State(asker): State<Asker>, headers: HeaderMap) -> Response {
-    asker.show(Kind::Summary, &headers).await
+async fn show_summary(State(handler): State<Handler>, headers: HeaderMap) -> Response {
+    handler.page(Page::Summary, &headers).await
 }
 
-async fn show_ledger(State(asker): State<Asker>, headers: HeaderMap) -> Response {
-    asker.show(Kind::Ledger, &headers).await
+async fn show_ledger(State(handler): State<Handler>, headers: HeaderMap) -> Response {
+    handler.page(Page::Ledger, &headers).await
 }
 
 async fn show_events(
-    State(asker): State<Asker>,
+    State(handler): State<Handler>,
     Parameters(parameters): Parameters<Vec<(String, String)>>,
 ) -> Response {
     let wanted = match events::parse(&parameters) {
         Ok(wanted) => wanted,
-        Err(wrong) => return (StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response(),
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let page = asker.ask(|answer| Query::Events(wanted, answer)).await;
+    let page = handler.queries.send(|answer| Query::Events(wanted, answer)).await;
     page.map_or_else(ending, |page| Json(page).into_response())
 }
 
-async fn show_undelivered(State(asker): State<Asker>) -> Response {
-    let undelivered = asker.ask(Query::Undelivered).await;
+async fn show_undelivered(State(handler): State<Handler>) -> Response {
+    let undelivered = handler.queries.send(Query::Undelivered).await;
     undelivered.map_or_else(ending, |undelivered| Json(undelivered).into_response())
 }
 
-async fn show_readiness(State(asker): State<Asker>) -> Response {
-    let Some(readiness) = asker.ask(Query::Readiness).await else { return ending() };
+async fn show_readiness(State(handler): State<Handler>) -> Response {
+    let Some(readiness) = handler.queries.send(Query::Readiness).await else { return ending() };
     let Readiness { broker, past_is_read, pending } = readiness;
     match (broker, past_is_read) {
         ("disconnected", _) => probe(false, "no connection to the broker".to_owned()),
-        ("silent", _) => probe(false, "the broker is connected and silent".to_owned()),
-        (_, false) => probe(false, format!("reading the past: {pending} messages to go")),
+        ("silent", _) => probe(false, "the broker is connected and does not answer".to_owned()),
+        (_, false) => {
+            probe(false, format!("reading the streams' backlog: {pending} messages left"))
+        }
         (_, true) => probe(true, format!("ready, broker is {broker}")),
     }
 }

@@ -1,5 +1,5 @@
-//! What is asked for about alerts, read from parameters and JSON. What a request leaves open is
-//! filled in here; whether it can hold is the core's to say.
+//! Parses requests about alerts, silences and acknowledgements, and fills in defaults. The core
+//! checks whether a change is possible.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use thiserror::Error;
 
 use crate::core::standing::Wanted;
 
-/// Why a request was refused; names the key and what it may be.
+/// Why a request was rejected: the key and the allowed values.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum BadRequest {
-    #[error("the body cannot be read: {0}")]
+    #[error("the body is invalid: {0}")]
     Body(String),
-    #[error("unknown parameter {key:?}; there are {known}")]
+    #[error("unknown parameter {key:?}; the parameters are {known}")]
     Unknown { key: String, known: &'static str },
-    #[error("{0} is given twice")]
+    #[error("{0} is given twice; give it once")]
     Twice(String),
     #[error("{0} is missing")]
     Missing(&'static str),
     #[error("{key} is {value:?}; it must be {allowed}")]
     Value { key: &'static str, value: String, allowed: String },
-    #[error("give one of for and until_seconds")]
+    #[error("give either for or until_seconds")]
     Until,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn key(parameters: &[(String, String)]) -> Result<AlertKey, BadReques
     alert_key(rule, node, operation.ok_or(BadRequest::Missing("operation"))?)
 }
 
-/// The alerts that the parameters of a request ask for.
+/// The filter that the parameters of a request describe.
 pub(super) fn wanted(parameters: &[(String, String)]) -> Result<Wanted, BadRequest> {
     let [state, rule, node] = pick(parameters, ["state", "rule", "node"], "state, rule and node")?;
     Ok(Wanted {
@@ -134,9 +134,9 @@ fn pick<'a, const N: usize>(
 ) -> Result<[Option<&'a str>; N], BadRequest> {
     let mut picked = [None; N];
     for (key, value) in parameters {
-        let place = keys.iter().position(|wanted| wanted == key);
-        let place = place.ok_or_else(|| BadRequest::Unknown { key: key.clone(), known })?;
-        if picked[place].replace(value.as_str()).is_some() {
+        let index = keys.iter().position(|wanted| wanted == key);
+        let index = index.ok_or_else(|| BadRequest::Unknown { key: key.clone(), known })?;
+        if picked[index].replace(value.as_str()).is_some() {
             return Err(BadRequest::Twice(key.clone()));
         }
     }
@@ -165,7 +165,8 @@ fn until(from: Wall, lasts: Option<&str>, until: Option<f64>) -> Result<Wall, Ba
     match (lasts, until) {
         (Some(text), None) => {
             let span = humantime::parse_duration(text);
-            let span = span.map_err(|_| value("for", text, "a duration with a unit, as \"2h\""))?;
+            let span =
+                span.map_err(|_| value("for", text, "a duration with a unit, such as \"2h\""))?;
             Ok(from.plus(span))
         }
         (None, Some(seconds)) => wall("until_seconds", seconds),
@@ -173,7 +174,7 @@ fn until(from: Wall, lasts: Option<&str>, until: Option<f64>) -> Result<Wall, Ba
     }
 }
 
-/// Seconds since 1970, as they are given with or without a fraction.
+/// Seconds since 1970, with or without a fraction.
 fn wall(key: &'static str, seconds: f64) -> Result<Wall, BadRequest> {
     let nanos = Duration::try_from_secs_f64(seconds).ok();
     let nanos = nanos.and_then(|since| u64::try_from(since.as_nanos()).ok());
@@ -195,7 +196,7 @@ mod tests {
     const NOW: Wall = Wall(1_000_000_000_000);
 
     #[test]
-    fn what_a_request_leaves_open_is_filled_in() {
+    fn missing_fields_get_their_defaults() {
         let asked = r#"{"match":{"rule":"epoch_*","severity":"critical"},"by":"ann","for":"2h"}"#;
         let of = silence(NOW, asked.as_bytes()).unwrap();
         assert_eq!((of.from, of.until), (NOW, NOW.plus(Duration::from_secs(7_200))));
@@ -210,10 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named_with_the_fix() {
+    fn invalid_requests_name_the_key_and_the_fix() {
         let table = [
-            ("", "the body cannot be read: EOF"),
-            ("[]", "the body cannot be read: "),
+            ("", "the body is invalid: EOF"),
+            ("[]", "the body is invalid: "),
             (r#"{"match":{"rule":"r"},"for":"2h"}"#, "missing field `by`"),
             (
                 r#"{"match":{"rul":"r"},"by":"a","for":"2h"}"#,
@@ -226,12 +227,12 @@ mod tests {
             (r#"{"match":{"severity":"bad"},"by":"a","for":"2h"}"#, "unknown variant `bad`"),
             (
                 r#"{"match":{"rule":"r"},"by":"a","for":"18"}"#,
-                "for is \"18\"; it must be a duration with a unit, as \"2h\"",
+                "for is \"18\"; it must be a duration with a unit, such as \"2h\"",
             ),
-            (r#"{"match":{"rule":"r"},"by":"a"}"#, "give one of for and until_seconds"),
+            (r#"{"match":{"rule":"r"},"by":"a"}"#, "give either for or until_seconds"),
             (
                 r#"{"match":{"rule":"r"},"by":"a","for":"1h","until_seconds":5}"#,
-                "give one of for and until_seconds",
+                "give either for or until_seconds",
             ),
             (
                 r#"{"match":{"rule":"r"},"by":"a","until_seconds":-5}"#,
@@ -254,8 +255,11 @@ mod tests {
         };
         let table: [(&[(&str, &str)], &str); 3] = [
             (&[("state", "inactive")], "it must be firing, pending or resolved"),
-            (&[("nodes", "a")], "unknown parameter \"nodes\"; there are state, rule and node"),
-            (&[("node", "a"), ("node", "b")], "node is given twice"),
+            (
+                &[("nodes", "a")],
+                "unknown parameter \"nodes\"; the parameters are state, rule and node",
+            ),
+            (&[("node", "a"), ("node", "b")], "node is given twice; give it once"),
         ];
         for (pairs, part) in table {
             let error = wanted(&owned(pairs)).unwrap_err().to_string();

@@ -1,9 +1,10 @@
-//! Pages made from what the driver knows: on threads of their own, one of a kind at a time, and
-//! shared by all who ask while it is being made, and for as long again.
+//! Renders pages from the driver's read views, on threads of their own. One page of a page is
+//! rendered at a time; it serves every request that comes meanwhile, and those that come within as
+//! long again.
 //!
-//! The driver gives out a [`Look`], which costs it little; to merge windows, write text and
-//! compress it is done here. A page that is quickly made is hardly ever used twice, so it shows
-//! what is; one that takes long keeps at most half a core busy, however many ask.
+//! A read view costs the driver little; merging windows, writing text and compressing happen here.
+//! A page that renders quickly is hardly ever served twice, so it is current. One that renders
+//! slowly keeps at most half a core busy, however many clients request it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,14 +19,14 @@ use plimsoll_schemas::time::Mono;
 use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;
 
-use super::Look;
+use super::query::PageSource;
 use crate::config::Metrics;
 use crate::core::view::{Nodes, Wanted};
-use crate::exposition::{Format, Own, Shown, nodes_page, page};
+use crate::exposition::{Format, PageOptions, ServingStats, nodes_page, page};
 
-/// A page of one kind.
+/// The pages that are rendered from a read view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum Page {
     /// `/metrics`.
     Metrics(Format),
     /// `/metrics/nodes`.
@@ -36,7 +37,7 @@ pub(super) enum Kind {
     Ledger,
 }
 
-impl Kind {
+impl Page {
     fn all() -> impl Iterator<Item = Self> {
         let formats = Format::ALL.into_iter();
         let pages = formats.flat_map(|format| [Self::Metrics(format), Self::Nodes(format)]);
@@ -61,28 +62,28 @@ impl Kind {
     }
 }
 
-/// A finished page.
+/// A rendered page.
 #[derive(Clone)]
-struct Made {
-    /// When it was finished, and how long that took.
+struct Rendered {
+    /// When rendering ended, and how long it took.
     at: Mono,
     took: Duration,
     plain: Bytes,
     gzip: Option<Bytes>,
 }
 
-impl Made {
+impl Rendered {
     fn is_stale(&self, now: Mono) -> bool {
         now.since(self.at) >= self.took
     }
 }
 
-/// All pages, and what is needed to make them.
+/// The latest rendering of each page.
 pub(super) struct Pages {
     settings: Metrics,
     clock: Clock,
-    made: BTreeMap<Kind, Turn<Option<Made>>>,
-    own: Mutex<Own>,
+    rendered: BTreeMap<Page, Turn<Option<Rendered>>>,
+    stats: Mutex<ServingStats>,
 }
 
 impl Pages {
@@ -90,109 +91,108 @@ impl Pages {
         Self {
             settings: settings.clone(),
             clock: Clock::start(),
-            made: Kind::all().map(|kind| (kind, Turn::default())).collect(),
-            own: Mutex::default(),
+            rendered: Page::all().map(|page| (page, Turn::default())).collect(),
+            stats: Mutex::default(),
         }
     }
 
-    /// A page; `look` asks the driver what it knows, once it is this asker's turn. `None` when
-    /// nobody knows any more.
+    /// A page; `read_view` is polled when it has to be rendered. `None` when the process is ending.
     pub(super) async fn get(
         self: &Arc<Self>,
-        kind: Kind,
+        page: Page,
         gzip: bool,
-        look: impl Future<Output = Option<Arc<Look>>>,
+        read_view: impl Future<Output = Option<Arc<PageSource>>>,
     ) -> Option<Bytes> {
-        let mut turn = self.made.get(&kind)?.lock().await;
-        let asked = self.clock.now().mono;
-        if turn.as_ref().is_none_or(|made| made.is_stale(asked)) {
+        let mut turn = self.rendered.get(&page)?.lock().await;
+        let now = self.clock.now().mono;
+        if turn.as_ref().is_none_or(|rendered| rendered.is_stale(now)) {
             *turn = None;
-            self.forget_stale(asked);
-            let look = look.await?;
-            // What is shown before the past was read must not be shown again after it was.
-            let ready = look.still.ready;
+            self.drop_stale(now);
+            let source = read_view.await?;
+            // A page from before the aggregator was ready must not be served after it is.
+            let ready = source.view.ready;
             let begun = self.clock.now().mono;
             let pages = Arc::clone(self);
-            let plain = spawn_blocking(move || pages.make(kind, look)).await.ok()?;
+            let plain = spawn_blocking(move || pages.render(page, source)).await.ok()?;
             let at = self.clock.now().mono;
             let took = if ready { at.since(begun) } else { Duration::ZERO };
-            *turn = Some(Made { at, took, plain, gzip: None });
+            *turn = Some(Rendered { at, took, plain, gzip: None });
         }
-        let made = turn.as_mut()?;
-        self.count(kind, if gzip { "gzip" } else { "identity" });
+        let rendered = turn.as_mut()?;
+        self.count(page, if gzip { "gzip" } else { "identity" });
         if !gzip {
-            return Some(made.plain.clone());
+            return Some(rendered.plain.clone());
         }
-        if made.gzip.is_none() {
-            let plain = made.plain.clone();
-            made.gzip = Some(spawn_blocking(move || compressed(&plain)).await.ok()?);
+        if rendered.gzip.is_none() {
+            let plain = rendered.plain.clone();
+            rendered.gzip = Some(spawn_blocking(move || compressed(&plain)).await.ok()?);
         }
-        made.gzip.clone()
+        rendered.gzip.clone()
     }
 
-    /// Stale pages serve nobody any more; those that are just being made go later.
-    fn forget_stale(&self, now: Mono) {
-        for page in self.made.values() {
-            if let Ok(mut made) = page.try_lock() {
-                made.take_if(|made| made.is_stale(now));
+    /// Frees stale pages, but for those that are being rendered.
+    fn drop_stale(&self, now: Mono) {
+        for page in self.rendered.values() {
+            if let Ok(mut rendered) = page.try_lock() {
+                rendered.take_if(|rendered| rendered.is_stale(now));
             }
         }
     }
 
-    /// The last reference to a look often ends here, off the driver's thread.
-    fn make(&self, kind: Kind, look: Arc<Look>) -> Bytes {
-        let still = &look.still;
+    /// The last reference to a read view often ends here, off the driver's thread.
+    fn render(&self, kind: Page, source: Arc<PageSource>) -> Bytes {
+        let state = &source.view;
         let begun = self.clock.now().mono;
-        let shown = Shown { budgets: &still.rules.budgets, aliases: self.settings.aliases };
+        let options = PageOptions { budgets: &state.rules.budgets, aliases: self.settings.aliases };
         let nodes = Nodes::Worst(self.settings.nodes_max);
         let native = |format| format == Format::Protobuf;
-        let page = match kind {
-            Kind::Metrics(format) => {
-                let view = still.view(Wanted { fleet: true, nodes, native: native(format) });
-                page(&view, shown, &self.own(&look), format)
+        let body = match kind {
+            Page::Metrics(format) => {
+                let view = state.view(Wanted { fleet: true, nodes, native: native(format) });
+                page(&view, options, &self.serving(&source), format)
             }
-            Kind::Nodes(format) => {
+            Page::Nodes(format) => {
                 let nodes = Nodes::All;
-                let view = still.view(Wanted { fleet: false, nodes, native: native(format) });
-                nodes_page(&view, shown, format)
+                let view = state.view(Wanted { fleet: false, nodes, native: native(format) });
+                nodes_page(&view, options, format)
             }
-            Kind::Summary => {
-                json(&still.view(Wanted { fleet: true, nodes, native: false }).summary)
+            Page::Summary => {
+                json(&state.view(Wanted { fleet: true, nodes, native: false }).summary)
             }
-            Kind::Ledger => json(&still.statement()),
+            Page::Ledger => json(&state.statement()),
         };
-        drop(look);
+        drop(source);
         let spent = self.clock.now().mono.since(begun);
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        let figures = own.pages.entry(kind.labels()).or_default();
-        figures.times += 1;
-        figures.spent += spent;
-        figures.bytes = page.len() as u64;
-        page.into()
+        let mut serving = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = serving.pages.entry(kind.labels()).or_default();
+        stats.rendered += 1;
+        stats.total += spent;
+        stats.bytes = body.len() as u64;
+        body.into()
     }
 
-    fn own(&self, look: &Look) -> Own {
-        let (looks, connections) = (look.looks, look.connections.clone());
-        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Own { looks, connections, ..own }
+    fn serving(&self, source: &PageSource) -> ServingStats {
+        let (views, connections) = (source.views, source.connections.clone());
+        let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ServingStats { views, connections, ..stats }
     }
 
-    fn count(&self, kind: Kind, encoding: &'static str) {
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        let (page, format) = kind.labels();
-        *own.answers.entry((page, format, encoding)).or_default() += 1;
+    fn count(&self, page: Page, encoding: &'static str) {
+        let mut serving = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let (page, format) = page.labels();
+        *serving.responses.entry((page, format, encoding)).or_default() += 1;
     }
 }
 
 fn json(page: &impl serde::Serialize) -> Vec<u8> {
     let written = serde_json::to_vec(page);
     written.unwrap_or_else(|error| {
-        tracing::error!(%error, "a page cannot be written as JSON");
+        tracing::error!(%error, "page cannot be encoded as JSON");
         b"null".to_vec()
     })
 }
 
-/// At the fastest level: a page goes to a neighbour, and is thrown away after it was read.
+/// At the fastest level, since pages mostly travel within a site.
 fn compressed(plain: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 8), Compression::fast());
     // Writing to memory cannot fail.

@@ -1,5 +1,5 @@
-//! Where a receiver is and what it is sent, as its settings say. Everything that can be wrong is
-//! found at the start; a secret is in no text that this makes.
+//! A receiver's address, headers and template, from its settings. All errors are found at the start,
+//! and no message contains a secret.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,17 +17,17 @@ use crate::config::{Alertmanager, Config, Webhook};
 use crate::core::delivery::template::Template;
 use crate::core::delivery::{Body, Kind, Receiver, fields};
 
-/// Where PagerDuty takes events.
+/// The URL of PagerDuty's Events API.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
-/// A receiver and the way to it.
+/// A receiver and its address.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Who.
+    /// The receiver as the core knows it.
     pub(crate) receiver: Receiver,
     pub(super) host: Host<String>,
     pub(super) port: u16,
-    /// What stands behind `POST`.
+    /// Path and query of the request.
     pub(super) target: String,
     pub(super) headers: HeaderMap,
     /// `None` for plain HTTP.
@@ -43,8 +43,8 @@ impl Endpoint {
     /// Names the receiver, the key and what it may be.
     pub fn of_config(config: &Config) -> Result<Vec<Self>, String> {
         let alertmanagers = config.alertmanager.0.iter().map(|one| {
-            let wrong = |error| format!("alertmanager {:?}: {error}", one.name);
-            Self::of_alertmanager(one).map_err(wrong)
+            let named = |error| format!("alertmanager {:?}: {error}", one.name);
+            Self::of_alertmanager(one).map_err(named)
         });
         let webhooks = config.webhook.iter().map(|one| {
             Self::of_webhook(one).map_err(|error| format!("webhook {:?}: {error}", one.name))
@@ -53,10 +53,12 @@ impl Endpoint {
         if all.len() > RECEIVERS_MAX {
             return Err(format!("{} receivers, more than {RECEIVERS_MAX}", all.len()));
         }
-        for (place, endpoint) in all.iter().enumerate() {
+        for (index, endpoint) in all.iter().enumerate() {
             let name = &endpoint.receiver.name;
-            if all[..place].iter().any(|other| other.receiver.name == *name) {
-                return Err(format!("receiver {name:?}: name is given twice; name each once"));
+            if all[..index].iter().any(|other| other.receiver.name == *name) {
+                return Err(format!(
+                    "receiver {name:?}: name is given twice; give each receiver its own"
+                ));
             }
         }
         Ok(all)
@@ -77,18 +79,18 @@ impl Endpoint {
     fn of_webhook(one: &Webhook) -> Result<Self, String> {
         let is_pagerduty = one.template == "pagerduty";
         let url = match (&one.url, &one.url_file) {
-            (Some(_), Some(_)) => return Err("url and url_file: give one of them".to_owned()),
+            (Some(_), Some(_)) => return Err("url and url_file: set only one of them".to_owned()),
             (Some(url), None) => parse("url", url.reveal())?,
             (None, Some(path)) => parse("url_file", &secret("url_file", path)?)?,
             (None, None) if is_pagerduty => parse("url", PAGERDUTY)?,
-            (None, None) => return Err("url is missing; give it or url_file".to_owned()),
+            (None, None) => return Err("url is missing; set url or url_file".to_owned()),
         };
         let kind = Kind::Webhook { resolved: one.resolved, acknowledged: is_pagerduty };
         let receiver = Receiver { name: name(&one.name)?, kind, severity_min: one.severity_min };
         let mut endpoint =
             Self::new(receiver, &url, one.token_file.as_deref(), one.ca_file.as_deref())?;
         for (name, value) in &one.headers {
-            let wrong = || format!("headers.{name}: it is no header");
+            let wrong = || format!("headers.{name}: it is not a valid header");
             let header: HeaderName = name.parse().map_err(|_| wrong())?;
             let mut value: HeaderValue = value.reveal().parse().map_err(|_| wrong())?;
             value.set_sensitive(true);
@@ -97,7 +99,7 @@ impl Endpoint {
         let routing_key = one.routing_key_file.as_deref();
         let routing_key = routing_key.map(|path| secret("routing_key_file", path)).transpose()?;
         if is_pagerduty && routing_key.is_none() {
-            return Err("routing_key_file is missing; PagerDuty needs one".to_owned());
+            return Err("routing_key_file is missing; PagerDuty needs it".to_owned());
         }
         let sample = fields::fields(&fields::sample(), routing_key.as_deref());
         let template = Template::read(&template(&one.template)?, &sample)
@@ -115,12 +117,12 @@ impl Endpoint {
         let mut headers = HeaderMap::new();
         if let Some(path) = token_file {
             let token = format!("Bearer {}", secret("token_file", path)?);
-            let wrong = |_| "token_file: it holds no token of one line of ASCII".to_owned();
+            let wrong = |_| "token_file: the token must be one line of ASCII".to_owned();
             let mut token: HeaderValue = token.parse().map_err(wrong)?;
             token.set_sensitive(true);
             headers.insert(AUTHORIZATION, token);
         }
-        let host = url.host().ok_or("url: it names no host")?.to_owned();
+        let host = url.host().ok_or("url: it has no host")?.to_owned();
         let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self {
             receiver,
@@ -133,7 +135,7 @@ impl Endpoint {
         })
     }
 
-    /// The bytes to send.
+    /// The body of the request.
     pub(super) fn body(&self, body: Body) -> Vec<u8> {
         match (body, &self.template) {
             (Body::Alerts(json), _) => json,
@@ -146,19 +148,21 @@ impl Endpoint {
     }
 }
 
-/// A name as a rule's has it, since it stands in routes and labels.
+/// A receiver's name, checked as a rule's name is, since routes and labels use it.
 fn name(name: &str) -> Result<Arc<str>, String> {
     RuleName::new(name).map(|name| name.as_str().into()).map_err(|error| format!("name: {error}"))
 }
 
-/// A URL may be a secret as a whole: what is wrong with it is told without it.
+/// A URL may be a secret, so the error does not contain it.
 fn parse(key: &str, text: &str) -> Result<Url, String> {
-    let url = Url::parse(text.trim()).map_err(|error| format!("{key}: it is no URL: {error}"))?;
+    let url = Url::parse(text.trim()).map_err(|error| {
+        format!("{key}: invalid URL ({error}); write http://host:port or https://host")
+    })?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("{key}: it must begin with http:// or https://"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(format!("{key}: it holds a user; put a token into token_file instead"));
+        return Err(format!("{key}: it contains a user; set token_file instead"));
     }
     Ok(url)
 }

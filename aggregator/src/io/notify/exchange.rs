@@ -1,5 +1,5 @@
-//! One post over one connection of its own: a body there, a status back. Nothing of the answer but
-//! its head is read, no redirect is followed, and it all has one deadline.
+//! One HTTP post over a connection of its own. Only the head of the response is read, no redirect is
+//! followed, and one deadline covers it all.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -22,45 +22,43 @@ use url::Host;
 use super::endpoint::Endpoint;
 use crate::core::delivery::Answer;
 
-/// Why there was no status.
+/// Failures without an HTTP status.
 const CONNECT: Answer = Answer::Failed("connect", None);
 const TLS: Answer = Answer::Failed("tls", None);
 const GARBAGE: Answer = Answer::Failed("garbage", None);
 const TIMEOUT: Answer = Answer::Failed("timeout", None);
 
-impl Endpoint {
-    /// Posts one body.
-    pub(super) async fn post(&self, body: Vec<u8>) -> Answer {
-        let answer = timeout(POST_WAIT, self.exchange(body)).await;
-        answer.unwrap_or(Err(TIMEOUT)).unwrap_or_else(|failed| failed)
-    }
+/// Posts one body to the endpoint.
+pub(super) async fn post(endpoint: &Endpoint, body: Vec<u8>) -> Answer {
+    let answer = timeout(POST_WAIT, exchange(endpoint, body)).await;
+    answer.unwrap_or(Err(TIMEOUT)).unwrap_or_else(|failed| failed)
+}
 
-    async fn exchange(&self, body: Vec<u8>) -> Result<Answer, Answer> {
-        let request = self.request(body).map_err(|_| GARBAGE)?;
-        let host = match &self.host {
-            Host::Domain(name) => name.clone(),
-            Host::Ipv4(address) => address.to_string(),
-            Host::Ipv6(address) => address.to_string(),
-        };
-        let connected = TcpStream::connect((host.as_str(), self.port)).await;
-        let stream = connected.map_err(|_| CONNECT)?;
-        let Some(trust) = &self.trust else { return send(stream, request).await };
-        let name = ServerName::try_from(host).map_err(|_| TLS)?;
-        let stream = TlsConnector::from(trust.clone()).connect(name, stream).await;
-        send(stream.map_err(|_| TLS)?, request).await
-    }
+async fn exchange(endpoint: &Endpoint, body: Vec<u8>) -> Result<Answer, Answer> {
+    let request = request(endpoint, body).map_err(|_| GARBAGE)?;
+    let host = match &endpoint.host {
+        Host::Domain(name) => name.clone(),
+        Host::Ipv4(address) => address.to_string(),
+        Host::Ipv6(address) => address.to_string(),
+    };
+    let connected = TcpStream::connect((host.as_str(), endpoint.port)).await;
+    let stream = connected.map_err(|_| CONNECT)?;
+    let Some(trust) = &endpoint.trust else { return send(stream, request).await };
+    let name = ServerName::try_from(host).map_err(|_| TLS)?;
+    let stream = TlsConnector::from(trust.clone()).connect(name, stream).await;
+    send(stream.map_err(|_| TLS)?, request).await
+}
 
-    fn request(&self, body: Vec<u8>) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
-        let mut request = Request::post(&self.target)
-            .header(HOST, format!("{}:{}", self.host, self.port))
-            .header(CONTENT_TYPE, "application/json")
-            .header(CONNECTION, "close")
-            .body(Full::new(Bytes::from(body)))?;
-        for (name, value) in &self.headers {
-            request.headers_mut().insert(name, value.clone());
-        }
-        Ok(request)
+fn request(endpoint: &Endpoint, body: Vec<u8>) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    let mut request = Request::post(&endpoint.target)
+        .header(HOST, format!("{}:{}", endpoint.host, endpoint.port))
+        .header(CONTENT_TYPE, "application/json")
+        .header(CONNECTION, "close")
+        .body(Full::new(Bytes::from(body)))?;
+    for (name, value) in &endpoint.headers {
+        request.headers_mut().insert(name, value.clone());
     }
+    Ok(request)
 }
 
 async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, Answer>
@@ -74,14 +72,14 @@ where
     let answered = pin!(sender.send_request(request));
     let answer = match select(answered, pin!(connection)).await {
         Either::Left((answer, _)) => answer,
-        // A connection that is over may have brought an answer.
+        // A closed connection may have delivered a response.
         Either::Right((_, answered)) => answered.await,
     };
     let answer = answer.map_err(|_| GARBAGE)?;
     Ok(Answer::of_status(answer.status().as_u16(), retry_after(&answer)))
 }
 
-/// How long the receiver asks to be left alone, where it says so in seconds.
+/// The receiver's `Retry-After`, if it is in seconds.
 fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
     let value: &HeaderValue = answer.headers().get(RETRY_AFTER)?;
     value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)

@@ -1,5 +1,5 @@
-//! Posts what the core has to tell, on a task for each receiver, so that none waits for another
-//! and the driver for none of them. What is posted, and when again, the core decides.
+//! Posts notifications to Alertmanagers and webhooks, with a task for each receiver, so that a slow
+//! one delays neither the others nor the driver. The core decides what is posted, and when again.
 
 mod endpoint;
 mod exchange;
@@ -33,7 +33,7 @@ impl Notifier {
     /// A task for each receiver.
     #[must_use]
     pub fn start(endpoints: Vec<Endpoint>) -> Self {
-        // Of each receiver one post is on its way, so its answer always finds room.
+        // Each receiver has at most one post in flight, so there is always room for its answer.
         let (answer, answers) = mpsc::channel(endpoints.len().max(1));
         let tasks = endpoints.into_iter().map(|endpoint| {
             let (posts, bodies) = mpsc::channel(1);
@@ -44,23 +44,23 @@ impl Notifier {
         Self { tasks: tasks.collect(), answers }
     }
 
-    /// Hands a post to its receiver's task; false when that is not there to take it.
+    /// Hands a post to its receiver's task; false when the task is gone or busy.
     #[must_use]
     pub fn post(&self, post: Post) -> bool {
         let task = self.tasks.get(&post.receiver);
         task.is_some_and(|task| task.posts.try_send(post.body).is_ok())
     }
 
-    /// The next answer; never, where nobody is told of anything.
+    /// The next answer; `None` when there are no receivers. Cancel safe.
     pub async fn next(&mut self) -> Option<(Arc<str>, Answer)> {
         self.answers.recv().await
     }
 
-    /// Ends all tasks, whatever they wait for.
+    /// Ends all tasks at once.
     pub async fn end(self) {
         for (_, task) in self.tasks {
             task.handle.abort();
-            // It was told to end, and has nothing to say.
+            // An aborted task returns nothing.
             drop(task.handle.await);
         }
     }
@@ -74,11 +74,11 @@ async fn run(
     let name = &endpoint.receiver.name;
     let mut failed = false;
     while let Some(body) = bodies.recv().await {
-        let answer = endpoint.post(endpoint.body(body)).await;
-        let taken = answer == Answer::Taken;
-        if taken == failed {
-            failed = !taken;
-            tell(name, answer);
+        let answer = exchange::post(&endpoint, endpoint.body(body)).await;
+        let accepted = answer == Answer::Taken;
+        if accepted == failed {
+            failed = !accepted;
+            log(name, answer);
         }
         if answers.send((Arc::clone(name), answer)).await.is_err() {
             return;
@@ -86,11 +86,11 @@ async fn run(
     }
 }
 
-/// Says that a receiver stopped taking notices, or takes them again.
-fn tell(receiver: &str, answer: Answer) {
+/// Logs that a receiver stopped accepting notifications, or accepts them again.
+fn log(receiver: &str, answer: Answer) {
     match answer {
-        Answer::Taken => tracing::info!(receiver, "receiver takes notices again"),
-        Answer::Refused(why) => tracing::warn!(receiver, why, "receiver refuses a notice"),
-        Answer::Failed(why, _) => tracing::warn!(receiver, why, "receiver does not take notices"),
+        Answer::Taken => tracing::info!(receiver, "receiver accepts notifications again"),
+        Answer::Refused(why) => tracing::warn!(receiver, why, "receiver rejected a notification"),
+        Answer::Failed(why, _) => tracing::warn!(receiver, why, "receiver unreachable or failing"),
     }
 }

@@ -1,4 +1,4 @@
-//! Receivers that are down, endless or talk garbage, and one that is asked over TLS.
+//! Receivers that are down, endless or send garbage, and one over TLS.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,8 +26,8 @@ fn hook(url: &str, more: &str) -> Endpoint {
     endpoint(&format!("[[webhook]]\nname = 'h'\nurl = '{url}'\n{more}"))
 }
 
-/// Someone who reads a request as far as it comes at once, says this, and is not done.
-async fn speaker(answer: &'static [u8], repeated: bool) -> SocketAddr {
+/// A server that reads the start of a request, sends this, and keeps the connection open.
+async fn server(answer: &'static [u8], repeated: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -35,19 +35,19 @@ async fn speaker(answer: &'static [u8], repeated: bool) -> SocketAddr {
         let mut request = [0; 64 * 1024];
         assert!(stream.read(&mut request).await.unwrap() > 0);
         while stream.write_all(answer).await.is_ok() && repeated {}
-        // Until the other side has gone.
+        // Until the client disconnects.
         while stream.read(&mut request).await.is_ok_and(|read| read > 0) {}
     });
     address
 }
 
-async fn told(endpoint: &Endpoint) -> Answer {
+async fn post(endpoint: &Endpoint) -> Answer {
     let body = endpoint.body(Body::Notice(Box::new(sample())));
-    timeout(WAIT, endpoint.post(body)).await.expect("a post ends")
+    timeout(WAIT, exchange::post(endpoint, body)).await.expect("a post ends")
 }
 
 #[tokio::test]
-async fn whatever_a_receiver_answers_only_its_status_counts() {
+async fn only_the_status_of_a_response_counts() {
     for (answer, repeated, expected) in [
         (&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], false, Answer::Taken),
         // A body that never comes, and one that never ends.
@@ -64,27 +64,27 @@ async fn whatever_a_receiver_answers_only_its_status_counts() {
         (b"220 mail.example ESMTP\r\n", false, Answer::Failed("garbage", None)),
         (b"HTTP/1.1 200 OK\r\nX: AAAAAAAAAAAAAAAAAAAAAAAAA", true, Answer::Failed("garbage", None)),
     ] {
-        let address = speaker(answer, repeated).await;
-        let answered = told(&hook(&format!("http://{address}/x"), "")).await;
+        let address = server(answer, repeated).await;
+        let answered = post(&hook(&format!("http://{address}/x"), "")).await;
         assert_eq!(answered, expected, "{}", String::from_utf8_lossy(answer));
     }
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_failure_to_connect() {
+async fn a_closed_port_is_a_failure_to_connect() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let failed = Answer::Failed("connect", None);
-    assert_eq!(told(&hook(&format!("http://{address}"), "")).await, failed);
-    assert_eq!(told(&hook("http://no-such-host.invalid", "")).await, failed);
+    assert_eq!(post(&hook(&format!("http://{address}"), "")).await, failed);
+    assert_eq!(post(&hook("http://no-such-host.invalid", "")).await, failed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receiver_that_never_answers_is_left_after_a_while() {
-    let address = speaker(b"", false).await;
+async fn a_receiver_that_never_answers_times_out() {
+    let address = server(b"", false).await;
     assert_eq!(
-        told(&hook(&format!("http://{address}"), "")).await,
+        post(&hook(&format!("http://{address}"), "")).await,
         Answer::Failed("timeout", None)
     );
 }
@@ -144,7 +144,7 @@ async fn https_believes_the_authority_that_is_named_and_no_other() {
 
     let (address, served) = tls_server(dir.path()).await;
     let url = format!("https://localhost:{}/in?x=1", address.port());
-    assert_eq!(told(&hook(&url, &format!("{ca}\n{token}"))).await, Answer::Taken);
+    assert_eq!(post(&hook(&url, &format!("{ca}\n{token}"))).await, Answer::Taken);
     let asked = served.await.unwrap().unwrap();
     assert!(asked.starts_with("POST /in?x=1 HTTP/1.1\r\n"), "{asked}");
     assert!(asked.contains("authorization: Bearer t0ken\r\n"), "{asked}");
@@ -154,9 +154,55 @@ async fn https_believes_the_authority_that_is_named_and_no_other() {
     let url = format!("https://localhost:{}/in", address.port());
     let server = format!("ca_file = '{}'", dir.path().join("server.pem").display());
     // Its own certificate is no authority, and another name is not its.
-    assert_eq!(told(&hook(&url, &server)).await, Answer::Failed("tls", None));
+    assert_eq!(post(&hook(&url, &server)).await, Answer::Failed("tls", None));
     assert_eq!(served.await.unwrap(), None);
     let (address, _served) = tls_server(dir.path()).await;
     let url = format!("https://127.0.0.1:{}/in", address.port());
-    assert_eq!(told(&hook(&url, &ca)).await, Answer::Failed("tls", None));
+    assert_eq!(post(&hook(&url, &ca)).await, Answer::Failed("tls", None));
+}
+
+fn names_of(text: &str) -> Result<Vec<String>, String> {
+    let layer = Layer::from_toml("file a.toml", text).map_err(|error| error.to_string())?;
+    let config = resolve::<Config>(&[layer]).map_err(|error| error.to_string())?.value;
+    let all = Endpoint::of_config(&config)?;
+    Ok(all.into_iter().map(|endpoint| endpoint.receiver.name.to_string()).collect())
+}
+
+#[test]
+fn invalid_receivers_are_rejected_with_their_key_and_without_their_secrets() {
+    let hook = "[[webhook]]\nname = 'h'\n";
+    for (text, part) in [
+        ("alertmanager = 'a:9093'", "alertmanager \"alertmanager\": url: it must begin with"),
+        ("alertmanager = 'http://u:s3cret@a'", "url: it contains a user; set token_file"),
+        ("[[alertmanager]]\nurl = 'http://a'\nresend_every = '1h'", "resend_every: it must be"),
+        ("[[alertmanager]]\nurl = 'http://a'\nresend_every = '60'", "resend_every"),
+        ("[[alertmanager]]\nurl = 'http://a'\nname = 'a b'", "name: "),
+        ("[[alertmanager]]\nurl = 'http://a'\ntoken = 'x'", "token"),
+        (hook, "webhook \"h\": url is missing; set url or url_file"),
+        (&format!("{hook}url = 'ftp://s3cret'"), "url: it must begin with http"),
+        (&format!("{hook}url = 'http://h'\nurl_file = 'f'"), "set only one of them"),
+        (&format!("{hook}url_file = 'absent'"), "url_file: cannot read absent"),
+        (&format!("{hook}template = 'pagerduty'"), "routing_key_file is missing"),
+        (&format!("{hook}url = 'http://h'\ntemplate = 'absent.json'"), "cannot read absent"),
+        (&format!("{hook}url = 'http://h'\nheaders = {{ 'a b' = 's3cret' }}"), "headers.a b"),
+        (&format!("{hook}url = 'https://h'\nca_file = 'absent'"), "ca_file: absent: "),
+        (&format!("{hook}url = 'http://h'\n{hook}url = 'http://i'"), "name is given twice"),
+    ] {
+        let error = names_of(text).unwrap_err();
+        assert!(error.contains(part), "{text}: {error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn a_custom_template_is_tried_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("own.json");
+    let settings =
+        format!("[[webhook]]\nname = 'h'\nurl = 'http://h'\ntemplate = '{}'", file.display());
+    std::fs::write(&file, "{\n \"text\": \"{{ title }}\",\n \"n\": {{ notice }}\n}").unwrap();
+    assert_eq!(names_of(&settings).unwrap(), ["h"]);
+    std::fs::write(&file, "{\n \"text\": \"{{ routing_key }}\"\n}").unwrap();
+    let error = names_of(&settings).unwrap_err();
+    assert!(error.contains("line 2: unknown field \"routing_key\""), "{error}");
 }

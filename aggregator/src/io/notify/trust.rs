@@ -1,4 +1,4 @@
-//! Whose certificates are believed: those that a file names, else those of the system.
+//! The root certificates of a TLS connection: those of a file, or those of the system.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// What a connection is judged by.
+/// The TLS configuration of a connection.
 pub(super) type Trust = Arc<ClientConfig>;
 
 /// Reads the certificates.
@@ -25,14 +25,14 @@ pub(super) fn trust(ca_file: Option<&Path>) -> Result<Trust, String> {
                 roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
             }
             if roots.is_empty() {
-                return Err(wrong("it holds no certificate".to_owned()));
+                return Err(wrong("no certificate in the file".to_owned()));
             }
         }
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
-                return Err("the system has no root certificates; install ca-certificates, or \
-                            name a ca_file"
+                return Err("the system has no root certificates; install ca-certificates or set \
+                            ca_file"
                     .to_owned());
             }
         }

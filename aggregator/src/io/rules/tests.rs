@@ -1,8 +1,12 @@
-//! Files of every kind, and what a look at them finds.
+//! Files of every kind, and what a check of them finds.
 
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use plimsoll_clock::Deadline;
+use plimsoll_runtime::settings::SettingsArgs;
+use plimsoll_schemas::limits::rules::FILE_BYTES_MAX;
+use plimsoll_schemas::rule::Rules;
 use tempfile::TempDir;
 
 use super::*;
@@ -50,7 +54,7 @@ fn publish(limit: &str) -> String {
 }
 
 #[test]
-fn the_settings_own_rules_win_over_files_and_later_files_over_earlier_ones() {
+fn settings_override_files_and_later_files_override_earlier_ones() {
     let dir = Dir::new();
     let (a, b) = (dir.write("a.toml", publish("'1ms'")), dir.write("b.toml", publish("'2ms'")));
     let files = format!("[rules]\nfiles = [{a:?}, {b:?}]\n");
@@ -65,39 +69,39 @@ fn the_settings_own_rules_win_over_files_and_later_files_over_earlier_ones() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_the_file_and_the_line_where_there_is_one() {
+fn errors_name_the_file_and_its_line() {
     let dir = Dir::new();
     let of = |text: &str, set: &[&str]| dir.settings(text, set).load().0.unwrap_err();
     let config = dir.path("aggregator.toml").display().to_string();
     let error = of(&format!("mesh = 'm'\n{}", publish("18")), &[]);
-    let told = "line 4, column 1: budget \"publish\": limit: 18 has no unit; write \"18ms\"";
-    assert_eq!(error, format!("{config}: {told}"));
+    let text = "line 4, column 1: budget \"publish\": limit: 18 has no unit; write \"18ms\"";
+    assert_eq!(error, format!("{config}: {text}"));
     let error = of("", &["rule=[{name='x', metric='dropped', greater=nan}]"]);
-    let told = "rule \"x\": greater: NaN compares with nothing; write a finite number";
-    assert_eq!(error, format!("--set: {told}"));
+    let text = "rule \"x\": greater: NaN compares with nothing; write a finite number";
+    assert_eq!(error, format!("--set: {text}"));
     let error = of("rules = { files = ['/gone/r.toml'] }", &[]);
     assert_eq!(error, "/gone/r.toml: No such file or directory (os error 2)");
-    let told = "line 1, column 10: budget: must be a list of tables; write [[budget]]";
-    assert_eq!(of("budget = 3", &[]), format!("{config}: {told}"));
+    let text = "line 1, column 10: budget: must be a list of tables; write [[budget]]";
+    assert_eq!(of("budget = 3", &[]), format!("{config}: {text}"));
 }
 
 #[test]
-fn what_is_no_file_is_refused_and_waits_for_nobody() {
+fn only_regular_files_are_read_and_none_blocks() {
     let dir = Dir::new();
     let pipe = dir.path("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     let large = dir.write("large.toml", vec![b' '; FILE_BYTES_MAX + 1]);
     let here = dir.dir.path().display().to_string();
-    for (path, told) in [
-        (pipe.display().to_string(), "is no regular file"),
-        ("/dev/zero".to_owned(), "is no regular file"),
+    for (path, text) in [
+        (pipe.display().to_string(), "is not a regular file"),
+        ("/dev/zero".to_owned(), "is not a regular file"),
         (here, "is a directory; name the files in it"),
         (large, "more than 1048576 bytes; split it with `include`"),
         (dir.write("latin.toml", b"# \xfc"), "line 1, column 3: not UTF-8; save it as UTF-8"),
     ] {
         let error = dir.rules(&path).load().0.unwrap_err();
-        assert_eq!(error, format!("{path}: {told}"));
+        assert_eq!(error, format!("{path}: {text}"));
     }
 }
 

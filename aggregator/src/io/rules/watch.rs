@@ -1,5 +1,5 @@
-//! Looks every second whether a file of rules has changed, on a thread of its own: a file system
-//! that hangs holds up nobody.
+//! Checks every second whether a rule file has changed, on a thread of its own, so that a hanging
+//! file system blocks nothing else.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -10,26 +10,26 @@ use plimsoll_schemas::limits::rules::LOOK_EVERY;
 use plimsoll_schemas::rule::Rules;
 use tokio::sync::mpsc;
 
-use super::{Loaded, Sources, Stamps, stamp};
+use super::sources::{Loaded, Sources, Stamps, stamp};
 use crate::config::Config;
 
-/// Wait for the thread to end; one that hangs in a file system is left behind.
+/// Wait for the thread to end; one that hangs in a file system is abandoned.
 const END_WAIT: Duration = Duration::from_secs(1);
 
-/// What a look at the files has found.
+/// The result of a check of the files.
 #[derive(Debug)]
 pub struct Found {
-    /// Whether somebody asked for it.
+    /// Whether a reload was requested.
     pub asked: bool,
-    /// The rules, or what is wrong with the files.
+    /// The rules, or why the files are invalid.
     pub rules: Result<Rules, String>,
-    /// What should be thought over about them.
+    /// Rules that are valid and probably not what was meant.
     pub advice: Vec<String>,
-    /// Sections of the settings that are now other than those of the start.
+    /// Sections of the settings that differ from those at the start.
     pub restart: Vec<&'static str>,
 }
 
-/// The thread that looks.
+/// The thread that checks the files.
 pub struct Watch {
     ask: SyncSender<()>,
     found: mpsc::Receiver<Found>,
@@ -37,41 +37,41 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to look, from what a start has read.
+    /// Starts the thread, with the stamps of what the start has read.
     ///
     /// # Errors
-    /// When there can be no further thread.
+    /// When no thread can be started.
     pub fn start(sources: Sources, config: Config, stamps: Stamps) -> std::io::Result<Self> {
-        // One that waits is enough: whatever changes before it is heard is seen with it.
+        // One pending request is enough: it covers every change before it is handled.
         let (ask, asked) = sync_channel(1);
-        let (tell, found) = mpsc::channel(1);
-        let mut looker = Looker { sources, config, stamps, again: true, last_error: None };
-        let look = move || loop {
+        let (send, found) = mpsc::channel(1);
+        let mut checker = Checker { sources, config, stamps, again: true, last_error: None };
+        let run = move || loop {
             let asked = match asked.recv_timeout(LOOK_EVERY) {
                 Ok(()) => true,
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let Some(found) = looker.look(asked) else { continue };
-            if tell.blocking_send(found).is_err() {
+            let Some(found) = checker.check(asked) else { continue };
+            if send.blocking_send(found).is_err() {
                 return;
             }
         };
-        let thread = std::thread::Builder::new().name("watch-rules".to_owned()).spawn(look)?;
+        let thread = std::thread::Builder::new().name("watch-rules".to_owned()).spawn(run)?;
         Ok(Self { ask, found, thread })
     }
 
-    /// Asks for a look now.
+    /// Requests a check now.
     pub fn ask(&self) {
-        // Full, one is under way that has not begun to read.
+        // When it is full, a request is pending that has not been handled.
         let _asked = self.ask.try_send(());
     }
 
-    /// What was found next. Cancel safe.
+    /// The next result. Cancel safe.
     pub async fn next(&mut self) -> Found {
         match self.found.recv().await {
             Some(found) => found,
-            // It ends with this value alone.
+            // The thread ends only when this value is dropped.
             None => std::future::pending().await,
         }
     }
@@ -82,32 +82,32 @@ impl Watch {
         drop(ask);
         let ended = async { while found.recv().await.is_some() {} };
         if tokio::time::timeout(END_WAIT, ended).await.is_ok() {
-            // It has nothing more to say, and is on its last line.
+            // The thread has closed its channel and is returning.
             let _joined = thread.join();
         }
     }
 }
 
-struct Looker {
+struct Checker {
     sources: Sources,
-    /// What the process runs on.
+    /// The settings in force.
     config: Config,
     stamps: Stamps,
-    /// Whether the next look reads though nothing seems to have changed: a second write within
-    /// the time that a stamp can tell apart is seen by that, and a file that was half written.
+    /// Whether the next check reads the files even if no stamp has changed: it catches a second
+    /// write within the resolution of a stamp, and a file that was half written.
     again: bool,
     last_error: Option<String>,
 }
 
-impl Looker {
-    /// Reads what has changed; `None` when there is nothing to say.
-    fn look(&mut self, asked: bool) -> Option<Found> {
+impl Checker {
+    /// Reads the files if they may have changed; `None` when there is no news.
+    fn check(&mut self, asked: bool) -> Option<Found> {
         let changed = self.stamps.iter().any(|(path, known)| stamp(path) != *known);
         if !asked && !changed && !self.again {
             return None;
         }
         let (loaded, stamps) = self.sources.load();
-        // What was left out because an earlier file is wrong may be what is mended.
+        // Files that were not reached because an earlier one is invalid stay watched.
         let before: Vec<PathBuf> = self.stamps.keys().cloned().collect();
         self.stamps = stamps;
         let (rules, advice, restart, error) = match loaded {

@@ -1,8 +1,8 @@
-//! The file that a checkpoint is kept in: written in one transaction, read back whole.
+//! The state file: each checkpoint is written in one transaction, and the file is read back whole.
 //!
-//! A file that cannot be used is set aside under a new name and never deleted. What cannot be
-//! mended by starting afresh (no permission, another process, another mesh) is an error of the
-//! configuration instead: the file may be a good one.
+//! A file that cannot be used is quarantined under a new name and never deleted. What a new file
+//! would not fix (no permission, another process, another mesh) is a configuration error instead,
+//! since the file may be valid.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,29 +19,29 @@ use crate::core::checkpoint::{Changes, Checkpoint, Partial, Unusable};
 
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 
-/// Why there is no store.
+/// Why the store cannot be opened.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The file cannot be made, read or written where it is.
+    /// The file cannot be created, read or written.
     #[error("state.path: {}: {source}", path.display())]
     Inaccessible {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another process works with it.
+    /// Another process uses it.
     #[error("state.path: {} is in use by another process", path.display())]
     InUse {
         /// The file.
         path: PathBuf,
     },
     /// It belongs to another mesh.
-    #[error("state.path: {} holds the state of mesh {theirs}, not of {ours}", path.display())]
+    #[error("state.path: {} contains the state of mesh {theirs}, not of {ours}; use another file", path.display())]
     OtherMesh {
         /// The file.
         path: PathBuf,
-        /// The mesh it is about.
+        /// The mesh in the file.
         theirs: MeshName,
         /// The mesh of this configuration.
         ours: MeshName,
@@ -50,27 +50,27 @@ pub enum StoreError {
 
 /// A file that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetAside {
+pub struct Quarantined {
     /// Why, as a label.
     pub reason: &'static str,
     /// Why, in words.
     pub why: String,
-    /// Where it is now.
-    pub now_at: PathBuf,
+    /// Its new path.
+    pub moved_to: PathBuf,
 }
 
-/// A store and what was in it.
+/// An open store and what it contains.
 #[derive(Debug)]
 pub struct Opened {
     /// The store.
     pub store: Store,
     /// The checkpoint in it, if there was one.
     pub checkpoint: Option<Checkpoint>,
-    /// A file that had to make room.
-    pub set_aside: Option<SetAside>,
+    /// An unusable file that was moved away.
+    pub quarantined: Option<Quarantined>,
 }
 
-/// An open store. After a failed write it opens the file anew.
+/// An open store. After a failed write it reopens the file.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -84,32 +84,32 @@ enum Fault {
 }
 
 impl Store {
-    /// Opens the store of `mesh` at `path`, or makes one there. Reads and checks all of it.
+    /// Opens or creates the store of `mesh` at `path`, and reads and checks all of it.
     ///
     /// # Errors
-    /// When the configuration is at fault.
+    /// When a new file would not help; see [`StoreError`].
     pub fn open(path: &Path, mesh: &MeshName, now: Wall) -> Result<Opened, StoreError> {
-        let (fault, set_aside) = match inspect(path) {
+        let (fault, quarantined) = match inspect(path) {
             Ok((database, checkpoint)) => {
                 check_mesh(path, mesh, checkpoint.as_ref())?;
                 let store = Self { path: path.to_owned(), database: Some(database) };
-                return Ok(Opened { store, checkpoint, set_aside: None });
+                return Ok(Opened { store, checkpoint, quarantined: None });
             }
-            Err(Fault::Unusable { reason, why }) => match make_room(path, now) {
-                Ok(now_at) => (None, Some(SetAside { reason, why, now_at })),
+            Err(Fault::Unusable { reason, why }) => match quarantine(path, now) {
+                Ok(moved_to) => (None, Some(Quarantined { reason, why, moved_to })),
                 Err(source) => (Some(Fault::Inaccessible(source)), None),
             },
             Err(fault) => (Some(fault), None),
         };
-        let afresh = match fault {
+        let reopened = match fault {
             Some(fault) => Err(fault),
             None => inspect(path),
         };
         let path = path.to_owned();
-        match afresh {
+        match reopened {
             Ok((database, checkpoint)) => {
                 let store = Self { path, database: Some(database) };
-                Ok(Opened { store, checkpoint, set_aside })
+                Ok(Opened { store, checkpoint, quarantined })
             }
             Err(Fault::InUse) => Err(StoreError::InUse { path }),
             Err(Fault::Inaccessible(source)) => Err(StoreError::Inaccessible { path, source }),
@@ -126,12 +126,12 @@ impl Store {
         Self { path: path.to_owned(), database: None }
     }
 
-    /// Writes `changes` in one transaction, and returns once they are on the disk: how many bytes
-    /// their records have. Of these it holds one at a time.
+    /// Writes `changes` in one transaction and returns the bytes of their records once they are on
+    /// the disk. It encodes one record at a time.
     ///
     /// # Errors
-    /// When they may not be there; what was there before still is. The next write must then
-    /// write everything.
+    /// When the write may not have happened; the previous state stays. The next write must then
+    /// contain everything.
     pub fn write(&mut self, changes: Changes) -> Result<u64, redb::Error> {
         let database = match self.database.take() {
             Some(database) => database,
@@ -160,12 +160,12 @@ fn check_mesh(
 
 fn builder() -> Builder {
     let mut builder = Builder::new();
-    // A file from outside is checked before it is believed; the default cache is a gigabyte.
+    // A file from outside is checked before use; the default cache is a gigabyte.
     builder.set_check_integrity_on_open(true).set_cache_size(STORE_CACHE_BYTES);
     builder
 }
 
-/// Opens and reads a file. On a thread of its own: redb answers some damage with a panic.
+/// Opens and reads a file, on a thread of its own since redb panics on some damage.
 fn inspect(path: &Path) -> Result<(Database, Option<Checkpoint>), Fault> {
     let path = path.to_owned();
     let inspector = std::thread::Builder::new().name("inspect-state".to_owned());
@@ -175,15 +175,15 @@ fn inspect(path: &Path) -> Result<(Database, Option<Checkpoint>), Fault> {
         Ok((database, checkpoint))
     });
     let inspected = inspected.map_err(Fault::Inaccessible)?;
-    inspected.join().unwrap_or_else(|_| Err(damaged("its structure cannot be followed")))
+    inspected.join().unwrap_or_else(|_| Err(damaged("its structure is invalid")))
 }
 
 fn damaged(why: &str) -> Fault {
     Fault::Unusable { reason: "damaged", why: why.to_owned() }
 }
 
-/// Gives the file a name that nothing else has.
-fn make_room(path: &Path, now: Wall) -> io::Result<PathBuf> {
+/// Renames the file to a free name.
+fn quarantine(path: &Path, now: Wall) -> io::Result<PathBuf> {
     let seconds = now.0 / 1_000_000_000;
     let free = (0_u32..).map(|n| {
         let ending = if n == 0 { String::new() } else { format!("-{n}") };
@@ -197,12 +197,12 @@ fn make_room(path: &Path, now: Wall) -> io::Result<PathBuf> {
             return Ok(name);
         }
     }
-    Err(io::Error::other("there are a thousand files set aside already"))
+    Err(io::Error::other("there are already a thousand quarantined files beside it"))
 }
 
 fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {
     let mut transaction = database.begin_write()?;
-    // With it a restart after kill -9 need not walk the whole file to repair it.
+    // With it, a restart after kill -9 does not scan the whole file for repair.
     transaction.set_quick_repair(true);
     if changes.everything() {
         transaction.delete_table(RECORDS)?;
@@ -225,14 +225,14 @@ fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {
     Ok(written)
 }
 
-/// The state that all records make; `None` in a store that was never written.
+/// The state from all records; `None` in a store that was never written.
 fn read(database: &Database) -> Result<Option<Checkpoint>, Fault> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     let records = match transaction.open_table(RECORDS) {
         Err(TableError::TableDoesNotExist(_)) => {
             let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
             let is_new = tables.next().is_none();
-            return if is_new { Ok(None) } else { Err(damaged("it holds something else")) };
+            return if is_new { Ok(None) } else { Err(damaged("it contains other tables")) };
         }
         records => records.map_err(redb::Error::from)?,
     };
@@ -247,7 +247,7 @@ fn read(database: &Database) -> Result<Option<Checkpoint>, Fault> {
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // How redb says that this is no file of its own, or not all of one.
+            // How redb reports a file that is not its own, or truncated.
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
                 damaged(&error.to_string())
             }

@@ -1,4 +1,4 @@
-//! The store with good files, bad files, and disks that give up in the middle.
+//! The store with good files, bad files, and disks that fail in the middle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ fn core() -> Core {
 }
 
 /// A core that has heard so many snapshots of two nodes.
-fn heard(snapshots: u64) -> Core {
+fn core_with(snapshots: u64) -> Core {
     let mut core = core();
     for name in ["a", "b"] {
         let mut speaker = Speaker::new(name);
@@ -38,7 +38,7 @@ fn heard(snapshots: u64) -> Core {
 
 /// All that such a core has to store.
 fn changes(snapshots: u64) -> Changes {
-    heard(snapshots).take_changes(start().wall).unwrap()
+    core_with(snapshots).take_changes(start().wall).unwrap()
 }
 
 fn records(snapshots: u64) -> Content {
@@ -73,10 +73,10 @@ fn content(path: &Path) -> Option<Content> {
 }
 
 #[test]
-fn what_was_written_is_read_back_and_later_writes_replace_their_part() {
+fn writes_are_read_back_and_later_ones_replace_their_part() {
     let (_dir, path) = good_file();
     assert_eq!(content(&path), Some(records(3)));
-    let mut core = heard(3);
+    let mut core = core_with(3);
     core.take_changes(start().wall).unwrap();
     deliver(&mut core, start(), &Speaker::new("c").say(start(), MS, 9));
     let bytes = open(&path).store.write(core.take_changes(start().wall).unwrap()).unwrap();
@@ -103,7 +103,7 @@ fn what_was_written_is_read_back_and_later_writes_replace_their_part() {
 type Damage<'a> = &'a dyn Fn(&Path);
 
 #[test]
-fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
+fn an_unusable_file_is_quarantined_and_a_new_one_created() {
     let of_version = |path: &Path, version: u8| {
         let transaction = builder().create(path).unwrap().begin_write().unwrap();
         let mut rest = records(3)["rest"].clone();
@@ -135,11 +135,11 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
     for (reason, damage) in damages {
         let (dir, path) = good_file();
         damage(&path);
-        let Opened { mut store, checkpoint, set_aside } = open(&path);
+        let Opened { mut store, checkpoint, quarantined } = open(&path);
         assert!(checkpoint.is_none());
-        let set_aside = set_aside.unwrap_or_else(|| panic!("{reason}: in use all the same"));
-        assert_eq!(set_aside.reason, reason, "{}", set_aside.why);
-        assert!(set_aside.now_at.starts_with(dir.path()) && set_aside.now_at.is_file());
+        let quarantined = quarantined.unwrap_or_else(|| panic!("{reason}: in use all the same"));
+        assert_eq!(quarantined.reason, reason, "{}", quarantined.why);
+        assert!(quarantined.moved_to.starts_with(dir.path()) && quarantined.moved_to.is_file());
         store.write(changes(2)).unwrap();
         drop(store);
         assert_eq!(content(&path), Some(records(2)));
@@ -147,11 +147,11 @@ fn a_file_that_cannot_be_used_is_set_aside_and_a_new_one_begun() {
 }
 
 #[test]
-fn files_set_aside_never_replace_one_another() {
+fn quarantined_files_never_replace_one_another() {
     let (dir, path) = good_file();
     for n in 1..=3 {
         fs::write(&path, "no store").unwrap();
-        assert!(open(&path).set_aside.is_some());
+        assert!(open(&path).quarantined.is_some());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), n + 1);
     }
 }
@@ -170,8 +170,8 @@ fn a_flipped_byte_anywhere_gives_the_state_or_none_and_never_another() {
         bad[at] ^= 0x55;
         fs::write(&path, bad).unwrap();
         let opened = open(&path);
-        unusable += usize::from(opened.set_aside.is_some());
-        assert_eq!(opened.set_aside.is_some(), opened.checkpoint.is_none(), "byte {at}");
+        unusable += usize::from(opened.quarantined.is_some());
+        assert_eq!(opened.quarantined.is_some(), opened.checkpoint.is_none(), "byte {at}");
         drop(opened);
         if let Some(stored) = content(&path) {
             assert_eq!(stored, records(3), "byte {at}");
@@ -181,7 +181,7 @@ fn a_flipped_byte_anywhere_gives_the_state_or_none_and_never_another() {
 }
 
 #[test]
-fn a_place_that_cannot_be_used_is_an_error_of_the_configuration() {
+fn an_unusable_path_is_a_configuration_error() {
     let (dir, path) = good_file();
     let error = |path: &Path, mesh: &MeshName| {
         Store::open(path, mesh, start().wall).unwrap_err().to_string()
@@ -191,7 +191,7 @@ fn a_place_that_cannot_be_used_is_an_error_of_the_configuration() {
         assert!(error.starts_with("state.path: ") && error.contains("directory"), "{error}");
     }
     let other = error(&path, &MeshName::new("other").unwrap());
-    assert!(other.ends_with("holds the state of mesh m, not of other"), "{other}");
+    assert!(other.contains("contains the state of mesh m, not of other; use"), "{other}");
     let _holder = open(&path);
     assert!(error(&path, &mesh()).ends_with("is in use by another process"));
 }
@@ -252,7 +252,7 @@ impl StorageBackend for Disk {
 }
 
 #[test]
-fn wherever_a_disk_gives_up_the_store_holds_one_whole_checkpoint() {
+fn a_disk_that_fails_anywhere_leaves_one_whole_checkpoint() {
     // Without a cache a page is written when it is made, long before the transaction ends, as
     // it is of a fleet that is larger than the cache.
     for cache_bytes in [STORE_CACHE_BYTES, 0] {

@@ -1,0 +1,213 @@
+//! False pages and the delay of true ones: the aggregator's judgement beside a plain `p99 > limit`
+//! and beside Prometheus' `histogram_quantile > limit for 1m`, over the same samples of a workload
+//! whose true p99 is 5 % below the limit. Every sample is drawn, and the aggregator's own windows,
+//! findings and alerts judge it; only messages and their delay are left out.
+//!
+//! `cargo bench -p plimsoll-aggregator --bench false_pages -- --json`
+
+mod contest;
+mod load;
+mod prometheus;
+mod windowed;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::rule::file::effective;
+use serde::Serialize;
+
+use contest::{Contest, Tally, WARM_UP};
+use load::{Dice, Load};
+
+/// Where the true p99 lies, as a share of the limit.
+const UNDER: f64 = 0.95;
+/// By how much every sample is stretched when it gets slow in truth.
+const SHIFTS: [f64; 3] = [1.1, 1.5, 3.0];
+/// Seconds that a shift lasts.
+const SHIFT_SECONDS: u64 = 3_600;
+const HOUR: u64 = 3_600;
+
+#[derive(Parser)]
+struct Arguments {
+    /// `cargo bench` adds it.
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// Runs of each, which differ in all that is drawn.
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// Simulated hours of each run without a shift.
+    #[arg(long, default_value_t = 24)]
+    hours: u64,
+    /// Samples a second, an even number; several times for several loads.
+    #[arg(long = "per-second", default_values_t = [50, 10])]
+    per_second: Vec<u64>,
+    /// Deviation of the samples' logarithms.
+    #[arg(long, default_value_t = 0.4)]
+    sigma: f64,
+    /// Also judge with other parameters than the shipped ones: `confidence:fire_after`.
+    #[arg(long = "try", value_parser = patience)]
+    tries: Vec<(f64, u32)>,
+    /// Threads; by default as many as there are cores.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Print figures for a program.
+    #[arg(long)]
+    json: bool,
+}
+
+fn patience(text: &str) -> Result<(f64, u32)> {
+    let (confidence, fire_after) = text.split_once(':').context("confidence:fire_after")?;
+    Ok((confidence.parse()?, fire_after.parse()?))
+}
+
+/// Figures of one load.
+#[derive(Serialize)]
+struct Figures {
+    per_second: u64,
+    sigma: f64,
+    hours: u64,
+    seeds: u64,
+    contenders: Vec<Contender>,
+}
+
+#[derive(Serialize)]
+struct Contender {
+    name: String,
+    /// Pages of all runs without a shift, and runs that had any.
+    pages: u64,
+    runs_with_pages: u64,
+    /// Share of their time in which it fired.
+    firing: f64,
+    /// Seconds from each shift to the page, by how much longer samples take.
+    delays: Vec<Delay>,
+}
+
+#[derive(Serialize)]
+struct Delay {
+    times: f64,
+    /// Runs in which it fired before the shift, so that there is no delay.
+    already: u64,
+    never: u64,
+    median: Option<u64>,
+    p95: Option<u64>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let budgets = budgets(&arguments.tries)?;
+    let loads = arguments.per_second.iter();
+    let figures: Vec<_> = loads.map(|load| measure(&arguments, &budgets, *load)).collect();
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&figures)?);
+    } else {
+        figures.iter().for_each(print);
+    }
+    Ok(())
+}
+
+/// The built-in budget of `epoch_hook`, and others that are judged otherwise.
+fn budgets(tries: &[(f64, u32)]) -> Result<Vec<Budget>> {
+    let mut built_in = effective(&[])?.into_iter();
+    let shipped = built_in.find(|budget| budget.name.as_str() == "epoch_hook");
+    let shipped = shipped.context("there is no built-in budget epoch_hook")?;
+    let tried = |(confidence, fire_after): &(f64, u32)| Budget {
+        confidence: *confidence,
+        fire_after: *fire_after,
+        ..shipped.clone()
+    };
+    Ok(std::iter::once(shipped.clone()).chain(tries.iter().map(tried)).collect())
+}
+
+fn measure(arguments: &Arguments, budgets: &[Budget], per_second: u64) -> Figures {
+    let Arguments { seeds, hours, sigma, .. } = *arguments;
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+    let load = Load { per_second, sigma, p99_ns: UNDER * budgets[0].limit_ns as f64 };
+    let calm = side_by_side(arguments, |seed| {
+        let mut dice = Dice(seed);
+        let mut contest = Contest::new(budgets, &mut dice);
+        contest.run(load, &mut dice, WARM_UP + hours * HOUR);
+        contest.tallies()
+    });
+    let shifts = SHIFTS.map(|times| {
+        side_by_side(arguments, |seed| {
+            // Other samples than those of the calm runs.
+            let mut dice = Dice(seed + arguments.seeds);
+            let mut contest = Contest::new(budgets, &mut dice);
+            contest.run(load, &mut dice, WARM_UP);
+            contest.run_until_paged(load.times(times), &mut dice, SHIFT_SECONDS);
+            contest.tallies()
+        })
+    });
+    let contender = |(number, name): (usize, String)| {
+        let of = |runs: &[Vec<Tally>]| runs.iter().map(|run| run[number]).collect::<Vec<_>>();
+        let delays = SHIFTS.iter().zip(&shifts).map(|(times, runs)| delay(*times, &of(runs)));
+        contender(name, &of(&calm), hours, delays.collect())
+    };
+    let contenders = Contest::names(budgets).into_iter().enumerate().map(contender).collect();
+    Figures { per_second, sigma, hours, seeds, contenders }
+}
+
+/// All runs, by seed; each thread takes the next free one.
+fn side_by_side(arguments: &Arguments, run: impl Fn(u64) -> Vec<Tally> + Sync) -> Vec<Vec<Tally>> {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(0);
+    let take = || {
+        let seeds = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let mine = seeds.take_while(|seed| *seed < arguments.seeds);
+        mine.map(|seed| (seed, run(seed))).collect::<Vec<_>>()
+    };
+    let mut runs = std::thread::scope(|scope| {
+        let threads = (0..arguments.threads.unwrap_or_else(cores)).map(|_| scope.spawn(take));
+        let threads: Vec<_> = threads.collect();
+        let ended = threads.into_iter().flat_map(|thread| thread.join().expect("no run panics"));
+        ended.collect::<Vec<_>>()
+    });
+    runs.sort_by_key(|(seed, _)| *seed);
+    runs.into_iter().map(|(_, run)| run).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds of some months")]
+fn contender(name: String, calm: &[Tally], hours: u64, delays: Vec<Delay>) -> Contender {
+    let seconds: u64 = calm.iter().map(|tally| tally.seconds).sum();
+    Contender {
+        name,
+        pages: calm.iter().map(|tally| tally.pages).sum(),
+        runs_with_pages: calm.iter().map(|tally| u64::from(tally.pages > 0)).sum(),
+        firing: seconds as f64 / (calm.len() as u64 * hours * HOUR) as f64,
+        delays,
+    }
+}
+
+/// Of the runs that did not fire before the shift; one that never paged took longest.
+fn delay(times: f64, runs: &[Tally]) -> Delay {
+    let blind = runs.iter().filter(|tally| tally.already).count();
+    let mut delays: Vec<_> = runs.iter().filter(|tally| !tally.already).collect();
+    delays.sort_by_key(|tally| tally.first.unwrap_or(u64::MAX));
+    let at = |percent: usize| {
+        let place = (delays.len() * percent).div_ceil(100).saturating_sub(1);
+        delays.get(place).and_then(|tally| tally.first)
+    };
+    Delay {
+        times,
+        already: blind as u64,
+        never: delays.iter().filter(|tally| tally.first.is_none()).count() as u64,
+        median: at(50),
+        p95: at(95),
+    }
+}
+
+fn print(figures: &Figures) {
+    let Figures { per_second, hours, seeds, .. } = figures;
+    println!("{per_second} samples a second, {seeds} runs of {hours} hours");
+    for contender in &figures.contenders {
+        let Contender { name, pages, runs_with_pages, firing, delays } = contender;
+        println!("{name}: {pages} pages in {runs_with_pages} runs, firing {:.4} %", firing * 100.0);
+        for Delay { times, already, never, median, p95 } in delays {
+            println!(
+                "  x {times}: median {median:?} s, p95 {p95:?} s, {never} never, {already} before"
+            );
+        }
+    }
+}

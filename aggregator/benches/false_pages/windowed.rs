@@ -1,0 +1,79 @@
+//! What judges every second over the last minute: the aggregator's own windows, findings and
+//! alerts, and plain comparisons of the same window's p99.
+
+use plimsoll_aggregator::core::alert::{Alerts, Finding, Patience};
+use plimsoll_aggregator::core::judge::finding;
+use plimsoll_aggregator::core::window::{Batch, Keeping, Limits, Sums, Times, Windows};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::histogram::{Histogram, Packed, rank};
+use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::time::Wall;
+
+/// The fleet's windows of one operation, as the aggregator keeps them.
+pub(crate) struct Fleet {
+    budget: Budget,
+    keeping: Keeping,
+    windows: Windows,
+}
+
+impl Fleet {
+    pub(crate) fn new(budget: &Budget) -> Self {
+        let keeping = Keeping { up_to: budget.window, limits: Limits::of([budget]) };
+        Self { budget: budget.clone(), keeping, windows: Windows::new(&keeping) }
+    }
+
+    /// Adds a snapshot's samples and returns the budget's window after it.
+    pub(crate) fn take(&mut self, now: Wall, samples: &[u64]) -> Sums {
+        let mut histogram = Histogram::default();
+        histogram.watch(&[self.budget.limit_ns]);
+        samples.iter().for_each(|sample| histogram.record(*sample));
+        let packed = Packed::from(&histogram);
+        let times = Times { shown: now, now, taken: now };
+        self.windows.add(times, &Batch::new(&packed, &self.keeping.limits));
+        self.windows.sums(now, self.budget.window, self.budget.limit_ns)
+    }
+}
+
+/// The aggregator's judgement of one budget.
+pub(crate) struct Judged {
+    budget: Budget,
+    key: AlertKey,
+    alerts: Alerts,
+}
+
+impl Judged {
+    pub(crate) fn new(budget: Budget) -> Self {
+        let rule: RuleName = budget.name.clone();
+        let key = AlertKey { rule, scope: Scope::Fleet, operation: budget.operation.clone() };
+        Self { budget, key, alerts: Alerts::default() }
+    }
+
+    /// Whether the alert fires after one more evaluation.
+    pub(crate) fn fires(&mut self, now: Wall, sums: &Sums) -> bool {
+        let Budget { fire_after, clear_after, .. } = self.budget;
+        let found: Finding = finding(&self.budget, sums);
+        let _ = self.alerts.on_finding(now, &self.key, found, Patience { fire_after, clear_after });
+        self.alerts.state(&self.key) == AlertState::Firing
+    }
+}
+
+/// `p99 > limit`, in so many evaluations in a row.
+pub(crate) struct Plain {
+    quantile: f64,
+    evaluations: u32,
+    streak: u32,
+}
+
+impl Plain {
+    pub(crate) fn new(budget: &Budget, evaluations: u32) -> Self {
+        Self { quantile: budget.quantile, evaluations, streak: 0 }
+    }
+
+    pub(crate) fn fires(&mut self, sums: &Sums) -> bool {
+        let within = sums.samples - sums.over;
+        let over = rank(self.quantile, sums.samples) > within;
+        self.streak = if over { self.streak.saturating_add(1) } else { 0 };
+        self.streak >= self.evaluations
+    }
+}

@@ -1,0 +1,131 @@
+//! The connection to the broker: whether it is up, what its events mean for the core, and how long
+//! it has been unreachable.
+
+use crate::core::Core;
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Delivery, Refusal};
+use plimsoll_runtime::absence::Absence;
+use plimsoll_schemas::time::Mono;
+
+pub(super) struct Broker {
+    bus: Bus,
+    events: BusEvents,
+    /// How messages travel; `None` while there is no connection.
+    delivery: Option<Delivery>,
+    /// True while a connected broker does not answer.
+    unresponsive: bool,
+    /// True once a denial was logged on this connection.
+    denial_logged: bool,
+    /// The broker's address without secrets, for the log.
+    url: String,
+    absence: Absence,
+}
+
+impl Broker {
+    /// Connects in the background.
+    ///
+    /// # Errors
+    /// When the configuration is invalid.
+    pub(super) fn connect(config: BusConfig, now: Mono) -> Result<Self, String> {
+        let url = config.url_without_secrets();
+        let (bus, events) = Bus::connect(config).map_err(|error| format!("bus: {error}"))?;
+        Ok(Self {
+            bus,
+            events,
+            delivery: None,
+            unresponsive: false,
+            denial_logged: false,
+            url,
+            absence: Absence::since(now),
+        })
+    }
+
+    /// The next event; `None` once the connection is closed. Cancel safe.
+    pub(super) async fn next(&mut self) -> Option<BusEvent> {
+        self.events.next().await
+    }
+
+    /// The connection, whether it is up or not.
+    pub(super) fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.delivery.is_some()
+    }
+
+    /// The state as pages show it.
+    pub(super) fn state(&self) -> &'static str {
+        match self.delivery {
+            None => "disconnected",
+            Some(_) if self.unresponsive => "silent",
+            Some(delivery) => delivery.as_str(),
+        }
+    }
+
+    pub(super) fn on_event(&mut self, core: &mut Core, now: Mono, event: BusEvent) {
+        match event {
+            BusEvent::Connected { delivery, server_version } => {
+                tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
+                (self.delivery, self.unresponsive) = (Some(delivery), false);
+                self.denial_logged = false;
+                core.on_broker(true, now);
+            }
+            BusEvent::Disconnected => {
+                tracing::warn!("broker disconnected");
+                (self.delivery, self.unresponsive) = (None, false);
+                core.on_broker(false, now);
+            }
+            BusEvent::Stalled => {
+                tracing::warn!("broker does not answer");
+                self.unresponsive = true;
+                core.on_broker(false, now);
+            }
+            BusEvent::RoundTrip(_) => {
+                if std::mem::replace(&mut self.unresponsive, false) {
+                    tracing::info!("broker answers again");
+                    core.on_broker(true, now);
+                }
+            }
+            BusEvent::Acknowledged { token, .. } => core.notices().on_delivered(token),
+            BusEvent::Refused { token, reason } => {
+                tracing::debug!(%reason, "broker rejected a notification");
+                if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
+                    core.notices().on_refused(token);
+                }
+            }
+            BusEvent::Denied { text } => {
+                if !std::mem::replace(&mut self.denial_logged, true) {
+                    tracing::warn!(text, "broker denied access; check this user's permissions");
+                }
+            }
+        }
+    }
+
+    /// Logs, seldom, that the broker is unreachable.
+    pub(super) fn log_absence(&mut self, now: Mono) {
+        let cause = match self.delivery {
+            None => "no connection",
+            Some(_) if self.unresponsive => "no answer",
+            Some(_) => return self.absence.on_present(),
+        };
+        self.absence.on_absent(now);
+        if let Some(unreachable) = self.absence.on_deadline(now) {
+            let (url, unreachable_s) = (&self.url, unreachable.as_secs());
+            tracing::warn!(
+                url,
+                cause,
+                unreachable_s,
+                "broker unreachable; check bus.url, its credentials, and the broker"
+            );
+        }
+    }
+
+    pub(super) async fn close(self) {
+        self.bus.close().await;
+    }
+
+    #[cfg(test)]
+    pub(super) fn assume_connected(&mut self, delivery: Delivery) {
+        self.delivery = Some(delivery);
+    }
+}

@@ -1,0 +1,159 @@
+//! Confirmations for nodes of what is stored: at most one per node, the latest, in turns. A fleet
+//! larger than the connection's queue leaves no node without one for ever.
+//!
+//! They are sent in batches with pauses, so that the checkpoint of a large fleet neither holds up
+//! the driver nor overflows a subscriber's buffer. A lost one is replaced by the next.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
+use bytes::Bytes;
+use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::time::Mono;
+
+use crate::core::confirm::{ConfirmationFigures, Told};
+
+/// Pending confirmations; no more than there are nodes.
+#[derive(Debug)]
+pub(super) struct Confirmations {
+    pending: BTreeMap<NodeName, Told>,
+    /// The node that was served last.
+    last: Option<NodeName>,
+    /// When the next batch may be sent.
+    next_at: Mono,
+    stats: ConfirmationFigures,
+}
+
+impl Default for Confirmations {
+    fn default() -> Self {
+        let (pending, stats) = (BTreeMap::new(), ConfirmationFigures::default());
+        Self { pending, last: None, next_at: Mono(0), stats }
+    }
+}
+
+impl Confirmations {
+    /// Adds what is stored now; it replaces an older confirmation that is still pending.
+    pub(super) fn offer(&mut self, confirmed: Vec<Told>) {
+        for of_node in confirmed {
+            let replaced = self.pending.insert(of_node.node.clone(), of_node);
+            self.stats.unsent += u64::from(replaced.is_some());
+        }
+    }
+
+    /// Sends a batch if it is due; `send` returns false when the connection accepts no more.
+    pub(super) fn send_batch(
+        &mut self,
+        now: Mono,
+        limits: &[(Operation, u64)],
+        mut send: impl FnMut(&NodeName, Bytes) -> bool,
+    ) {
+        if now < self.next_at || self.pending.is_empty() {
+            return;
+        }
+        self.next_at = now.plus(CONFIRM_PAUSE);
+        let mut room = CONFIRMATIONS_AT_ONCE_MAX;
+        self.send_while(now, limits, |node, payload| {
+            let sent = room > 0 && send(node, payload);
+            room -= usize::from(sent);
+            sent
+        });
+    }
+
+    fn send_while(
+        &mut self,
+        now: Mono,
+        limits: &[(Operation, u64)],
+        mut send: impl FnMut(&NodeName, Bytes) -> bool,
+    ) {
+        while let Some(next) = self.next() {
+            if !send(&next.node, Bytes::from(next.encode(now, limits))) {
+                return;
+            }
+            let node = next.node.clone();
+            self.pending.remove(&node);
+            self.last = Some(node);
+            self.stats.sent += 1;
+        }
+    }
+
+    fn next(&self) -> Option<&Told> {
+        let after = self.last.as_ref().map_or(Unbounded, Excluded);
+        let mut next = self.pending.range::<NodeName, _>((after, Unbounded));
+        next.next().or_else(|| self.pending.first_key_value()).map(|(_, told)| told)
+    }
+
+    /// Drops all pending confirmations, for want of a connection.
+    pub(super) fn discard(&mut self) {
+        self.stats.unsent += self.pending.len() as u64;
+        self.pending.clear();
+    }
+
+    /// When the next batch is due, if anything is pending or soon will be.
+    pub(super) fn deadline(&self, more_soon: bool) -> Option<Mono> {
+        (more_soon || !self.pending.is_empty()).then_some(self.next_at)
+    }
+
+    pub(super) fn stats(&self) -> ConfirmationFigures {
+        self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::wire::confirmation::decode;
+
+    use super::*;
+    use crate::core::tests::{MS, Speaker, core, deliver, start};
+
+    /// What a core that has just read these nodes confirms to them, as of a second.
+    fn told(names: &[&'static str], second: u64) -> Vec<Told> {
+        let mut core = core();
+        let mut told = |name: &&'static str| {
+            deliver(&mut core, start(), &Speaker::new(name).say(start(), MS, 1));
+            core.told_from_memory(&NodeName::new(*name).unwrap(), at(second)).unwrap()
+        };
+        names.iter().map(&mut told).collect()
+    }
+
+    fn at(second: u64) -> Mono {
+        Mono(second * 1_000_000_000)
+    }
+
+    /// Sends as many as there is room for at second 10: node and age of each.
+    fn send(confirmations: &mut Confirmations, mut room: usize) -> Vec<(String, u64)> {
+        let mut sent = Vec::new();
+        confirmations.send_while(at(10), &[], |node, payload| {
+            let takes = room > 0;
+            room -= usize::from(takes);
+            if takes {
+                sent.push((node.to_string(), decode(node, &payload).unwrap().age.as_secs()));
+            }
+            takes
+        });
+        sent
+    }
+
+    #[test]
+    fn every_node_gets_its_turn() {
+        let mut confirmations = Confirmations::default();
+        let mut sent = Vec::new();
+        for round in 0..4 {
+            confirmations.offer(told(&["a", "b", "c"], round));
+            sent.extend(send(&mut confirmations, 2).into_iter().map(|(node, _)| node));
+        }
+        assert_eq!(sent, ["a", "b", "c", "a", "b", "c", "a", "b"]);
+        assert_eq!(confirmations.stats(), ConfirmationFigures { sent: 8, unsent: 3 });
+    }
+
+    #[test]
+    fn a_newer_confirmation_replaces_a_pending_one_and_discard_drops_all() {
+        let mut confirmations = Confirmations::default();
+        confirmations.offer(told(&["a"], 1));
+        confirmations.offer(told(&["a", "b"], 2));
+        assert_eq!(send(&mut confirmations, 1), [("a".to_owned(), 8)]);
+        confirmations.discard();
+        assert_eq!(confirmations.deadline(false), None);
+        assert_eq!(confirmations.stats(), ConfirmationFigures { sent: 1, unsent: 2 });
+    }
+}

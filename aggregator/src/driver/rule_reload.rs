@@ -1,0 +1,96 @@
+//! Reloads of the rule files: a new set of rules is taken as a whole, or the previous one stays.
+
+use crate::core::Core;
+use crate::core::reload::RuleFigures;
+use crate::io::rules::{Found, Watch};
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::time::{Now, Wall};
+
+/// The watch on the rule files, and what came of reloads so far.
+pub(super) struct RuleReload {
+    watch: Watch,
+    stats: RuleFigures,
+    /// Sections of the settings that need a restart, as last logged.
+    restart_sections: Vec<&'static str>,
+}
+
+impl RuleReload {
+    pub(super) fn new(watch: Watch, now: Wall) -> Self {
+        Self { watch, stats: RuleFigures::at_start(now), restart_sections: Vec::new() }
+    }
+
+    /// The next result of reading the files. Cancel safe.
+    pub(super) async fn next(&mut self) -> Found {
+        self.watch.next().await
+    }
+
+    /// Requests a reload now.
+    pub(super) fn request(&self) {
+        self.watch.ask();
+    }
+
+    /// Applies what was read from the files.
+    pub(super) fn on_found(&mut self, core: &mut Core, now: Now, found: Found) {
+        let Found { asked, rules, advice, restart } = found;
+        self.log_restart(asked, restart);
+        match rules {
+            Ok(rules) => self.on_rules(core, now, rules, asked, &advice),
+            Err(error) => self.on_error(error, asked),
+        }
+    }
+
+    fn on_rules(
+        &mut self,
+        core: &mut Core,
+        now: Now,
+        rules: Rules,
+        asked: bool,
+        advice: &[String],
+    ) {
+        self.stats.loaded_at = now.wall;
+        let was_invalid = self.stats.error.take().is_some();
+        if rules == *core.rules() {
+            self.stats.unchanged += 1;
+            if asked || was_invalid {
+                tracing::info!("rules unchanged");
+            }
+            return;
+        }
+        self.stats.loaded += 1;
+        let (budgets, thresholds) = (rules.budgets.len(), rules.thresholds.len());
+        core.reload(now, rules);
+        tracing::info!(budgets, thresholds, "rules reloaded");
+        log_advice(advice);
+    }
+
+    fn on_error(&mut self, error: String, asked: bool) {
+        self.stats.refused += 1;
+        if asked || self.stats.error.as_ref() != Some(&error) {
+            tracing::warn!(error, "rule files are invalid; previous rules stay active");
+        }
+        self.stats.error = Some(error);
+    }
+
+    fn log_restart(&mut self, asked: bool, sections: Vec<&'static str>) {
+        if !sections.is_empty() && (asked || sections != self.restart_sections) {
+            let sections = sections.join(", ");
+            tracing::warn!(sections, "settings changed that take effect only after a restart");
+        }
+        self.restart_sections = sections;
+    }
+
+    pub(super) fn stats(&self) -> &RuleFigures {
+        &self.stats
+    }
+
+    pub(super) async fn end(self) {
+        self.watch.end().await;
+    }
+}
+
+/// Logs rules that are valid and probably not what was meant.
+pub(super) fn log_advice(advice: &[String]) {
+    for advice in advice {
+        tracing::warn!(advice, "a rule is valid but probably not what was meant");
+    }
+}

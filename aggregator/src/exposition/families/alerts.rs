@@ -1,0 +1,82 @@
+//! Alerts of all rules. An alert stays while its node is silent. `plimsoll_alert_firing` has a
+//! series for every budget, and for other rules only while they have an active alert.
+
+use std::collections::BTreeSet;
+
+use plimsoll_schemas::alert::{AlertKey, AlertState};
+
+use crate::core::view::AlertView;
+use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::writer::{Family, LabelSet, Value, Writer};
+
+/// The states of active alerts.
+const ACTIVE: [AlertState; 3] = [AlertState::Pending, AlertState::Firing, AlertState::Resolved];
+
+/// The active alerts of the view.
+pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
+    let alerts = &page.view.alerts;
+    let labels: Vec<_> = alerts.iter().map(|alert| alert_labels(writer, &alert.key)).collect();
+    write_firing(writer, page, &labels);
+    let help = "State of each active alert: 1 pending, 2 firing, 3 resolved";
+    writer.family(Family::gauge("plimsoll_alert_state", help), |rows| {
+        for (labels, AlertView { state, severity, .. }) in labels.iter().zip(alerts) {
+            let severity = rows.labels([("severity", severity.as_str())]);
+            rows.add(&[labels, &severity], Value::Count(state.as_number().into()));
+        }
+    });
+}
+
+fn write_firing(writer: &mut Writer, page: &LabelledView<'_>, labels: &[LabelSet]) {
+    let family = Family::gauge("plimsoll_alert_firing", "1 while the alert fires");
+    let (budgets, alerts) = (&page.view.summary.budgets, &page.view.alerts);
+    writer.family(family, |rows| {
+        let mut written = BTreeSet::new();
+        for row in budgets {
+            let (scope, node) = (row.scope.as_str(), row.scope.node());
+            let labels = [
+                ("rule", row.budget.as_str()),
+                ("scope", scope),
+                ("node", node),
+                ("operation", &row.operation),
+            ];
+            rows.add(&[&rows.labels(labels)], Value::flag(row.alert == AlertState::Firing));
+            written.insert((row.budget.as_str(), node, row.operation.as_str()));
+        }
+        for (labels, AlertView { key, state, .. }) in labels.iter().zip(alerts) {
+            let name = (key.rule.as_str(), key.scope.node(), key.operation.as_str());
+            if !written.contains(&name) {
+                rows.add(&[labels], Value::flag(*state == AlertState::Firing));
+            }
+        }
+    });
+}
+
+/// Counts over all alerts, whether they are on the page or not, and suppressed notifications.
+pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
+    let counts = &page.view.alert_counts;
+    let help = "Active alerts by state, whether they are on the page or not";
+    let by_state = ACTIVE.map(|state| {
+        let n = counts.by_state.get(&state).copied().unwrap_or_default();
+        (state.as_str(), Value::Count(n))
+    });
+    writer.by_label(Family::gauge("plimsoll_alerts", help), "state", by_state);
+    let help = "Active alerts whose rules currently have no data or too few samples";
+    let family = Family::gauge("plimsoll_alerts_without_data", help);
+    writer.single(family, Value::Count(counts.without_data));
+    let help = "Silences that are active or begin later";
+    writer.single(Family::gauge("plimsoll_silences", help), Value::Count(counts.silences));
+    let help = "Notifications not sent to receivers, by reason";
+    let family = Family::counter("plimsoll_notices_suppressed_total", help);
+    let suppressed = counts.suppressed.iter();
+    let suppressed = suppressed.map(|(reason, n)| (reason.as_ref(), Value::Count(*n)));
+    writer.by_label(family, "reason", suppressed);
+}
+
+fn alert_labels(writer: &Writer, key: &AlertKey) -> LabelSet {
+    writer.labels([
+        ("rule", key.rule.as_str()),
+        ("scope", key.scope.as_str()),
+        ("node", key.scope.node()),
+        ("operation", key.operation.as_str()),
+    ])
+}

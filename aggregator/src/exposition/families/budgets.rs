@@ -1,0 +1,132 @@
+//! Latency budgets as judged: alert state, verdict, the window's figures, and counts since the
+//! budget has its limit. Figures of a silent node's window are left out; its alerts and counts stay.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::summary::{BudgetRow, Verdict};
+use plimsoll_schemas::time::seconds;
+
+use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::writer::{Family, FamilyType, LabelSet, Value, Writer};
+
+/// A budget's row, under the label sets of its name and of its scope.
+type LabelledRow<'v> = ([&'v LabelSet; 2], &'v BudgetRow);
+
+pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
+    let budgets = &page.view.summary.budgets;
+    let scopes: Vec<_> = budgets.iter().map(|row| scope_labels(writer, row)).collect();
+    let name = |row: &BudgetRow| writer.labels([("budget", row.budget.as_str())]);
+    let names: BTreeMap<_, _> =
+        budgets.iter().map(|row| (row.budget.as_str(), name(row))).collect();
+    let rows = scopes.iter().zip(budgets);
+    let all: Vec<LabelledRow<'_>> =
+        rows.map(|(scope, row)| ([&names[row.budget.as_str()], scope], row)).collect();
+    let help = "Alert state of the budget: 0 inactive, 1 pending, 2 firing, 3 resolved, \
+                4 insufficient, 5 no_data";
+    writer.family(Family::gauge("plimsoll_budget_state", help), |rows| {
+        for (labels, row) in &all {
+            rows.add(labels, Value::Count(row.alert.as_number().into()));
+        }
+    });
+    write_counts_since_limit(writer, &all);
+    let current: Vec<_> =
+        all.into_iter().filter(|(_, row)| !page.is_silent(row.scope.node())).collect();
+    write_verdicts(writer, &current);
+    write_window(writer, &current);
+    write_completeness(writer, &current);
+}
+
+fn write_verdicts(writer: &mut Writer, current: &[LabelledRow<'_>]) {
+    let help = "1 for the verdict on the samples of the budget's window";
+    writer.family(Family::gauge("plimsoll_budget_verdict", help), |rows| {
+        let verdicts =
+            Verdict::ALL.map(|verdict| (verdict, rows.labels([("verdict", verdict.as_str())])));
+        let verdicts = BTreeMap::from(verdicts);
+        for ([name, scope], row) in current {
+            rows.add(&[name, scope, &verdicts[&row.verdict]], Value::flag(true));
+        }
+    });
+}
+
+/// The figures from which the verdict follows.
+fn write_window(writer: &mut Writer, current: &[LabelledRow<'_>]) {
+    let mut family = |name, help, of: fn(&BudgetRow) -> Option<Value>| {
+        writer.family(Family::gauge(name, help), |rows| {
+            let known = current.iter().filter_map(|(labels, row)| Some((labels, of(row)?)));
+            known.for_each(|(labels, value)| rows.add(labels, value));
+        });
+    };
+    let help = "Samples in the budget's window";
+    family("plimsoll_budget_samples", help, |row| Some(Value::Count(row.samples)));
+    let help = "Samples over the limit in the budget's window";
+    family("plimsoll_budget_samples_over", help, |row| Some(Value::Count(row.over)));
+    let help = "Samples in the budget's window whose bucket contains the limit";
+    family("plimsoll_budget_samples_unsure", help, |row| Some(Value::Count(row.unsure)));
+    let help = "Share of samples over the limit in the budget's window, 0 to 1";
+    family("plimsoll_budget_over_ratio", help, share_over);
+    let help = "Value of the budget's quantile over its window";
+    family("plimsoll_budget_value_seconds", help, |row| row.value_ns.map(Value::nanos));
+    let help = "Lowest possible value of the quantile, given the producers' bucket bounds";
+    let name = "plimsoll_budget_value_low_seconds";
+    family(name, help, |row| Some(Value::nanos(row.within_ns?.0)));
+    let help = "Highest possible value of the quantile, given the producers' bucket bounds";
+    let name = "plimsoll_budget_value_high_seconds";
+    family(name, help, |row| Some(Value::nanos(row.within_ns?.1)));
+    let help = "Lower confidence bound of the quantile; above the limit in a breach";
+    family("plimsoll_budget_lower_bound_seconds", help, |row| row.lower_ns.map(Value::nanos));
+    let help = "Upper confidence bound of the quantile; within the limit when an alert clears";
+    family("plimsoll_budget_upper_bound_seconds", help, |row| row.upper_ns.map(Value::nanos));
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
+fn share_over(row: &BudgetRow) -> Option<Value> {
+    (row.samples > 0).then(|| Value::Float(row.over as f64 / row.samples as f64))
+}
+
+/// How many of the fleet's nodes the fleet's window covers.
+fn write_completeness(writer: &mut Writer, current: &[LabelledRow<'_>]) {
+    let mut family = |name, help, of: fn(&BudgetRow) -> u64| {
+        writer.family(Family::gauge(name, help), |rows| {
+            for (labels, row) in current.iter().filter(|(_, row)| row.scope == Scope::Fleet) {
+                rows.add(labels, Value::Count(of(row)));
+            }
+        });
+    };
+    let help = "Nodes with samples in the budget's window";
+    family("plimsoll_budget_nodes", help, |row| row.completeness.0);
+    let help = "Nodes that have not left and ever had a sample that the budget judges";
+    family("plimsoll_budget_nodes_expected", help, |row| row.completeness.1);
+    let help = "Expected nodes seen within the budget's window whose newest sample is older";
+    family("plimsoll_budget_nodes_late", help, |row| row.nodes_late);
+}
+
+/// Counters for shares over windows of the reader's choice. Each limit has series of its own, since
+/// samples over a new limit were not counted before it was set.
+fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
+    let mut family = |name, family_type, help, of: fn((u64, u64)) -> u64| {
+        writer.family(Family { name, family_type, help }, |rows| {
+            for ([name, scope], row) in all {
+                if let Some(since) = row.since_limit {
+                    let limit = seconds(row.limit_ns).to_string();
+                    let limit = rows.labels([("limit", limit.as_str())]);
+                    rows.add(&[name, scope, &limit], Value::Count(of(since)));
+                }
+            }
+        });
+    };
+    let help = "Samples that the budget judged, by limit in seconds";
+    let (name, beside) = ("plimsoll_budget_samples_total", FamilyType::CounterBeside);
+    family(name, beside, help, |(samples, _)| samples);
+    let help = "Samples over the limit that the budget judged, by limit in seconds";
+    let name = "plimsoll_budget_over_samples_total";
+    family(name, FamilyType::Counter, help, |(_, over)| over);
+}
+
+fn scope_labels(writer: &Writer, row: &BudgetRow) -> LabelSet {
+    writer.labels([
+        ("scope", row.scope.as_str()),
+        ("node", row.scope.node()),
+        ("operation", &row.operation),
+    ])
+}

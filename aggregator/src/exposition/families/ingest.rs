@@ -1,0 +1,119 @@
+//! What the aggregator has read from the streams, what it sent back, and how far behind it is.
+
+use crate::core::progress::Recoveries;
+use crate::core::view::View;
+use crate::exposition::writer::{Family, Value, Writer};
+
+pub(super) fn write(writer: &mut Writer, view: &View) {
+    write_counters(writer, view);
+    write_tables(writer, view);
+    let pending = view.pending.iter().map(|(lane, n)| (lane.as_str(), Value::Count(*n)));
+    let help = "Unread messages in the lane's stream";
+    writer.by_label(Family::gauge("plimsoll_stream_pending_messages", help), "lane", pending);
+    let connected = !matches!(view.summary.broker.as_str(), "disconnected" | "silent");
+    let help = "1 while the broker is connected and answers";
+    writer.single(Family::gauge("plimsoll_broker_connected", help), Value::flag(connected));
+    let sent = view.confirmations;
+    let all = [("sent", Value::Count(sent.sent)), ("unsent", Value::Count(sent.unsent))];
+    let help = "Confirmations for nodes, by outcome: handed to the connection, or dropped before";
+    writer.by_label(Family::counter("plimsoll_confirmations_total", help), "outcome", all);
+    write_backlogs(writer, view);
+}
+
+fn write_counters(writer: &mut Writer, view: &View) {
+    let (counts, notices, events) = (&view.counts, view.notices, view.notice_events);
+    let counters = [
+        ("plimsoll_duplicate_snapshots_total", "Snapshots read again", counts.duplicates),
+        (
+            "plimsoll_forgotten_snapshots_total",
+            "Snapshots of evicted incarnations, which are not merged",
+            counts.forgotten,
+        ),
+        (
+            "plimsoll_late_samples_total",
+            "Samples merged after the window of 10 s had passed them",
+            counts.late_samples,
+        ),
+        (
+            "plimsoll_clock_ahead_total",
+            "Snapshots from a clock ahead of the aggregator's",
+            counts.clock_ahead,
+        ),
+        (
+            "plimsoll_notices_raised_total",
+            "Notifications of alert changes raised for the bus",
+            notices.raised,
+        ),
+        (
+            "plimsoll_notices_delivered_total",
+            "Notifications of alert changes stored by the broker",
+            notices.delivered,
+        ),
+        (
+            "plimsoll_notices_undelivered_total",
+            "Notifications of alert changes that the bus did not get",
+            notices.undelivered,
+        ),
+        (
+            "plimsoll_notice_events_raised_total",
+            "latency_high events raised for the bus",
+            events.raised,
+        ),
+        (
+            "plimsoll_notice_events_delivered_total",
+            "latency_high events stored by the broker",
+            events.delivered,
+        ),
+        (
+            "plimsoll_notice_events_undelivered_total",
+            "latency_high events that the bus did not get",
+            events.undelivered,
+        ),
+    ];
+    for (name, help, n) in counters {
+        writer.single(Family::counter(name, help), Value::Count(n));
+    }
+}
+
+fn write_tables(writer: &mut Writer, view: &View) {
+    let counts = &view.counts;
+    let tables = [
+        ("plimsoll_merged_snapshots_total", "Snapshots merged, by kind", "kind", &counts.merged),
+        (
+            "plimsoll_undecodable_total",
+            "Messages that could not be decoded, by reason",
+            "reason",
+            &counts.undecodable,
+        ),
+        (
+            "plimsoll_over_cap_total",
+            "Items rejected by a limit, by limit; samples are merged into the operation other",
+            "what",
+            &counts.over_cap,
+        ),
+    ];
+    for (name, help, key, table) in tables {
+        let all = table.iter().map(|(word, n)| (word.as_ref(), Value::Count(*n)));
+        writer.by_label(Family::counter(name, help), key, all);
+    }
+}
+
+/// A backlog begins with a thousand pending messages in a lane, and ends when none is pending.
+fn write_backlogs(writer: &mut Writer, view: &View) {
+    let mut lanes = |family: Family<'_>, of: fn(&Recoveries) -> Value| {
+        let all = view.recoveries.iter().map(|(lane, figures)| (lane.as_str(), of(figures)));
+        writer.by_label(family, "lane", all);
+    };
+    let help = "Backlogs of the lane that were read to the end";
+    let count = Family::counter("plimsoll_queue_recoveries_total", help);
+    lanes(count, |of| Value::Count(of.count));
+    let help = "Duration of all backlogs of the lane together";
+    let sum = Family::counter("plimsoll_queue_recovery_seconds_total", help);
+    lanes(sum, |of| Value::Nanos(of.sum.as_nanos()));
+    let help = "Duration of the lane's longest backlog";
+    let max = Family::gauge("plimsoll_queue_recovery_max_seconds", help);
+    lanes(max, |of| Value::Nanos(of.max.as_nanos()));
+    let help = "Duration of the lane's latest backlog";
+    let last = Family::gauge("plimsoll_queue_recovery_last_seconds", help);
+    lanes(last, |of| Value::Nanos(of.last.as_nanos()));
+}

@@ -1,0 +1,134 @@
+//! Latencies: quantiles, counts and buckets, of the fleet, of roll-ups and of nodes. Gauges of a
+//! silent node are left out, so that Prometheus marks them stale; counters stay until it expires.
+
+use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::summary::{Quantiles, WindowRow};
+
+use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::writer::{Family, FamilyType, Value, Writer};
+
+pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help = "Median latency from merged counts, as the upper end of its bucket";
+    write_quantile(writer, page, "plimsoll_latency_p50_seconds", help, |q| q.p50_ns);
+    let help = "99th percentile of latency from merged counts, as the upper end of its bucket";
+    write_quantile(writer, page, "plimsoll_latency_p99_seconds", help, |q| q.p99_ns);
+    write_bucket_uncertainty(writer, page);
+    let family = Family::gauge("plimsoll_latency_window_samples", "Samples in the window");
+    writer.family(family, |rows| {
+        for (labels, row) in page.current_operations() {
+            for (window, figures) in &row.windows {
+                let value = Value::Count(figures.quantiles.count);
+                rows.add(&[labels, page.window(*window)], value);
+            }
+        }
+        for (labels, row) in page.rollups() {
+            for (window, quantiles) in &row.windows {
+                let value = Value::Count(quantiles.count);
+                rows.add(&[labels, page.window(*window)], value);
+            }
+        }
+    });
+    write_totals(writer, page);
+    write_completeness(writer, page);
+}
+
+/// One quantile, of all time and of every window.
+fn write_quantile(
+    writer: &mut Writer,
+    page: &LabelledView<'_>,
+    name: &str,
+    help: &str,
+    of: fn(&Quantiles) -> Option<u64>,
+) {
+    writer.family(Family::gauge(name, help), |rows| {
+        for (labels, row) in page.current_operations() {
+            if let Some(ns) = of(&row.total) {
+                rows.add(&[labels, page.all_time()], Value::nanos(ns));
+            }
+            for (window, figures) in &row.windows {
+                if let Some(ns) = of(&figures.quantiles) {
+                    rows.add(&[labels, page.window(*window)], Value::nanos(ns));
+                }
+            }
+        }
+        for (labels, row) in page.rollups() {
+            if let Some(ns) = of(&row.total) {
+                rows.add(&[labels, page.all_time()], Value::nanos(ns));
+            }
+            for (window, quantiles) in &row.windows {
+                if let Some(ns) = of(quantiles) {
+                    rows.add(&[labels, page.window(*window)], Value::nanos(ns));
+                }
+            }
+        }
+    });
+}
+
+/// The interval that contains a quantile, where wide buckets of producers leave it open.
+fn write_bucket_uncertainty(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help = "Lowest possible median, given the producers' bucket bounds";
+    let name = "plimsoll_latency_p50_low_seconds";
+    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p50_ns.0));
+    let help = "Highest possible median, given the producers' bucket bounds";
+    let name = "plimsoll_latency_p50_high_seconds";
+    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p50_ns.1));
+    let help = "Lowest possible 99th percentile, given the producers' bucket bounds";
+    let name = "plimsoll_latency_p99_low_seconds";
+    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p99_ns.0));
+    let help = "Highest possible 99th percentile, given the producers' bucket bounds";
+    let name = "plimsoll_latency_p99_high_seconds";
+    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p99_ns.1));
+    let help = "1 for an operation with a window that holds samples from producers' wide buckets";
+    writer.family(Family::gauge("plimsoll_operation_approximate", help), |rows| {
+        for (labels, row) in page.current_operations() {
+            if row.windows.values().any(|window| window.quantiles.approximate.is_some()) {
+                rows.add(&[labels], Value::flag(true));
+            }
+        }
+    });
+}
+
+fn write_totals(writer: &mut Writer, page: &LabelledView<'_>) {
+    let family = Family::counter("plimsoll_latency_samples_total", "Samples merged");
+    writer.family(family, |rows| {
+        page.totals().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
+    });
+    let family = Family {
+        name: "plimsoll_latency_seconds_total",
+        family_type: FamilyType::CounterBeside,
+        help: "Sum of all latencies",
+    };
+    writer.family(family, |rows| {
+        page.totals().for_each(|(labels, of)| rows.add(&[labels], Value::Nanos(of.exact.sum_ns)));
+    });
+    let family = Family {
+        name: "plimsoll_latency_seconds",
+        family_type: FamilyType::Histogram,
+        help: "Latencies by bucket; of nodes only in formats with native histograms",
+    };
+    writer.family(family, |rows| {
+        page.totals().for_each(|(labels, of)| rows.add_buckets(&[labels], &of.buckets));
+    });
+}
+
+/// How many of the fleet's nodes the fleet's windows cover.
+fn write_completeness(writer: &mut Writer, page: &LabelledView<'_>) {
+    let mut family = |name: &str, help: &str, of: fn(&WindowRow) -> u64| {
+        writer.family(Family::gauge(name, help), |rows| {
+            let operations = page.view.summary.operations.iter();
+            for row in operations.filter(|row| row.scope == Scope::Fleet) {
+                let operation = rows.labels([("operation", row.operation.as_str())]);
+                for (window, figures) in &row.windows {
+                    let value = Value::Count(of(figures));
+                    rows.add(&[&operation, page.window(*window)], value);
+                }
+            }
+        });
+    };
+    let help = "Nodes with samples in the fleet's window";
+    family("plimsoll_latency_window_nodes", help, |row| row.nodes);
+    let help = "Nodes that have not left and ever had a sample of the operation";
+    family("plimsoll_latency_window_nodes_expected", help, |row| row.nodes_expected);
+    let help = "Expected nodes seen within the window whose newest sample is older than it";
+    family("plimsoll_latency_window_nodes_late", help, |row| row.nodes_late);
+}

@@ -1,0 +1,86 @@
+//! The sample ledgers: of the fleet, which covers all nodes, and of each node on the page.
+
+use plimsoll_schemas::summary::Ledger;
+
+use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::writer::{Family, Value, Writer};
+
+/// The ledger of all nodes together, whether they are on the page or not.
+pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
+    let ledger = &page.view.summary.ledger;
+    let mut family = |family: Family<'_>, n: u64| writer.single(family, Value::Count(n));
+    let help = "Samples that all nodes have recorded";
+    family(Family::counter("plimsoll_fleet_samples_recorded_total", help), ledger.recorded);
+    let help = "Samples of all nodes merged by this aggregator";
+    family(Family::counter("plimsoll_fleet_samples_merged_total", help), ledger.merged);
+    let help = "Samples of all nodes in snapshots that have not arrived yet";
+    family(Family::gauge("plimsoll_fleet_samples_held", help), ledger.held);
+    let help = "Samples of all nodes missing from incarnations that have ended";
+    family(Family::gauge("plimsoll_fleet_samples_unaccounted", help), ledger.unaccounted);
+    let help = "Samples of all nodes recorded before the oldest snapshot that was read";
+    family(Family::gauge("plimsoll_fleet_samples_unseen", help), ledger.unseen);
+    let help = "Samples that nodes lost, by reason";
+    let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), Value::Count(*n)));
+    let lost_total = Family::counter("plimsoll_fleet_samples_lost_total", help);
+    writer.by_label(lost_total, "reason", lost);
+    let help = "Nodes by their worst trouble, whether they are on the page or not";
+    let troubles = page.view.troubles.iter();
+    let troubles = troubles.map(|(trouble, n)| (trouble.as_str(), Value::Count(*n)));
+    writer.by_label(Family::gauge("plimsoll_nodes_in_trouble", help), "trouble", troubles);
+}
+
+/// The ledger of each node on the page, with its troubles.
+pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
+    write_troubles(writer, page);
+    let mut family = |family: Family<'_>, of: fn(&Ledger) -> u64| {
+        writer.family(family, |rows| {
+            for (labels, row) in page.node_rows() {
+                rows.add(&[labels], Value::Count(of(&row.ledger)));
+            }
+        });
+    };
+    let help = "Samples that the node has recorded";
+    family(Family::counter("plimsoll_samples_recorded_total", help), |of| of.recorded);
+    let help = "Samples of the node merged by this aggregator";
+    family(Family::counter("plimsoll_samples_merged_total", help), |of| of.merged);
+    let help = "Samples of the node in snapshots that have not arrived yet";
+    family(Family::gauge("plimsoll_samples_held", help), |of| of.held);
+    let help = "Samples of the node missing from incarnations that have ended";
+    family(Family::gauge("plimsoll_samples_unaccounted", help), |of| of.unaccounted);
+    let help = "Samples of the node recorded before the oldest snapshot that was read";
+    family(Family::gauge("plimsoll_samples_unseen", help), |of| of.unseen);
+    let help = "Samples of the node missing below its newest snapshot beyond the time for a resend";
+    writer.family(Family::gauge("plimsoll_ledger_gap_samples", help), |rows| {
+        for (labels, row) in page.node_rows() {
+            rows.add(&[labels], Value::Count(row.gap_samples));
+        }
+    });
+    let help = "Sequence numbers of the node missing below the highest one that was read";
+    writer.family(Family::gauge("plimsoll_sequence_holes", help), |rows| {
+        for (labels, node) in page.nodes() {
+            rows.add(&[labels], Value::Count(node.node.account.holes()));
+        }
+    });
+    let help = "Samples that the node lost, by reason";
+    writer.family(Family::counter("plimsoll_samples_lost_total", help), |rows| {
+        for (labels, row) in page.node_rows() {
+            for (reason, n) in &row.ledger.lost {
+                let reason = rows.labels([("reason", reason.as_str())]);
+                rows.add(&[labels, &reason], Value::Count(*n));
+            }
+        }
+    });
+}
+
+/// What the shipped rules look for, of each node.
+fn write_troubles(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help = "1 for each trouble of the node; a counter that grew counts for five minutes";
+    writer.family(Family::gauge("plimsoll_node_trouble", help), |rows| {
+        for ((labels, row), node) in page.node_rows().zip(&page.view.nodes) {
+            for trouble in node.node.troubles(page.view.at, row.gap_samples) {
+                let trouble = rows.labels([("trouble", trouble.as_str())]);
+                rows.add(&[labels, &trouble], Value::flag(true));
+            }
+        }
+    });
+}

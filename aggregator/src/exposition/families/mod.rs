@@ -1,0 +1,96 @@
+//! Which metric families a page holds, and in which order. Each file writes one group of families
+//! from the view; this one composes them. No file decides which nodes are on the page: the view
+//! does.
+
+mod alerts;
+mod aliases;
+mod budgets;
+mod checkpoints;
+mod events;
+mod external_numbers;
+mod ingest;
+mod jobs;
+mod latencies;
+mod ledger;
+mod node_outbox;
+mod presence;
+mod process;
+mod receivers;
+mod rule_files;
+mod rules;
+mod sensors;
+mod serving;
+
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::summary::Presence;
+
+use super::labelled_view::LabelledView;
+use super::writer::{Family, Value, Writer};
+use crate::core::view::View;
+
+pub use serving::{PageStats, ReadViewStats, ServingStats};
+
+/// What a page holds beside a view's own rows.
+#[derive(Clone, Copy, Debug)]
+pub struct PageOptions<'a> {
+    /// The budgets in force.
+    pub budgets: &'a [Budget],
+    /// Whether old metric names are written too.
+    pub aliases: bool,
+}
+
+/// Families of the fleet, then those of the nodes. Until the streams' backlog has been read only
+/// the constant ones: to `rate`, a counter that climbs from zero looks like new samples.
+pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>, options: PageOptions<'_>) {
+    rules::write_budgets(writer, options.budgets);
+    write_summary(writer, page.view);
+    if page.view.summary.ready {
+        rules::write_thresholds(writer, page);
+        rules::write_error_budgets(writer, page);
+        ledger::write_fleet(writer, page);
+        alerts::write_counts(writer, page);
+    }
+    write_nodes(writer, page, options);
+}
+
+/// Families with series of the nodes, and of the fleet when the view has it.
+pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>, options: PageOptions<'_>) {
+    if !page.view.summary.ready {
+        return;
+    }
+    latencies::write(writer, page);
+    budgets::write(writer, page);
+    alerts::write(writer, page);
+    ledger::write_nodes(writer, page);
+    presence::write(writer, page);
+    node_outbox::write(writer, page);
+    events::write(writer, page);
+    jobs::write(writer, page);
+    sensors::write(writer, page);
+    if options.aliases {
+        aliases::write(writer, page);
+    }
+}
+
+/// Families of the aggregator itself.
+pub(super) fn write_aggregator(writer: &mut Writer, view: &View, serving: &ServingStats) {
+    ingest::write(writer, view);
+    checkpoints::write(writer, view);
+    rule_files::write(writer, view);
+    serving::write(writer, serving);
+    receivers::write(writer, view);
+    process::write(writer);
+}
+
+fn write_summary(writer: &mut Writer, view: &View) {
+    let presence = Presence::ALL.map(|presence| {
+        let n = view.summary.presence.get(&presence).copied().unwrap_or_default();
+        (presence.as_str(), Value::Count(n))
+    });
+    writer.by_label(Family::gauge("plimsoll_nodes", "Nodes by presence"), "state", presence);
+    let help = "Nodes with series of their own on this page";
+    let nodes = Value::Count(view.nodes.len() as u64);
+    writer.single(Family::gauge("plimsoll_nodes_shown", help), nodes);
+    let help = "1 once everything that the streams held at the start has been read";
+    writer.single(Family::gauge("plimsoll_ready", help), Value::flag(view.summary.ready));
+}

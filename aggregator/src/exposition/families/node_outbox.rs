@@ -1,0 +1,79 @@
+//! What each node reports about its intake and its way to the broker: messages by outcome, the
+//! outbox, the circuit breaker.
+
+use plimsoll_schemas::wire::Bus;
+
+use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::writer::{Family, Value, Writer};
+
+type Outcome = (&'static str, fn(&Bus) -> u64);
+
+const OUTCOMES: [Outcome; 8] = [
+    ("attempted", |bus| bus.attempted),
+    ("published", |bus| bus.published),
+    ("rerouted", |bus| bus.rerouted),
+    ("dropped", |bus| bus.dropped),
+    ("refused", |bus| bus.refused),
+    ("retried", |bus| bus.retried),
+    ("coalesced", |bus| bus.coalesced),
+    ("rate_limited", |bus| bus.rate_limited),
+];
+
+pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
+    write_gauges(writer, page);
+    let help = "Messages of the node, by outcome";
+    writer.family(Family::counter("plimsoll_publish_total", help), |rows| {
+        let outcomes = OUTCOMES.map(|(outcome, of)| (rows.labels([("outcome", outcome)]), of));
+        for (labels, node) in page.nodes() {
+            for (outcome, of) in &outcomes {
+                rows.add(&[labels, outcome], Value::Count(of(&node.node.bus.value)));
+            }
+        }
+    });
+    let help = "Datagrams that the node's kernel dropped because a socket of the node was full";
+    let name = "plimsoll_node_kernel_dropped_datagrams_total";
+    writer.family(Family::counter(name, help), |rows| {
+        for (labels, node) in page.nodes() {
+            rows.add(&[labels], Value::Count(node.node.bus.value.kernel_dropped));
+        }
+    });
+    let help = "Lines that the node rejected, by reason";
+    writer.family(Family::counter("plimsoll_node_rejected_lines_total", help), |rows| {
+        for (labels, node) in page.nodes() {
+            for (reason, n) in &node.node.bus.value.rejected {
+                let reason = rows.labels([("reason", reason.as_str())]);
+                rows.add(&[labels, &reason], Value::Count(*n));
+            }
+        }
+    });
+}
+
+fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
+    let mut gauge = |name: &str, help: &str, of: fn(&Bus) -> Option<Value>| {
+        writer.family(Family::gauge(name, help), |rows| {
+            for (labels, node) in page.up_nodes() {
+                if let Some(value) = of(&node.node.bus.value) {
+                    rows.add(&[labels], value);
+                }
+            }
+        });
+    };
+    gauge("plimsoll_node_outbox_messages", "Messages in the node's outbox", |bus| {
+        Some(Value::Count(bus.outbox_messages))
+    });
+    let help = "Maximum of messages in the node's outbox during its last interval";
+    gauge("plimsoll_node_outbox_messages_max", help, |bus| {
+        Some(Value::Count(bus.outbox_messages_max))
+    });
+    gauge("plimsoll_node_outbox_bytes", "Bytes in the node's outbox", |bus| {
+        Some(Value::Count(bus.outbox_bytes))
+    });
+    let help = "State of the node's circuit breaker: 0 closed, 1 half-open, 2 open";
+    gauge("plimsoll_node_breaker_state", help, |bus| {
+        bus.breaker_state.map(|state| Value::Count(state.into()))
+    });
+    let help = "1 while the node is in conservative mode and sends on the emergency lane only";
+    gauge("plimsoll_node_conservative_mode", help, |bus| Some(Value::flag(bus.conservative)));
+    let help = "Latest round trip from the node to the broker";
+    gauge("plimsoll_node_round_trip_seconds", help, |bus| bus.round_trip_ns.map(Value::nanos));
+}

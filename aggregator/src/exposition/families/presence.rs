@@ -1,0 +1,51 @@
+//! Whether each node is up, since when it was last seen, its clock and its own labels.
+
+use plimsoll_schemas::summary::Presence;
+
+use crate::exposition::external_labels::valid_labels;
+use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::writer::{Family, Value, Writer};
+
+pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help = "1 while the node is silent: it has not left and sends nothing";
+    writer.family(Family::gauge("plimsoll_node_silent", help), |rows| {
+        for (labels, row) in page.node_rows() {
+            rows.add(&[labels], Value::flag(row.presence == Presence::Silent));
+        }
+    });
+    let help = "Time at which the node was last seen";
+    let name = "plimsoll_node_last_heard_timestamp_seconds";
+    writer.family(Family::gauge(name, help), |rows| {
+        for (labels, node) in page.nodes() {
+            rows.add(&[labels], Value::nanos(node.node.last_heard.0));
+        }
+    });
+    let help = "Offset of the node's clock from the broker's; negative when the node's is behind";
+    writer.family(Family::gauge("plimsoll_node_clock_skew_seconds", help), |rows| {
+        for (labels, node) in page.up_nodes() {
+            if let Some(skew) = node.node.skew {
+                rows.add(&[labels], Value::Float(seconds(skew.ahead_ns)));
+            }
+        }
+    });
+    let help = "1 per node, with the node's own labels, for joins";
+    writer.family(Family::gauge("plimsoll_node_info", help), |rows| {
+        for (labels, node) in page.nodes() {
+            let own = valid_labels(&node.node.labels.value);
+            let own = rows.labels(own.iter().map(|(key, value)| (key.as_str(), *value)));
+            rows.add(&[labels, &own], Value::flag(true));
+        }
+    });
+    let help = "Snapshots of an incarnation that continued after a later one had begun: two nodes \
+                with the same name";
+    writer.family(Family::counter("plimsoll_node_name_conflicts_total", help), |rows| {
+        for (labels, node) in page.nodes() {
+            rows.add(&[labels], Value::Count(node.node.account.conflicts()));
+        }
+    });
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a second is exact enough at a hundred days")]
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}

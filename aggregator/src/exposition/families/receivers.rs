@@ -1,0 +1,83 @@
+//! Receivers of notifications (Alertmanagers and webhooks): outcomes, posts and queues. Nothing is
+//! written when none is configured.
+
+use std::collections::BTreeMap;
+
+use crate::core::Word;
+use crate::core::delivery::{ReceiverFigures, Tally};
+use crate::core::view::View;
+use crate::exposition::writer::{Family, Value, Writer};
+
+/// Label values whose counters start at 0, so that the first loss is an increase.
+const OUTCOMES: [&str; 4] = ["delivered", "superseded", "suppressed", "undelivered"];
+const REASONS: [&str; 5] = ["attempts", "no_room", "queue_full", "refused", "too_old"];
+const POSTS: [&str; 1] = ["taken"];
+
+/// A counter by one label: name, help, label key, label values that are always written, counts.
+type CounterByLabel = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    fn(&Tally) -> &BTreeMap<Word, u64>,
+);
+
+const COUNTERS: [CounterByLabel; 3] = [
+    (
+        "plimsoll_notices_total",
+        "Notifications for a receiver, by outcome: delivered, superseded by a newer state, \
+         suppressed by a silence or an acknowledgement, or undeliverable",
+        "outcome",
+        &OUTCOMES,
+        |tally| &tally.outcomes,
+    ),
+    (
+        "plimsoll_notices_given_up_total",
+        "Undeliverable notifications for a receiver, by reason",
+        "reason",
+        &REASONS,
+        |tally| &tally.undelivered,
+    ),
+    (
+        "plimsoll_notice_posts_total",
+        "HTTP posts to a receiver, by result",
+        "result",
+        &POSTS,
+        |tally| &tally.posts,
+    ),
+];
+
+pub(super) fn write(writer: &mut Writer, view: &View) {
+    let receivers = &view.receivers;
+    if receivers.is_empty() {
+        return;
+    }
+    for (name, help, key, always, of) in COUNTERS {
+        writer.family(Family::counter(name, help), |rows| {
+            for receiver in receivers {
+                let zeros = always.iter().map(|word| (*word, 0));
+                let counted = of(&receiver.tally).iter().map(|(word, n)| (word.as_ref(), *n));
+                for (word, n) in zeros.chain(counted).collect::<BTreeMap<&str, u64>>() {
+                    let labels = rows.labels([("receiver", receiver.name.as_str()), (key, word)]);
+                    rows.add(&[&labels], Value::Count(n));
+                }
+            }
+        });
+    }
+    let mut gauge = |name, help, of: fn(&ReceiverFigures, &View) -> Option<Value>| {
+        let all = receivers.iter();
+        let all = all.filter_map(|of_one| Some((of_one.name.as_str(), of(of_one, view)?)));
+        writer.by_label(Family::gauge(name, help), "receiver", all);
+    };
+    let help = "Notifications queued for a receiver";
+    gauge("plimsoll_notices_waiting", help, |of, _| Some(Value::Count(of.waits.notices)));
+    let help = "Age of the oldest notification queued for a receiver; 0 when there is none";
+    gauge("plimsoll_notices_oldest_age_seconds", help, |of, view| {
+        let age = of.waits.oldest.map(|oldest| view.at.since(oldest).as_nanos());
+        Some(Value::Nanos(age.unwrap_or_default()))
+    });
+    let help = "Time of the last successful post to a receiver";
+    gauge("plimsoll_notice_last_success_timestamp_seconds", help, |of, _| {
+        of.tally.last_success.map(|at| Value::nanos(at.0))
+    });
+}

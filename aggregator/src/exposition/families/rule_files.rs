@@ -1,0 +1,23 @@
+//! The files that rules come from: reloads, their result, and budgets that match no sample.
+
+use crate::core::view::View;
+use crate::exposition::writer::{Family, Value, Writer};
+
+pub(super) fn write(writer: &mut Writer, view: &View) {
+    let files = &view.rule_files;
+    let help = "Reloads of the rule files, by outcome";
+    let outcomes =
+        [("loaded", files.loaded), ("unchanged", files.unchanged), ("refused", files.refused)];
+    let outcomes = outcomes.map(|(outcome, n)| (outcome, Value::Count(n)));
+    writer.by_label(Family::counter("plimsoll_rules_reload_total", help), "outcome", outcomes);
+    let help = "Time of the last successful read of the rule files";
+    let family = Family::gauge("plimsoll_rules_loaded_timestamp_seconds", help);
+    writer.single(family, Value::nanos(files.loaded_at.0));
+    let help = "1 while the rule files are invalid and the previous rules stay active";
+    let family = Family::gauge("plimsoll_rules_stale", help);
+    writer.single(family, Value::flag(files.error.is_some()));
+    let help = "1 for a budget that no sample has matched in minutes of samples, otherwise 0";
+    let unmatched = view.unmatched.iter();
+    let unmatched = unmatched.map(|(budget, is_so)| (budget.as_str(), Value::flag(*is_so)));
+    writer.by_label(Family::gauge("plimsoll_budget_unmatched", help), "budget", unmatched);
+}

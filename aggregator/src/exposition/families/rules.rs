@@ -1,0 +1,76 @@
+//! Rules as configured (budgets and thresholds) and their error budgets.
+
+use plimsoll_schemas::budget::Budget;
+
+use crate::core::burns::ErrorBudget;
+use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::writer::{Family, Value, Writer};
+
+/// The settings of each budget.
+pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
+    let help = "Limit of the budget's quantile";
+    writer.family(Family::gauge("plimsoll_budget_limit_seconds", help), |rows| {
+        for budget in budgets {
+            let labels = rows.labels([
+                ("budget", budget.name.as_str()),
+                ("operation", budget.operation.as_str()),
+                ("window", budget.window.as_str()),
+            ]);
+            rows.add(&[&labels], Value::nanos(budget.limit_ns));
+        }
+    });
+    let help = "Quantile that the budget judges, 0 to 1";
+    let of = budgets.iter().map(|of| (of.name.as_str(), Value::Float(of.quantile)));
+    writer.by_label(Family::gauge("plimsoll_budget_quantile_ratio", help), "budget", of);
+    let help = "Minimum of samples in the window for a verdict of the budget";
+    let of = budgets.iter().map(|of| (of.name.as_str(), Value::Count(of.min_samples)));
+    writer.by_label(Family::gauge("plimsoll_budget_samples_min", help), "budget", of);
+}
+
+/// The settings of each threshold, and the objectives.
+pub(super) fn write_thresholds(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help = "Number with which the rule compares its metric";
+    writer.family(Family::gauge("plimsoll_rule_threshold", help), |rows| {
+        for threshold in &page.view.rules.thresholds {
+            let labels = rows.labels([
+                ("rule", threshold.name.as_str()),
+                ("metric", threshold.metric.operation().as_str()),
+                ("comparison", threshold.comparison.as_str()),
+                ("severity", threshold.about.severity.as_str()),
+            ]);
+            rows.add(&[&labels], Value::Float(threshold.value));
+        }
+    });
+    let help = "Share of samples that must be within the budget's limit, 0 to 1";
+    let family = Family::gauge("plimsoll_error_budget_objective_ratio", help);
+    write_error_budget(writer, page, family, |budget| Some(budget.objective));
+}
+
+/// What is left of each error budget, and its burn rates.
+pub(super) fn write_error_budgets(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help = "Remaining share of the error budget of thirty days; negative when overspent";
+    let family = Family::gauge("plimsoll_error_budget_remaining_ratio", help);
+    write_error_budget(writer, page, family, |budget| budget.remaining);
+    let help = "Burn rate of the error budget over the window; 1 spends it in thirty days";
+    writer.family(Family::gauge("plimsoll_error_budget_burn", help), |rows| {
+        for budget in &page.view.error_budgets {
+            for (window, burn_rate) in &budget.burns {
+                let Some(burn_rate) = burn_rate else { continue };
+                let name = budget.budget.as_str();
+                let labels = rows.labels([("budget", name), ("window", window.as_str())]);
+                rows.add(&[&labels], Value::Float(*burn_rate));
+            }
+        }
+    });
+}
+
+fn write_error_budget(
+    writer: &mut Writer,
+    page: &LabelledView<'_>,
+    family: Family<'_>,
+    of: fn(&ErrorBudget) -> Option<f64>,
+) {
+    let all = page.view.error_budgets.iter();
+    let all = all.filter_map(|budget| Some((budget.budget.as_str(), Value::Float(of(budget)?))));
+    writer.by_label(family, "budget", all);
+}

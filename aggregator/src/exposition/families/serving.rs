@@ -1,0 +1,102 @@
+//! What the HTTP pages cost: read views, which the driver makes, and rendering, which other
+//! threads do; then responses and connections.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_runtime::http::Figures;
+
+use crate::exposition::writer::{Family, Value, Writer};
+
+/// What serving has cost since the start.
+#[derive(Clone, Debug, Default)]
+pub struct ServingStats {
+    /// Read views of the state.
+    pub views: ReadViewStats,
+    /// Connections of HTTP clients.
+    pub connections: Figures,
+    /// By page and format.
+    pub pages: BTreeMap<(&'static str, &'static str), PageStats>,
+    /// Responses by page, format and encoding.
+    pub responses: BTreeMap<(&'static str, &'static str, &'static str), u64>,
+}
+
+/// What read views have cost the driver's task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadViewStats {
+    /// Number of read views.
+    pub count: u64,
+    /// Time that all of them took.
+    pub total: Duration,
+    /// Time that the longest took.
+    pub longest: Duration,
+}
+
+/// What one page has cost in one format.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PageStats {
+    /// How often it was rendered.
+    pub rendered: u64,
+    /// Time that took, on threads of its own.
+    pub total: Duration,
+    /// Bytes of the latest one.
+    pub bytes: u64,
+}
+
+pub(super) fn write(writer: &mut Writer, serving: &ServingStats) {
+    write_views(writer, serving.views);
+    write_pages(writer, serving);
+    write_connections(writer, &serving.connections);
+}
+
+fn write_views(writer: &mut Writer, views: ReadViewStats) {
+    let help = "Read views of the whole state made for pages";
+    let count = Value::Count(views.count);
+    writer.single(Family::counter("plimsoll_aggregator_looks_total", help), count);
+    let help = "Time that making read views took from merging";
+    let total = Value::Nanos(views.total.as_nanos());
+    writer.single(Family::counter("plimsoll_aggregator_look_seconds_total", help), total);
+    let help = "Time that making the longest read view took";
+    let longest = Value::Nanos(views.longest.as_nanos());
+    writer.single(Family::gauge("plimsoll_aggregator_look_max_seconds", help), longest);
+}
+
+fn write_pages(writer: &mut Writer, serving: &ServingStats) {
+    let mut pages = |family: Family<'_>, of: fn(&PageStats) -> Value| {
+        writer.family(family, |rows| {
+            for ((page, format), stats) in &serving.pages {
+                let labels = rows.labels([("page", *page), ("format", *format)]);
+                rows.add(&[&labels], of(stats));
+            }
+        });
+    };
+    let help = "Pages rendered, by page and format";
+    let rendered = Family::counter("plimsoll_aggregator_renders_total", help);
+    pages(rendered, |of| Value::Count(of.rendered));
+    let help = "Time that rendering pages took, by page and format";
+    let total = Family::counter("plimsoll_aggregator_render_seconds_total", help);
+    pages(total, |of| Value::Nanos(of.total.as_nanos()));
+    let help = "Bytes of the latest page before compression, by page and format";
+    let bytes = Family::gauge("plimsoll_aggregator_page_bytes", help);
+    pages(bytes, |of| Value::Count(of.bytes));
+    let help = "Responses with a page; several can share one rendered page";
+    writer.family(Family::counter("plimsoll_aggregator_scrapes_total", help), |rows| {
+        for ((page, format, encoding), n) in &serving.responses {
+            let labels = [("page", *page), ("format", *format), ("encoding", *encoding)];
+            rows.add(&[&rows.labels(labels)], Value::Count(*n));
+        }
+    });
+}
+
+fn write_connections(writer: &mut Writer, connections: &Figures) {
+    let help = "Open HTTP connections, by stage";
+    let open = connections.open.map(|(stage, n)| (stage.as_str(), Value::Count(n as u64)));
+    writer.by_label(Family::gauge("plimsoll_aggregator_connections", help), "stage", open);
+    let help = "Closed HTTP connections, by reason";
+    let closed = connections.closed().map(|(reason, n)| (reason.as_str(), Value::Count(n)));
+    let family = Family::counter("plimsoll_aggregator_connections_closed_total", help);
+    writer.by_label(family, "reason", closed);
+    let help = "Unsent bytes of HTTP responses";
+    let unsent = Value::Count(connections.owed_bytes);
+    writer.single(Family::gauge("plimsoll_aggregator_owed_bytes", help), unsent);
+}

@@ -1,0 +1,112 @@
+//! A read view with the label sets of its rows, which are rendered once and shared by all families.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::summary::{NodeRow, OperationRow, Presence, RollupRow};
+
+use super::external_labels::valid_key;
+use super::writer::{LabelSet, Writer};
+use crate::core::view::{NodeView, Total, View};
+
+/// A view whose rows are paired with their labels. The label lists have the order of the view's.
+pub(super) struct LabelledView<'v> {
+    pub(super) view: &'v View,
+    nodes: Vec<LabelSet>,
+    operations: Vec<LabelSet>,
+    rollups: Vec<LabelSet>,
+    windows: BTreeMap<Window, LabelSet>,
+    total: LabelSet,
+    /// Nodes that are silent: more of their samples may be on the way. Not those that left.
+    silent: BTreeSet<&'v str>,
+}
+
+impl<'v> LabelledView<'v> {
+    pub(super) fn new(view: &'v View, writer: &Writer) -> Self {
+        let node = |name: &str| writer.labels([("node", name)]);
+        let operation = |row: &OperationRow| {
+            let (scope, node) = (row.scope.as_str(), row.scope.node());
+            writer.labels([("scope", scope), ("node", node), ("operation", &row.operation)])
+        };
+        let window = |window: Window| (window, writer.labels([("window", window.as_str())]));
+        let silent = |row: &&NodeRow| row.presence == Presence::Silent;
+        let silent = view.summary.nodes.iter().filter(silent);
+        Self {
+            view,
+            nodes: view.nodes.iter().map(|of| node(of.name.as_str())).collect(),
+            operations: view.summary.operations.iter().map(operation).collect(),
+            rollups: view.summary.rollups.iter().map(|row| rollup_labels(writer, row)).collect(),
+            windows: Window::ALL.map(window).into(),
+            total: writer.labels([("window", "total")]),
+            silent: silent.map(|row| row.node.as_str()).collect(),
+        }
+    }
+
+    /// The nodes of the view.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v NodeView)> {
+        self.nodes.iter().zip(&self.view.nodes)
+    }
+
+    /// Those that are up: the gauges of others are left out, so that Prometheus marks them stale.
+    pub(super) fn up_nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v NodeView)> {
+        self.nodes().filter(|(_, node)| node.speaks)
+    }
+
+    /// The summary rows of the nodes.
+    pub(super) fn node_rows(&self) -> impl Iterator<Item = (&LabelSet, &'v NodeRow)> {
+        self.nodes.iter().zip(&self.view.summary.nodes)
+    }
+
+    /// Operations of the fleet and of nodes that are not silent.
+    pub(super) fn current_operations(&self) -> impl Iterator<Item = (&LabelSet, &'v OperationRow)> {
+        let rows = self.operations.iter().zip(&self.view.summary.operations);
+        rows.filter(|(_, row)| !self.is_silent(row.scope.node()))
+    }
+
+    /// The groups of the roll-ups.
+    pub(super) fn rollups(&self) -> impl Iterator<Item = (&LabelSet, &'v RollupRow)> {
+        self.rollups.iter().zip(&self.view.summary.rollups)
+    }
+
+    /// The totals of all operations, then of all groups of roll-ups.
+    pub(super) fn totals(&self) -> impl Iterator<Item = (&LabelSet, &'v Total)> {
+        let operations = self.operations.iter().zip(&self.view.totals);
+        operations.chain(self.rollups.iter().zip(&self.view.rollups))
+    }
+
+    /// The label of one window.
+    pub(super) fn window(&self, window: Window) -> &LabelSet {
+        &self.windows[&window]
+    }
+
+    /// The label that stands for all time instead of a window.
+    pub(super) fn all_time(&self) -> &LabelSet {
+        &self.total
+    }
+
+    pub(super) fn is_silent(&self, node: &str) -> bool {
+        self.silent.contains(node)
+    }
+}
+
+/// Labels of one group, without those that have no value: Prometheus treats them as absent.
+fn rollup_labels(writer: &Writer, row: &RollupRow) -> LabelSet {
+    let own = [
+        ("scope", "rollup"),
+        ("rollup", row.rollup.as_str()),
+        ("operation", row.operation.as_str()),
+    ];
+    let mut groups: BTreeMap<String, &str> = BTreeMap::new();
+    for (key, value) in &row.labels {
+        let mut key = valid_key(key);
+        // Two keys that become equal would make two groups the same series, even when one of the
+        // values is empty.
+        while groups.contains_key(&key) {
+            key.push('_');
+        }
+        groups.insert(key, value);
+    }
+    let present = groups.iter().filter(|(_, value)| !value.is_empty());
+    let groups = present.map(|(key, value)| (key.as_str(), *value));
+    writer.labels(own.into_iter().chain(groups))
+}

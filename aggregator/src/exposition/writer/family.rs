@@ -1,0 +1,60 @@
+//! What the writer needs to know of a metric family: its name, type and help.
+
+/// The type of a metric family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FamilyType {
+    /// A number that rises and falls.
+    Gauge,
+    /// A number that only grows; its name ends in `_total`.
+    Counter,
+    /// A counter whose name without `_total` is the name of another family. OpenMetrics names a
+    /// counter's family without `_total`, so there it has the type `unknown`.
+    CounterBeside,
+    /// Counts by bucket.
+    Histogram,
+    /// No type; only for old names that break the naming rules.
+    Unknown,
+}
+
+/// A family of series.
+#[derive(Clone, Copy, Debug)]
+pub struct Family<'a> {
+    /// Full name: the unit last, then `_total` for a counter.
+    pub name: &'a str,
+    /// Type of the values.
+    pub family_type: FamilyType,
+    /// The HELP text: one line without quotes and backslashes.
+    pub help: &'a str,
+}
+
+/// Units that a family's name can end in; OpenMetrics and protobuf state them.
+const UNITS: [&str; 9] =
+    ["seconds", "bytes", "ratio", "celsius", "watts", "hertz", "volts", "joules", "percent"];
+
+impl<'a> Family<'a> {
+    /// A family of gauges.
+    #[must_use]
+    pub const fn gauge(name: &'a str, help: &'a str) -> Self {
+        Self { name, family_type: FamilyType::Gauge, help }
+    }
+
+    /// A family of counters.
+    #[must_use]
+    pub const fn counter(name: &'a str, help: &'a str) -> Self {
+        Self { name, family_type: FamilyType::Counter, help }
+    }
+
+    /// The family's name in OpenMetrics: a counter's without `_total`.
+    pub(super) fn base_name(&self) -> &'a str {
+        match self.family_type {
+            FamilyType::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
+            _ => self.name,
+        }
+    }
+
+    pub(super) fn unit(&self) -> Option<&'static str> {
+        let base = self.base_name();
+        let ends = |unit: &&str| base.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'));
+        UNITS.into_iter().find(|unit| ends(unit))
+    }
+}

@@ -1,0 +1,281 @@
+//! Writes metric families in one of three formats: Prometheus text 0.0.4, OpenMetrics 1.0.0, or
+//! delimited protobuf.
+//!
+//! [`Writer`] owns the page under construction. A family is described once ([`Family`]) and its
+//! series are added through [`Rows`]; the callers know nothing of formats. It does not decide what
+//! is exported, and it registers and sorts nothing.
+//!
+//! Client libraries are slower here: fleet series are many and share few label sets, so these are
+//! rendered once ([`LabelSet`]) and then copied.
+
+mod family;
+mod format;
+mod labels;
+mod protobuf;
+mod value;
+
+use crate::core::buckets::Buckets;
+
+use labels::push_label;
+use protobuf::Field;
+use value::{push_seconds, push_value};
+
+pub use family::{Family, FamilyType};
+pub use format::Format;
+pub use value::Value;
+
+/// Labels in one format, rendered once for all families that share them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSet(Vec<u8>);
+
+/// No labels.
+pub const NONE: &LabelSet = &LabelSet(Vec::new());
+
+/// A page under construction.
+pub struct Writer {
+    format: Format,
+    out: Vec<u8>,
+    /// The current protobuf family, which is written behind its length.
+    family: Vec<u8>,
+    /// The current protobuf series, which is written behind its length.
+    series: Vec<u8>,
+}
+
+impl Writer {
+    /// An empty page.
+    #[must_use]
+    pub fn new(format: Format) -> Self {
+        Self { format, out: Vec::new(), family: Vec::new(), series: Vec::new() }
+    }
+
+    /// The page's format.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Renders labels for this page.
+    #[must_use]
+    pub fn labels<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> LabelSet {
+        let mut set = Vec::new();
+        for (key, value) in pairs {
+            match self.format {
+                Format::Protobuf => protobuf::push_label(&mut set, key, value),
+                Format::Text | Format::OpenMetrics => push_label(&mut set, key, value),
+            }
+        }
+        LabelSet(set)
+    }
+
+    /// Writes a family with the series that `rows` adds; nothing when it adds none.
+    pub fn family(&mut self, family: Family<'_>, rows: impl FnOnce(&mut Rows<'_>)) {
+        self.family.clear();
+        let mut begun = Rows { writer: self, family, empty: true };
+        rows(&mut begun);
+        if self.format == Format::Protobuf && !self.family.is_empty() {
+            protobuf::push_varint(&mut self.out, self.family.len() as u64);
+            self.out.extend_from_slice(&self.family);
+        }
+    }
+
+    /// Writes a family of one series without labels.
+    pub fn single(&mut self, family: Family<'_>, value: Value) {
+        self.family(family, |rows| rows.add(&[NONE], value));
+    }
+
+    /// Writes a family with one label.
+    pub fn by_label<'a>(
+        &mut self,
+        family: Family<'_>,
+        key: &str,
+        all: impl IntoIterator<Item = (&'a str, Value)>,
+    ) {
+        self.family(family, |rows| {
+            for (label, value) in all {
+                rows.add(&[&rows.labels([(key, label)])], value);
+            }
+        });
+    }
+
+    /// The finished page.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        if self.format == Format::OpenMetrics {
+            self.out.extend_from_slice(b"# EOF\n");
+        }
+        // It grew by doubling, and a slow client may keep it for long.
+        self.out.shrink_to_fit();
+        self.out
+    }
+
+    fn begin(&mut self, family: Family<'_>) {
+        match self.format {
+            Format::Text => self.begin_text(family.name, family),
+            Format::OpenMetrics => self.begin_text(family.base_name(), family),
+            Format::Protobuf => {
+                let family_type = match family.family_type {
+                    FamilyType::Counter | FamilyType::CounterBeside => 0,
+                    FamilyType::Gauge => 1,
+                    FamilyType::Unknown => 3,
+                    FamilyType::Histogram => 4,
+                };
+                let out = &mut self.family;
+                protobuf::push_text(out, Field::FAMILY_NAME, family.name);
+                protobuf::push_text(out, Field::FAMILY_HELP, family.help);
+                protobuf::push_uint(out, Field::FAMILY_TYPE, family_type);
+                if let Some(unit) = family.unit() {
+                    protobuf::push_text(out, Field::FAMILY_UNIT, unit);
+                }
+            }
+        }
+    }
+
+    fn begin_text(&mut self, name: &str, family: Family<'_>) {
+        let family_type = match (family.family_type, self.format) {
+            (FamilyType::Gauge, _) => "gauge",
+            (FamilyType::Histogram, _) => "histogram",
+            (FamilyType::Unknown, Format::Text) => "untyped",
+            (FamilyType::Unknown | FamilyType::CounterBeside, Format::OpenMetrics) => "unknown",
+            (FamilyType::Counter | FamilyType::CounterBeside, _) => "counter",
+            (FamilyType::Unknown, Format::Protobuf) => return,
+        };
+        let out = &mut self.out;
+        let mut line = |keyword: &str, text: &str| {
+            for part in ["# ", keyword, " ", name, " ", text, "\n"] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        };
+        line("HELP", family.help);
+        line("TYPE", family_type);
+        let unit = family.unit().filter(|_| self.format == Format::OpenMetrics);
+        if let Some(unit) = unit {
+            line("UNIT", unit);
+        }
+    }
+}
+
+/// The series of one family.
+pub struct Rows<'w> {
+    writer: &'w mut Writer,
+    family: Family<'w>,
+    empty: bool,
+}
+
+impl Rows<'_> {
+    /// Renders labels for this page.
+    #[must_use]
+    pub fn labels<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> LabelSet {
+        self.writer.labels(pairs)
+    }
+
+    /// Adds one series; its labels are those of all sets.
+    pub fn add(&mut self, sets: &[&LabelSet], value: Value) {
+        self.begin_once();
+        let writer = &mut *self.writer;
+        if writer.format != Format::Protobuf {
+            push_series(&mut writer.out, self.family.name, "", sets, None);
+            push_value(&mut writer.out, value);
+            return writer.out.push(b'\n');
+        }
+        let field = match self.family.family_type {
+            FamilyType::Gauge => Field::GAUGE,
+            FamilyType::Unknown => Field::UNTYPED,
+            _ => Field::COUNTER,
+        };
+        writer.series.clear();
+        sets.iter().for_each(|set| writer.series.extend_from_slice(&set.0));
+        protobuf::push_number(&mut writer.series, field, value);
+        protobuf::push_bytes(&mut writer.family, Field::METRIC, &writer.series);
+    }
+
+    /// Adds one histogram. Text formats hold its classic buckets, and nothing without them.
+    pub fn add_buckets(&mut self, sets: &[&LabelSet], buckets: &Buckets) {
+        if self.writer.format == Format::Protobuf {
+            self.begin_once();
+            let Writer { series, family, .. } = &mut *self.writer;
+            series.clear();
+            sets.iter().for_each(|set| series.extend_from_slice(&set.0));
+            protobuf::push_histogram(series, buckets);
+            return protobuf::push_bytes(family, Field::METRIC, series);
+        }
+        if buckets.classic.is_empty() {
+            return;
+        }
+        self.begin_once();
+        let (out, name) = (&mut self.writer.out, self.family.name);
+        for (limit_ns, n) in &buckets.classic {
+            push_series(out, name, "_bucket", sets, Some(*limit_ns));
+            push_value(out, Value::Count(*n));
+            out.push(b'\n');
+        }
+        push_series(out, name, "_bucket", sets, Some(u64::MAX));
+        push_value(out, Value::Count(buckets.count));
+        for (suffix, value) in
+            [("_sum", Value::Nanos(buckets.sum_ns)), ("_count", Value::Count(buckets.count))]
+        {
+            out.push(b'\n');
+            push_series(out, name, suffix, sets, None);
+            push_value(out, value);
+        }
+        out.push(b'\n');
+    }
+
+    fn begin_once(&mut self) {
+        if std::mem::take(&mut self.empty) {
+            self.writer.begin(self.family);
+        }
+    }
+}
+
+/// A series' name and labels up to the blank before its value. `le_ns` is the upper end of a
+/// bucket; `u64::MAX` means infinity.
+fn push_series(
+    out: &mut Vec<u8>,
+    name: &str,
+    suffix: &str,
+    sets: &[&LabelSet],
+    le_ns: Option<u64>,
+) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(suffix.as_bytes());
+    let mut separator = b'{';
+    for LabelSet(set) in sets {
+        if !set.is_empty() {
+            out.push(separator);
+            out.extend_from_slice(set);
+            separator = b',';
+        }
+    }
+    if let Some(le_ns) = le_ns {
+        out.push(separator);
+        out.extend_from_slice(b"le=\"");
+        push_limit(out, le_ns);
+        out.push(b'"');
+        separator = b',';
+    }
+    if separator == b',' {
+        out.push(b'}');
+    }
+    out.push(b' ');
+}
+
+/// A bucket's upper end, spelled as Prometheus client libraries do: it is part of the series'
+/// identity, so `1.0` and never `1`.
+fn push_limit(out: &mut Vec<u8>, le_ns: u64) {
+    const EXPONENT_BELOW_NS: u64 = 100_000;
+    const SECOND: u64 = 1_000_000_000;
+    if le_ns == u64::MAX {
+        return out.extend_from_slice(b"+Inf");
+    }
+    if le_ns > 0 && le_ns < EXPONENT_BELOW_NS {
+        let digits = 9 - le_ns.ilog10();
+        let scaled = u128::from(le_ns) * 10_u128.pow(digits);
+        push_seconds(out, scaled);
+        out.extend_from_slice(format!("e-{digits:02}").as_bytes());
+        return;
+    }
+    push_seconds(out, u128::from(le_ns));
+    if le_ns.is_multiple_of(SECOND) {
+        out.extend_from_slice(b".0");
+    }
+}

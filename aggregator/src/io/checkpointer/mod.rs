@@ -1,0 +1,261 @@
+//! Writes checkpoints on a thread of its own, so that the driver never waits for a disk. At most one
+//! write is in progress; the next begins after it has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::limits::{
+    CHECKPOINT_BYTES_PER_SECOND_MAX, CHECKPOINT_EVERY, CHECKPOINT_REST_FACTOR,
+    CHECKPOINT_RETRY_PAUSE, CHECKPOINT_WITHIN, CONFIRMED_A_TURN_MAX,
+};
+use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::time::{Mono, Wall};
+use tokio::sync::mpsc;
+
+use super::store::{Opened, Quarantined, Store, StoreError};
+use crate::core::Core;
+use crate::core::checkpoint::{Changes, Checkpoint, CheckpointFigures};
+use crate::core::confirm::Told;
+
+/// Label values of the counter of failures.
+const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];
+
+/// The result of one write.
+#[derive(Debug)]
+pub struct Written {
+    /// When its changes were taken.
+    began: (Mono, Wall),
+    /// How long it took.
+    took: Duration,
+    /// Bytes of its records and the confirmations for nodes, or why it failed.
+    outcome: Result<(u64, Vec<Told>), String>,
+}
+
+/// The driver's end of the writing thread.
+#[derive(Debug)]
+pub struct Checkpointer {
+    /// `None` when state is kept in memory only.
+    thread: Option<Thread>,
+    in_progress: bool,
+    next_at: Mono,
+    /// Without a thread: nodes whose changes are not confirmed yet.
+    changed: BTreeSet<NodeName>,
+    /// Confirmations that the driver has not taken yet.
+    confirmed: Vec<Told>,
+    stats: CheckpointFigures,
+}
+
+#[derive(Debug)]
+struct Thread {
+    changes: SyncSender<(Mono, Changes)>,
+    written: mpsc::Receiver<Written>,
+    /// The thread ends once `changes` is dropped.
+    _handle: JoinHandle<()>,
+}
+
+impl Checkpointer {
+    /// Opens the store at `path` and returns its checkpoint. Without a path nothing is stored.
+    ///
+    /// # Errors
+    /// When the store cannot be used as configured.
+    pub fn open(
+        path: Option<&Path>,
+        mesh: &MeshName,
+        now: Wall,
+    ) -> Result<(Self, Option<Checkpoint>), StoreError> {
+        let mut checkpointer = Self {
+            thread: None,
+            in_progress: false,
+            next_at: Mono(0),
+            changed: BTreeSet::new(),
+            confirmed: Vec::new(),
+            stats: CheckpointFigures::default(),
+        };
+        let Some(path) = path else {
+            tracing::info!(
+                "state.path is not set: state is kept in memory, and a restart reads the streams \
+                 from their beginning"
+            );
+            return Ok((checkpointer, None));
+        };
+        let Opened { store, checkpoint, quarantined } = Store::open(path, mesh, now)?;
+        log_opened(path, checkpoint.as_ref(), quarantined.as_ref());
+        checkpointer.stats.kept = true;
+        checkpointer.stats.at = checkpoint.as_ref().map(Checkpoint::at);
+        checkpointer.stats.failures = BTreeMap::from(FAILURES.map(|reason| (reason, 0)));
+        if let Some(quarantined) = quarantined {
+            checkpointer.count_failure(quarantined.reason);
+        }
+        let thread = Thread::start(store)
+            .map_err(|source| StoreError::Inaccessible { path: path.to_owned(), source })?;
+        checkpointer.thread = Some(thread);
+        Ok((checkpointer, checkpoint))
+    }
+
+    /// Begins to write what has changed, unless it is too early.
+    pub fn write_if_due(&mut self, core: &mut Core, now: (Mono, Wall)) {
+        if !self.stats.kept {
+            self.confirm_from_memory(core, now.0);
+        } else if now.0 >= self.next_at {
+            self.begin_write(core, now);
+        }
+    }
+
+    /// Without a store, state in memory counts as stored. The number of nodes a turn is bounded, so
+    /// that a large fleet does not block the driver.
+    fn confirm_from_memory(&mut self, core: &mut Core, now: Mono) {
+        if self.changed.is_empty() && now >= self.next_at {
+            self.changed = core.take_changed_nodes();
+            self.next_at = now.plus(CHECKPOINT_EVERY);
+        }
+        let turn = std::iter::from_fn(|| self.changed.pop_first()).take(CONFIRMED_A_TURN_MAX);
+        self.confirmed.extend(turn.filter_map(|node| core.told_from_memory(&node, now)));
+    }
+
+    /// Whether another turn is needed soon, for nodes whose state in memory is not confirmed yet.
+    #[must_use]
+    pub fn has_unconfirmed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The confirmations that are due; each is returned once.
+    pub fn take_confirmations(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.confirmed)
+    }
+
+    fn begin_write(&mut self, core: &mut Core, now: (Mono, Wall)) {
+        let Some(thread) = self.thread.as_ref().filter(|_| !self.in_progress) else { return };
+        let Some(changes) = core.take_changes(now.1) else { return };
+        self.in_progress = thread.changes.try_send((now.0, changes)).is_ok();
+        if !self.in_progress {
+            core.on_changes_lost();
+        }
+    }
+
+    /// The result of the write in progress; pending forever when there is none. Cancel safe.
+    pub async fn written(&mut self) -> Option<Written> {
+        match &mut self.thread {
+            Some(thread) if self.in_progress => thread.written.recv().await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Handles the result of a write; `None` when the thread is gone.
+    pub fn on_written(&mut self, core: &mut Core, now: Mono, written: Option<Written>) {
+        self.in_progress = false;
+        let Some(Written { began, took, outcome }) = written else {
+            tracing::error!(
+                "checkpoint thread is gone; no checkpoints are written until a restart"
+            );
+            self.count_failure("write");
+            self.thread = None;
+            return;
+        };
+        match outcome {
+            Ok((bytes, confirmed)) => {
+                self.confirmed.extend(confirmed);
+                self.stats.at = Some(began.1);
+                self.stats.bytes = bytes;
+                self.stats.written += 1;
+                let next_after = interval(took, bytes);
+                core.on_stored(began.1, next_after);
+                self.next_at = began.0.plus(next_after);
+            }
+            Err(error) => {
+                core.on_changes_lost();
+                tracing::error!(error, "checkpoint not written; the previous one stays valid");
+                self.count_failure("write");
+                self.next_at = now.plus(CHECKPOINT_RETRY_PAUSE);
+            }
+        }
+    }
+
+    /// Writes the remaining changes, within `wait`.
+    pub async fn finish(&mut self, core: &mut Core, now: (Mono, Wall), wait: Duration) {
+        let rest = async {
+            if self.in_progress {
+                let written = self.written().await;
+                self.on_written(core, now.0, written);
+            }
+            self.begin_write(core, now);
+            if self.in_progress {
+                let written = self.written().await;
+                self.on_written(core, now.0, written);
+            }
+        };
+        if tokio::time::timeout(wait, rest).await.is_err() {
+            tracing::warn!("last checkpoint not written in time");
+        }
+    }
+
+    fn count_failure(&mut self, reason: &'static str) {
+        *self.stats.failures.entry(reason).or_default() += 1;
+    }
+
+    /// Statistics of checkpoints since the start.
+    #[must_use]
+    pub fn stats(&self) -> &CheckpointFigures {
+        &self.stats
+    }
+}
+
+/// Time between the beginnings of two writes: a slow or large store must not keep a core or a disk
+/// busy, and nodes must get confirmations before they resend.
+fn interval(took: Duration, bytes: u64) -> Duration {
+    let gently = Duration::from_secs_f64(bytes as f64 / CHECKPOINT_BYTES_PER_SECOND_MAX as f64);
+    CHECKPOINT_EVERY.max(took * CHECKPOINT_REST_FACTOR).max(gently).min(CHECKPOINT_WITHIN)
+}
+
+impl Thread {
+    fn start(store: Store) -> std::io::Result<Self> {
+        let (changes, to_write) = sync_channel(1);
+        let (results, written) = mpsc::channel(1);
+        let thread = std::thread::Builder::new().name("checkpoints".to_owned());
+        let handle = thread.spawn(move || write_all(store, &to_write, &results))?;
+        Ok(Self { changes, written, _handle: handle })
+    }
+}
+
+fn write_all(
+    mut store: Store,
+    to_write: &Receiver<(Mono, Changes)>,
+    results: &mpsc::Sender<Written>,
+) {
+    while let Ok((as_of, changes)) = to_write.recv() {
+        let watch = Stopwatch::start();
+        let began = (as_of, changes.at());
+        let confirmations = changes.confirmations(as_of);
+        let written = store.write(changes);
+        let outcome = written.map(|bytes| (bytes, confirmations)).map_err(|e| e.to_string());
+        if results.blocking_send(Written { began, took: watch.elapsed(), outcome }).is_err() {
+            return;
+        }
+    }
+}
+
+fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<&Quarantined>) {
+    let path = path.display();
+    if let Some(Quarantined { reason, why, moved_to }) = quarantined {
+        let moved_to = moved_to.display();
+        tracing::error!(
+            %path, reason, why, %moved_to,
+            "state file cannot be used and was quarantined; the streams are read from their beginning"
+        );
+    }
+    match checkpoint {
+        Some(checkpoint) => {
+            let (nodes, at) = (checkpoint.nodes(), checkpoint.at());
+            tracing::info!(%path, nodes, taken_at_seconds = %at, "state restored");
+        }
+        None => {
+            tracing::info!(%path, "state file is new: the streams are read from their beginning");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! The questions that HTTP handlers send to the driver, which owns the state.
+
+use std::sync::Arc;
+
+use plimsoll_runtime::http::Figures;
+use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
+use plimsoll_schemas::summary::EventsPage;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::delivery::Undelivered;
+use crate::core::events;
+use crate::core::silences::Refused;
+use crate::core::standing::{self, Done, Order};
+use crate::core::still::Still;
+use crate::exposition::ReadViewStats;
+
+/// A question to the driver, with the channel for its answer.
+pub enum Query {
+    /// The whole state.
+    ReadView(oneshot::Sender<Arc<PageSource>>),
+    /// The newest events.
+    Events(events::Wanted, oneshot::Sender<Box<EventsPage>>),
+    /// The active alerts.
+    Alerts(standing::Wanted, oneshot::Sender<Box<AlertsPage>>),
+    /// The silences that are active or begin later.
+    Silences(oneshot::Sender<SilencesPage>),
+    /// A change of silences or acknowledgements, from an authorized client.
+    Order(Order, oneshot::Sender<Result<Done, Refused>>),
+    /// The newest undeliverable notifications.
+    Undelivered(oneshot::Sender<Vec<Undelivered>>),
+    /// Whether the aggregator is ready.
+    Readiness(oneshot::Sender<Readiness>),
+}
+
+/// A frozen read view and what pages need beside it; shared by requests that come close together.
+#[derive(Debug)]
+pub struct PageSource {
+    /// The state of the core.
+    pub view: Still,
+    /// What read views have cost so far, this one included.
+    pub views: ReadViewStats,
+    /// Connections of HTTP clients.
+    pub connections: Figures,
+}
+
+/// Whether the aggregator is ready, and if not, why.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    /// `jetstream`, `core`, `silent` or `disconnected`.
+    pub broker: &'static str,
+    /// True once everything that the streams held at the start has been read.
+    pub past_is_read: bool,
+    /// Unread messages in the streams.
+    pub pending: u64,
+}
+
+/// The handlers' end of the queue to the driver.
+#[derive(Clone)]
+pub(super) struct QuerySender(mpsc::Sender<Query>);
+
+impl QuerySender {
+    pub(super) fn new(queries: mpsc::Sender<Query>) -> Self {
+        Self(queries)
+    }
+
+    /// The driver's answer; `None` when the process is ending.
+    pub(super) async fn send<T>(
+        &self,
+        query: impl FnOnce(oneshot::Sender<T>) -> Query,
+    ) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        self.0.send(query(answer)).await.ok()?;
+        answered.await.ok()
+    }
+}

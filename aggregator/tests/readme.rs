@@ -1,0 +1,57 @@
+//! The tables in the README equal what ships: thresholds, burn rates and template fields.
+
+use std::collections::BTreeSet;
+
+use plimsoll_aggregator::core::delivery::fields::{fields, sample};
+use plimsoll_schemas::budget::{PACES, Pace};
+use plimsoll_schemas::rule::Threshold;
+use plimsoll_schemas::rule::file::shipped;
+
+const README: &str = include_str!("../README.md");
+
+/// The rows of the table with this head.
+fn table(head: &str) -> Vec<&'static str> {
+    let (_, behind) = README.split_once(head).expect("the table's head");
+    let rows = behind.lines().skip(2);
+    rows.take_while(|row| row.starts_with('|')).collect()
+}
+
+fn row(threshold: &Threshold) -> String {
+    format!(
+        "| `{}` | `{}` {} {} | {} | {} | {} |",
+        threshold.name,
+        threshold.metric.operation(),
+        threshold.comparison,
+        threshold.value,
+        threshold.fire_after,
+        threshold.clear_after,
+        threshold.about.severity.as_str()
+    )
+}
+
+#[test]
+fn the_table_of_rules_is_what_ships() {
+    let rules = shipped();
+    let shipped: Vec<String> = rules.thresholds.iter().map(row).collect();
+    assert_eq!(table("| rule | fires when | for | clears after | severity |"), shipped);
+}
+
+#[test]
+fn the_table_of_burn_rates_is_what_ships() {
+    let row = |pace: &Pace| {
+        let Pace { factor, long, short, severity, .. } = pace;
+        let severity = severity.as_str();
+        format!("| `<budget>_burn_{long}` | {factor} | {long} and {short} | {severity} |")
+    };
+    let shipped: Vec<String> = PACES.iter().map(row).collect();
+    assert_eq!(table("| rule | burn rate | over | severity |"), shipped);
+}
+
+#[test]
+fn the_template_fields_are_all_named() {
+    let (_, behind) = README.split_once("The fields are ").expect("the list of fields");
+    let (list, _) = behind.split_once("\n\n").expect("the end of the list");
+    let named: BTreeSet<&str> = list.split('`').skip(1).step_by(2).collect();
+    let all = fields(&sample(), Some("key"));
+    assert_eq!(named, all.keys().copied().collect::<BTreeSet<&str>>());
+}
