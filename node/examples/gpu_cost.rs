@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use plimsoll_clock::{Deadline, Stopwatch};
-use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
+use plimsoll_node::config::HardwareSettings;
+use plimsoll_node::io::hardware::Sampler;
 use plimsoll_schemas::hardware::{
     Reading, SAMPLING_CPU_SECONDS_TOTAL, SAMPLING_WORST_SECONDS, Sensor,
 };
@@ -28,7 +29,7 @@ fn measure(gpus: u32, extra: &str) {
     let dir = tempfile::tempdir().expect("a folder for the stand-in");
     let library = library::build(dir.path(), &["-O"]);
     library::steer(dir.path(), &format!("gpus={gpus}\n{EVERYTHING}{extra}"));
-    let config = HardwareConfig { nvml_library: Some(library), ..HardwareConfig::default() };
+    let config = HardwareSettings { nvml_library: Some(library), ..HardwareSettings::default() };
     let (sampler, mut samples) = Sampler::start(&config);
     let deadline = Deadline::within(Duration::from_secs(60));
     let (mut first, mut last, mut worst, mut taken) = (None, 0.0, 0.0_f64, 0);

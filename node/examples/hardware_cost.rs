@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_clock::Deadline;
-use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
+use plimsoll_node::config::HardwareSettings;
+use plimsoll_node::io::hardware::Sampler;
 use plimsoll_schemas::hardware::{Reading, SAMPLING_CPU_SECONDS_TOTAL, SAMPLING_WORST_SECONDS};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(30);
     let root = arguments.next().map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    let config = HardwareConfig { root, gpu: false, ..HardwareConfig::default() };
+    let config = HardwareSettings { root, gpu: false, ..HardwareSettings::default() };
     let (sampler, mut samples) = Sampler::start(&config);
     let deadline = Deadline::within(Duration::from_secs(seconds));
     let (mut count, mut first, mut last) = (0u32, Vec::new(), Vec::new());

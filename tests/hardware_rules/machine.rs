@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_clock::Deadline;
-use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
+use plimsoll_node::config::HardwareSettings;
+use plimsoll_node::io::hardware::Sampler;
 use plimsoll_schemas::hardware::Reading;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
@@ -55,7 +56,7 @@ impl Machine {
         fs::create_dir_all(root.join("data")).unwrap();
         // Without the right to mount there is a folder, which no test fills.
         mount(&root.join("data").to_string_lossy());
-        let config = HardwareConfig { nvml_library, root, ..HardwareConfig::default() };
+        let config = HardwareSettings { nvml_library, root, ..HardwareSettings::default() };
         let (sampler, samples) = Sampler::start(&config);
         Self { dir, samples, _sampler: sampler }
     }

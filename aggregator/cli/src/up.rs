@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_runtime::exit::Exit;
-use plimsoll_runtime::signals::{Asked, Signals};
+use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_schemas::summary::Summary;
 
 use crate::report::Report;
@@ -98,7 +98,7 @@ async fn watch_mesh(
 
 /// There is no configuration to read again.
 async fn asked_to_end(signals: &mut Signals) {
-    while signals.next().await == Asked::Reload {}
+    while signals.next().await == SignalEvent::Reload {}
 }
 
 struct Screen {

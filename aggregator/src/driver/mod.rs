@@ -18,7 +18,7 @@ use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::absence::Absence;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::Server;
-use plimsoll_runtime::signals::{Asked, Signals};
+use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
@@ -220,10 +220,10 @@ impl Driver {
         self.core.notices().is_empty() && self.core.is_all_told() || now.mono >= gives_up_at
     }
 
-    fn on_asked(&mut self, asked: Asked) {
+    fn on_asked(&mut self, asked: SignalEvent) {
         match asked {
-            Asked::Reload => self.watch.ask(),
-            Asked::End => {
+            SignalEvent::Reload => self.watch.ask(),
+            SignalEvent::Shutdown => {
                 let wait = if self.gives_up_at.is_some() { Duration::ZERO } else { NOTICE_WAIT };
                 self.gives_up_at = Some(self.clock.now().mono.plus(wait));
             }

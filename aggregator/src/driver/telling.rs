@@ -82,7 +82,7 @@ impl Driver {
             tracing::warn!(
                 url,
                 away_s,
-                "broker is away; check bus.url, its credentials, and the broker"
+                "broker unreachable; check bus.url, its credentials and the broker"
             );
         }
     }

@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::core::bounds::Bounds;
 use crate::core::intake::rules::Rules;
-use crate::io::hardware::HardwareConfig;
-use crate::io::scrape::Endpoint;
 
 mod delivery;
+mod endpoint;
+mod hardware;
 mod identity;
 mod intake;
 mod otlp;
@@ -23,11 +23,12 @@ mod scrape;
 mod watch;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
+pub use endpoint::Endpoint;
+pub use hardware::HardwareSettings;
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 pub use otlp::{OtlpSettings, SpanSettings};
 pub use scrape::ScrapeSettings;
-pub(crate) use watch::watches;
 pub use watch::{By, Watch};
 
 /// A settings file with every key at its default; what `--print-config` prints.
@@ -68,7 +69,7 @@ pub struct Config {
     /// Where what is held outlives the process.
     pub spool: SpoolSettings,
     /// Which sensors are read.
-    pub hardware: HardwareConfig,
+    pub hardware: HardwareSettings,
     /// How it logs.
     pub log: LogSettings,
 }
@@ -127,7 +128,7 @@ impl Default for Config {
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
             spool: SpoolSettings::default(),
-            hardware: HardwareConfig::default(),
+            hardware: HardwareSettings::default(),
             log: LogSettings::default(),
         }
     }

@@ -6,11 +6,11 @@ use crate::limits::scrape as limits;
 use plimsoll_schemas::ids::Labels;
 use serde::Deserialize;
 
+use super::endpoint::Endpoint;
 use super::intake::unit;
 use crate::core::intake::otlp::glob::Glob;
 use crate::core::intake::promtext::Target;
 use crate::core::intake::units::Unit;
-use crate::io::scrape::Endpoint;
 
 /// A `[[scrape]]` section: an application whose page is read again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -187,8 +187,6 @@ pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
 pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
 /// Wait for the connection to close after that.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
-/// Answers of the broker, one a second, after which all has run that a node runs once.
-pub const ROUND_TRIPS_TO_SETTLE: u32 = 5;
 /// Readings in one hardware sample.
 pub const READINGS_MAX: usize = 2_048;
 /// Age at which a hardware sample no longer counts as current.

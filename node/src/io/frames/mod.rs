@@ -28,7 +28,7 @@ use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::place;
+use super::unix_path;
 use crate::core::departure::Taken;
 use client::{Client, Ended};
 
@@ -151,7 +151,7 @@ impl Frames {
 
 impl Open {
     fn on(path: &Path) -> io::Result<Self> {
-        let listener = place::take(path, SockType::Stream, |path| UnixListener::bind(path))?;
+        let listener = unix_path::bind(path, SockType::Stream, |path| UnixListener::bind(path))?;
         listener.set_nonblocking(true)?;
         let set = PollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         set.0.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;

@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Late,
     /// The client hung up.
     HungUp,
-    /// All room for bodies is taken.
+    /// All budget for bodies is taken.
     Busy,
     /// The node is leaving.
     Leaving,
@@ -99,7 +99,7 @@ impl Refusal {
                 format!("the body did not come within {} s", OTLP_BODY_TIMEOUT.as_secs()).into()
             }
             Self::HungUp => "the body did not come to its end".into(),
-            Self::Busy => "other bodies take all room just now; send it again".into(),
+            Self::Busy => "other bodies take all budget just now; send it again".into(),
             Self::Leaving => "this node is leaving; send it again".into(),
         }
     }

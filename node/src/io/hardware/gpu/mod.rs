@@ -29,9 +29,9 @@ use plimsoll_schemas::time::Mono;
 
 use self::roster::Roster;
 use self::session::Session;
-use super::Tally;
 use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
+use super::losses::Losses;
 use super::sampling::Sampling;
 use super::scale::Raw;
 use super::slot::Slot;
@@ -40,7 +40,7 @@ use super::slot::Slot;
 pub(super) struct Gpus {
     pub(super) clock: Clock,
     pub(super) library: Option<PathBuf>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) losses: Arc<Losses>,
     pub(super) slot: Arc<Slot>,
     pub(super) sampling: Sampling,
 }
@@ -156,7 +156,7 @@ impl Gpus {
         }
         roster.gpus.iter_mut().for_each(|gpu| gpu.close(&mut gather));
         self.sampling.gather(&mut gather);
-        self.slot.put(now, gather.finish(&self.tally));
+        self.slot.put(now, gather.finish(&self.losses));
     }
 }
 

@@ -24,8 +24,8 @@ use plimsoll_schemas::time::Mono;
 use self::account::Account;
 use self::find::Found;
 use self::process::{Process, Processes, Used};
-use super::Tally;
 use super::gather::Gather;
+use super::losses::Losses;
 use super::root::Root;
 use super::scale::{self, Raw};
 use crate::config::{By, Watch};
@@ -50,7 +50,7 @@ pub(super) struct Watched {
     names: Rest,
     groups: Rest,
     units: Units,
-    tally: Arc<Tally>,
+    losses: Arc<Losses>,
 }
 
 /// The processes of one watch and what they used.
@@ -106,7 +106,7 @@ impl Units {
 }
 
 impl Watched {
-    pub(super) fn new(root: &Root, watches: Vec<Watch>, tally: Arc<Tally>) -> Self {
+    pub(super) fn new(root: &Root, watches: Vec<Watch>, losses: Arc<Losses>) -> Self {
         let processes = Processes::below(root);
         let began = processes.own_start();
         let members = || Members { found: Ok(Vec::new()), account: Account::new(began) };
@@ -114,7 +114,7 @@ impl Watched {
         let units = Units::of_this_kernel();
         let (names, groups) = (Rest::default(), Rest::default());
         let root = root.clone();
-        Self { root, processes, watches, names, groups, units, tally }
+        Self { root, processes, watches, names, groups, units, losses }
     }
 
     pub(super) fn sample(&mut self, now: Mono) -> Vec<Reading> {
@@ -128,7 +128,7 @@ impl Watched {
                 gather.put_of(sensor, &watch.labels, sum);
             }
         }
-        gather.finish(&self.tally)
+        gather.finish(&self.losses)
     }
 
     fn find(&mut self, now: Mono, gather: &mut Gather) {

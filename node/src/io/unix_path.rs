@@ -1,4 +1,4 @@
-//! The path of a Unix socket: taken where nobody living has it, never from anyone.
+//! Binding of a Unix socket to a path: replaces the file of a dead process, never of a live one.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -8,40 +8,41 @@ use std::path::Path;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-/// Binds a socket of this type with `bind`. A socket file that a dead process left behind is
-/// replaced. Every user of the machine may write to it, as to a UDP port; the folder's permissions
-/// can forbid it.
+/// Binds a socket of this type with `bind`. Replaces a socket file that a dead process left behind.
+/// Every user of the machine may write to the socket, as to a UDP port; permissions of the directory
+/// can restrict that.
 ///
 /// # Errors
 /// When the path is in use, is something other than a socket, or cannot be made.
-pub(super) fn take<S>(
+pub(super) fn bind<S>(
     path: &Path,
     kind: SockType,
-    bind: impl FnOnce(&Path) -> io::Result<S>,
+    open: impl FnOnce(&Path) -> io::Result<S>,
 ) -> io::Result<S> {
-    remove_left_over(path, kind)?;
-    let socket = bind(path)?;
+    remove_stale(path, kind)?;
+    let socket = open(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o666))?;
     Ok(socket)
 }
 
-fn remove_left_over(path: &Path, kind: SockType) -> io::Result<()> {
+fn remove_stale(path: &Path, kind: SockType) -> io::Result<()> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
-        return Err(io::Error::new(ErrorKind::AlreadyExists, "a file that is no socket"));
+        return Err(io::Error::new(ErrorKind::AlreadyExists, "the file is not a socket"));
     }
     match probe(path, kind) {
-        Ok(()) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens on it")),
-        // The only answer that means nobody: another type's or a forbidden one's is another.
+        Ok(()) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens on this path")),
+        // Only this error proves that no process listens: a socket of another type and one without
+        // permission give other errors.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) => {
-            let text = format!("a socket that may belong to another program ({error})");
+            let text = format!("the socket may belong to another program ({error})");
             Err(io::Error::new(ErrorKind::AddrInUse, text))
         }
     }
 }
 
-/// Connects without waiting: a listener that accepts nobody must not hold up the start.
+/// Connects without blocking: a listener that never accepts must not delay the start.
 fn probe(path: &Path, kind: SockType) -> io::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let probe = socket(AddressFamily::Unix, kind, flags, None)?;

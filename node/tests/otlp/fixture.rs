@@ -9,8 +9,8 @@ use flate2::write::GzEncoder;
 use plimsoll_clock::Deadline;
 use plimsoll_node::config::OtlpSettings;
 use plimsoll_node::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
-use plimsoll_node::io::otlp::Doors;
-use plimsoll_node::io::otlp::figures::Figures;
+use plimsoll_node::io::otlp::OtlpServers;
+use plimsoll_node::io::otlp::stats::OtlpStats;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
@@ -33,26 +33,26 @@ pub(crate) fn record(
 }
 
 /// Both ports, and every body that came.
-pub(crate) struct Desk {
-    pub(crate) doors: Doors,
+pub(crate) struct Fixture {
+    pub(crate) servers: OtlpServers,
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
     pub(crate) came: Vec<(Signal, Encoding, Vec<u8>)>,
 }
 
-impl Desk {
+impl Fixture {
     pub(crate) async fn open() -> Self {
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let settings = OtlpSettings { http: any, grpc: any, ..OtlpSettings::default() };
-        let doors = Doors::open(&settings).await.unwrap();
-        let (http, grpc) = (doors.http_address().unwrap(), doors.grpc_address().unwrap());
-        Self { doors, http, grpc, came: Vec::new() }
+        let servers = OtlpServers::open(&settings).await.unwrap();
+        let (http, grpc) = (servers.http_address().unwrap(), servers.grpc_address().unwrap());
+        Self { servers, http, grpc, came: Vec::new() }
     }
 
     /// Records what is there, as a driver does in one turn.
     pub(crate) fn turn(&mut self) {
-        let Self { doors, came, .. } = self;
-        doors.take(|post| {
+        let Self { servers, came, .. } = self;
+        servers.take(|post| {
             post.answer(|signal, encoding, body| {
                 came.push((signal, encoding, body.to_vec()));
                 record(signal, encoding, body)
@@ -68,21 +68,21 @@ impl Desk {
         let client = tokio::spawn(client);
         let deadline = Deadline::within(PATIENCE);
         while !client.is_finished() {
-            assert!(!deadline.has_passed(), "no answer came: {:?}", self.figures());
+            assert!(!deadline.has_passed(), "no answer came: {:?}", self.stats());
             self.turn();
             yield_now().await;
         }
         client.await.unwrap()
     }
 
-    pub(crate) fn figures(&self) -> Figures {
-        self.doors.figures().unwrap()
+    pub(crate) fn stats(&self) -> OtlpStats {
+        self.servers.stats().unwrap()
     }
 
     /// How many requests ended so: `http metrics taken`.
     pub(crate) fn ended(&self, what: &str) -> u64 {
         let name = |protocol, signal, ending| format!("{protocol} {signal} {ending}");
-        let endings = self.figures().requests.endings.into_iter();
+        let endings = self.stats().requests.endings.into_iter();
         let named =
             endings.map(|((from, end), n)| (name(from.protocol, from.signal, end.as_str()), n));
         named.filter(|(name, _)| name == what).map(|(_, n)| n).sum()
@@ -92,15 +92,15 @@ impl Desk {
     pub(crate) async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let deadline = Deadline::within(PATIENCE);
         while !holds(self) {
-            assert!(!deadline.has_passed(), "{what} did not come: {:?}", self.figures());
+            assert!(!deadline.has_passed(), "{what} did not come: {:?}", self.stats());
             yield_now().await;
         }
     }
 
     /// Nobody has room any more: no client left anything behind.
     pub(crate) async fn emptied(&mut self) {
-        let empty = |desk: &mut Self| {
-            desk.figures().requests.buffered_bytes == 0 && !desk.doors.is_awaited()
+        let empty = |fixture: &mut Self| {
+            fixture.stats().requests.buffered_bytes == 0 && !fixture.servers.is_awaited()
         };
         self.until("an empty room", empty).await;
     }

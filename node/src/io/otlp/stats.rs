@@ -9,27 +9,27 @@ use crate::core::intake::otlp::{Outcome, Signal};
 
 /// Both ports.
 #[derive(Clone, Debug)]
-pub struct Figures {
+pub struct OtlpStats {
     /// Connections by port: `http`, `grpc`.
     pub connections: Vec<(&'static str, http::Figures)>,
-    /// Requests of both.
-    pub requests: Requests,
+    /// RequestStats of both.
+    pub requests: RequestStats,
 }
 
-/// Requests that are over, and those that are not.
+/// RequestStats that are over, and those that are not.
 #[derive(Clone, Debug, Default)]
-pub struct Requests {
+pub struct RequestStats {
     /// How many ended in which way.
-    pub endings: BTreeMap<(Source, Ending), u64>,
+    pub endings: BTreeMap<(RequestSource, RequestOutcome), u64>,
     /// Bytes of bodies that came in full.
-    pub volumes: BTreeMap<Source, Volume>,
+    pub volumes: BTreeMap<RequestSource, BodyBytes>,
     /// Bytes that bodies take now.
     pub buffered_bytes: usize,
 }
 
 /// Where a request came in and what it brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
+pub struct RequestSource {
     /// `http` or `grpc`.
     pub protocol: &'static str,
     /// `metrics`, `traces`, or `none` where the path says nothing that is known.
@@ -38,7 +38,7 @@ pub struct Source {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ending {
+pub enum RequestOutcome {
     /// All of it was taken.
     Taken,
     /// Some of its points or spans were refused.
@@ -49,14 +49,14 @@ pub enum Ending {
 
 /// Bytes of bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Volume {
+pub struct BodyBytes {
     /// As they were sent.
     pub sent: u64,
     /// As they were read.
     pub inflated: u64,
 }
 
-impl Source {
+impl RequestSource {
     pub(super) fn of(protocol: &'static str, signal: Option<Signal>) -> Self {
         let signal = match signal {
             Some(Signal::Metrics) => "metrics",
@@ -67,7 +67,7 @@ impl Source {
     }
 }
 
-impl Ending {
+impl RequestOutcome {
     pub(super) fn of(outcome: &Result<Outcome, Refusal>) -> Self {
         match outcome {
             Ok(Outcome { refused: 0, .. }) => Self::Taken,

@@ -5,7 +5,7 @@ use crate::limits::CGROUP_DEPTH_MAX;
 
 /// A group's folder, and the version of the hierarchy that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Controller {
     mount: String,
     /// Folders below the mount.
     path: Vec<String>,
@@ -13,7 +13,7 @@ pub(super) struct Place {
     pub(super) is_unified: bool,
 }
 
-impl Place {
+impl Controller {
     /// The group's folder, then those above it, up to the mount.
     pub(super) fn folders(&self) -> impl Iterator<Item = String> {
         let depths = (0..=self.path.len()).rev().take(CGROUP_DEPTH_MAX);
@@ -31,7 +31,7 @@ impl Place {
 }
 
 /// A controller in a hierarchy of its own, as the first version has them, else in the unified one.
-pub(super) fn find(controller: &str, groups: &str, mounts: &str) -> Option<Place> {
+pub(super) fn find(controller: &str, groups: &str, mounts: &str) -> Option<Controller> {
     let groups = || groups.lines().filter_map(group);
     let has = |list: &str| list.split(',').any(|one| one == controller);
     let separate = groups().find(|(controllers, _)| has(controllers)).and_then(|(_, path)| {
@@ -70,7 +70,7 @@ fn place<'t>(
     path: &str,
     mut mounts: impl Iterator<Item = Mount<'t>>,
     is_unified: bool,
-) -> Option<Place> {
+) -> Option<Controller> {
     let mount = mounts.next()?;
     let below = path.strip_prefix(mount.root.trim_end_matches('/'));
     let below = below.filter(|below| below.starts_with('/')).unwrap_or_default();
@@ -78,7 +78,7 @@ fn place<'t>(
         below.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     // The group lies outside of what this process may see.
     let is_outside = path.iter().any(|name| name == "..");
-    (!is_outside).then(|| Place { mount: mount.point.to_owned(), path, is_unified })
+    (!is_outside).then(|| Controller { mount: mount.point.to_owned(), path, is_unified })
 }
 
 #[cfg(test)]

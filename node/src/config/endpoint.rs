@@ -1,34 +1,33 @@
-//! Where a target is and how often it is looked at. Everything that can be wrong with it is found
-//! at the start.
+//! Address and scrape interval of a target, checked when the settings are read.
 
 use std::time::Duration;
 
 use crate::limits::scrape::URL_BYTES_MAX;
 use url::{Host, Url};
 
-/// The way to one target.
+/// A target to scrape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// As it is written in the configuration.
-    pub(super) url: String,
+    pub(crate) url: String,
     /// Name or address, as it is connected to.
-    pub(super) host: String,
-    pub(super) port: u16,
-    /// What the request calls the host.
-    pub(super) authority: String,
-    /// What stands behind `GET`.
-    pub(super) path: String,
-    /// Time between two looks.
-    pub(super) every: Duration,
-    /// Time for one.
-    pub(super) timeout: Duration,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Value of the `Host` header.
+    pub(crate) authority: String,
+    /// Path and query of the request.
+    pub(crate) path: String,
+    /// Time between two scrapes.
+    pub(crate) every: Duration,
+    /// Time for one scrape.
+    pub(crate) timeout: Duration,
 }
 
 impl Endpoint {
-    /// The way to the page at `url`.
+    /// The target whose page is at `url`.
     ///
     /// # Errors
-    /// Says what is wrong with the address.
+    /// When the address is not a plain http URL of a host.
     pub fn new(url: &str, every: Duration, timeout: Duration) -> Result<Self, String> {
         let example = "such as \"http://127.0.0.1:8000/metrics\"";
         let read = Url::parse(url).ok().filter(|read| matches!(read.scheme(), "http" | "https"));
@@ -39,7 +38,7 @@ impl Endpoint {
             return Err(format!("must be plain http, {example}; it is meant for this machine"));
         }
         if !read.username().is_empty() || read.password().is_some() {
-            return Err("holds a user; there is no way to show one to a target".to_owned());
+            return Err("must not contain a user; targets are read without credentials".to_owned());
         }
         let (Some(host), Some(port)) = (read.host(), read.port_or_known_default()) else {
             return Err(format!("names no host; it must be an address {example}"));
