@@ -54,7 +54,7 @@ impl Driver {
         figures.taken += 1;
         figures.spent += spent;
         figures.longest = figures.longest.max(spent);
-        let connections = self.server.figures();
+        let connections = self.server.stats();
         let look = Arc::new(Look { still, looks: *figures, connections });
         self.looks.latest = Some((ended, Arc::clone(&look)));
         look

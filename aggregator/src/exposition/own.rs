@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_runtime::http::Figures;
+use plimsoll_runtime::http::ServerStats;
 
 use super::rule_files;
 use super::writer::{Family, NONE, Value, Writer};
@@ -17,7 +17,7 @@ pub struct Own {
     /// Looks at the state.
     pub looks: Looks,
     /// Connections of those who ask.
-    pub connections: Figures,
+    pub connections: ServerStats,
     /// By page and format.
     pub pages: BTreeMap<(&'static str, &'static str), Rendered>,
     /// Answers by page, format and encoding.
@@ -201,7 +201,7 @@ fn showing(writer: &mut Writer, own: &Own) {
     });
 }
 
-fn connections(writer: &mut Writer, figures: &Figures) {
+fn connections(writer: &mut Writer, figures: &ServerStats) {
     let help = "Connections to these pages, by what they wait for";
     let open = figures.open.map(|(stage, n)| (stage.as_str(), Value::Count(n as u64)));
     by(writer, Family::gauge("plimsoll_aggregator_connections", help), "stage", open);
@@ -210,6 +210,6 @@ fn connections(writer: &mut Writer, figures: &Figures) {
     let family = Family::counter("plimsoll_aggregator_connections_closed_total", help);
     by(writer, family, "reason", closed);
     let help = "Bytes of pages that askers have not taken yet";
-    let owed = Value::Count(figures.owed_bytes);
+    let owed = Value::Count(figures.unsent_bytes);
     single(writer, Family::gauge("plimsoll_aggregator_owed_bytes", help), owed);
 }

@@ -1,4 +1,4 @@
-//! Where the node touches the world: sockets, sensors, HTTP. Decides nothing.
+//! I/O of the node: sockets, sensors, HTTP, spool, broker. Decides nothing.
 
 pub mod cost;
 pub mod frames;

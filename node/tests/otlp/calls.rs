@@ -10,7 +10,7 @@ use hyper::rt::Executor;
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use plimsoll_node::core::intake::otlp::{Encoding, Signal};
-use plimsoll_runtime::http::{Closed, Stage};
+use plimsoll_runtime::http::{CloseReason, ConnectionStage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -148,7 +148,7 @@ async fn each_refusal_has_its_code_and_says_what_would_help() {
             vec![GRPC, ("grpc-encoding", "zstd")],
             framed(1, b"x"),
             "12",
-            "gzip, or not at all",
+            "gzip or identity",
             "metrics unsupported",
         ),
         (METRICS, vec![GRPC], promised, "8", "more than 4194304 bytes", "metrics too_large"),
@@ -246,8 +246,8 @@ async fn bytes_that_are_not_http2_are_closed_and_the_next_call_is_answered() {
     let over = |fixture: &mut Fixture| fixture.stats().connections[1].1.connections() == 0;
     fixture.until("all over", over).await;
     let connections = fixture.stats().connections[1].1.clone();
-    assert_eq!(connections.closed_for(Closed::Malformed), 4, "{connections:?}");
-    assert_eq!(connections.open[0], (Stage::Waiting, 0));
+    assert_eq!(connections.closed_for(CloseReason::Malformed), 4, "{connections:?}");
+    assert_eq!(connections.open[0], (ConnectionStage::Waiting, 0));
 }
 
 #[tokio::test]

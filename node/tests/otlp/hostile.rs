@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plimsoll_runtime::http::Closed;
+use plimsoll_runtime::http::CloseReason;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -144,7 +144,7 @@ async fn a_crowd_that_never_finishes_a_body_costs_a_bound_and_not_the_next_clien
     }
     let connections = fixture.stats().connections[0].1.clone();
     assert!(connections.connections() <= 64, "{connections:?}");
-    assert!(connections.closed_for(Closed::Displaced) > 0, "{connections:?}");
+    assert!(connections.closed_for(CloseReason::Evicted) > 0, "{connections:?}");
     drop(crowd);
     fixture.emptied().await;
 }

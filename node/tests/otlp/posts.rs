@@ -77,7 +77,7 @@ async fn each_refusal_has_its_status_and_says_what_would_help() {
         (
             post("/v1/metrics", JSON, &encoded("zstd"), b"{}"),
             415,
-            "gzip, or not at all",
+            "gzip or identity",
             "metrics unsupported",
         ),
         (

@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use plimsoll_runtime::http::{Figures, ending, probe};
+use plimsoll_runtime::http::{ServerStats, ending, probe};
 use plimsoll_runtime::limits::QUERIES_MAX;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::summary::EventsPage;
@@ -57,7 +57,7 @@ pub struct Look {
     /// What looks have cost so far, this one included; their number is this one's own.
     pub looks: Looks,
     /// Connections of those who ask.
-    pub connections: Figures,
+    pub connections: ServerStats,
 }
 
 /// Whether the aggregator can be relied on.

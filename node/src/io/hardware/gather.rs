@@ -1,4 +1,4 @@
-//! Collects readings: makes labels fit the wire, keeps every list bounded, counts what falls out.
+//! Collects readings: makes labels valid, bounds every list, counts what is left out.
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,14 @@
 //! Hardware sampling: once a second, every sensor of this machine as [`Reading`]s.
 //!
-//! Threads, so that a slow part delays nobody: `host` reads what the kernel keeps in memory and
+//! Runs on threads, so that a slow part delays nothing else: `host` reads what the kernel keeps in memory and
 //! sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML) may hang in
-//! a driver, `watched` looks through all processes. These only leave their latest readings for
-//! `host` to pick up, as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
-//! once they are old. Each says what it costs.
+//! a driver, `watched` scans all processes. These store their latest readings for `host`, which marks
+//! them as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
+//! once they are old. Each reports its cost.
 //!
-//! Each idea has its file, which reads what it needs below one root and takes it apart with
-//! functions that are pure.
-//! Nothing here judges a value, keeps a history or touches the async runtime; a sensor that
-//! cannot be read is reported as absent, never as zero.
+//! Each group of sensors has its file, which reads below one root and parses with pure functions.
+//! Nothing here judges a value, keeps a history or uses the async runtime. A sensor that cannot be
+//! read is reported as absent, never as zero.
 
 mod blocks;
 mod cgroup;
@@ -78,7 +77,7 @@ impl Sampler {
         (Self { lifeline, losses, _samples: samples }, receiver)
     }
 
-    /// Samples that nobody had taken when the next one was ready.
+    /// Samples that were not received when the next one was ready.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.losses.missed()

@@ -19,7 +19,7 @@ impl Sampling {
         Self { thread, worst: Duration::ZERO }
     }
 
-    /// One look at the sensors, whose time counts.
+    /// One sample at the sensors, whose time counts.
     pub(super) fn timed<T>(&mut self, look: impl FnOnce() -> T) -> T {
         let watch = Stopwatch::start();
         let seen = look();

@@ -7,7 +7,7 @@ use plimsoll_schemas::hardware::{
 use super::gather::Gather;
 use super::root::{self, Root};
 
-/// Asks the kernel; only that of this machine can be asked.
+/// Asks the kernel; only that of this machine can be queried.
 pub(super) fn gather(root: &Root, gather: &mut Gather) {
     let asked = if root.has_own_kernel() { ask() } else { Err(Missing::unsupported("recorded")) };
     // Without anything that keeps the clock, the kernel makes up how far it may be off.

@@ -52,8 +52,8 @@ impl Pages {
 
     /// Connections to the pages.
     #[must_use]
-    pub fn stats(&self) -> Option<plimsoll_runtime::http::Figures> {
-        self.server.as_ref().map(Server::figures)
+    pub fn stats(&self) -> Option<plimsoll_runtime::http::ServerStats> {
+        self.server.as_ref().map(Server::stats)
     }
 
     /// The next request for stats; `None` when there is no server. Cancel safe.

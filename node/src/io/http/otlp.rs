@@ -35,7 +35,7 @@ pub(super) fn add(page: &Page, stats: &OtlpStats) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_connections(page: &Page, ports: &[(&'static str, http::Figures)]) {
+fn add_connections(page: &Page, ports: &[(&'static str, http::ServerStats)]) {
     let rows: Vec<_> = ports
         .iter()
         .flat_map(|(port, figures)| {

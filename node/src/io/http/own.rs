@@ -23,7 +23,7 @@ pub struct AgentStats {
     /// Connections to the stream socket.
     pub connections: usize,
     /// Connections to the HTTP pages.
-    pub http: Option<server::Figures>,
+    pub http: Option<server::ServerStats>,
     /// OTLP requests and connections, when a port is open.
     pub otlp: Option<OtlpStats>,
     /// Time spent in each stage of the driver.
@@ -108,7 +108,7 @@ fn add_limits(page: &Page, limits: &[(Operation, u64)]) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_http(page: &Page, http: &server::Figures) {
+fn add_http(page: &Page, http: &server::ServerStats) {
     let (name, help) =
         ("plimsoll_agent_http_connections", "Open connections to the HTTP pages, per stage");
     let rows = http.open.map(|(stage, n)| ([stage.as_str()], n as f64));

@@ -1,7 +1,7 @@
-//! What the kernel dropped because a socket's receive buffer was full, and how to mend it.
+//! Datagrams that the kernel dropped because a receive buffer was full, and the advice against it.
 //!
-//! The same count that `SO_RXQ_OVFL` stamps on datagrams, but asked for after each read: a stamp
-//! comes with the next datagram that finds room, so it would never log of a burst's end. A
+//! The same count that `SO_RXQ_OVFL` stamps on datagrams, but read after each read: a stamp
+//! arrives with the next datagram that fits, so it misses the end of a burst. A
 //! datagram is dropped only while others wait to be read, so once those are, the count is whole.
 //! On a Unix datagram socket the sender waits or is refused; there the kernel counts nothing.
 
@@ -49,7 +49,7 @@ impl Drops {
     }
 }
 
-/// The first drop is told, and each doubling of their number.
+/// The first drop is logged, and each doubling of their number.
 fn is_logged(before: u64, now: u64) -> bool {
     now.checked_ilog2() > before.checked_ilog2()
 }
@@ -61,21 +61,21 @@ fn log(key: &'static str, datagrams: u64, receive_buffer_bytes: usize) {
             datagrams,
             receive_buffer_bytes,
             "kernel drops datagrams: the receive buffer is small; run \
-             `sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES}` and start the node again"
+             `sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES}` and restart the node"
         );
     } else {
         tracing::warn!(
             socket = key,
             datagrams,
             receive_buffer_bytes,
-            "kernel drops datagrams: more come than the node can read; pack several values into \
-             one datagram, or use listen.unix, where senders wait"
+            "kernel drops datagrams: more arrive than the node can read; pack several values into \
+             one datagram, or use listen.unix, where senders block"
         );
     }
 }
 
 /// Asks for a receive buffer. Beyond `net.core.rmem_max` only a privileged process gets it; else
-/// the kernel gives less, which is no error.
+/// the kernel grants less, which is no error.
 pub(super) fn ask_for_buffer(socket: &impl AsFd) {
     if setsockopt(socket, RcvBufForce, &SOCKET_RECEIVE_BYTES).is_ok() {
         return;

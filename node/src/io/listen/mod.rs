@@ -1,7 +1,7 @@
 //! Datagram sockets for DogStatsD.
 //!
-//! The driver asks when something can be read and then takes a bounded number of datagrams
-//! straight from the kernel into its core: no task, no channel, no copy in between. Several come
+//! The driver waits until a socket is readable and then passes a bounded number of datagrams from the
+//! kernel to its core, without a task, a channel or a copy in between. Several come
 //! with one call ([`batch`]); between reads a socket rests as long as it may ([`rest`]); what
 //! the kernel dropped is read back ([`drops`]).
 
@@ -34,7 +34,7 @@ use super::cost::Cost;
 use super::unix_path;
 use crate::core::departure::Taken;
 
-/// A socket that could not be had.
+/// A socket that cannot be opened.
 #[derive(Debug, Error)]
 #[error("{key}: cannot listen on {place}: {source}{hint}")]
 pub struct ListenError {
@@ -320,8 +320,8 @@ fn log_short_queue() {
     if let Some(datagrams) = queue.filter(|datagrams: &u32| *datagrams < UNIX_QUEUE_DATAGRAMS) {
         tracing::info!(
             datagrams,
-            "senders on listen.unix wait while so many datagrams are unread; for more run \
-             `sysctl -w net.unix.max_dgram_qlen={UNIX_QUEUE_DATAGRAMS}` and start the node again"
+            "senders on listen.unix wait while this many datagrams are unread; to raise the limit run \
+             `sysctl -w net.unix.max_dgram_qlen={UNIX_QUEUE_DATAGRAMS}` and restart the node"
         );
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! It rests only while datagrams keep coming, so a single one is read at once. What may come
 //! during a rest has room in the receive buffer twice over, and no more than one turn reads. Only
-//! the socket rests: signals, broker and pages are heard meanwhile.
+//! the socket rests: signals, broker and pages are handled meanwhile.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};

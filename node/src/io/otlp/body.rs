@@ -1,5 +1,5 @@
-//! A body as it comes in: each part is inflated and counted at once, so that nothing beyond a
-//! bound is ever kept, and a body that shrinks a thousandfold is stopped where it passes it.
+//! Reads a request body: each part is inflated and counted on arrival, so that nothing beyond the limit
+//! is ever kept, and a compression bomb is stopped at the limit.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
 //! OTLP over gRPC: the unary `Export` of the metrics and of the trace service. Reflection, health
-//! checks, logs and streaming are not there, and answered so.
+//! checks, logs and streaming are answered as unimplemented.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -96,7 +96,7 @@ fn taken(message: &[u8]) -> Response {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], Body::new(body)).into_response()
 }
 
-/// No message: what would be trailers stands in the head.
+/// A response without message: its trailers are in the head.
 fn refuse(refusal: &Refusal) -> Response {
     let headers = [
         (header::CONTENT_TYPE, CONTENT_TYPE.to_owned()),

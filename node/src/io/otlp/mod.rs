@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::limits::{BYTES_PER_WAKE, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX};
 use axum::Router;
-use plimsoll_runtime::http::{Bounds, ListenError, Protocol, Server};
+use plimsoll_runtime::http::{ListenError, Protocol, Server, ServerLimits};
 use tokio::sync::mpsc;
 
 use crate::config::OtlpSettings;
@@ -121,7 +121,7 @@ impl OtlpServers {
         let connections = [("http", &self.http), ("grpc", &self.grpc)];
         let connections: Vec<_> = connections
             .into_iter()
-            .filter_map(|(protocol, server)| Some((protocol, server.as_ref()?.figures())))
+            .filter_map(|(protocol, server)| Some((protocol, server.as_ref()?.stats())))
             .collect();
         (!connections.is_empty())
             .then(|| OtlpStats { connections, requests: self.budget.requests() })
@@ -143,14 +143,14 @@ async fn serve(
     routes: Router,
 ) -> Result<Option<Server>, ListenError> {
     let Some(address) = address else { return Ok(None) };
-    let bounds = Bounds {
+    let bounds = ServerLimits {
         protocol,
         connections_max: OTLP_CONNECTIONS_MAX,
         // Bodies have a bound of their own, whose answer is one that an SDK reads.
         body_bytes_max: usize::MAX,
         // After the time for a body, the driver's.
         request_timeout: 2 * OTLP_BODY_TIMEOUT,
-        ..Bounds::default()
+        ..ServerLimits::default()
     };
     Server::start_within(bounds, key, address, routes).await.map(Some)
 }

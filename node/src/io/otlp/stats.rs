@@ -1,4 +1,4 @@
-//! What came over both ports, in numbers that a node shows about itself.
+//! Counts of requests and connections of both ports.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::core::intake::otlp::{Outcome, Signal};
 #[derive(Clone, Debug)]
 pub struct OtlpStats {
     /// Connections by port: `http`, `grpc`.
-    pub connections: Vec<(&'static str, http::Figures)>,
+    pub connections: Vec<(&'static str, http::ServerStats)>,
     /// RequestStats of both.
     pub requests: RequestStats,
 }
@@ -27,12 +27,12 @@ pub struct RequestStats {
     pub buffered_bytes: usize,
 }
 
-/// Where a request came in and what it brought.
+/// Protocol and signal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestSource {
     /// `http` or `grpc`.
     pub protocol: &'static str,
-    /// `metrics`, `traces`, or `none` where the path says nothing that is known.
+    /// `metrics`, `traces`, or `none` for an unknown path.
     pub signal: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! One look: a connection of its own, one request, one answer, all within one deadline. Follows
+//! One sample: a connection of its own, one request, one answer, all within one deadline. Follows
 //! no redirect and keeps no connection.
 
 use std::pin::pin;
@@ -26,7 +26,7 @@ const ACCEPTED: &str =
 pub(super) type Brought = (Page, Option<OwnedSemaphorePermit>);
 
 impl Endpoint {
-    /// Asks for the page. What comes takes its bytes of `room`.
+    /// Requests the page. Its bytes are taken from `room`.
     pub(super) async fn get(&self, room: &Arc<Semaphore>) -> Result<Brought, Failure> {
         // What is waited for when time is up.
         let mut waited = Failure::ConnectTimeout;

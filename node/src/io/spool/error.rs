@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use thiserror::Error;
 
-/// Why there is no spool.
+/// Why the spool cannot be opened.
 #[derive(Debug, Error)]
 pub enum SpoolError {
-    /// Something cannot be made, read or written where it is.
+    /// A path cannot be created, read or written.
     #[error("spool.path: {}: {source}", path.display())]
     Inaccessible {
         /// What.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Another process works with it.
+    /// Another process uses it.
     #[error("spool.path: {} is in use by another process", path.display())]
     InUse {
         /// The lock.
@@ -38,7 +38,7 @@ pub enum SpoolError {
     },
 }
 
-/// A file that was kept for inspection under another name.
+/// A file that was kept under another name for inspection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
     /// Why, as a label: `damaged`, `newer_version` or `too_large`.
@@ -49,14 +49,14 @@ pub struct Quarantined {
     pub now_at: PathBuf,
 }
 
-/// Why a batch was not written. Then there is no file, unless it `remains`: what it held would
-/// no longer be true.
+/// Why a batch was not written. The file is removed then, unless it `remains`, because its content
+/// is outdated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
     /// As a label: `full` or `io`.
     pub reason: &'static str,
     /// In words.
     pub text: String,
-    /// True when the file could not be removed either: a later start would believe it.
+    /// True when the file could not be removed either: a later start would use outdated content.
     pub remains: bool,
 }

@@ -1,7 +1,7 @@
 //! The spool's file: read once when a node starts, then appended to and replaced.
 //!
-//! A file that cannot be used is set aside under a new name and never deleted. But once a batch
-//! could not be written, the file is removed: it would offer as never sent what was sent since.
+//! An unusable file is quarantined under a new name and never deleted. But after a failed write the
+//! file is removed: otherwise the next start would send again what was already sent.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -26,7 +26,7 @@ pub(super) struct Opened {
     pub(super) quarantined: Option<Quarantined>,
 }
 
-/// The file of one node; nobody else has it open.
+/// The file of one node, locked against other processes.
 #[derive(Debug)]
 pub(super) struct SpoolFile {
     dir: PathBuf,
@@ -57,7 +57,7 @@ impl SpoolFile {
         let path = dir.join(format!("{}.spool", identity.node));
         let new_path = dir.join(format!("{}.spool.new", identity.node));
         let lock = lock(dir.join(format!("{}.lock", identity.node)))?;
-        // Whoever was writing it did not get as far as letting it take effect.
+        // Left by a process that ended before it replaced the old file.
         remove(&new_path).map_err(at(&new_path))?;
         let boot = fs::read_to_string(BOOT_ID).ok().map(|text| text.trim().to_owned());
         let (recovered, quarantined) = match load(&path).map_err(at(&path))? {
@@ -81,7 +81,7 @@ impl SpoolFile {
                 }
             },
         };
-        // A name that cannot be told is no name: then the next start doubts what it finds.
+        // An unreadable id becomes empty: then the next start treats the file as uncertain.
         let boot = (!sync).then(|| boot.unwrap_or_default());
         let dir = dir.to_owned();
         let file = Self { dir, path, new_path, file: None, sync, boot, _lock: lock };
@@ -123,7 +123,7 @@ impl SpoolFile {
             return Ok(());
         }
         if file.metadata()?.nlink() == 0 {
-            return Err(io::Error::other("somebody has removed the file"));
+            return Err(io::Error::other("the file was removed by another process"));
         }
         if self.sync { file.sync_data() } else { Ok(()) }
     }
@@ -164,7 +164,7 @@ impl SpoolFile {
 }
 
 impl Drop for SpoolFile {
-    /// Whoever panics in the middle of a write leaves a file that nobody will keep up any more.
+    /// After a panic in the middle of a write the file would no longer be updated.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _nobody_to_tell = self.discard();
@@ -202,7 +202,7 @@ fn load(path: &Path) -> io::Result<Content> {
     };
     // Opening a pipe would wait for its other end.
     if !metadata.is_file() {
-        return Err(io::Error::other("it is not a file"));
+        return Err(io::Error::other("not a regular file"));
     }
     if metadata.len() > SPOOL_BYTES_MAX as u64 {
         return Ok(Content::TooLarge);

@@ -1,5 +1,5 @@
-//! Keeps the spool: hands batches to a thread that writes them, so that the driver never waits
-//! for a disk. One write is under way at any time. What is in a batch, [`journal`] decides.
+//! The spool: passes batches to a thread that writes them, so that the driver never waits for a disk.
+//! At most one write is in progress. The [`journal`] decides what a batch contains.
 //!
 //! [`journal`]: crate::core::journal
 
@@ -29,13 +29,13 @@ pub struct Opened {
     pub spool: Spool,
     /// What belongs into it from now on.
     pub journal: Journal,
-    /// What an earlier process left there. With a damaged file, what of it could be told.
+    /// Data of an earlier process; of a damaged file the readable part.
     pub recovered: Option<Recovered>,
     /// A file that could not be used, or not all of it.
     pub quarantined: Option<Quarantined>,
 }
 
-/// What came of one write.
+/// Result of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteResult {
     /// Bytes of the batch.
@@ -58,7 +58,7 @@ pub struct Spool {
 
 impl Spool {
     /// Opens the spool of a node in `dir`, which is made if need be, and reads what is there.
-    /// With `sync`, what is written survives the end of the machine, else that of the process.
+    /// With `sync`, writes survive a crash of the machine, otherwise only one of the process.
     ///
     /// # Errors
     /// When the configuration is at fault.

@@ -23,7 +23,7 @@ use super::gather::Gather;
 use super::lifeline::Relist;
 use super::root::{Kept, Root};
 
-/// The group's controllers, as of the last look for them.
+/// The group's controllers, as of the last search for them.
 pub(super) struct Cgroup {
     root: Root,
     relist: Relist,

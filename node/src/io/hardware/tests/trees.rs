@@ -121,7 +121,7 @@ fn every_sensor_of_the_host_has_a_producer() {
     assert_eq!(without, Vec::<&str>::new());
 }
 
-/// What can become of a file between two looks.
+/// What can become of a file between two samples.
 enum Fault {
     Gone,
     Holds(&'static str),

@@ -1,9 +1,9 @@
-//! Watched processes: the figures of those that a `[[hardware.watch]]` names, summed.
+//! Watched processes: the summed usage of the processes of each `[[hardware.watch]]`.
 //!
-//! On a thread of its own, for a look through ten thousand processes takes as long as all other
-//! sensors together. It watches from outside, once a second: what a process uses after the last
-//! look at it, and one that comes and goes between two looks, are not seen. Sums of which a part
-//! cannot be read are failed readings, not smaller sums.
+//! Runs on a thread of its own, since reading ten thousand processes takes as long as all other
+//! sensors together. It samples once a second: usage after the last sample of a process, and a
+//! process that starts and ends between two samples, are missed. A sum with an unreadable part is a
+//! failed reading, not a smaller sum.
 
 mod account;
 mod find;
@@ -155,7 +155,7 @@ impl Watched {
         }
     }
 
-    /// One look through all processes serves all watches by name.
+    /// One sample through all processes serves all watches by name.
     fn find_names(&mut self, gather: &mut Gather) {
         let mut named: Vec<(&str, &mut Members)> = Vec::new();
         for (watch, members) in &mut self.watches {

@@ -1,7 +1,6 @@
-"""Figures of an experiment: of one operation, and of one cycle with all its operations.
+"""Statistics of an experiment: of one operation, and of one cycle with all its operations.
 
-Latencies are kept in buckets less than 0.1 % wide; count, sum and max are exact. Knows nothing
-of nodes: what is told here needs none.
+Latencies are kept in buckets less than 0.1 % wide; count, sum and max are exact. Needs no node.
 """
 
 import time
@@ -11,8 +10,8 @@ from typing import Any, Dict, Optional
 from .buckets import Cells, fold, quantile_ns
 
 
-class Figures:
-    """What is known of one operation: its latencies in buckets, tokens, errors."""
+class OperationStats:
+    """Latencies of one operation in buckets, its tokens and errors."""
 
     __slots__ = ("cells", "refused", "max_ns", "total_ns", "count", "tokens", "busy_ns", "errors")
 
@@ -23,7 +22,7 @@ class Figures:
         self.tokens = self.busy_ns = self.errors = 0
 
     def add(self, value_ns: int, tokens: int, failed: bool, cells_spare: int) -> int:
-        """Adds one latency; tells how many cells that took."""
+        """Adds one latency; returns the number of new cells."""
         before = len(self.cells)
         self.refused += fold([value_ns], self.cells, before + cells_spare)
         self.count += 1
@@ -36,8 +35,8 @@ class Figures:
         return len(self.cells) - before
 
     def as_json(self) -> Dict[str, Any]:
-        """Times in seconds; tokens only where there were some."""
-        told: Dict[str, Any] = {
+        """Times in seconds; tokens only if there were any."""
+        fields: Dict[str, Any] = {
             "count": self.count,
             "errors": self.errors,
             "total_seconds": self.total_ns / 1e9,
@@ -48,13 +47,13 @@ class Figures:
             "max_seconds": self.max_ns / 1e9,
         }
         if self.tokens:
-            told["tokens"] = self.tokens
-            told["tokens_per_second"] = self.tokens / (self.busy_ns / 1e9) if self.busy_ns else None
-        return told
+            fields["tokens"] = self.tokens
+            fields["tokens_per_second"] = self.tokens / (self.busy_ns / 1e9) if self.busy_ns else None
+        return fields
 
 
 class Cycle:
-    """One cycle: when it began, how long it took, what was timed in it."""
+    """One cycle: its begin, its duration, its operations."""
 
     __slots__ = ("number", "began_unix_s", "begun_ns", "took_ns", "operations", "labels")
 
@@ -64,7 +63,7 @@ class Cycle:
         self.began_unix_s = time.time()
         self.begun_ns = clock()
         self.took_ns: Optional[int] = None
-        self.operations: Dict[str, Figures] = {}
+        self.operations: Dict[str, OperationStats] = {}
 
     def as_json(self) -> Dict[str, Any]:
         """One entry of `cycles` in the export."""

@@ -1,8 +1,8 @@
-//! Sends DogStatsD timers at a rate that does not depend on who receives them, and says in one
-//! line of JSON how many it attempted and sent. It reads no answer and knows no receiver: what
-//! arrived is for the receiver and the kernel to tell.
+//! Sends DogStatsD timers at a rate that does not depend on the receiver, and prints one line of JSON
+//! with the samples attempted and sent. It reads no answer: the receiver and the kernel report what
+//! arrived.
 //!
-//! `cargo run --release -p plimsoll-node --example dogstatsd_load -- --to 127.0.0.1:8125`
+//! `cargo bench -p plimsoll-node --bench dogstatsd_load -- --to 127.0.0.1:8125`
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -48,6 +48,9 @@ struct Args {
     /// Where the random values begin
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Passed by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
 }
 
 enum Socket {

@@ -1,23 +1,21 @@
-//! Samples of one operation from one thread: written by that thread alone, read by the flush.
+//! Samples of one operation from one thread: written by that thread, read by the flusher.
 //!
-//! All figures only ever grow; the flush remembers how far it has read them and takes the
-//! difference. So no count can be lost or doubled, whatever the two sides do to each other in
-//! time: nobody ever sets anything back. What has to be settled between them is only that one
-//! look sees a whole number of records, and for that there is `seq`, odd while a record is made:
+//! All counts only ever grow. The flusher remembers what it has read and takes the difference, so no
+//! count is lost or doubled, however the two threads interleave. The only thing to synchronise is that
+//! one reading covers a whole number of records. For that there is `seq`, odd during a record:
 //!
 //! - The writer makes `seq` odd, then (release fence) writes, then makes it even (release).
-//! - The flush reads `seq` (acquire), then everything, then (acquire fence) `seq` again. Had it
-//!   read anything of a later record, the two fences would make it see that record's odd `seq`
-//!   or a later one. The same even number twice thus means: exactly `seq / 2` records.
+//! - The flusher reads `seq` (acquire), then everything, then (acquire fence) `seq` again. If it had
+//!   read anything of a later record, the two fences would make it see that record's odd `seq` or a
+//!   later one. The same even number twice therefore means: exactly `seq / 2` records.
 //!
-//! This is the C++ memory model's sequence lock and depends on no timing. A thread that records
-//! without a pause would never let such a look succeed, so there are two halves, and the flush
-//! looks at the one that it has just turned writers away from. A writer that had chosen its half
-//! before and was stopped by the scheduler may still write to it: in the middle of a record it
-//! makes the look fail, and the half is read with a later flush; afterwards its record counts
-//! with the next look. Only its `min` or `max` may then have been told already, or stand beside
-//! those of the samples before; then the edges of the outermost buckets are told instead, which
-//! are within 0.1 %.
+//! This is the sequence lock of the C++ memory model and depends on no timing. A thread that records
+//! without a pause would never let a reading succeed, so there are two halves, and the flusher reads
+//! the half that it has just turned writers away from. A writer that had chosen its half before and
+//! was stopped by the scheduler may still write to it. In the middle of a record it makes the reading
+//! fail, and a later flush reads that half; after it, the next reading counts the record. Only `min` or
+//! `max` of that record may then be reported already, or be mixed with those of the samples before;
+//! the edges of the outermost buckets are reported instead, which are within 0.1 %.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -33,7 +31,7 @@ const LEAVES: usize = layout::LEN.div_ceil(LEAF);
 #[repr(align(64))]
 struct Leaf {
     counts: [AtomicU64; LEAF],
-    /// How far the flush has read `counts`; nobody else touches it.
+    /// Values of `counts` at the last reading; only the flusher accesses them.
     taken: [AtomicU64; LEAF],
 }
 
@@ -56,15 +54,15 @@ pub(crate) struct Half {
     leaves: [OnceLock<Box<Leaf>>; LEAVES],
 }
 
-/// What came since the last look.
+/// Samples since the last reading.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct Samples {
     pub(crate) histogram: Histogram,
-    /// Samples above one hour, which stand in the histogram as one hour.
+    /// Samples above one hour, in the histogram as one hour.
     pub(crate) clamped: u64,
 }
 
-impl Taken {
+impl Samples {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.histogram.merge(&other.histogram);
         self.clamped += other.clamped;
@@ -76,8 +74,8 @@ impl Taken {
     }
 }
 
-/// Everything that one look found, before it is known to be whole.
-struct Look {
+/// All values of one reading, before it is known to be consistent.
+struct Reading {
     seq: u64,
     sum: [u64; 2],
     min_ns: u64,
@@ -162,24 +160,23 @@ impl Half {
         })
     }
 
-    /// Records that no look has seen yet.
+    /// Records that no reading has covered yet.
     pub(crate) fn untaken(&self) -> u64 {
         (self.seq.load(Acquire) / 2).saturating_sub(self.taken.load(Relaxed) / 2)
     }
 
-    /// What came since the last time; `None` while a record is made. Only ever called by one
-    /// thread at a time.
-    pub(crate) fn take(&self) -> Option<Taken> {
+    /// Samples since the last call; `None` during a record. Only one thread may call it at a time.
+    pub(crate) fn take(&self) -> Option<Samples> {
         if self.seq.load(Acquire) == self.taken.load(Relaxed) {
-            return Some(Taken::default());
+            return Some(Samples::default());
         }
-        let look = self.look()?;
-        let taken = self.difference(&look);
-        self.remember(&look);
+        let reading = self.reading()?;
+        let taken = self.difference(&reading);
+        self.remember(&reading);
         Some(taken)
     }
 
-    fn look(&self) -> Option<Look> {
+    fn reading(&self) -> Option<Reading> {
         let seq = self.seq.load(Acquire);
         if seq % 2 == 1 {
             return None;
@@ -193,7 +190,7 @@ impl Half {
                 }
             }
         }
-        let look = Look {
+        let reading = Reading {
             seq,
             sum: [self.sum_ns.load(Relaxed), self.sum_carry.load(Relaxed)],
             min_ns: self.min_ns.load(Relaxed),
@@ -202,34 +199,34 @@ impl Half {
             grown,
         };
         fence(Acquire);
-        (self.seq.load(Relaxed) == seq).then_some(look)
+        (self.seq.load(Relaxed) == seq).then_some(reading)
     }
 
     fn leaves(&self) -> impl Iterator<Item = (usize, &Leaf)> {
         (0..).zip(&self.leaves).filter_map(|(n, leaf)| Some((n, &**leaf.get()?)))
     }
 
-    fn difference(&self, look: &Look) -> Taken {
-        let count = look.grown.iter().map(|(_, more)| more).sum();
+    fn difference(&self, reading: &Reading) -> Samples {
+        let count = reading.grown.iter().map(|(_, more)| more).sum();
         let before = wide(self.taken_sum.each_ref().map(|part| part.load(Relaxed)));
         let exact = ExactFigures {
             count,
-            sum_ns: wide(look.sum).wrapping_sub(before),
-            min_ns: look.min_ns,
-            max_ns: look.max_ns,
+            sum_ns: wide(reading.sum).wrapping_sub(before),
+            min_ns: reading.min_ns,
+            max_ns: reading.max_ns,
         };
-        let clamped = look.clamped.wrapping_sub(self.taken_clamped.load(Relaxed));
-        Taken { histogram: assemble(exact, &look.grown), clamped }
+        let clamped = reading.clamped.wrapping_sub(self.taken_clamped.load(Relaxed));
+        Samples { histogram: assemble(exact, &reading.grown), clamped }
     }
 
-    fn remember(&self, look: &Look) {
-        for (index, more) in &look.grown {
+    fn remember(&self, reading: &Reading) {
+        for (index, more) in &reading.grown {
             let Some(leaf) = self.leaf(*index) else { continue };
             add(&leaf.taken[index % LEAF], *more);
         }
-        self.taken_sum.iter().zip(look.sum).for_each(|(taken, sum)| taken.store(sum, Relaxed));
-        self.taken_clamped.store(look.clamped, Relaxed);
-        self.taken.store(look.seq, Release);
+        self.taken_sum.iter().zip(reading.sum).for_each(|(taken, sum)| taken.store(sum, Relaxed));
+        self.taken_clamped.store(reading.clamped, Relaxed);
+        self.taken.store(reading.seq, Release);
     }
 }
 
@@ -243,15 +240,16 @@ fn wide([low, carry]: [u64; 2]) -> u128 {
     (u128::from(carry) << 64) | u128::from(low)
 }
 
-/// The exact figures where they fit the counts, else the edges of the outermost buckets.
+/// The exact figures if they are consistent with the counts, otherwise the edges of the outermost
+/// buckets.
 fn assemble(exact: ExactFigures, grown: &[(usize, u64)]) -> Histogram {
     let counts = || {
         let mut counts = Counts::default();
         grown.iter().for_each(|(index, more)| counts.add(*index, *more));
         counts
     };
-    let told = Histogram::try_from_parts(exact, counts(), exact.count);
-    told.unwrap_or_else(|_| {
+    let exact_histogram = Histogram::try_from_parts(exact, counts(), exact.count);
+    exact_histogram.unwrap_or_else(|_| {
         let min_ns = grown.first().map_or(0, |(index, _)| layout::lowest(*index));
         let max_ns = grown.last().map_or(0, |(index, _)| layout::highest(*index));
         let edges = ExactFigures { min_ns, max_ns: max_ns.min(layout::MAX_NS), ..exact };
@@ -260,5 +258,4 @@ fn assemble(exact: ExactFigures, grown: &[(usize, u64)]) -> Histogram {
 }
 
 #[cfg(test)]
-#[path = "half_tests.rs"]
 mod tests;

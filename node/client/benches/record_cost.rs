@@ -5,7 +5,7 @@
 //! candidate walks. Two threads record into the same operation and their throughput stands
 //! beside one thread's. No node is needed: the flush runs and merges all the same.
 //!
-//! `cargo run --release -p plimsoll-client --example record_cost [-- --json]`
+//! `cargo bench -p plimsoll-client --bench record_cost [-- --json]`
 
 use std::hint::black_box;
 use std::sync::Barrier;

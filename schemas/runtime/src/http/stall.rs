@@ -1,6 +1,7 @@
-//! A socket whose other end has to take what it is sent: writing that does not get on fails.
+//! A socket that fails a write when the client receives nothing for some time. hyper has no write
+//! timeout.
 //!
-//! Reading is not bounded here: heads have a deadline of their own, and bodies the request's.
+//! Reads are not bounded here: heads have a timeout of their own, and bodies that of the request.
 
 use std::io;
 use std::pin::Pin;
@@ -11,23 +12,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use super::place::Place;
+use super::slot::ConnectionSlot;
 
 /// A connection's socket.
-pub(super) struct Paced {
+pub(super) struct StallTimeout {
     stream: TcpStream,
-    place: Place,
-    patience: Duration,
+    slot: ConnectionSlot,
+    timeout: Duration,
     /// Runs while the kernel takes no more.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Paced {
-    pub(super) fn new(stream: TcpStream, place: Place, patience: Duration) -> Self {
-        Self { stream, place, patience, stalled: None }
+impl StallTimeout {
+    pub(super) fn new(stream: TcpStream, slot: ConnectionSlot, timeout: Duration) -> Self {
+        Self { stream, slot, timeout, stalled: None }
     }
 
-    fn within_patience<T>(
+    fn within_timeout<T>(
         &mut self,
         context: &mut Context<'_>,
         poll: Poll<io::Result<T>>,
@@ -36,13 +37,13 @@ impl Paced {
             self.stalled = None;
             return poll;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let timeout = self.timeout;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         stalled.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Paced {
+impl AsyncRead for StallTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -52,14 +53,14 @@ impl AsyncRead for Paced {
     }
 }
 
-impl AsyncWrite for Paced {
+impl AsyncWrite for StallTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.within_patience(context, poll)
+        self.within_timeout(context, poll)
     }
 
     fn poll_write_vectored(
@@ -68,16 +69,16 @@ impl AsyncWrite for Paced {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.within_patience(context, poll)
+        self.within_timeout(context, poll)
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    /// Asked for once the writer has nothing left.
+    /// PendingRequest for once the writer has nothing left.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.place.on_written();
+        self.slot.on_written();
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
@@ -86,12 +87,12 @@ impl AsyncWrite for Paced {
     }
 }
 
-impl Drop for Paced {
-    /// What a client would not take is not kept for it in the kernel either, where nobody counts
-    /// it: the connection is reset.
+impl Drop for StallTimeout {
+    /// Resets the connection, so that the kernel does not keep bytes that the client did not receive
+    /// and that no counter covers.
     fn drop(&mut self) {
-        if !self.place.is_settled() {
-            // A socket that is gone already has nothing to keep.
+        if !self.slot.is_settled() {
+            // A closed socket has nothing to reset.
             let _reset = self.stream.set_zero_linger();
         }
     }

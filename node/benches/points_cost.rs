@@ -179,13 +179,15 @@ fn time_reference(what: &str) -> f64 {
 }
 
 fn main() {
-    if let Some(what) = std::env::args().nth(1) {
-        let (mut core, mut producers, mut now) = (core(), producers(&what), BEGAN);
-        let rounds = if std::env::args().len() == 2 { 11 } else { 1 };
+    let arguments: Vec<_> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let Some(what) = arguments.first() {
+        let (mut core, mut producers, mut now) = (core(), producers(what), BEGAN);
+        let rounds = if arguments.len() == 1 { 11 } else { 1 };
         for round in 0..rounds {
             now = now.after(EVERY);
             producers.iter_mut().for_each(|one| one.count(round, what.ends_with("delta")));
-            tell(&mut core, now, &what, &producers);
+            tell(&mut core, now, what, &producers);
         }
         return println!("{what}: {} points", core.status().intake.points.taken);
     }

@@ -2,7 +2,7 @@
 //! histograms of 15 bounds (in Protocol Buffers and as JSON), exponential histograms of 160
 //! buckets, sums, and spans that a rule names. All are cumulative and known. Prints nanoseconds a
 //! point and points a second of one core, as the median of eleven rounds:
-//! `cargo run --release -p plimsoll-node --example otlp_cost`.
+//! `cargo bench -p plimsoll-node --bench otlp_cost`.
 
 use std::hint::black_box;
 

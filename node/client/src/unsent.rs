@@ -1,4 +1,4 @@
-//! What was recorded and not yet sent: merged by series, so that it does not grow with time.
+//! Recorded and not yet sent data, merged by series, so that it does not grow with time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use plimsoll_schemas::limits::wire::SAMPLES_MAX;
 use plimsoll_schemas::wire::Latency;
 
 use crate::directory::{Directory, UNSET};
-use crate::half::Taken;
+use crate::half::Samples;
 
 /// Bytes that an entry takes beside its names and its buckets, at most.
 const ENTRY_BYTES: usize = 160;
@@ -20,7 +20,7 @@ const LABEL_BYTES: usize = 6;
 const BUCKET_BYTES: usize = 12;
 
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct Unsent {
     histograms: BTreeMap<u32, (Series, Histogram)>,
     counters: BTreeMap<Series, f64>,
     gauges: BTreeMap<Series, f64>,
@@ -29,15 +29,15 @@ pub(crate) struct Held {
     pub(crate) overfull: u64,
 }
 
-/// As much of what is held as one frame carries.
+/// The part of the unsent data that one frame carries.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Load {
+pub(crate) struct FrameLoad {
     pub(crate) latency: Latency,
     pub(crate) clamped: u64,
 }
 
-impl Held {
-    pub(crate) fn add(&mut self, index: u32, series: impl FnOnce() -> Series, taken: &Taken) {
+impl Unsent {
+    pub(crate) fn add(&mut self, index: u32, series: impl FnOnce() -> Series, taken: &Samples) {
         let (_, sum) = self.histograms.entry(index).or_insert_with(|| (series(), <_>::default()));
         if sum.count() + taken.histogram.count() > SAMPLES_MAX {
             self.overfull += taken.histogram.count();
@@ -47,7 +47,7 @@ impl Held {
         self.clamped += taken.clamped;
     }
 
-    /// Takes what counters grew by and gauges were set to.
+    /// Takes the growth of counters and the last values of gauges.
     pub(crate) fn take_numbers(&mut self, directory: &Directory) {
         for (series, counter) in &directory.counters {
             let grown = counter.swap(0, Relaxed);
@@ -65,11 +65,11 @@ impl Held {
         }
     }
 
-    /// Cuts off one frame's load, the largest that surely fits; `None` when nothing is held.
-    pub(crate) fn cut(&mut self) -> Option<Load> {
-        let mut load = Load::default();
+    /// Takes the largest load that fits one frame; `None` when nothing is unsent.
+    pub(crate) fn cut(&mut self) -> Option<FrameLoad> {
+        let mut load = FrameLoad::default();
         let mut room = FRAME_BYTES_SPLIT;
-        // One entry goes in whatever it takes: alone, even the largest fits a frame.
+        // The first entry always fits: even the largest entry fits a frame by itself.
         let mut fits = |bytes: usize, first: bool| {
             let fits = first || bytes <= room;
             room = room.saturating_sub(bytes);
@@ -85,8 +85,8 @@ impl Held {
             }
             latency.histograms.push(entry.remove());
         }
-        let mut numbers = |held: &mut BTreeMap<Series, f64>, into: &mut Vec<(Series, f64)>| {
-            while let Some(entry) = held.first_entry() {
+        let mut numbers = |unsent: &mut BTreeMap<Series, f64>, into: &mut Vec<(Series, f64)>| {
+            while let Some(entry) = unsent.first_entry() {
                 if !fits(series_bytes(entry.key()), false) {
                     break;
                 }
@@ -96,7 +96,7 @@ impl Held {
         numbers(&mut self.counters, &mut latency.counters);
         numbers(&mut self.gauges, &mut latency.gauges);
         load.clamped = std::mem::take(&mut self.clamped);
-        (load != Load::default()).then_some(load)
+        (load != FrameLoad::default()).then_some(load)
     }
 }
 
@@ -117,43 +117,43 @@ mod tests {
         Series::plain(Operation::new(name).unwrap())
     }
 
-    fn taken(values: impl Iterator<Item = u64>) -> Taken {
-        let mut taken = Taken::default();
+    fn taken(values: impl Iterator<Item = u64>) -> Samples {
+        let mut taken = Samples::default();
         values.for_each(|value| taken.record(value));
         taken
     }
 
     #[test]
     fn what_waits_longer_is_merged_and_does_not_grow() {
-        let mut held = Held::default();
+        let mut unsent = Unsent::default();
         for round in 0..100 {
-            held.add(3, || series("epoch_hook"), &taken(round..round + 10));
+            unsent.add(3, || series("epoch_hook"), &taken(round..round + 10));
         }
-        let load = held.cut().unwrap();
+        let load = unsent.cut().unwrap();
         assert_eq!(load.latency.histograms.len(), 1);
         assert_eq!(load.latency.samples(), 1_000);
-        assert_eq!(held.cut(), None);
+        assert_eq!(unsent.cut(), None);
     }
 
     /// The fullest histogram that there can be, many times, with the longest names.
     #[test]
     fn every_load_fits_a_frame_and_none_is_left() {
         let every_bucket = taken((0..layout::LEN).map(layout::lowest));
-        let mut held = Held::default();
+        let mut unsent = Unsent::default();
         for index in 0..5 {
-            held.add(index, || series(&format!("{index}{}", "x".repeat(127))), &every_bucket);
+            unsent.add(index, || series(&format!("{index}{}", "x".repeat(127))), &every_bucket);
         }
         for index in 5..400 {
-            held.add(index, || series(&format!("small_{index}")), &taken(0..20_000));
+            unsent.add(index, || series(&format!("small_{index}")), &taken(0..20_000));
         }
         let labels = (0..16).map(|n| (format!("{n:064}"), "v".repeat(128)));
         let labels = plimsoll_schemas::ids::Labels::new(labels).unwrap();
         for index in 0..1_000 {
             let operation = Operation::new(format!("{index:0128}")).unwrap();
-            held.counters.insert(Series { operation, labels: labels.clone() }, 1.0);
+            unsent.counters.insert(Series { operation, labels: labels.clone() }, 1.0);
         }
         let (mut samples, mut counters) = (0, 0);
-        while let Some(Load { latency, clamped }) = held.cut() {
+        while let Some(FrameLoad { latency, clamped }) = unsent.cut() {
             samples += latency.samples();
             counters += latency.counters.len();
             let frame = Frame { client: "c".repeat(64), seq: Seq(1 << 53), clamped, latency };
@@ -165,12 +165,12 @@ mod tests {
 
     #[test]
     fn more_samples_than_the_wire_allows_are_counted() {
-        let mut held = Held::default();
-        let mut many = Taken::default();
+        let mut unsent = Unsent::default();
+        let mut many = Samples::default();
         many.histogram.record_n(5, SAMPLES_MAX);
-        held.add(0, || series("busy"), &many);
-        held.add(0, || series("busy"), &taken(0..7));
-        assert_eq!(held.overfull, 7);
-        assert_eq!(held.cut().unwrap().latency.samples(), SAMPLES_MAX);
+        unsent.add(0, || series("busy"), &many);
+        unsent.add(0, || series("busy"), &taken(0..7));
+        assert_eq!(unsent.overfull, 7);
+        assert_eq!(unsent.cut().unwrap().latency.samples(), SAMPLES_MAX);
     }
 }

@@ -2,7 +2,7 @@
 //! since no server can be cheaper than the kernel's part of the work. Prints its port and runs
 //! until it is ended.
 //!
-//! `cargo run --release -p plimsoll-node --example receive_only -- --batch 64`
+//! `cargo bench -p plimsoll-node --bench receive_only -- --batch 64`
 
 use std::hint::black_box;
 use std::io::{IoSliceMut, Write};
@@ -28,6 +28,9 @@ struct Args {
     /// Milliseconds to rest after a call that left nothing, so that one wake finds several
     #[arg(long, default_value_t = 0)]
     rest_ms: u64,
+    /// Passed by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
 }
 
 fn main() -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! A writer and a flush against each other: every sample once, every look whole.
+//! A writer and a flush against each other: every sample once, every reading whole.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ proptest! {
             values.iter().for_each(|value| half.record(*value));
             let clamped = values.iter().filter(|value| **value > layout::MAX_NS).count() as u64;
             prop_assert_eq!(half.untaken(), values.len() as u64);
-            let expected = Taken { histogram: histogram(&values), clamped };
+            let expected = Samples { histogram: histogram(&values), clamped };
             prop_assert_eq!(half.take(), Some(expected));
             prop_assert_eq!(half.untaken(), 0);
         }
@@ -75,7 +75,7 @@ fn every_look_beside_a_busy_writer_sees_whole_records() {
     let writer = thread::spawn({
         let (half, done) = (half.clone(), done.clone());
         move || {
-            // All alike within a look, so that a torn one shows in sum, minimum and maximum.
+            // All alike within a reading, so that a torn one shows in sum, minimum and maximum.
             (0..RECORDS).for_each(|n| half.record(1_000_000 + n % 2 * 10_000));
             done.store(true, Release);
         }

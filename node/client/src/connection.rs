@@ -1,7 +1,7 @@
 //! One connection to the node's stream socket: writes a frame, reads its answer.
 //!
-//! Neither waits longer than `ANSWER_WAIT`. What was begun is gone on with the next time, so a
-//! node that is stopped and goes on costs neither a connection nor a byte sent twice.
+//! Neither waits longer than `ANSWER_WAIT`. The next call continues an exchange that was begun, so a
+//! node that is stopped and continued costs neither a connection nor a byte sent twice.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,9 +14,9 @@ use nix::sys::socket::{
 };
 use plimsoll_schemas::wire::frame::ANSWER_BYTES;
 
-use crate::gate;
+use crate::registry;
 
-pub(crate) struct Line {
+pub(crate) struct Connection {
     stream: UnixStream,
     written: usize,
     answer: [u8; ANSWER_BYTES],
@@ -25,47 +25,47 @@ pub(crate) struct Line {
 
 /// Why there is no answer yet.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The node takes its time; ask again.
+pub(crate) enum ExchangeError {
+    /// The node has not answered yet; try again.
     Slow,
-    /// The node read the whole frame and hung up.
+    /// The node read the whole frame and closed the connection.
     HungUp,
-    /// The connection is no more.
+    /// The connection is broken.
     Broken,
 }
 
-impl Line {
-    /// Connects, or finds at once that nobody listens.
+impl Connection {
+    /// Connects, or fails at once when no node listens.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let address = UnixAddr::new(path)?;
-        // Under the lock, so that a forked child knows what it has to close.
-        let mut state = gate::lock();
+        // Under the lock, so that a forked child can close the descriptor.
+        let mut state = registry::lock();
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let descriptor: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
         connect(descriptor.as_raw_fd(), &address)?;
         state.descriptor = Some(descriptor.as_raw_fd());
         drop(state);
         let stream = UnixStream::from(descriptor);
-        let line = Self { stream, written: 0, answer: [0; ANSWER_BYTES], answered: 0 };
-        line.stream.set_nonblocking(false)?;
-        line.stream.set_read_timeout(Some(ANSWER_WAIT))?;
-        line.stream.set_write_timeout(Some(ANSWER_WAIT))?;
-        Ok(line)
+        let connection = Self { stream, written: 0, answer: [0; ANSWER_BYTES], answered: 0 };
+        connection.stream.set_nonblocking(false)?;
+        connection.stream.set_read_timeout(Some(ANSWER_WAIT))?;
+        connection.stream.set_write_timeout(Some(ANSWER_WAIT))?;
+        Ok(connection)
     }
 
     /// Writes what is left of a frame, then reads what is left of its answer.
-    pub(crate) fn exchange(&mut self, frame: &[u8]) -> Result<u64, Fault> {
+    pub(crate) fn exchange(&mut self, frame: &[u8]) -> Result<u64, ExchangeError> {
         while self.written < frame.len() {
-            // A node that has gone must not end the job with SIGPIPE.
+            // A closed connection must not end the job with SIGPIPE.
             let sent =
                 send(self.stream.as_raw_fd(), &frame[self.written..], MsgFlags::MSG_NOSIGNAL);
-            self.written += sent.map_err(|errno| fault(io::Error::from(errno).kind()))?;
+            self.written += sent.map_err(|errno| exchange_error(io::Error::from(errno).kind()))?;
         }
         while self.answered < ANSWER_BYTES {
             match self.stream.read(&mut self.answer[self.answered..]) {
-                Ok(0) => return Err(Fault::HungUp),
+                Ok(0) => return Err(ExchangeError::HungUp),
                 Ok(bytes) => self.answered += bytes,
-                Err(error) => return Err(fault(error.kind())),
+                Err(error) => return Err(exchange_error(error.kind())),
             }
         }
         (self.written, self.answered) = (0, 0);
@@ -73,16 +73,16 @@ impl Line {
     }
 }
 
-fn fault(kind: ErrorKind) -> Fault {
+fn exchange_error(kind: ErrorKind) -> ExchangeError {
     match kind {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Fault::Slow,
-        _ => Fault::Broken,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => ExchangeError::Slow,
+        _ => ExchangeError::Broken,
     }
 }
 
-impl Drop for Line {
+impl Drop for Connection {
     fn drop(&mut self) {
         // From here on a child has nothing to close: a descriptor of this number may be another.
-        gate::lock().descriptor = None;
+        registry::lock().descriptor = None;
     }
 }
