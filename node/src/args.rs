@@ -7,18 +7,18 @@ use plimsoll_runtime::exit::TABLE;
 use plimsoll_runtime::settings::SettingsArgs;
 use serde_json::json;
 
-/// Takes latencies from the jobs on this machine and publishes snapshots to the mesh
+/// Collects latencies from the jobs on this machine and publishes snapshots to the mesh
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll-node", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 pub struct Args {
-    /// Where settings come from.
+    /// Sources of settings.
     #[command(flatten)]
     pub settings: SettingsArgs,
-    /// Name of this node, unique in its mesh [default: the host's name]
+    /// Name of this node, unique in its mesh [default: the host name]
     #[arg(long)]
     name: Option<String>,
-    /// A label that this node is grouped by, such as rack=r7; may be repeated, and takes the place
-    /// of all that a file states [default: none]
+    /// Label that fleet metrics are grouped by, such as rack=r7; may be repeated; replaces the labels
+    /// of the settings file [default: none]
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<String>,
     /// Name of the mesh [default: default]
@@ -27,40 +27,40 @@ pub struct Args {
     /// Broker to publish to [default: nats://127.0.0.1:4222]
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
-    /// UDP address for DogStatsD, "" for none [default: 127.0.0.1:8125]
+    /// UDP address for DogStatsD, "" to disable [default: 127.0.0.1:8125]
     #[arg(long, value_name = "ADDRESS")]
     udp: Option<String>,
-    /// Unix datagram socket for DogStatsD, "" for none [default: none]
+    /// Unix datagram socket for DogStatsD, "" to disable [default: none]
     #[arg(long, value_name = "PATH")]
     unix: Option<String>,
-    /// Unix stream socket for frames of the Rust client, "" for none [default: none]
+    /// Unix stream socket for frames of the Rust client, "" to disable [default: none]
     #[arg(long, value_name = "PATH")]
     stream: Option<String>,
-    /// Take OpenTelemetry's metrics and traces too: over HTTP on 127.0.0.1:4318, over gRPC on
+    /// Accept OpenTelemetry metrics and traces over HTTP on 127.0.0.1:4318 and over gRPC on
     /// 127.0.0.1:4317
     #[arg(long)]
     otlp: bool,
-    /// Directory in which what is held outlives a restart [default: none, memory only]
+    /// Directory for the spool, in which unsent messages survive a crash [default: none, memory only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
-    /// Address of /metrics, /healthz and /readyz, "" for none [default: 127.0.0.1:9901]
+    /// Address of /metrics, /healthz and /readyz, "" to disable [default: 127.0.0.1:9901]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
 }
 
 const EXAMPLES: &str = "Examples:
   plimsoll-node --name gpu7 --nats nats://broker:4222
-  plimsoll-node --label rack=r7 --label role=trainer      # what it is grouped by
+  plimsoll-node --label rack=r7 --label role=trainer      # labels for grouping
   plimsoll-node --config /etc/plimsoll/node.toml --check-config
   plimsoll-node --unix /run/plimsoll/node.sock --udp '' --set interval.length_ms=500
   plimsoll-node --stream /run/plimsoll/node.stream        # for jobs with the Rust client
   plimsoll-node --otlp                                    # for jobs with an OpenTelemetry SDK
-  plimsoll-node --spool /var/lib/plimsoll                 # nothing held is lost by a crash
+  plimsoll-node --spool /var/lib/plimsoll                 # unsent messages survive a crash
   PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
   plimsoll-node --print-config > node.toml                # every key, its default and meaning
   echo 'epoch_hook:12.5|ms' > /dev/udp/127.0.0.1/8125     # one sample, from bash
 
-Settings: flags win over PLIMSOLL_NODE_* variables, those over the file.";
+Settings: flags override PLIMSOLL_NODE_* variables, variables override the file.";
 
 impl Args {
     /// The named flags as settings.

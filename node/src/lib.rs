@@ -1,8 +1,8 @@
-//! The node agent: takes latencies from the jobs beside it and publishes snapshots.
+//! The node agent: collects latencies from the jobs on its machine and publishes snapshots.
 //!
-//! [`core`] decides, [`io`] performs, and [`driver`] joins them with the crate's only
-//! `select!`. A node refuses to lose a sample silently: what it cannot take, hold or send is
-//! counted under a reason.
+//! [`core`] decides, [`io`] performs, and [`driver`] connects them with the crate's only `select!`.
+//! No sample is lost silently: every sample that the node cannot accept, keep or send is counted by
+//! reason.
 
 pub mod args;
 pub mod config;

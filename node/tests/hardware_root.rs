@@ -10,7 +10,8 @@ use std::time::Duration;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use plimsoll_clock::Deadline;
-use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
+use plimsoll_node::config::HardwareSettings;
+use plimsoll_node::io::hardware::Sampler;
 use plimsoll_schemas::hardware::{Reading, SensorState};
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
@@ -28,7 +29,7 @@ fn recorded() -> TempDir {
 
 fn start(root: &Path) -> (Sampler, Receiver<Vec<Reading>>) {
     let root = PathBuf::from(root);
-    Sampler::start(&HardwareConfig { gpu: false, root, ..HardwareConfig::default() })
+    Sampler::start(&HardwareSettings { gpu: false, root, ..HardwareSettings::default() })
 }
 
 /// The first sample of which `holds` is true; panics when none comes.

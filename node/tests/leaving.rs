@@ -16,7 +16,7 @@ use std::time::Duration;
 use plimsoll_clock::Stopwatch;
 use running::{Broker, NOWHERE, Node};
 
-/// `plimsoll-node`'s exit code when it ends while holding messages.
+/// `plimsoll-node`'s exit code when it ends with unsent data.
 const UNDRAINED: Option<i32> = Some(5);
 
 #[test]
@@ -46,7 +46,7 @@ fn a_node_asked_twice_ends_at_once_although_its_broker_is_silent() {
     node.terminate();
     node.await_line("node draining");
     node.terminate();
-    node.await_line("asked again to end");
+    node.await_line("second shutdown signal");
     node.await_end(UNDRAINED);
 }
 
@@ -54,7 +54,7 @@ fn a_node_asked_twice_ends_at_once_although_its_broker_is_silent() {
 fn a_node_without_a_broker_names_the_address_and_no_secret() {
     let watch = Stopwatch::start();
     let mut node = Node::start(&NOWHERE.replace("//", "//ann:hush@"));
-    let line = node.await_line("broker is away");
+    let line = node.await_line("broker unreachable");
     assert!(watch.elapsed() >= Duration::from_secs(2), "{:?}", watch.elapsed());
     for part in ["WARN", "bus.url", "nats://..@127.0.0.1:1"] {
         assert!(line.contains(part), "{part} is not in {line}");

@@ -5,10 +5,10 @@
 
 #[path = "otlp/calls.rs"]
 mod calls;
-#[path = "otlp/desk.rs"]
-mod desk;
 #[path = "otlp/ends.rs"]
 mod ends;
+#[path = "otlp/fixture.rs"]
+mod fixture;
 #[path = "otlp/hostile.rs"]
 mod hostile;
 #[path = "otlp/posts.rs"]

@@ -10,7 +10,7 @@ use clap::Args;
 use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_runtime::exit::Exit;
-use plimsoll_runtime::signals::{Asked, Signals};
+use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_schemas::summary::Summary;
 
 use crate::report::Report;
@@ -99,7 +99,7 @@ async fn watch_mesh(
 
 /// The next signal that ends the run; there is no configuration to reload.
 async fn end_signal(signals: &mut Signals) {
-    while signals.next().await == Asked::Reload {}
+    while signals.next().await == SignalEvent::Reload {}
 }
 
 struct Screen {

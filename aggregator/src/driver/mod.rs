@@ -21,7 +21,7 @@ use plimsoll_bus::{Aside, Bus, BusEvent, Cursor, CursorEvent};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::Server;
-use plimsoll_runtime::signals::{Asked, Signals};
+use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_schemas::ids::{MeshName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, confirm_subject};
@@ -199,10 +199,10 @@ impl Driver {
         self.core.notices().is_empty() && self.core.is_all_told() || now.mono >= ends_at
     }
 
-    fn on_signal(&mut self, asked: Asked) {
+    fn on_signal(&mut self, asked: SignalEvent) {
         match asked {
-            Asked::Reload => self.rules.request(),
-            Asked::End => {
+            SignalEvent::Reload => self.rules.request(),
+            SignalEvent::Shutdown => {
                 let wait = if self.ends_at.is_some() { Duration::ZERO } else { NOTIFICATION_WAIT };
                 self.ends_at = Some(self.clock.now().mono.plus(wait));
             }

@@ -1,7 +1,7 @@
-"""What it costs to read this machine's hardware once a second: the node's threads that do it,
+"""The cost of sampling this machine's hardware once a second: the sensor threads of the node
 beside a scrape of node_exporter with the collectors that read the same things.
 
-All run at the same time, each at 1 Hz. Nobody sends samples. The GPUs are two of the stand-in for
+All run at the same time, each at 1 Hz, without samples of jobs. The GPUs are two of the stand-in for
 NVML that the tests use, which answers at once: what is measured is the node's own part.
 """
 
@@ -15,11 +15,18 @@ from statistics import median
 from speed import kernel, peers
 from speed.process import Failed, Process, output, say
 from speed.programs import ROOT
+from speed.targets import Target
 
 COLLECTORS = [
     *("cpu", "cpufreq", "diskstats", "filefd", "filesystem", "hwmon", "loadavg", "meminfo"),
     *("netdev", "netstat", "pressure", "stat", "thermal_zone", "timex", "vmstat"),
 ]
+TARGETS = {
+    "cpu_sample": Target("CPU of a sample over CPU of a scrape", "<", 1.0, "x"),
+    "cpu_node": Target("CPU of the whole node over CPU of a scrape", "<", 1.0, "x"),
+    "worst_scrape": Target("worst sample over worst scrape", "<", 1.0, "x"),
+    "worst_collector": Target("worst sample over worst collector", "<", 1.0, "x"),
+}
 THREADS = ("hw-host", "hw-devices")
 READINGS = str(ROOT / "node/bench/speed/readings.py")
 STUB = ROOT / "tests/nvml_stub/nvml_stub.rs"
@@ -57,24 +64,24 @@ def section(programs, stack, folder, cache, quick):
     after = spent(bare, with_gpus, exporter)
     cpu = {name: (after[name] - before[name]) / seconds * 1e6 for name in after}
     listening.child.wait(10)
-    told = json.loads(listening.log.read_text())
-    if set(told) != {"bare", "gpus"}:
-        raise Failed(f"readings came of {sorted(told)} alone")
-    rows = rows_of(cpu, told, scrapes)
+    nodes = json.loads(listening.log.read_text())
+    if set(nodes) != {"bare", "gpus"}:
+        raise Failed(f"only these nodes sent readings: {sorted(nodes)}")
+    rows = rows_of(cpu, nodes, scrapes)
     return {
         "rows": list(rows.values()),
         "version": version,
         "seconds": seconds,
         "collectors": COLLECTORS,
-        "readings": told["bare"]["readings"],
+        "readings": nodes["bare"]["readings"],
         "figures": figures,
         "targets": targets(rows, cpu),
     }
 
 
-def rows_of(cpu, told, scrapes):
+def rows_of(cpu, nodes, scrapes):
     """CPU microseconds and durations, of the parts and of the whole."""
-    host, devices = (told["bare"]["looks"][thread] for thread in ("host", "devices"))
+    host, devices = (nodes["bare"]["samples"][thread] for thread in ("host", "devices"))
     sample = cpu["hw-host"] + cpu["hw-devices"]
     both = [max(pair) for pair in zip(host, devices)]
     return {
@@ -84,31 +91,28 @@ def rows_of(cpu, told, scrapes):
         "scrape": row("node_exporter: a scrape", cpu["exporter"], [one[0] for one in scrapes]),
         "collector": row("of it, its slowest collector", None, [one[1] for one in scrapes]),
         "rest": row("node: all else, such as to publish", cpu["bare"] - sample, []),
-        "gpu": row("node: two GPUs polled at 10 Hz", cpu["hw-gpu"], told["gpus"]["looks"]["gpu"]),
+        "gpu": row("node: two GPUs polled at 10 Hz", cpu["hw-gpu"], nodes["gpus"]["samples"]["gpu"]),
     }
 
 
 def row(name, cpu_us, seconds):
     """CPU microseconds a sample, and how long the samples took."""
-    told = {"name": name, "cpu_us": cpu_us, "median_ms": None, "worst_ms": None}
+    cells = {"name": name, "cpu_us": cpu_us, "median_ms": None, "worst_ms": None}
     if seconds:
-        told |= {"median_ms": median(seconds) * 1e3, "worst_ms": max(seconds) * 1e3}
-    return told
+        cells |= {"median_ms": median(seconds) * 1e3, "worst_ms": max(seconds) * 1e3}
+    return cells
 
 
 def targets(rows, cpu):
     """A sample beside a scrape."""
     sample, scrape, collector = rows["sample"], rows["scrape"], rows["collector"]
-    pairs = [
-        ("CPU of a sample / of a scrape", sample["cpu_us"], scrape["cpu_us"]),
-        ("CPU of the whole node / of a scrape", cpu["bare"], scrape["cpu_us"]),
-        ("worst sample / worst scrape", sample["worst_ms"], scrape["worst_ms"]),
-        ("worst sample / worst collector", sample["worst_ms"], collector["worst_ms"]),
-    ]
-    return [
-        {"name": f"{name} < 1: {ours / theirs:.2f} x", "met": ours < theirs, "ratio": ours / theirs}
-        for name, ours, theirs in pairs
-    ]
+    ratios = {
+        "cpu_sample": sample["cpu_us"] / scrape["cpu_us"],
+        "cpu_node": cpu["bare"] / scrape["cpu_us"],
+        "worst_scrape": sample["worst_ms"] / scrape["worst_ms"],
+        "worst_collector": sample["worst_ms"] / collector["worst_ms"],
+    }
+    return [TARGETS[name].judge(ratio) for name, ratio in ratios.items()]
 
 
 def spent(bare, with_gpus, exporter):

@@ -1,7 +1,4 @@
-"""What the kernel tells about a process and a socket: CPU time, resident memory, dropped datagrams.
-
-Reads only; judges nothing.
-"""
+"""Reads from the kernel: CPU time and memory of a process, dropped datagrams of a socket."""
 
 import os
 import time
@@ -25,15 +22,6 @@ def thread_seconds(pid):
         spent = int((task / "schedstat").read_text().split()[0]) / 1e9
         found[name] = found.get(name, 0) + spent
     return found
-
-
-def read_anew(path):
-    """Has a file read from the disk when it is used next, as after the machine has started. The
-    kernel maps what it keeps of a file in larger parts just after that was written, which adds up
-    to 0.7 MiB to the resident memory of a program that was just built."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def memory_kib(pid):
@@ -71,7 +59,7 @@ def udp_waiting(port):
 
 
 def is_bound(port):
-    """Whether anybody listens on this UDP port."""
+    """Whether a process listens on this UDP port."""
     return any(True for _ in _udp_lines(port))
 
 

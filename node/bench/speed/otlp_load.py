@@ -1,4 +1,4 @@
-"""Posts OTLP metrics, over HTTP or gRPC, and prints as JSON what became of them.
+"""Posts OTLP metrics, over HTTP or gRPC, and prints the outcome as JSON.
 
 Run by a Python that has opentelemetry-proto and grpcio. A body is built once; only its times are
 replaced before it is sent, so that a sender costs little and each point is new. Sends the next
@@ -39,15 +39,15 @@ def point(kind, data, number):
         one.as_double = 1.5
         return
     buckets = len(BOUNDS) + 1 if kind == "histogram" else EXPONENTIAL_BUCKETS
-    told = counts(buckets)
-    one.count, one.sum = sum(told), 0.2 * sum(told)
+    filled = counts(buckets)
+    one.count, one.sum = sum(filled), 0.2 * sum(filled)
     if kind == "histogram":
         one.explicit_bounds.extend(BOUNDS)
-        one.bucket_counts.extend(told)
+        one.bucket_counts.extend(filled)
     else:
         # Sixteen buckets for each doubling, ten doublings from a millisecond on.
         one.scale, one.positive.offset = 4, -160
-        one.positive.bucket_counts.extend(told)
+        one.positive.bucket_counts.extend(filled)
 
 
 def request(kind, points):
@@ -104,19 +104,19 @@ def poster(protocol, to):
     def post(body):
         connection.request("POST", "/v1/metrics", body, {"content-type": TYPES[protocol]})
         answer = connection.getresponse()
-        told = answer.read()
+        content = answer.read()
         if answer.status != 200:
-            raise OSError(f"{answer.status}: {told[:200]}")
+            raise OSError(f"{answer.status}: {content[:200]}")
         if protocol == "json":
-            partial = json.loads(told or "{}").get("partialSuccess") or {}
+            partial = json.loads(content or "{}").get("partialSuccess") or {}
             return partial.get("rejectedDataPoints", 0)
-        return refused(told)
+        return refused(content)
 
     return post
 
 
-def refused(told):
-    answer = service.ExportMetricsServiceResponse.FromString(told)
+def refused(content):
+    answer = service.ExportMetricsServiceResponse.FromString(content)
     return answer.partial_success.rejected_data_points
 
 

@@ -1,7 +1,7 @@
-"""Other agents: puts them in place from packages and starts each with a configuration of its own.
+"""Other agents: installs them from packages and starts each with a configuration of its own.
 
-All flush once a second, as the node does, and write nowhere, so that they are not billed for a
-disk. What cannot be installed is left out, with a word of why; what was installed stays.
+All flush once a second, as the node does, and write nowhere, so that no disk counts in their cost. An
+agent that cannot be installed is left out, with the reason; installed ones stay.
 """
 
 import re
@@ -73,7 +73,7 @@ ETSY = """{{
 
 
 def find(program):
-    """A program, also where only root looks."""
+    """A program, also in directories that are on root's PATH only."""
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin:/usr/local/sbin")
 
 
@@ -112,9 +112,9 @@ def collectd(stack, folder, _cache):
     config.write_text(COLLECTD.format(folder=folder, port=port))
     process = Process(stack, folder / "collectd.out", [program, "-f", "-C", str(config)])
     server = bound(Server("collectd", process, f"127.0.0.1:{port}", port))
-    # It tells its version in its help alone, which ends with exit code 0.
-    told = re.search(r"collectd (\d+(?:\.\d+)+)", output([program, "-h"]))
-    server.version = told[1] if told else ""
+    # Only its help contains the version, and ends with exit code 0.
+    found = re.search(r"collectd (\d+(?:\.\d+)+)", output([program, "-h"]))
+    server.version = found[1] if found else ""
     return server
 
 
@@ -139,15 +139,15 @@ def etsy(stack, folder, cache):
 
 
 def node_exporter(stack, folder, flags=()):
-    """The exporter of hardware figures, the address to scrape, and its version."""
+    """node_exporter, the address to scrape, and its version."""
     program = need("prometheus-node-exporter", "prometheus-node-exporter")
     port = free_port(socket.SOCK_STREAM)
     command = [program, f"--web.listen-address=127.0.0.1:{port}", *flags]
     process = Process(stack, folder / "node_exporter.log", command)
     url = f"http://127.0.0.1:{port}/metrics"
     process.wait_until(lambda: answers(url))
-    told = subprocess.run([program, "--version"], capture_output=True, text=True)
-    words = (told.stdout + told.stderr).split()
+    printed = subprocess.run([program, "--version"], capture_output=True, text=True)
+    words = (printed.stdout + printed.stderr).split()
     version = words[words.index("version") + 1] if "version" in words else ""
     return process, url, version
 
@@ -163,8 +163,8 @@ def python(cache, wanted):
         say(f"installing {', '.join(wanted)} from PyPI")
         pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         output([*pip, *wanted], timeout=180)
-    tell = "import sys; from importlib.metadata import version as v; print(*map(v, sys.argv[1:]))"
-    versions = output([str(program), "-c", tell, *wanted]).split()
+    program_text = "import sys; from importlib.metadata import version as v; print(*map(v, sys.argv[1:]))"
+    versions = output([str(program), "-c", program_text, *wanted]).split()
     return str(program), dict(zip(wanted, versions))
 
 
@@ -191,7 +191,7 @@ def rotel(stack, folder, cache):
 
 
 def listens(address):
-    """Whether a connection to this address is taken."""
+    """Whether this address accepts connections."""
     host, _, port = address.partition(":")
     try:
         with socket.create_connection((host, int(port)), 1):
@@ -207,7 +207,7 @@ def own(folder, name) -> Path:
 
 
 def start(stack, folder, cache):
-    """Every StatsD server that can be had, and a word for each that cannot."""
+    """Every StatsD server that is available, and the reason for each that is not."""
     servers, skipped = [], {}
     for name, begin in (("Netdata", netdata), ("collectd", collectd), ("etsy statsd", etsy)):
         try:

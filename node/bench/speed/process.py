@@ -1,4 +1,4 @@
-"""Starts programs and ends them by their own id, whatever happens in between."""
+"""Starts programs and ends them by their process id, also after an exception."""
 
 import signal
 import socket
@@ -10,7 +10,7 @@ from speed import kernel
 
 
 class Failed(Exception):
-    """Something that should have run did not; the text says what and why in a line."""
+    """A program did not run; the text is one line with the program and the cause."""
 
 
 def say(text):
@@ -49,14 +49,14 @@ class Process:
         end = time.monotonic() + seconds
         while not ready():
             if self.child.poll() is not None:
-                raise Failed(f"{self.command[0]} ended at once: {self.last_words()}")
+                raise Failed(f"{self.command[0]} ended at once: {self.last_line()}")
             if time.monotonic() > end:
                 raise Failed(f"{self.command[0]} was not ready in {seconds:.0f} s")
             time.sleep(0.02)
 
-    def last_words(self):
+    def last_line(self):
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no output"
 
     def end(self):
         if self.child.poll() is not None:
@@ -84,7 +84,7 @@ def output(command, **options):
 
 
 def free_port(kind=socket.SOCK_DGRAM):
-    """A port on 127.0.0.1 that nobody has now."""
+    """A free port on 127.0.0.1."""
     with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -14,15 +14,14 @@ from speed import kernel
 from speed.process import Failed, Process, free_port, output, say
 
 ROOT = Path(__file__).resolve().parents[3]
-# Of the examples those that are run here: each is linked as a program of its own, which takes long.
-EXAMPLES = ("dogstatsd_load", "receive_only", "otlp_cost", "points_cost", "record_cost")
+BENCHES = ("dogstatsd_load", "receive_only", "otlp_cost", "points_cost", "record_cost")
 # Datagrams a second that one and two threads of the load surely send.
 SENT_BY_THREADS = (150_000, 300_000)
 
 
 @dataclass
 class Server:
-    """Something that takes DogStatsD."""
+    """A server of DogStatsD."""
 
     name: str
     process: Process
@@ -34,13 +33,13 @@ class Server:
     version: str = ""
 
     def values(self):
-        """Values that it says it has taken, where it tells; costs it some CPU."""
+        """Values that it reports as accepted, if it reports any; costs it some CPU."""
         if self.metrics is None:
             return None
         return self.figure("plimsoll_agent_values_total")
 
     def figure(self, name):
-        """A figure of the node's own page that has no labels."""
+        """A metric of the node without labels."""
         with urllib.request.urlopen(self.metrics, timeout=5) as page:
             found = re.search(rf"^{name} (\d+)", page.read().decode(), re.M)
         return int(found[1]) if found else None
@@ -56,20 +55,19 @@ class Programs:
         self.workspace = json.loads(output(metadata, cwd=ROOT))
         self.target = Path(self.workspace["target_directory"])
         command = ["cargo", "build", "--release", "--locked", "--bins"]
+        command += ["--message-format", "json-render-diagnostics"]
         for package in ("plimsoll-node", "plimsoll-client", "plimsoll-aggregator"):
-            if any(package == known["name"] for known in self.workspace["packages"]):
-                command += ["-p", package]
-        for name in filter(self.has_example, EXAMPLES):
-            command += ["--example", name]
-        if subprocess.run(command, cwd=ROOT, stdout=2).returncode != 0:
+            command += ["-p", package]
+        for name in BENCHES:
+            command += ["--bench", name]
+        build = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        if build.returncode != 0:
             raise Failed("cargo build failed")
+        self.benches = dict(executables(build.stdout, "bench"))
 
-    def example(self, name):
-        return str(self.target / "release/examples" / name)
-
-    def has_example(self, name):
-        packages = self.workspace["packages"]
-        return any(target["name"] == name for known in packages for target in known["targets"])
+    def bench(self, name):
+        """The path of a benchmark, which has a hash in its name."""
+        return self.benches[name]
 
     def load_command(self, to, rate, packed, seconds, series=10, seed=1):
         """The load as a command, with as many threads as it takes to send so many datagrams."""
@@ -84,10 +82,10 @@ class Programs:
             "threads": min(wanted, max(1, (os.cpu_count() or 1) - 1)),
         }
         flags = (part for name, value in options.items() for part in (f"--{name}", str(value)))
-        return [self.example("dogstatsd_load"), *flags]
+        return [self.bench("dogstatsd_load"), *flags]
 
     def load(self, *what, **options):
-        """Sends, and returns what the load says of it."""
+        """Sends, and returns the report of the load."""
         return json.loads(output(self.load_command(*what, **options), timeout=120))
 
     def broker(self, stack, folder):
@@ -116,14 +114,14 @@ class Programs:
         return udp, unix
 
     def aggregator(self, stack, folder, url):
-        """Merges what nodes behind that broker send, and confirms it to them."""
+        """An aggregator behind that broker, which confirms the messages of nodes."""
         http = f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
         command = [str(self.target / "release/plimsoll-aggregator"), "--nats", url, "--http", http]
         process = Process(stack, folder / "aggregator.log", command)
         process.wait_until(lambda: answers(f"http://{http}/readyz"))
 
     def otlp_node(self, stack, folder, url, name, *flags):
-        """A node that takes OTLP too, and its addresses by protocol."""
+        """A node with OTLP, and its addresses by protocol."""
         http, grpc = (f"127.0.0.1:{free_port(socket.SOCK_STREAM)}" for _ in range(2))
         flags = ("--set", f"otlp.http={http}", "--set", f"otlp.grpc={grpc}", *flags)
         node, _ = self.node(stack, folder, url, name, *flags)
@@ -132,14 +130,22 @@ class Programs:
     def floor(self, stack, folder, name, *flags):
         """A loop that only receives."""
         log = folder / f"{name}.log".replace(" ", "-")
-        process = Process(stack, log, [self.example("receive_only"), *flags])
+        process = Process(stack, log, [self.bench("receive_only"), *flags])
         process.wait_until(lambda: log.read_text().endswith("\n"))
         port = int(log.read_text())
         return Server(name, process, f"127.0.0.1:{port}", port, floor=True)
 
 
+def executables(messages, kind):
+    """Name and path of each executable of a kind in the messages of a cargo build."""
+    for line in messages.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and kind in message["target"]["kind"]:
+            yield message["target"]["name"], message["executable"]
+
+
 def answers(url):
-    """Whether there is a 200 at this address."""
+    """Whether this address answers with 200."""
     try:
         with urllib.request.urlopen(url, timeout=2) as page:
             return page.status == 200
@@ -148,6 +154,6 @@ def answers(url):
 
 
 def bound(server):
-    """Waits until a server that says nothing has its port."""
+    """Waits until a server that logs nothing has bound its port."""
     server.process.wait_until(lambda: kernel.is_bound(server.port))
     return server

@@ -1,7 +1,7 @@
-"""Prints, as JSON, what nodes say that their sampling takes, from the messages that they publish.
+"""Prints as JSON how long nodes take for a sample, from the messages that they publish.
 
-Run by a Python that has msgpack: the port of the broker, and for how many seconds to listen. Of
-each node: the readings in its last sample, and of each thread the seconds of each of its looks.
+Run by a Python that has msgpack: the port of the broker, and for how many seconds to listen. For
+each node: the readings in its largest sample, and the seconds of each sample of each thread.
 """
 
 import json
@@ -30,13 +30,13 @@ def messages(port, seconds):
 def main():
     nodes = {}
     for message in messages(int(sys.argv[1]), float(sys.argv[2])):
-        node = nodes.setdefault(message["node"], {"readings": 0, "looks": {}})
+        node = nodes.setdefault(message["node"], {"readings": 0, "samples": {}})
         readings = message["body"]["readings"]
         node["readings"] = max(node["readings"], len(readings))
         for reading in readings:
             if reading["sensor"] == "sampling_worst_seconds":
                 thread = reading["labels"]["thread"]
-                node["looks"].setdefault(thread, []).append(reading["value"])
+                node["samples"].setdefault(thread, []).append(reading["value"])
     print(json.dumps(nodes))
 
 

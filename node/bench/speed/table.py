@@ -1,4 +1,6 @@
-"""Writes what was measured as Markdown. Knows the figures' names and computes nothing new."""
+"""Writes the measurements as Markdown. Computes nothing new."""
+
+from speed.targets import text, word
 
 
 def table(head, rows):
@@ -6,12 +8,11 @@ def table(head, rows):
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def verdict(met):
-    return "met" if met else "**missed**"
+verdict = word
 
 
-def bullets(targets):
-    return [f"- {target['name']}: {verdict(target['met'])}" for target in targets]
+def bullets(verdicts):
+    return [f"- {text(one)}" for one in verdicts]
 
 
 def left_out(skipped):
@@ -52,7 +53,7 @@ def intake(result):
         row = [f"{per_second(point['rate'])}, {point['packed']} a datagram"]
         row += [cost(point["figures"][server["name"]]) for server in servers]
         row += [times(point["beside_best_peer"]), times(point["beside_best_floor"])]
-        rows.append([*row, f"<= {point['target_us']:g}: {verdict(point['met'])}"])
+        rows.append([*row, judged(point["verdict"])])
     heads = [f"{server['name']} {server['version']}".strip() for server in servers]
     head = ["load", *heads, "node / best peer", "node / best loop", "target"]
     return [
@@ -75,6 +76,10 @@ def intake(result):
     ]
 
 
+def judged(one):
+    return f"{one['relation']} {one['bound']:g} {one['unit']}: {word(one['met'])}"
+
+
 def cost(found):
     text = microseconds(found["us_per_sample"])
     if found["dropped"]:
@@ -88,9 +93,8 @@ def highest(found):
     for packed in dict.fromkeys(one["packed"] for one in found):
         here = {one["server"]: one for one in found if one["packed"] == packed}
         ours = here[names[0]]
-        met = ours.get("us_per_sample", float("inf")) <= ours["target_us"]
         row = [f"{packed} a datagram", *(top(here[name]) for name in names)]
-        rows.append([*row, f"<= {ours['target_us']:g} us: {verdict(met)}"])
+        rows.append([*row, judged(ours["verdict"])])
     return table(["load", *names, "target"], rows)
 
 
@@ -104,22 +108,24 @@ def top(found):
 def resident(result):
     rows = []
     for name, row in result["rows"].items():
-        idle = row["idle"]
+        idle, active = row["idle"], row["active"]
         shares = [row["idle_cpu"], *row["cpu"].values()]
         rows.append(
             [
                 f"{name} {row['version']}".strip(),
-                mib(idle["rss"]),
-                f"{mib(idle['anonymous'])} + {mib(idle['file'])}",
+                mib(idle["anonymous"]),
                 mib(idle["pss"]),
-                mib(row["active"]["rss"]),
+                mib(idle["rss"]),
+                mib(active["anonymous"]),
+                mib(active["pss"]),
                 *(f"{share * 100:.2f} %" for share in shares),
             ]
         )
-    head = ["process", "RSS idle", "anonymous + file", "PSS", "RSS with 100 series", "CPU idle"]
+    head = ["process", "anonymous idle", "PSS idle", "RSS idle"]
+    head += ["anonymous with 100 series", "PSS with 100 series", "CPU idle"]
     head += ["CPU at 1 000/s, 1 a datagram", "CPU at 1 000/s, 20 a datagram"]
     return [
-        f"MiB resident after {result['idle_seconds']} s without load and after load; CPU as a",
+        f"Memory in MiB after {result['idle_seconds']} s without load and after load; CPU as a",
         f"share of one core, medians of {result['rounds']} rounds of {result['seconds']} s, all",
         "processes at the same time. The nodes and node_exporter read the machine's hardware once",
         "a second, the other agents do not; node_exporter gets no samples. The node with OTLP gets",
@@ -137,12 +143,12 @@ def hardware(result):
     rows = []
     for row in result["rows"]:
         figures = [("cpu_us", "{:.0f} us"), ("median_ms", "{:.2f} ms"), ("worst_ms", "{:.2f} ms")]
-        told = (("-" if row[key] is None else text.format(row[key])) for key, text in figures)
-        rows.append([row["name"], *told])
+        cells = (("-" if row[key] is None else text.format(row[key])) for key, text in figures)
+        rows.append([row["name"], *cells])
     return [
-        f"All at 1 Hz for {result['seconds']} s at the same time, nobody sending: CPU of a sample,",
-        "and how long one took. A sample is what two threads read at the same time, so it takes as",
-        "long as the slower one. The GPUs are a stand-in that answers at once.",
+        f"All at 1 Hz for {result['seconds']} s at the same time, without load: CPU and duration of a",
+        "sample. Two threads read a sample at the same time, so it takes as long as the slower one.",
+        "The GPUs are a stand-in that answers at once.",
         "",
         *table(["what", "CPU a sample", "median", "worst"], rows),
         "",
@@ -157,10 +163,10 @@ def otlp(result):
     names = list(result["servers"])
     rows = []
     for row in result["rows"]:
-        told = [a_second(row["ns"][name]) for name in names]
-        told += [times(row["beside"]), a_second(row["decoding"])]
+        cells = [a_second(row["ns"][name]) for name in names]
+        cells += [times(row["beside"]), a_second(row["decoding"])]
         kind = f"{KINDS[row['kind']]}, {PROTOCOLS[row['protocol']]}"
-        rows.append([kind, f"{row['bytes']:.0f}", *told])
+        rows.append([kind, f"{row['bytes']:.0f}", *cells])
     heads = [f"{name} {version}".strip() for name, version in result["servers"].items()]
     head = ["points", "bytes each", *heads, "cost, node / other", "decoding alone"]
     return [
@@ -172,7 +178,7 @@ def otlp(result):
         "",
         f"Medians of {result['rounds']} rounds of {result['seconds']} s, one request at a time; of",
         f"the points that were sent the node counted all but {result['unaccounted']}. The core alone,",
-        "in one thread, cumulative where nothing else is said:",
+        "in one thread, with cumulative points unless the row names delta:",
         "",
         "```text",
         *result["core"],
@@ -198,8 +204,6 @@ def mib(kib):
 
 
 def client(result):
-    if "skipped" in result:
-        return [f"Left out ({result['skipped']})."]
     best = min((row["ns"] for row in result["rows"] if row["other"]), default=None)
     rows = []
     for row in result["rows"]:
@@ -207,8 +211,8 @@ def client(result):
         rows.append([row["name"], f"{row['ns']:.1f}", beside])
     lines = table(["what", "ns", "beside the cheapest other"], rows)
     if "versions" in result:
-        told = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-        lines += ["", f"With {told}."]
+        versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+        lines += ["", f"With {versions}."]
     return [*lines, "", *bullets(result["targets"])]
 
 

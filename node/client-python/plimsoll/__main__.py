@@ -1,6 +1,6 @@
-"""The command `python -m plimsoll`: sends one value, or says what stands in the way of it.
+"""The command `python -m plimsoll`: sends one value, or diagnoses why values do not arrive.
 
-For people and scripts at a shell. Sends whatever the switches say, since a command is its own
+For people and scripts at a shell. Ignores the switches, since a command is its own
 switch; a job uses the package instead.
 """
 
@@ -47,7 +47,7 @@ def main(arguments: List[str]) -> int:
     send.add_argument("--type", choices=["ms", "c", "g"], default="ms", help="default: ms")
     send.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", type=_label)
     send.add_argument("--socket", help="path, or udp://host:port")
-    doctor = commands.add_parser("doctor", help="say where the node is and what is switched on")
+    doctor = commands.add_parser("doctor", help="report the address of the node and the state of the switches")
     doctor.add_argument("--socket", help="path, or udp://host:port")
     given = parser.parse_args(arguments)
     if given.socket:
@@ -99,7 +99,7 @@ def _doctor() -> int:
 
 
 def _answers(link: Link) -> bool:
-    """Whether somebody reads there; an empty line tells a UDP socket without being a sample."""
+    """Whether a node reads this address; an empty line probes a UDP socket without being a sample."""
     connected = link.connect()
     return connected and (not link.is_udp or link.send(b"\n").value == "sent")
 

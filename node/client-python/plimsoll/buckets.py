@@ -21,7 +21,7 @@ def bucket_of(value_ns: int) -> int:
 
 
 def fold(values_ns: Iterable[int], cells: Cells, cells_max: int) -> int:
-    """Adds values to `cells`, which grows to at most `cells_max`; tells how many had no room."""
+    """Adds values to `cells`, which grows to at most `cells_max`; returns the number that did not fit."""
     refused = 0
     for value_ns in values_ns:
         shift = value_ns.bit_length() - _LEADING_BITS

@@ -79,7 +79,7 @@ class Client:
         self.registry.forked()
 
     def apply(self, settings: Settings) -> None:
-        """Takes over new settings; what is held goes to the new socket."""
+        """Applies new settings; pending values go to the new socket."""
         moved = settings.socket != self.settings.socket
         self.settings = settings
         self.registry.recording = settings.enabled
@@ -114,18 +114,18 @@ class Client:
     def flush(self, wait_s: float, is_last: bool = False) -> bool:
         """Sends what was recorded before; False when not all of it went within `wait_s`.
 
-        Comes back at once when nobody is there to take it.
+        Returns at once when no node is reachable.
         """
         deadline = time.monotonic() + wait_s
         while True:
             outcome = self._flush_in_thread(deadline, is_last)
             if outcome is Outcome.SENT:
                 return True
-            if outcome is Outcome.AWAY or time.monotonic() >= deadline:
+            if outcome is Outcome.UNREACHABLE or time.monotonic() >= deadline:
                 return False
 
     def at_exit(self) -> None:
-        """The end of the process: the last values, then a datagram that says where they end."""
+        """At the exit of the process: sends the last values, then a datagram that marks the end."""
         if self.registry.is_awake or self._thread is not None:
             self.flush(limits.EXIT_WAIT_S, is_last=True)
 
@@ -169,7 +169,7 @@ class Client:
                 self._turn.notify_all()
 
     def _wait_for_turn(self) -> Tuple[int, bool]:
-        """Until it is time, or somebody asks, or the settings are others."""
+        """Waits until the next flush is due or requested, or the settings change."""
         settings = self.settings
         with self._turn:
             self._turn.wait_for(
@@ -180,7 +180,7 @@ class Client:
             return self._asked, is_last
 
     def _wake(self) -> None:
-        """The first value of this process: from now on somebody flushes."""
+        """On the first value of this process: starts the flush thread."""
         with self._starting:
             if self.registry.is_awake or not self.settings.enabled:
                 return

@@ -1,7 +1,7 @@
 """An event as a DogStatsD line: something that happened, in words, for a person.
 
-Bounded twice: in the length of its text, and in how many wait to be sent. Says nothing that a
-counter does not say as well, so that losing one loses no number.
+Both the length of a text and the number of pending events are bounded. A counter accompanies each
+event, so that a lost event loses no count.
 """
 
 from typing import Dict

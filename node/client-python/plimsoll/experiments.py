@@ -1,7 +1,7 @@
 """Experiments: named runs that consist of cycles, with figures of their own as JSON.
 
 Everything timed here goes to the node like any other sample, and is kept in buckets here too, so
-that `export_json` can tell count, mean, p50, p99 and max of each operation, for each cycle and
+that `export_json` can report count, mean, p50, p99 and max of each operation, for each cycle and
 for the whole run, without a node. Bounded: the newest 1 000 cycles one by one, the totals of
 all; what had no room is counted in the export. Belongs to one process; threads may share it.
 """
@@ -18,7 +18,7 @@ from typing import Any, Deque, Dict, Iterator, Optional
 
 from . import limits
 from .client import CLIENT
-from .figures import Cycle, Figures
+from .statistics import Cycle, OperationStats
 from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
 
 
@@ -35,7 +35,7 @@ class Experiment:
         self._cycle: Optional[Cycle] = None
         self._cycles: Deque[Cycle] = deque()
         self._cycles_begun = 0
-        self._totals: Dict[str, Figures] = {}
+        self._totals: Dict[str, OperationStats] = {}
         self._cells = 0
         self._operations_refused = 0
         self._memory: Deque[Dict[str, Any]] = deque(maxlen=limits.MEMORY_SNAPSHOTS_MAX)
@@ -134,7 +134,7 @@ class Experiment:
             if operation not in operations and len(operations) >= limits.CYCLE_OPERATIONS_MAX:
                 self._operations_refused += 1
                 continue
-            figures = operations.setdefault(operation, Figures())
+            figures = operations.setdefault(operation, OperationStats())
             spare = limits.EXPERIMENT_CELLS_MAX - self._cells
             self._cells += figures.add(value_ns, tokens, failed, spare)
 
@@ -186,7 +186,7 @@ _runs: "weakref.WeakSet[Experiment]" = weakref.WeakSet()
 
 
 def _forked() -> None:
-    """A thread of the parent may have held a lock that nobody in the child would let go."""
+    """A thread of the parent may have held a lock that no thread of the child releases."""
     for run in list(_runs):
         run._lock = threading.RLock()
 
@@ -245,7 +245,7 @@ def experiment(name: str, /, **labels: object) -> Experiment:
 
 
 def resident_bytes() -> Optional[int]:
-    """Memory that this process has in RAM; None where the system does not tell."""
+    """Resident memory of this process; None if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,7 @@
-"""The one socket of a process: finds the node, hands it datagrams, says how that went.
+"""The socket of a process: finds the node, sends datagrams, returns the outcome.
 
-Keeps no datagram and decides nothing about time: what is not taken is the caller's to keep. It
-never raises for what a network or a file system does.
+Keeps no datagram: the caller keeps what was not sent. Raises nothing for errors of the network or the
+file system.
 """
 
 import enum
@@ -20,20 +20,20 @@ _Target = Union[str, Tuple[Any, ...]]
 
 
 class Outcome(enum.Enum):
-    """What became of a datagram."""
+    """Outcome of sending a datagram."""
 
     SENT = "sent"
-    """The node's socket has it."""
+    """The node's socket has accepted it."""
     FULL = "full"
-    """The node is there and does not read; keep the datagram."""
-    AWAY = "away"
-    """Nobody is there; keep the datagram."""
+    """The node listens but does not read; keep the datagram."""
+    UNREACHABLE = "unreachable"
+    """No node listens; keep the datagram."""
     TOO_LONG = "too_long"
-    """No datagram of that length will ever be taken."""
+    """The socket never accepts a datagram of this length."""
 
 
 def address(wanted: Optional[str]) -> str:
-    """Where a node is looked for: as `wanted`, or the usual path where it is, or UDP."""
+    """Address of the node: `wanted`, or the usual path if it exists, or UDP."""
     if wanted:
         return wanted
     has_unix = hasattr(socket, "AF_UNIX") and os.path.exists(DEFAULT_PATH)
@@ -49,7 +49,7 @@ def udp_target(text: str) -> Tuple[str, int]:
 
 
 class Link:
-    """A socket that is connected when there is something to send and someone to take it."""
+    """A socket that connects when there is a datagram to send."""
 
     def __init__(self, wanted: Optional[str]) -> None:
         self._wanted = wanted
@@ -64,7 +64,7 @@ class Link:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the last datagram was taken."""
+        """Whether the last datagram was accepted."""
         return self._socket is not None
 
     @property
@@ -75,16 +75,16 @@ class Link:
         return limits.UNIX_DATAGRAM_BYTES_MAX
 
     def send(self, datagram: bytes) -> Outcome:
-        """Hands over one datagram; waits up to SEND_WAIT_S for a node that is busy."""
+        """Sends one datagram; waits up to SEND_WAIT_S for a node that is busy."""
         was_connected = self.is_connected
         outcome = self._try_send(datagram)
         # A node that was restarted listens on a new socket.
-        if outcome is Outcome.AWAY and was_connected:
+        if outcome is Outcome.UNREACHABLE and was_connected:
             outcome = self._try_send(datagram)
         return outcome
 
     def connect(self) -> bool:
-        """Looks for the node anew, unless connected."""
+        """Connects to the node, unless connected."""
         if self._socket is not None:
             return True
         self.address = address(self._wanted)
@@ -95,7 +95,7 @@ class Link:
         return self._socket is not None
 
     def close(self) -> None:
-        """Lets the socket go."""
+        """Closes the socket."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -120,7 +120,7 @@ class Link:
 
     def _try_send(self, datagram: bytes) -> Outcome:
         if not self.connect() or self._socket is None:
-            return Outcome.AWAY
+            return Outcome.UNREACHABLE
         try:
             self._socket.send(datagram)
             if self.is_udp:
@@ -135,12 +135,12 @@ class Link:
             if error.errno == errno.ENOBUFS:
                 return Outcome.FULL
             self.close()
-            return Outcome.AWAY
+            return Outcome.UNREACHABLE
         self.fault = ""
         return Outcome.SENT
 
     def _raise_refusal(self) -> None:
-        """Over loopback the kernel says at once that nobody listens; then nothing was taken."""
+        """Over loopback the kernel reports at once that no process listens; then nothing was sent."""
         assert self._socket is not None
         refusal = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if refusal:

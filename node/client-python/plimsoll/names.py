@@ -1,6 +1,6 @@
-"""Names of operations and labels as text that can stand in a DogStatsD line.
+"""Names of operations and labels as text that is valid in a DogStatsD line.
 
-Refuses nothing: what cannot stand there is mended, since a sample is worth more than the
+Rejects nothing: invalid characters are replaced, since a sample is worth more than the
 spelling of its label. The node mends by the same rules.
 """
 
@@ -32,19 +32,19 @@ def idle_name(name: str) -> str:
 def label_pairs(labels: Mapping[str, object]) -> List[Tuple[str, str]]:
     """Labels as sorted pairs of text.
 
-    One `_` at the end of a key falls away, so that `class_="llm"` gives the label `class`.
+    One `_` at the end of a key is removed, so that `class_="llm"` gives the label `class`.
     """
     pairs = {}
     for key, value in labels.items():
         bare = key[:-1] if key.endswith("_") and len(key) > 1 else key
-        mended = _NOT_IN_KEYS.sub("_", bare)[: limits.LABEL_KEY_BYTES_MAX]
+        sanitized = _NOT_IN_KEYS.sub("_", bare)[: limits.LABEL_KEY_BYTES_MAX]
         text = _NOT_IN_VALUES.sub("_", as_text(value))
-        pairs[mended] = cut(text, limits.LABEL_VALUE_BYTES_MAX)
+        pairs[sanitized] = cut(text, limits.LABEL_VALUE_BYTES_MAX)
     return sorted(pairs.items())[: limits.LABELS_MAX]
 
 
 def as_text(value: object) -> str:
-    """A label's value as text; of one that cannot say what it is, the name of its type."""
+    """A label's value as text; the name of its type if `str()` fails."""
     try:
         return str(value)
     except Exception:

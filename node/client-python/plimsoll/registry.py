@@ -1,6 +1,6 @@
 """All series of a process, found by name and labels, and the bounds that they share.
 
-Knows neither sockets nor threads of its own. What no bound leaves room for is counted under a
+Has neither sockets nor threads. What no bound leaves room for is counted under a
 reason in `plimsoll_client_dropped`, which is itself sent to the node.
 """
 
@@ -97,7 +97,7 @@ class Registry:
             if len(self._by_name) < limits.SERIES_MAX - 2:
                 return self._make(kind, key)
             self.overflowed += 1
-            # A gauge cannot be folded: the last one of many different things says nothing.
+            # A gauge cannot be folded: the last value of many different gauges means nothing.
             if kind is Gauge:
                 return self._no_gauge
             return self._by_name.get((kind, OVERFLOW)) or self._make(kind, (kind, OVERFLOW))
@@ -161,7 +161,7 @@ class Registry:
                 series.settle(series.take(limits.FOLD_AT_ONCE))
 
     def fold_halves(self) -> None:
-        """Folds what fills half of its place; so callers seldom have to while nobody reads."""
+        """Folds series that are half full, so that callers rarely have to."""
         for series in self.all():
             excess = len(series.pending) - series.pending_max // 2
             for _ in range(0, excess, limits.FOLD_AT_ONCE):

@@ -31,7 +31,7 @@ class Sender:
         self._lines: List[str] = []
         self._lines_bytes = 0
         self._lines_samples = 0
-        # False once the node has been told that nothing follows what it got last.
+        # False once the node has been informed that no datagram follows.
         self._owes_tail = False
         self._begin_with = 0
 

@@ -1,4 +1,4 @@
-"""One series: where callers leave values and the flush thread finds them.
+"""One series: callers append values, and the flush thread takes them.
 
 A caller only appends to a list, which takes no lock: the flush thread copies a known number of
 values from the front and deletes exactly those, and an append that races with it lands behind
@@ -8,15 +8,25 @@ them. Series know neither sockets nor time; all but `add` runs under the registr
 import sys
 from bisect import bisect_right
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Union, cast
+from typing import Dict, List, NamedTuple, Optional, Protocol, Union, cast
 
 from . import limits
 from .buckets import Cells, fold, mean_ns
 
-if TYPE_CHECKING:
-    from .registry import Registry
-
 Number = Union[int, float]
+
+
+class Owner(Protocol):
+    """What a series needs of the registry that it belongs to."""
+
+    cells: int
+    """Buckets that all series use together."""
+
+    def relieve(self, series: "Series") -> None:
+        """Makes room in a series that is full or asleep."""
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Counts values that are not kept."""
 
 
 class Line(NamedTuple):
@@ -28,11 +38,11 @@ class Line(NamedTuple):
 
 
 class Series:
-    """What all kinds of series share: a name, labels, and values that wait."""
+    """Base of all kinds of series: a name, labels and pending values."""
 
     __slots__ = ("registry", "name", "tags", "pending", "pending_max")
 
-    def __init__(self, registry: "Registry", name: str, tags: str, pending_max: int) -> None:
+    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
         self.registry = registry
         self.name = name
         self.tags = tags
@@ -40,7 +50,7 @@ class Series:
         self.pending_max = pending_max
 
     def add(self, value: Number) -> None:
-        """Leaves a value: nanoseconds of a latency, an amount, or a gauge's value."""
+        """Appends a value: nanoseconds of a latency, an amount, or a gauge's value."""
         self.pending.append(value)
         if len(self.pending) > self.pending_max:
             self.registry.relieve(self)
@@ -53,7 +63,7 @@ class Series:
         return values
 
     def clear(self) -> None:
-        """Forgets everything; the list stays the same one, callers hold on to it."""
+        """Removes everything; the list object stays, since callers hold references to it."""
         self.pending.clear()
 
     def settle(self, values: List[Number]) -> None:
@@ -69,7 +79,7 @@ class Series:
         return len(self.pending)
 
     def refill(self) -> int:
-        """Makes ready a bounded part of what waits; tells how much, 0 at the end."""
+        """Prepares a bounded part of the pending values; returns its size, 0 at the end."""
         raise NotImplementedError
 
     def line(self, room: int) -> Optional[Line]:
@@ -86,10 +96,10 @@ class Latency(Series):
 
     __slots__ = ("cells", "ready")
 
-    def __init__(self, registry: "Registry", name: str, tags: str, pending_max: int) -> None:
+    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
         super().__init__(registry, name, tags, pending_max)
         self.cells: Cells = {}
-        # Exponent of a weight to the values, as text, that each stand for 2^exponent samples.
+        # Exponent of a weight -> values as text, each with the weight of 2^exponent samples.
         self.ready: Dict[int, List[str]] = {}
 
     def clear(self) -> None:
@@ -158,7 +168,7 @@ class Counter(Series):
 
     __slots__ = ("total", "ever")
 
-    def __init__(self, registry: "Registry", name: str, tags: str, pending_max: int) -> None:
+    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
         super().__init__(registry, name, tags, pending_max)
         self.total: Number = 0
         self.ever: Number = 0
@@ -196,7 +206,7 @@ class Gauge(Series):
 
     __slots__ = ("latest",)
 
-    def __init__(self, registry: "Registry", name: str, tags: str, pending_max: int) -> None:
+    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
         super().__init__(registry, name, tags, pending_max)
         self.latest: Optional[Number] = None
 
@@ -228,7 +238,7 @@ class Gauge(Series):
 
 
 class NoGauge(Gauge):
-    """Stands for gauges that have no place: they are counted and not kept."""
+    """Takes the place of gauges beyond the series limit: counts their values and drops them."""
 
     __slots__ = ()
 

@@ -62,7 +62,7 @@ class Settings:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Settings as the `PLIMSOLL_*` variables say; only "1" switches something on."""
+    """Settings from the `PLIMSOLL_*` variables; only "1" enables a switch."""
     complaints: List[str] = []
 
     def switched_on(name: str) -> bool:

@@ -3,7 +3,7 @@
 Each read is a sample of `shard_read`; its bytes and rows add to `shard_read.bytes` and
 `shard_read.rows`. A read is slow when it takes over twice the mean of those before it, of which
 there must be ten: it counts in `shard_read.slow`. A shard's name is never a label (there are
-too many); it stands in the list of the slowest ten and in an event, at most one in ten seconds.
+too many); it is reported in the list of the slowest ten and in an event, at most one in ten seconds.
 """
 
 import dataclasses
@@ -30,9 +30,9 @@ class SlowestRead:
     shard: str
     seconds: float
     size_bytes: Optional[int]
-    """None when it was not said."""
+    """None if it was not given."""
     rows: Optional[int]
-    """None when it was not said."""
+    """None if it was not given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _Reads:
         self._event_at_ns: Optional[int] = None
 
     def add(self, read: SlowestRead, took_ns: int) -> Tuple[bool, bool, float]:
-        """Adds one; tells whether it was slow, whether to say so, and the mean before it."""
+        """Adds one; returns whether it was slow, whether to report it, and the mean before it."""
         with self._lock:
             mean_ns = self._total_ns / self._reads if self._reads else 0.0
             is_slow = self._reads >= limits.READS_BEFORE_SLOW and took_ns > 2 * mean_ns

@@ -36,7 +36,7 @@ class Timer:
         self._begun = 0
 
     def label(self, **labels: object) -> None:
-        """Labels that only the block can tell; they win over those given before."""
+        """Labels that only the block knows; they override labels given before."""
         self.labels = {**self.labels, **labels}
 
     def tokens(self, count: int) -> None:
@@ -111,7 +111,7 @@ class IdleTimer(Timer):
         error: Optional[BaseException],
         trace: Optional[types.TracebackType],
     ) -> None:
-        # While it waited its thread worked for others, so the thread's time says nothing of it.
+        # While it waited, its thread ran other tasks, so the CPU time of the thread is meaningless here.
         Timer.__exit__(self, kind, error, trace)
         CLIENT.registry.drop("idle")
 
@@ -151,7 +151,7 @@ def interval_ns(interval_s: Optional[float]) -> int:
 
 
 def as_float(value: float) -> float:
-    """Whatever counts as a number (of numpy or torch, say) as a float; NaN where none fits."""
+    """Any number (also of numpy or torch) as a float; NaN if it cannot be converted."""
     try:
         return float(value)
     except OverflowError:

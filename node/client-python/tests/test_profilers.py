@@ -38,20 +38,20 @@ class Experiments(Profilers):
                         run_7.record_timing("db", seconds=value / 1000)
                     run_7.record_timing("llm_inference", seconds=2.0, tokens=100, class_="llm")
                     run_7.record_memory_snapshot("after")
-        told = self.exported(run_7)
-        self.assertEqual((told["experiment"], told["labels"]), ("run-7", {"model": "small"}))
-        self.assertEqual((told["cycles_begun"], told["cycles_forgotten"]), (3, 0))
-        self.assertEqual([cycle["labels"]["epoch"] for cycle in told["cycles"]], ["0", "1", "2"])
-        figures = told["cycles"][1]["operations"]["db"]
+        exported = self.exported(run_7)
+        self.assertEqual((exported["experiment"], exported["labels"]), ("run-7", {"model": "small"}))
+        self.assertEqual((exported["cycles_begun"], exported["cycles_forgotten"]), (3, 0))
+        self.assertEqual([cycle["labels"]["epoch"] for cycle in exported["cycles"]], ["0", "1", "2"])
+        figures = exported["cycles"][1]["operations"]["db"]
         self.assertEqual((figures["count"], figures["errors"]), (100, 0))
         for key, value in [("mean", 0.0505), ("p50", 0.05), ("p99", 0.099), ("max", 0.1)]:
             self.assertAlmostEqual(figures[f"{key}_seconds"], value, delta=value / 1000)
-        total = told["totals"]["llm_inference"]
+        total = exported["totals"]["llm_inference"]
         self.assertEqual((total["count"], total["tokens"]), (3, 300))
         self.assertEqual(total["tokens_per_second"], 50.0)
-        self.assertEqual(told["totals"]["cycle"]["count"], 3)
-        self.assertEqual([memory["cycle"] for memory in told["memory"]], [1, 2, 3])
-        self.assertGreater(told["memory"][0]["resident_bytes"], 1_000_000)
+        self.assertEqual(exported["totals"]["cycle"]["count"], 3)
+        self.assertEqual([memory["cycle"] for memory in exported["memory"]], [1, 2, 3])
+        self.assertGreater(exported["memory"][0]["resident_bytes"], 1_000_000)
         received = self.received()
         self.assertEqual(received.count("db{model:small}"), 300)
         self.assertEqual(received.counters["llm_inference.tokens{class:llm,model:small}"], 300)
@@ -67,11 +67,11 @@ class Experiments(Profilers):
             raise ValueError("x")
         run_7.start_cycle()
         run_7.end()
-        told = self.exported(run_7)
-        self.assertEqual(told["cycles_begun"], 2)
-        figures = told["cycles"][0]["operations"]["step"]
+        exported = self.exported(run_7)
+        self.assertEqual(exported["cycles_begun"], 2)
+        figures = exported["cycles"][0]["operations"]["step"]
         self.assertEqual((figures["count"], figures["errors"], figures["tokens"]), (2, 1, 7))
-        self.assertEqual(told["cycles"][1]["operations"], {})
+        self.assertEqual(exported["cycles"][1]["operations"], {})
         rate = 7 / (step.elapsed_ns / 1e9)
         self.assertAlmostEqual(figures["tokens_per_second"], rate, delta=rate / 1000)
         received = self.received()
@@ -94,11 +94,11 @@ class Experiments(Profilers):
             with run_7.cycle():
                 run_7.record_timing("op", seconds=number)
                 run_7.record_memory_snapshot()
-        told = self.exported(run_7)
-        self.assertEqual((told["cycles_begun"], told["cycles_forgotten"]), (1_050, 50))
-        self.assertEqual((told["cycles"][0]["cycle"], len(told["cycles"])), (51, 1_000))
-        self.assertEqual(told["totals"]["op"]["count"], 1_050)
-        self.assertEqual((len(told["memory"]), told["memory_snapshots_forgotten"]), (1_000, 50))
+        exported = self.exported(run_7)
+        self.assertEqual((exported["cycles_begun"], exported["cycles_forgotten"]), (1_050, 50))
+        self.assertEqual((exported["cycles"][0]["cycle"], len(exported["cycles"])), (51, 1_000))
+        self.assertEqual(exported["totals"]["op"]["count"], 1_050)
+        self.assertEqual((len(exported["memory"]), exported["memory_snapshots_forgotten"]), (1_000, 50))
 
     def test_names_and_cells_are_bounded_and_what_has_no_room_is_told(self):
         run_7 = plimsoll.experiment("run")
@@ -107,9 +107,9 @@ class Experiments(Profilers):
         run_7._cells = limits.EXPERIMENT_CELLS_MAX - 1
         run_7.record_timing("op0", seconds=2)
         run_7.record_timing("op0", seconds=3)
-        told = self.exported(run_7)
-        self.assertEqual(told["samples_of_operations_refused"], 5)
-        figures = told["totals"]["op0"]
+        exported = self.exported(run_7)
+        self.assertEqual(exported["samples_of_operations_refused"], 5)
+        figures = exported["totals"]["op0"]
         self.assertEqual((figures["count"], figures["max_seconds"]), (3, 3.0))
         self.assertEqual((figures["p50_seconds"], figures["mean_seconds"]), (None, 2.0))
 

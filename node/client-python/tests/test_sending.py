@@ -126,7 +126,7 @@ class Sending(TestCase):
         values = [int(seed.lognormvariate(16, 1)) for _ in range(200_000)]
         for start in range(0, len(values), 10_000):
             self.record(values[start : start + 10_000])
-            self.assertIs(self.sender.flush(), Outcome.AWAY)
+            self.assertIs(self.sender.flush(), Outcome.UNREACHABLE)
             self.registry.fold_halves()
         self.assertEqual(self.held(), len(values))
         self.assertLess(len(self.registry.latency("op", {}).pending), limits.SERIES_VALUES_MAX)
@@ -157,7 +157,7 @@ class Sending(TestCase):
         self.sender.link = Link(address)
         for value in range(5):
             self.record([value])
-            self.assertIs(self.sender.flush(), Outcome.AWAY)
+            self.assertIs(self.sender.flush(), Outcome.UNREACHABLE)
         self.assertEqual(self.held(), 5)
         self.assertIn("refused", self.sender.link.fault)
 
@@ -296,7 +296,7 @@ class Sending(TestCase):
             self.record([seed.randrange(10**12) for _ in range(6_000)], name=f"op{number}")
             recorded += 6_000
         # As the thread does after each flush that found nobody.
-        self.assertIs(self.sender.flush(), Outcome.AWAY)
+        self.assertIs(self.sender.flush(), Outcome.UNREACHABLE)
         self.registry.fold_halves()
         cells = [series.cells for series in self.registry.all() if hasattr(series, "cells")]
         self.assertEqual(sum(map(len, cells)), self.registry.cells)

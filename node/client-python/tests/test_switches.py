@@ -74,11 +74,11 @@ class Switches(unittest.TestCase):
         ]
         for name, expected in table:
             with self.subTest(name):
-                told, names = self.probe(PLIMSOLL_ENABLE="1", **{f"PLIMSOLL_ENABLE_{name}": "1"})
+                state, names = self.probe(PLIMSOLL_ENABLE="1", **{f"PLIMSOLL_ENABLE_{name}": "1"})
                 self.assertEqual(names, expected)
-                self.assertEqual(told["untouched"], name != "TIMERS")
-                self.assertEqual(told["written"], name == "EXPERIMENTS")
-                self.assertEqual(told["reads"], 2 if name == "SHARDS" else 0)
+                self.assertEqual(state["untouched"], name != "TIMERS")
+                self.assertEqual(state["written"], name == "EXPERIMENTS")
+                self.assertEqual(state["reads"], 2 if name == "SHARDS" else 0)
 
     def test_code_wins_over_the_environment(self):
         with unix_socket() as listening:

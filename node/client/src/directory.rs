@@ -1,7 +1,7 @@
-//! All series of the process, each under a number that a handle carries.
+//! All series of the process, each with the number that its handles carry.
 //!
-//! Nothing is ever taken out: handles live as long as the process, and the bounds keep the
-//! number of series small. What does not fit, or has no valid name, folds into `other`, counted.
+//! Series are never removed: handles live as long as the process, and the limits keep the number of
+//! series small. A series beyond the limit, or without a valid name, folds into `other`, counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -10,8 +10,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::limits::{NUMBERS_MAX, OPERATIONS_MAX};
 use plimsoll_schemas::ids::{IdError, Labels, Operation, Series};
 
-/// Where values go whose own series cannot be had.
+/// The operation of values that have no series of their own.
 pub(crate) const OTHER: &str = "other";
+
+/// No labels, of a type that generic constructors accept.
+pub(crate) const NO_LABELS: [(&str, &str); 0] = [];
 
 /// A gauge that was not set since the last flush; no number that a job may set.
 pub(crate) const UNSET: u64 = f64::NAN.to_bits();

@@ -1,6 +1,6 @@
-//! The thread in the background: takes what all threads recorded and sends it.
+//! The background thread: takes the samples of all threads and sends them.
 //!
-//! It alone talks to the node, so no thread of the job ever waits for a socket.
+//! Only this thread uses the connection to the node, so no thread of the job waits for a socket.
 
 use std::io::Read;
 use std::thread;
@@ -9,16 +9,17 @@ use crate::limits::{FLUSHER_STACK_BYTES, RETRY_PAUSE_MIN};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use plimsoll_clock::Clock;
 
-use crate::gate::{self, Orders};
-use crate::sender::{Outcome, Sender};
+use crate::delivery::SendOutcome;
+use crate::registry::{self, FlushRequests};
+use crate::sender::Sender;
 use crate::settings::Settings;
 
-/// Bytes of chance in a client's name.
+/// Random bytes in the name of a client.
 const NAME_BYTES: usize = 12;
 
 /// Starts the thread; false when the system has none to spare.
 pub(crate) fn spawn(settings: Settings) -> bool {
-    // A job may wait for its signals in threads of its choice: this one is never among them.
+    // A job chooses the threads that handle its signals; this thread blocks all of them.
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
     let builder = thread::Builder::new().name("plimsoll-flush".into());
     let spawned = builder.stack_size(FLUSHER_STACK_BYTES).spawn(move || run(settings));
@@ -33,27 +34,27 @@ fn run(settings: Settings) {
     let mut sender = Sender::new(settings.stream, client_name());
     let (mut served, mut span) = (0, every);
     loop {
-        let mut state = gate::wait_for_order(served, span);
-        let is_whole = state.take_into(&mut sender.held);
-        let Orders { wanted, waiting, .. } = state.orders;
+        let mut state = registry::wait_for_request(served, span);
+        let is_whole = state.take_into(&mut sender.unsent);
+        let FlushRequests { wanted, waiting, .. } = state.requests;
         drop(state);
         let outcome = match sender.send(waiting > 0) {
-            // Whoever waits, at the process's exit above all, waits for the rest as well.
-            Outcome::Answered if !is_whole => Outcome::Waiting,
+            // A thread that waits, above all at the exit of the process, waits for the rest too.
+            SendOutcome::Complete if !is_whole => SendOutcome::Waiting,
             outcome => outcome,
         };
-        gate::report(sender.account(), wanted, outcome);
-        let is_owed = waiting > 0 && outcome != Outcome::Answered;
-        (served, span) = (wanted, if is_owed { RETRY_PAUSE_MIN } else { every });
+        registry::report(sender.delivery(), wanted, outcome);
+        let is_overdue = waiting > 0 && outcome != SendOutcome::Complete;
+        (served, span) = (wanted, if is_overdue { RETRY_PAUSE_MIN } else { every });
     }
 }
 
-/// Unlike any other client's, also after a fork.
+/// A unique name, also after a fork.
 fn client_name() -> String {
     let mut bytes = [0; NAME_BYTES];
     let random = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
     if random.is_err() {
-        // Without the device the time and the process must do.
+        // Without the device the time and the process id make the name unique.
         let now = Clock::start().now().wall.0;
         bytes[..8].copy_from_slice(&now.to_be_bytes());
     }

@@ -11,7 +11,7 @@ use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::time::nanos;
 
 use crate::operation::Operation;
-use crate::{gate, local};
+use crate::{process, recording};
 
 /// Behind an operation: the operation of its idle times. The Python client knows it too.
 const SUFFIX: &str = ".idle";
@@ -46,7 +46,7 @@ impl Operation {
     /// operation `other` and count as [`Stats::folded`](crate::Stats::folded).
     #[must_use]
     pub fn with_idle(self) -> WithIdle {
-        let series = gate::lock().directory.series(self.index());
+        let series = process::state().directory.series(self.index());
         let name = format!("{}{SUFFIX}", series.operation);
         WithIdle { operation: self, idle: Self::with_labels(&name, series.labels.iter()) }
     }
@@ -56,7 +56,11 @@ impl WithIdle {
     /// Times from here until the returned guard goes out of scope, also by `?` or a panic.
     #[inline]
     pub fn start(&self) -> IdleTimer {
-        IdleTimer { operation: *self, begun: local::ready().then(Begun::now), stays: PhantomData }
+        IdleTimer {
+            operation: *self,
+            begun: recording::ready().then(Begun::now),
+            stays: PhantomData,
+        }
     }
 }
 

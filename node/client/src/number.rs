@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_schemas::ids::IdError;
 
-use crate::directory::{Number, series};
-use crate::operation::PLAIN;
-use crate::{gate, local, stats};
+use crate::directory::{NO_LABELS, Number, series};
+use crate::{incidents, process, recording};
 
 /// A number that only grows: tokens, retries, cache hits. Names and labels as for
 /// [`Operation`](crate::Operation).
@@ -17,23 +16,23 @@ use crate::{gate, local, stats};
 pub struct Counter(Number);
 
 impl Counter {
-    /// The counter of this name; what is not valid folds into `other`.
+    /// The counter of this name; an invalid name or label folds into `other`.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self::with_labels(name, PLAIN)
+        Self::with_labels(name, NO_LABELS)
     }
 
-    /// A counter with labels; what is not valid folds into `other`.
+    /// A counter with labels; an invalid name or label folds into `other`.
     #[must_use]
     pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
         name: &str,
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
         let asked = series(name, labels).ok();
-        Self(gate::lock().directory.counter(asked))
+        Self(process::state().directory.counter(asked))
     }
 
-    /// As [`Counter::with_labels`], for names that come from outside.
+    /// As [`Counter::with_labels`], for names from outside.
     ///
     /// # Errors
     /// When the name or a label is not valid.
@@ -42,19 +41,19 @@ impl Counter {
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, IdError> {
         let asked = series(name, labels)?;
-        Ok(Self(gate::lock().directory.counter(Some(asked))))
+        Ok(Self(process::state().directory.counter(Some(asked))))
     }
 
     /// Counts `n` more.
     #[inline]
     pub fn add(&self, n: u64) {
-        if local::ready() {
+        if recording::ready() {
             self.0.fetch_add(n, Relaxed);
         }
     }
 }
 
-/// A counter for each of the two outcomes of a look into a cache: the labels `outcome=hit` and
+/// A counter for each of the two outcomes of a cache lookup: the labels `outcome=hit` and
 /// `outcome=miss`.
 #[derive(Clone, Copy, Debug)]
 pub struct HitCounter {
@@ -63,42 +62,42 @@ pub struct HitCounter {
 }
 
 impl HitCounter {
-    /// The pair of this name; what is not valid folds into `other`.
+    /// The pair of this name; an invalid name or label folds into `other`.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let counter = |outcome| Counter::with_labels(name, [("outcome", outcome)]);
         Self { hits: counter("hit"), misses: counter("miss") }
     }
 
-    /// Counts one look.
+    /// Counts one lookup.
     #[inline]
     pub fn count(&self, is_hit: bool) {
         if is_hit { self.hits.add(1) } else { self.misses.add(1) }
     }
 }
 
-/// A number that comes and goes, of which the last one counts: a loss, a batch size.
+/// A value of which the last one counts: a loss, a batch size.
 #[derive(Clone, Copy, Debug)]
 pub struct Gauge(Number);
 
 impl Gauge {
-    /// The gauge of this name; what is not valid folds into `other`.
+    /// The gauge of this name; an invalid name or label folds into `other`.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self::with_labels(name, PLAIN)
+        Self::with_labels(name, NO_LABELS)
     }
 
-    /// A gauge with labels; what is not valid folds into `other`.
+    /// A gauge with labels; an invalid name or label folds into `other`.
     #[must_use]
     pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
         name: &str,
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
         let asked = series(name, labels).ok();
-        Self(gate::lock().directory.gauge(asked))
+        Self(process::state().directory.gauge(asked))
     }
 
-    /// As [`Gauge::with_labels`], for names that come from outside.
+    /// As [`Gauge::with_labels`], for names from outside.
     ///
     /// # Errors
     /// When the name or a label is not valid.
@@ -107,20 +106,20 @@ impl Gauge {
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, IdError> {
         let asked = series(name, labels)?;
-        Ok(Self(gate::lock().directory.gauge(Some(asked))))
+        Ok(Self(process::state().directory.gauge(Some(asked))))
     }
 
-    /// Sets it. A value that is not finite is not taken, and counts as
+    /// Sets it. A value that is not finite is ignored and counts as
     /// [`Stats::not_finite`](crate::Stats::not_finite).
     #[inline]
     pub fn set(&self, value: f64) {
-        if !local::ready() {
+        if !recording::ready() {
             return;
         }
         if value.is_finite() {
             self.0.store(value.to_bits(), Relaxed);
         } else {
-            stats::NOT_FINITE.fetch_add(1, Relaxed);
+            incidents::NOT_FINITE.fetch_add(1, Relaxed);
         }
     }
 }

@@ -9,12 +9,9 @@ use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::ids::{IdError, Series};
 use plimsoll_schemas::time::nanos;
 
-use crate::directory::series;
+use crate::directory::{NO_LABELS, series};
 use crate::number::Counter;
-use crate::{gate, local, stats};
-
-/// No labels, in words that the compiler understands.
-pub(crate) const PLAIN: [(&str, &str); 0] = [];
+use crate::{incidents, process, recording};
 
 /// An operation, perhaps with labels, whose latencies are recorded. Made once, cheap to copy,
 /// used from any thread.
@@ -30,10 +27,10 @@ impl Operation {
     ///
     /// A name that is not valid, or one beyond 1 024 series, folds into the operation `other`
     /// and counts as [`Stats::folded`](crate::Stats::folded); use [`Operation::try_new`] to
-    /// hear of it.
+    /// get the error.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self::of(series(name, PLAIN).ok())
+        Self::of(series(name, NO_LABELS).ok())
     }
 
     /// An operation with labels, such as `[("outcome", "hit")]`: at most 16, keys of letters,
@@ -49,7 +46,7 @@ impl Operation {
         Self::of(series(name, labels).ok())
     }
 
-    /// As [`Operation::with_labels`], for names that come from outside.
+    /// As [`Operation::with_labels`], for names from outside.
     ///
     /// # Errors
     /// When the name or a label is not valid.
@@ -65,7 +62,7 @@ impl Operation {
     }
 
     fn of(asked: Option<Series>) -> Self {
-        Self { index: gate::lock().directory.operation(asked), interval_ns: 0 }
+        Self { index: process::state().directory.operation(asked), interval_ns: 0 }
     }
 
     /// The same operation, whose caller waits for one call before it begins the next, though
@@ -89,7 +86,7 @@ impl Operation {
     /// Records one latency in nanoseconds.
     #[inline]
     pub fn record_ns(&self, ns: u64) {
-        local::record(self.index, ns);
+        recording::record(self.index, ns);
         if self.interval_ns != 0 && ns > self.interval_ns {
             self.correct(ns.min(MAX_NS));
         }
@@ -97,23 +94,23 @@ impl Operation {
 
     #[cold]
     fn correct(&self, ns: u64) {
-        if !local::ready() {
+        if !recording::ready() {
             return;
         }
         let omitted = (ns / self.interval_ns).saturating_sub(1);
         let made = omitted.min(CORRECTIONS_MAX);
         for n in 1..=made {
-            local::record(self.index, ns - n * self.interval_ns);
+            recording::record(self.index, ns - n * self.interval_ns);
         }
         if made < omitted {
-            stats::CORRECTIONS_CUT.fetch_add(omitted - made, Relaxed);
+            incidents::CORRECTIONS_CUT.fetch_add(omitted - made, Relaxed);
         }
     }
 
     /// Times from here until the returned guard goes out of scope, also by `?` or a panic.
     #[inline]
     pub fn start(&self) -> Timer {
-        Timer { operation: *self, begun: local::ready().then(Stopwatch::start) }
+        Timer { operation: *self, begun: recording::ready().then(Stopwatch::start) }
     }
 
     /// Times `future` from its first poll until it is done. Dropped before, it records no
@@ -128,11 +125,11 @@ impl Operation {
 
     #[cold]
     fn count_cancelled(self) {
-        if !local::ready() {
+        if !recording::ready() {
             return;
         }
-        stats::CANCELLED.fetch_add(1, Relaxed);
-        let Series { operation, labels } = gate::lock().directory.series(self.index);
+        incidents::CANCELLED.fetch_add(1, Relaxed);
+        let Series { operation, labels } = process::state().directory.series(self.index);
         Counter::with_labels(&format!("{operation}.cancelled"), labels.iter()).add(1);
     }
 }

@@ -1,8 +1,9 @@
-//! Keeps one frame until the node has answered it, and everything else merged behind it.
+//! Keeps one frame until the node has answered it, and merges everything else behind it.
 //!
 //! A frame never changes once it has a number: the node may have recorded it although no answer
-//! came, and knows it again by that number. It is given up when the node, having read all of it,
-//! hung up instead of answering, `ATTEMPTS_MAX` times; a node that is away loses nothing.
+//! arrived, and recognises it by that number. A frame is dropped when the node has read all of it and
+//! closed the connection instead of answering, `ATTEMPTS_MAX` times. An unreachable node costs
+//! nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,51 +13,23 @@ use plimsoll_clock::Deadline;
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{self, Frame};
 
-use crate::held::{Held, Load};
-use crate::line::{Fault, Line};
-
-/// How far sending came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Nothing is held any more.
-    Answered,
-    /// The node is connected and owes an answer.
-    Waiting,
-    /// The node cannot be reached, or hangs up.
-    Away,
-}
-
-/// What became of samples and frames so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
-    /// Samples that the node has answered for.
-    pub(crate) acknowledged: u64,
-    /// Samples given up.
-    pub(crate) refused: u64,
-    pub(crate) frames: u64,
-    pub(crate) frames_refused: u64,
-    pub(crate) connections: u64,
-}
-
-impl Account {
-    pub(crate) const fn new() -> Self {
-        Self { acknowledged: 0, refused: 0, frames: 0, frames_refused: 0, connections: 0 }
-    }
-}
+use crate::connection::{Connection, ExchangeError};
+use crate::delivery::{DeliveryCounts, SendOutcome};
+use crate::unsent::{FrameLoad, Unsent};
 
 pub(crate) struct Sender {
     path: PathBuf,
     client: String,
     next: Seq,
-    pub(crate) held: Held,
-    pending: Option<Pending>,
-    line: Option<Line>,
-    account: Account,
+    pub(crate) unsent: Unsent,
+    unanswered: Option<UnansweredFrame>,
+    connection: Option<Connection>,
+    delivery: DeliveryCounts,
     pause: Duration,
     retry: Deadline,
 }
 
-struct Pending {
+struct UnansweredFrame {
     seq: Seq,
     samples: u64,
     bytes: Vec<u8>,
@@ -69,80 +42,80 @@ impl Sender {
             path,
             client,
             next: Seq(1),
-            held: Held::default(),
-            pending: None,
-            line: None,
-            account: Account::new(),
+            unsent: Unsent::default(),
+            unanswered: None,
+            connection: None,
+            delivery: DeliveryCounts::new(),
             pause: RETRY_PAUSE_MIN,
             retry: Deadline::within(Duration::ZERO),
         }
     }
 
-    pub(crate) fn account(&self) -> Account {
-        Account { refused: self.account.refused + self.held.overfull, ..self.account }
+    pub(crate) fn delivery(&self) -> DeliveryCounts {
+        DeliveryCounts { refused: self.delivery.refused + self.unsent.overfull, ..self.delivery }
     }
 
-    /// Sends what is held, as far as the node goes along. While it is away nothing is tried
-    /// before a growing pause is over, unless somebody waits.
-    pub(crate) fn send(&mut self, is_awaited: bool) -> Outcome {
+    /// Sends what is unsent until the node stops answering. While the node is unreachable, attempts
+    /// are separated by a growing pause, unless a thread waits.
+    pub(crate) fn send(&mut self, is_awaited: bool) -> SendOutcome {
         loop {
-            if self.pending.is_none() {
-                self.pending = self.held.cut().and_then(|load| self.number(load));
+            if self.unanswered.is_none() {
+                self.unanswered = self.unsent.cut().and_then(|load| self.number(load));
             }
-            let Some(pending) = &mut self.pending else { return Outcome::Answered };
-            if self.line.is_none() {
+            let Some(unanswered) = &mut self.unanswered else { return SendOutcome::Complete };
+            if self.connection.is_none() {
                 if !is_awaited && !self.retry.has_passed() {
-                    return Outcome::Away;
+                    return SendOutcome::Unreachable;
                 }
-                self.line = Line::open(&self.path).ok();
-                self.account.connections += u64::from(self.line.is_some());
+                self.connection = Connection::open(&self.path).ok();
+                self.delivery.connections += u64::from(self.connection.is_some());
             }
-            let Some(line) = &mut self.line else { return self.on_away() };
-            match line.exchange(&pending.bytes) {
-                Ok(seq) if seq >= pending.seq.0 => self.on_answered(),
-                Err(Fault::Slow) => return Outcome::Waiting,
-                Err(Fault::Broken) => return self.on_away(),
-                Ok(_) | Err(Fault::HungUp) => {
-                    pending.hung_up += 1;
-                    if pending.hung_up >= ATTEMPTS_MAX {
+            let Some(connection) = &mut self.connection else { return self.on_unreachable() };
+            match connection.exchange(&unanswered.bytes) {
+                Ok(seq) if seq >= unanswered.seq.0 => self.on_answered(),
+                Err(ExchangeError::Slow) => return SendOutcome::Waiting,
+                Err(ExchangeError::Broken) => return self.on_unreachable(),
+                Ok(_) | Err(ExchangeError::HungUp) => {
+                    unanswered.hung_up += 1;
+                    if unanswered.hung_up >= ATTEMPTS_MAX {
                         self.on_refused();
                     }
-                    return self.on_away();
+                    return self.on_unreachable();
                 }
             }
         }
     }
 
-    fn number(&mut self, load: Load) -> Option<Pending> {
-        let Load { latency, clamped } = load;
+    fn number(&mut self, load: FrameLoad) -> Option<UnansweredFrame> {
+        let FrameLoad { latency, clamped } = load;
         let (seq, samples) = (self.next, latency.samples());
         self.next = Seq(seq.0 + 1);
         let client = self.client.clone();
         let Ok(bytes) = frame::encode(&Frame { client, seq, clamped, latency }) else {
-            self.account.refused += samples;
-            self.account.frames_refused += 1;
+            self.delivery.refused += samples;
+            self.delivery.frames_refused += 1;
             return None;
         };
-        Some(Pending { seq, samples, bytes, hung_up: 0 })
+        Some(UnansweredFrame { seq, samples, bytes, hung_up: 0 })
     }
 
     fn on_answered(&mut self) {
-        let samples = self.pending.take().map_or(0, |pending| pending.samples);
-        self.account.acknowledged += samples;
-        self.account.frames += 1;
+        let samples = self.unanswered.take().map_or(0, |unanswered| unanswered.samples);
+        self.delivery.acknowledged += samples;
+        self.delivery.frames += 1;
         self.pause = RETRY_PAUSE_MIN;
     }
 
     fn on_refused(&mut self) {
-        let samples = self.pending.take().map_or(0, |pending| pending.samples);
-        self.account.refused += samples;
-        self.account.frames_refused += 1;
+        let samples = self.unanswered.take().map_or(0, |unanswered| unanswered.samples);
+        self.delivery.refused += samples;
+        self.delivery.frames_refused += 1;
     }
 
-    fn on_away(&mut self) -> Outcome {
-        self.line = None;
+    fn on_unreachable(&mut self) -> SendOutcome {
+        self.connection = None;
         self.retry = Deadline::within(self.pause);
         self.pause = (self.pause * 2).min(RETRY_PAUSE_MAX);
-        Outcome::Away
+        SendOutcome::Unreachable
     }
 }

@@ -1,4 +1,4 @@
-//! What a node may be told about the way of its messages to the broker.
+//! Settings of delivery: outbox, emergency lane, circuit breaker, spool.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,28 +14,29 @@ use crate::core::pressure::Marks;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OutboxSettings {
-    /// Messages held until the broker has acknowledged them; from here on new ones are dropped,
-    /// counted, until `leave_messages` are left.
+    /// Messages in the outbox until the broker acknowledges them. At this limit new messages are
+    /// dropped and counted, until `leave_messages` are left.
     pub messages_max: usize,
-    /// Their bytes, at least 1 MiB. A message that finds no room is dropped and counted.
+    /// Bytes of these messages, at least 1 MiB. A message that does not fit is dropped and counted.
     pub bytes_max: usize,
-    /// Messages held from which on new ones go by the emergency lane.
+    /// High watermark: from here on new messages take the emergency lane.
     pub reroute_messages: usize,
-    /// Messages held at which dropping and rerouting end.
+    /// Low watermark: here dropping and rerouting end.
     pub leave_messages: usize,
-    /// Longest time, from 1 to 3600 seconds, in which only the emergency lane is sent.
+    /// Maximum duration of conservative mode, in which only the emergency lane is sent, 1 to 3600
+    /// seconds.
     pub conservative_seconds: u64,
-    /// Messages held above which neighbours are merged: fewer messages, but less is known of
-    /// when their samples were taken.
+    /// Messages in the outbox above which adjacent messages are merged: the time of their samples
+    /// becomes less precise.
     pub coalesce_messages: usize,
-    /// Bytes held above which neighbours are merged.
+    /// Bytes in the outbox above which adjacent messages are merged.
     pub coalesce_bytes: usize,
-    /// Copies of acknowledged messages kept until an aggregator confirms them.
+    /// Unconfirmed messages: copies of acknowledged messages, kept until an aggregator confirms them.
     pub entrusted_messages: usize,
-    /// Their bytes.
+    /// Bytes of these copies.
     pub entrusted_bytes: usize,
-    /// Age in seconds at which a message that was never sent is given up, counted as `expired`;
-    /// 0 for never.
+    /// Age in seconds at which a message that was never sent is dropped and counted as `expired`; 0
+    /// means never.
     pub ttl_seconds: u64,
 }
 
@@ -43,11 +44,11 @@ pub struct OutboxSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct EmergencySettings {
-    /// Messages a minute; what finds none left waits and is counted.
+    /// Messages per minute. Further messages wait and are counted.
     pub per_minute: u32,
-    /// Messages at once after a rest; more than `reserved`.
+    /// Messages in one burst; more than `reserved`.
     pub burst: u32,
-    /// Of those, messages that only critical ones may be, such as the farewell.
+    /// Part of the burst that is reserved for critical messages, such as the final message.
     pub reserved: u32,
 }
 
@@ -55,10 +56,10 @@ pub struct EmergencySettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct BreakerSettings {
-    /// Messages in a row that the broker does not acknowledge in time, or refuses, after which
+    /// Consecutive messages that the broker rejects or does not acknowledge in time, after which
     /// sending stops.
     pub failures: u32,
-    /// Seconds, from 1 to 3600, until one message tries again.
+    /// Seconds until one message is sent as a probe, 1 to 3600.
     pub open_seconds: u64,
 }
 
@@ -66,11 +67,10 @@ pub struct BreakerSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SpoolSettings {
-    /// Directory of the spool, made if need be; none by default, which keeps everything in
-    /// memory alone.
+    /// Directory of the spool, created if missing. Default none: messages are in memory only.
     pub path: Option<PathBuf>,
-    /// Whether each write waits for the disk: then it survives a power cut too, else the end of
-    /// the process only. Costs one sync an interval, on a thread of its own; messages wait for it.
+    /// Whether each write is synced to the disk. Synced writes survive a power failure, others only a
+    /// crash of the process. Costs one sync per interval on a separate thread; messages wait for it.
     pub sync: bool,
 }
 

@@ -1,18 +1,18 @@
-//! What a node is called by beside its name.
+//! Settings of the node's labels, by which fleet metrics are grouped.
 
 use crate::limits::IDENTITY_LABELS_MAX;
 use plimsoll_schemas::ids::Labels;
 use serde::Deserialize;
 
-/// The key under which figures name the node itself.
+/// The reserved key: metrics contain the name of the node under it.
 const NAME: &str = "node";
 
 /// The `[identity]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct IdentitySettings {
-    /// Labels that the fleet's figures are grouped by, as `rack=r7`; at most
-    /// [`IDENTITY_LABELS_MAX`]. They cost their bytes in each message with samples.
+    /// Labels that fleet metrics are grouped by, as `rack=r7`; at most [`IDENTITY_LABELS_MAX`]. Each
+    /// message with samples carries them.
     pub labels: Vec<String>,
 }
 
@@ -20,7 +20,7 @@ impl IdentitySettings {
     /// The labels.
     ///
     /// # Errors
-    /// Names the key and what it may be.
+    /// Names the key and its valid values.
     pub fn labels(&self) -> Result<Labels, String> {
         if self.labels.len() > IDENTITY_LABELS_MAX {
             return Err(format!("identity.labels must have at most {IDENTITY_LABELS_MAX} labels"));
@@ -34,7 +34,7 @@ impl IdentitySettings {
     }
 }
 
-/// One label; an error is what is wrong with it.
+/// One label; the error continues the text of the label.
 fn label(text: &str) -> Result<(&str, &str), String> {
     let pair = text.split_once('=').filter(|(_, value)| !value.is_empty());
     let Some((key, value)) = pair else {

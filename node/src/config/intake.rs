@@ -1,5 +1,4 @@
-//! What a node may be told about reading its input: which tags become labels, and in which unit
-//! values stand.
+//! Settings of ingest: tags that become labels, and units of values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +15,10 @@ use crate::core::intake::units::{DEFAULT_SUFFIXES, Unit, Units, suffix};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LabelSettings {
-    /// Keys of tags that become labels; all when it is empty. Others are left out, counted.
+    /// Keys of tags that become labels; empty means all. Other tags are dropped and counted.
     pub allow: Vec<String>,
-    /// Keys of tags that never become labels, counted: what has a value of its own for each
-    /// request costs a series each.
+    /// Keys of tags that are always dropped and counted: a tag that differs per request makes one
+    /// series per request.
     pub drop: Vec<String>,
     /// Whether the container field of a line becomes the label `container`.
     pub container: bool,
@@ -29,16 +28,16 @@ pub struct LabelSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct UnitSettings {
-    /// Unit of `ms`: `s`, `ms`, `us`, `ns`, or `none` for what is no latency and is refused.
+    /// Unit of `ms`: `s`, `ms`, `us`, `ns`, or `none` to reject these values.
     #[serde(deserialize_with = "unit")]
     pub ms: Unit,
-    /// Unit of `h`, where the name says nothing.
+    /// Unit of `h` values whose name has no unit suffix.
     #[serde(deserialize_with = "unit")]
     pub h: Unit,
-    /// Unit of `d`, where the name says nothing.
+    /// Unit of `d` values whose name has no unit suffix.
     #[serde(deserialize_with = "unit")]
     pub d: Unit,
-    /// What the last part of a name says about `h` and `d`, as `seconds=s`.
+    /// Units of `h` and `d` values by the last part of the name, as `seconds=s`.
     pub suffixes: Vec<String>,
 }
 
@@ -56,7 +55,7 @@ pub(super) fn unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Unit, D
 /// The rules that both sections make, with those of OTLP.
 ///
 /// # Errors
-/// Names the key and what it may be.
+/// Names the key and its valid values.
 pub(super) fn rules(
     labels: &LabelSettings,
     units: &UnitSettings,
@@ -66,7 +65,7 @@ pub(super) fn rules(
     let drop = keys("labels.drop", &labels.drop)?;
     if let Some(both) = allow.intersection(&drop).next() {
         return Err(format!(
-            "labels.drop: {both:?} stands in labels.allow too; remove it from one of them"
+            "labels.drop: {both:?} is in labels.allow too; remove it from one of them"
         ));
     }
     let suffixes = suffixes(&units.suffixes)?;
@@ -96,7 +95,7 @@ fn suffixes(texts: &[String]) -> Result<BTreeMap<String, Unit>, String> {
     for text in texts {
         let (part, unit) = suffix(text).map_err(|error| format!("units.suffixes: {error}"))?;
         if suffixes.insert(part, unit).is_some_and(|before| before != unit) {
-            return Err(format!("units.suffixes: {text:?} contradicts another; remove one"));
+            return Err(format!("units.suffixes: {text:?} contradicts another entry; remove one"));
         }
     }
     Ok(suffixes)

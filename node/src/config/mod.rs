@@ -1,4 +1,4 @@
-//! What a node may be told, and what holds when it is told nothing.
+//! Node settings and their defaults.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::core::bounds::Bounds;
 use crate::core::intake::rules::Rules;
-use crate::io::hardware::HardwareConfig;
-use crate::io::scrape::Endpoint;
 
 mod delivery;
+mod endpoint;
+mod hardware;
 mod identity;
 mod intake;
 mod otlp;
@@ -23,11 +23,12 @@ mod scrape;
 mod watch;
 
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
+pub use endpoint::Endpoint;
+pub use hardware::HardwareSettings;
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 pub use otlp::{OtlpSettings, SpanSettings};
 pub use scrape::ScrapeSettings;
-pub(crate) use watch::watches;
 pub use watch::{By, Watch};
 
 /// A settings file with every key at its default; what `--print-config` prints.
@@ -41,35 +42,35 @@ pub struct Config {
     pub name: Option<NodeName>,
     /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
-    /// What it is grouped by.
+    /// Labels for grouping.
     pub identity: IdentitySettings,
-    /// Where the broker is.
+    /// Address and credentials of the broker.
     pub bus: BusSettings,
-    /// Where jobs send their samples.
+    /// Sockets for samples.
     pub listen: Listen,
-    /// Where the node's own metrics are.
+    /// Address of the node's own metrics.
     pub http: Http,
-    /// How samples are gathered.
+    /// Length and size of an interval.
     pub interval: Interval,
     /// Which tags become labels.
     pub labels: LabelSettings,
-    /// In which unit values stand.
+    /// Units of values.
     pub units: UnitSettings,
-    /// What becomes of OpenTelemetry.
+    /// OpenTelemetry.
     pub otlp: OtlpSettings,
-    /// Whose pages of Prometheus text are read.
+    /// Applications to scrape.
     pub scrape: Vec<ScrapeSettings>,
-    /// How much is held while the broker is away.
+    /// Limits of the outbox.
     pub outbox: OutboxSettings,
-    /// How much the emergency lane takes.
+    /// Rate of the emergency lane.
     pub emergency: EmergencySettings,
-    /// When sending stops for a while.
+    /// Circuit breaker.
     pub breaker: BreakerSettings,
-    /// Where what is held outlives the process.
+    /// Spool on disk.
     pub spool: SpoolSettings,
-    /// Which sensors are read.
-    pub hardware: HardwareConfig,
-    /// How it logs.
+    /// Hardware sensors.
+    pub hardware: HardwareSettings,
+    /// Logging.
     pub log: LogSettings,
 }
 
@@ -77,15 +78,15 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Listen {
-    /// UDP address for DogStatsD; `""` for none. Loopback, because anyone who can reach it can
-    /// write into this node's figures.
+    /// UDP address for DogStatsD; `""` disables it. Loopback, because any client that reaches it can
+    /// write metrics of this node.
     #[serde(deserialize_with = "address_or_none")]
     pub udp: Option<SocketAddr>,
-    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, for none. A sender waits
-    /// when it is full, so nothing is lost on the way, unlike UDP.
+    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, disables it. A sender blocks
+    /// while the socket is full, so that no datagram is lost, unlike UDP.
     #[serde(deserialize_with = "path_or_none")]
     pub unix: Option<PathBuf>,
-    /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, for none.
+    /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, disables it.
     #[serde(deserialize_with = "path_or_none")]
     pub stream: Option<PathBuf>,
 }
@@ -94,7 +95,7 @@ pub struct Listen {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
-    /// Address of `/metrics`, `/healthz` and `/readyz`; `""` for none.
+    /// Address of `/metrics`, `/healthz` and `/readyz`; `""` disables them.
     #[serde(deserialize_with = "address_or_none")]
     pub address: Option<SocketAddr>,
 }
@@ -103,9 +104,9 @@ pub struct Http {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Interval {
-    /// Milliseconds of one interval, 100 to 60 000. Shorter is fresher and costs more messages.
+    /// Length of an interval in milliseconds, 100 to 60 000. Shorter intervals need more messages.
     pub length_ms: u64,
-    /// Series in one interval; the rest folds into `other`, counted.
+    /// Series in one interval. Values of further series are counted and merged into `other`.
     pub series_max: usize,
 }
 
@@ -127,7 +128,7 @@ impl Default for Config {
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
             spool: SpoolSettings::default(),
-            hardware: HardwareConfig::default(),
+            hardware: HardwareSettings::default(),
             log: LogSettings::default(),
         }
     }
@@ -160,7 +161,7 @@ fn address_or_none<'de, D: Deserializer<'de>>(
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        serde::de::Error::custom(format!("{text:?} is no address such as \"127.0.0.1:8125\""))
+        serde::de::Error::custom(format!("{text:?} is not an address such as \"127.0.0.1:8125\""))
     })
 }
 
@@ -170,11 +171,11 @@ fn path_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pat
 }
 
 impl Config {
-    /// Checks everything that a start needs and that can be known before it: `--check-config`
-    /// and every start run this.
+    /// Checks everything that can be checked before the start: `--check-config` and every start run
+    /// this.
     ///
     /// # Errors
-    /// Names the key and what it may be.
+    /// Names the key and its valid values.
     pub fn check(&self) -> Result<(), String> {
         self.check_ranges()?;
         self.check_sockets()?;
@@ -223,23 +224,22 @@ impl Config {
     /// The node's name, taken from the host when none was given.
     ///
     /// # Errors
-    /// When neither is to be had.
+    /// When there is neither.
     pub fn node_name(&self) -> Result<NodeName, String> {
         let host = || sysinfo::System::host_name().ok().and_then(|host| NodeName::from_host(&host));
         self.name
             .clone()
             .or_else(host)
-            .ok_or_else(|| "name: the host has none; set one with --name".to_owned())
+            .ok_or_else(|| "name: the host has no usable name; set one with --name".to_owned())
     }
 
-    /// The ways to the targets that are scraped, of a configuration that was checked.
+    /// The scrape targets of a checked configuration.
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         scrape::endpoints(&self.scrape).unwrap_or_default()
     }
 
-    /// The core's bounds, of a configuration that was checked; rules that do not pass the check
-    /// do not hold.
+    /// The core's limits of a checked configuration; invalid rules are replaced by the defaults.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {
@@ -289,7 +289,7 @@ mod tests {
             ("[listen]\nunix = 'a'\nstream = 'a'", "listen.stream"),
             ("[labels]\nallow = ['a b']", "labels.allow"),
             ("[labels]\ndrop = ['']", "labels.drop"),
-            ("[labels]\nallow = ['a']\ndrop = ['b', 'a']", "\"a\" stands in labels.allow too"),
+            ("[labels]\nallow = ['a']\ndrop = ['b', 'a']", "\"a\" is in labels.allow too"),
             ("[labels]\ncontainer = 'yes'", "labels.container"),
             ("[units]\nms = 'min'", "units.ms"),
             ("[units]\nh = ''", "use s, ms, us, ns or none"),
@@ -301,7 +301,7 @@ mod tests {
             ("[otlp]\ngrpc = '4317'", "otlp.grpc"),
             ("[otlp]\nunit = 'By'", "otlp.unit"),
             ("[otlp]\nresource_labels = ['a=b.c']", "otlp.resource_labels: \"a=b.c\" must be"),
-            ("[otlp]\nresource_labels = ['a=c', 'b=c']", "\"b=c\" makes a label that another"),
+            ("[otlp]\nresource_labels = ['a=c', 'b=c']", "\"b=c\" repeats the label"),
             ("[otlp]\noperations = ['a']", "otlp.operations: \"a\" must be metric=operation"),
             ("[otlp]\noperations = ['a=b c']", "otlp.operations: \"a=b c\" must be"),
             ("[otlp]\noperations = ['=b']", "must be metric=operation"),

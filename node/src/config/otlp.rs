@@ -1,5 +1,4 @@
-//! What a node may be told about OpenTelemetry: where it listens, and what becomes of metrics,
-//! attributes and spans.
+//! Settings of OpenTelemetry: addresses, and rules for metrics, attributes and spans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -19,33 +18,33 @@ use crate::core::intake::units::Unit;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OtlpSettings {
-    /// Address of OTLP over HTTP; `""`, the default, for none.
+    /// Address of OTLP over HTTP; `""`, the default, disables it.
     #[serde(deserialize_with = "address_or_none")]
     pub http: Option<SocketAddr>,
-    /// Address of OTLP over gRPC; `""`, the default, for none.
+    /// Address of OTLP over gRPC; `""`, the default, disables it.
     #[serde(deserialize_with = "address_or_none")]
     pub grpc: Option<SocketAddr>,
-    /// Unit of histograms of which neither the unit nor the last part of the name says one; with
-    /// `none` these are refused.
+    /// Unit of histograms without a unit field and without a unit suffix in the name; with `none` they
+    /// are rejected.
     #[serde(deserialize_with = "unit")]
     pub unit: Unit,
     /// Attributes of resources that become labels, as `service.name=service`.
     pub resource_labels: Vec<String>,
-    /// What metrics are called here, as `http.server.request.duration=http_request`.
+    /// Metrics to rename, as `http.server.request.duration=http_request`.
     pub operations: Vec<String>,
-    /// Which spans are latencies.
+    /// Spans to record as latencies.
     pub span: Vec<SpanSettings>,
 }
 
-/// An `[[otlp.span]]` section: which spans are latencies, and of which series.
+/// An `[[otlp.span]]` section: spans to record as latencies, and their series.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SpanSettings {
-    /// Their names; `*` stands for any text.
+    /// Name of the spans; `*` matches any text.
     pub name: String,
-    /// Attributes that they, or their resource, must have, as `http.request.method=GET`.
+    /// Attributes that the span or its resource must have, as `http.request.method=GET`.
     pub attributes: Vec<String>,
-    /// What they are called here; by default the span's own name.
+    /// Name of the operation; by default the name of the span.
     pub operation: Option<Operation>,
     /// Attributes that become labels, as `http.route` or `http.route=route`.
     pub labels: Vec<String>,
@@ -74,7 +73,7 @@ impl Default for SpanSettings {
 /// The rules that the section makes.
 ///
 /// # Errors
-/// Names the key and what it may be.
+/// Names the key and its valid values.
 pub(super) fn rules(otlp: &OtlpSettings) -> Result<OtlpRules, String> {
     few("otlp.operations", otlp.operations.len(), OTLP_OPERATIONS_MAX)?;
     few("otlp.span", otlp.span.len(), OTLP_SPAN_RULES_MAX)?;
@@ -117,7 +116,7 @@ fn labels(key: &str, texts: &[String]) -> Result<Vec<LabelOf>, String> {
     for text in texts {
         let label = LabelOf::read(text).map_err(|error| format!("{key}: {error}"))?;
         if !named.insert(label.label.clone()) {
-            return Err(format!("{key}: {text:?} makes a label that another makes; remove one"));
+            return Err(format!("{key}: {text:?} repeats the label of another entry; remove one"));
         }
         labels.push(label);
     }
@@ -132,7 +131,7 @@ fn span(settings: &SpanSettings) -> Result<SpanRule, String> {
         _ => Err(format!("otlp.span.attributes: {text:?} must be attribute=value")),
     };
     if name.is_empty() {
-        return Err("otlp.span.name must not be empty; \"*\" fits every span".to_owned());
+        return Err("otlp.span.name must not be empty; \"*\" matches every span".to_owned());
     }
     Ok(SpanRule {
         name: Glob::new(name),

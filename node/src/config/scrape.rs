@@ -1,4 +1,4 @@
-//! What a node may be told about applications whose Prometheus text it reads.
+//! Settings of scrape targets: applications with Prometheus text.
 
 use std::time::Duration;
 
@@ -6,36 +6,34 @@ use crate::limits::scrape as limits;
 use plimsoll_schemas::ids::Labels;
 use serde::Deserialize;
 
+use super::endpoint::Endpoint;
 use super::intake::unit;
 use crate::core::intake::otlp::glob::Glob;
 use crate::core::intake::promtext::Target;
 use crate::core::intake::units::Unit;
-use crate::io::scrape::Endpoint;
 
-/// A `[[scrape]]` section: an application whose page is read again and again.
+/// A `[[scrape]]` section: an application to scrape periodically.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ScrapeSettings {
-    /// Where its page is, as `http://127.0.0.1:8000/metrics`. It names the target in figures and
-    /// logs. Meant for what runs beside the node: it is not encrypted, and of a target that
-    /// cannot be reached nothing is known.
+    /// URL of the page, as `http://127.0.0.1:8000/metrics`. Metrics and logs name the target by it.
+    /// Meant for applications on this machine: the connection is not encrypted.
     pub url: String,
-    /// Seconds between two looks, 1 to 3600.
+    /// Seconds between two scrapes, 1 to 3600.
     pub every_seconds: u64,
-    /// Seconds for one look, from the connection to the last byte, at most `every_seconds`; by
-    /// default half of them.
+    /// Timeout of one scrape in seconds, from the connection to the last byte, at most
+    /// `every_seconds`; by default half of it.
     pub timeout_seconds: Option<u64>,
-    /// Labels of all its series, as `app=trainer`; at most 8. Two targets with series of one name
-    /// need them, else those are one series.
+    /// Labels of all its series, as `app=trainer`; at most 8. They keep series with one name of two
+    /// targets apart.
     pub labels: Vec<String>,
-    /// Unit of histograms of which neither the name nor the page says one; with `none` these are
-    /// refused.
+    /// Unit of histograms without a unit in the name or on the page; with `none` they are rejected.
     #[serde(deserialize_with = "unit")]
     pub unit: Unit,
-    /// Names of metrics that are taken, `*` for any text; all when it is empty.
+    /// Names of metrics to accept; `*` matches any text; empty means all.
     pub allow: Vec<String>,
-    /// Series taken of one page, 1 to 10 000; those beyond are refused, counted. They count among
-    /// `interval.series_max`.
+    /// Series accepted from one page, 1 to 10 000. Further series are rejected and counted. They count
+    /// towards `interval.series_max`.
     pub series_max: usize,
 }
 
@@ -53,7 +51,7 @@ impl Default for ScrapeSettings {
     }
 }
 
-/// What the core knows of all targets.
+/// The targets as the core uses them.
 ///
 /// # Errors
 /// Names the target, the key and what it may be.

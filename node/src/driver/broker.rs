@@ -1,30 +1,52 @@
-//! What comes from the broker and goes to it: events to the core, its messages to the connection.
+//! The connection to the broker: its events go to the core, messages of the core go out.
+//!
+//! Owns the link and what is logged about it once per connection. Decides nothing about messages.
 
-use plimsoll_bus::{BusEvent, Refusal};
-use plimsoll_schemas::time::Now;
+use plimsoll_bus::{BusConfig, BusError, BusEvent, Refusal};
+use plimsoll_runtime::absence::Absence;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::time::{Mono, Now};
 
-use super::Driver;
-use crate::core::Signal;
 use crate::core::dead_letters::Unacceptable;
 use crate::core::sealed::Ticket;
-use crate::io::link::LinkEvent;
+use crate::core::{Core, Signal};
+use crate::io::link::{Link, LinkEvent};
 
-impl Driver {
-    pub(super) fn on_link(&mut self, event: LinkEvent) {
-        match event {
-            LinkEvent::Bus(event) => self.on_bus(event),
-            LinkEvent::Confirmation(payload) => self.on_confirmation(&payload),
-            LinkEvent::CutOff => self.departure.on_cut_off(self.clock.now().mono),
-            LinkEvent::Closed => self.departure.on_closed(),
-        }
+pub(super) struct Broker {
+    link: Link,
+    /// Address of the broker without secrets, for logs.
+    url: String,
+    absence: Absence,
+    /// A refusal was logged on this connection; later ones are only counted.
+    refusal_logged: bool,
+    /// A permission denial was logged on this connection.
+    denial_logged: bool,
+}
+
+impl Broker {
+    /// Starts to connect.
+    pub(super) fn connect(
+        config: BusConfig,
+        mesh: &MeshName,
+        node: &NodeName,
+        now: Mono,
+    ) -> Result<Self, BusError> {
+        let url = config.url_without_secrets();
+        let link = Link::open(config, mesh, node)?;
+        let absence = Absence::since(now);
+        Ok(Self { link, url, absence, refusal_logged: false, denial_logged: false })
     }
 
-    fn on_bus(&mut self, event: BusEvent) {
-        let now = self.clock.now();
+    /// The next event. Cancel safe.
+    pub(super) async fn next(&mut self) -> LinkEvent {
+        self.link.next().await
+    }
+
+    pub(super) fn on_event(&mut self, core: &mut Core, now: Now, event: BusEvent) {
         let signal = match event {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                (self.complained, self.denial_told) = (false, false);
+                (self.refusal_logged, self.denial_logged) = (false, false);
                 Signal::Connected
             }
             BusEvent::Disconnected => {
@@ -32,12 +54,11 @@ impl Driver {
                 Signal::Disconnected
             }
             BusEvent::Stalled => {
-                tracing::warn!("broker is silent; messages wait");
+                tracing::warn!("broker does not answer; messages wait");
                 Signal::Stalled
             }
             BusEvent::RoundTrip(span) => {
-                self.own_text.on_round_trip();
-                if self.core.is_stalled() {
+                if core.is_stalled() {
                     tracing::info!("broker answers again");
                 }
                 Signal::RoundTrip(span)
@@ -46,32 +67,21 @@ impl Driver {
             BusEvent::Refused { token, reason } => self.on_refused(Ticket(token), &reason),
             BusEvent::Denied { text } => self.on_denied(&text),
         };
-        self.core.on_signal(now, signal);
-    }
-
-    fn on_confirmation(&mut self, payload: &[u8]) {
-        let Err(reason) = self.core.on_confirmation(self.clock.now(), payload) else {
-            return;
-        };
-        // Anyone who may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
-        let count: u64 = self.core.status().confirmations.refused.values().sum();
-        if count.is_power_of_two() {
-            tracing::warn!(reason, count, "confirmation not believed; who may publish it?");
-        }
+        core.on_signal(now, signal);
     }
 
     fn on_denied(&mut self, text: &str) -> Signal {
-        if !std::mem::replace(&mut self.denial_told, true) {
-            tracing::warn!(text, "broker denies; check its permissions for this user");
+        if !std::mem::replace(&mut self.denial_logged, true) {
+            tracing::warn!(text, "broker denies permission; check the permissions of this user");
         }
         Signal::Denied
     }
 
-    /// What no broker can take is given up; anything else may pass. Only what the broker itself
-    /// said counts against it: a message that never left us says nothing about it.
+    /// A message that no broker accepts is lost; any other is sent again. Only an answer of the
+    /// broker counts against the broker: a message that never left this process proves nothing.
     fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> Signal {
-        if !std::mem::replace(&mut self.complained, true) {
-            tracing::warn!(%reason, "broker did not take a message");
+        if !std::mem::replace(&mut self.refusal_logged, true) {
+            tracing::warn!(%reason, "broker rejected a message");
         }
         match reason {
             Refusal::TooLarge => Signal::Refused(ticket, Unacceptable::TooLarge),
@@ -83,17 +93,55 @@ impl Driver {
         }
     }
 
-    pub(super) fn publish(&mut self, now: Now) {
+    pub(super) fn on_confirmation(core: &mut Core, now: Now, payload: &[u8]) {
+        let Err(reason) = core.on_confirmation(now, payload) else {
+            return;
+        };
+        // Any client with publish permission can cause this: the 1st, 2nd, 4th, 8th ... is logged.
+        let count: u64 = core.status().confirmations.refused.values().sum();
+        if count.is_power_of_two() {
+            tracing::warn!(reason, count, "confirmation rejected; check who may publish it");
+        }
+    }
+
+    /// Sends what the core has ready.
+    pub(super) fn publish(&mut self, core: &mut Core, now: Now) {
         if !self.link.is_open() {
             return;
         }
-        while let Some(publish) = self.core.next_publish(now) {
+        while let Some(publish) = core.next_publish(now) {
             if let Err(ticket) = self.link.try_publish(publish) {
-                return self.core.on_not_taken(now, ticket);
+                return core.on_not_taken(now, ticket);
             }
         }
-        while let Some(letter) = self.core.next_dead_letter() {
+        while let Some(letter) = core.next_dead_letter() {
             self.link.leave(letter);
         }
+    }
+
+    /// When [`Self::log_absence`] has a line to log.
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        self.absence.next_deadline()
+    }
+
+    /// Logs that the broker is unreachable: soon after it went, then rarely.
+    pub(super) fn log_absence(&mut self, is_connected: bool, now: Mono) {
+        match is_connected {
+            true => self.absence.on_present(),
+            false => self.absence.on_absent(now),
+        }
+        if let Some(span) = self.absence.on_deadline(now) {
+            let (url, seconds) = (&self.url, span.as_secs());
+            tracing::warn!(
+                url,
+                seconds,
+                "broker unreachable; messages wait; check bus.url, its credentials and the broker"
+            );
+        }
+    }
+
+    /// Begins to close the connection, once.
+    pub(super) fn close(&mut self) {
+        self.link.close();
     }
 }

@@ -1,306 +1,229 @@
-//! Joins the node's core with the world: the crate's only `select!`.
+//! Connects the node's core with its sockets, sensors and broker: the crate's only `select!`.
 //!
-//! Each turn waits for one event, lets the core decide, and carries out what it asks. The way
-//! out goes through the same loop, so that signals are heard to the end: the sockets are read
-//! empty, the last interval is sealed, the broker gets what is held, the connection closes.
+//! Each turn waits for one event, lets the core decide, and performs what the core returns. Each
+//! kind of I/O has a room that owns it: [`broker`], [`inputs`], [`spool`], the HTTP pages, the
+//! scraper and the sampler. Shutdown runs through the same loop, so that signals are handled to the
+//! end: the sockets are read empty, the last interval is sealed, the broker receives what is queued,
+//! and the connection closes.
 
 mod broker;
+mod inputs;
+mod spool;
+mod start;
 
 use plimsoll_clock::Clock;
-use plimsoll_runtime::absence::Absence;
 use plimsoll_runtime::exit::Exit;
-use plimsoll_runtime::http::Server;
-use plimsoll_runtime::signals::{Asked, Signals};
+use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
+use self::broker::Broker;
+use self::inputs::Inputs;
+use self::spool::SpoolWriter;
+pub use self::start::StartError;
 use crate::config::Config;
 use crate::core::departure::{Departure, Step};
 use crate::core::{Core, Identity};
 use crate::io::cost::{Cost, Stage};
-use crate::io::frames::Frames;
 use crate::io::hardware::Sampler;
-use crate::io::http::{self, Figures, Query};
-use crate::io::keeper::Keeper;
-use crate::io::link::Link;
-use crate::io::listen::{Heard, Sockets};
-use crate::io::otlp::Doors;
-use crate::io::own_text::OwnText;
-use crate::io::scrape::{Looked, Scraper};
-use crate::io::spool::Written;
-
-/// Why a node did not run.
-#[derive(Debug)]
-pub struct StartError {
-    /// The exit code that says so.
-    pub exit: Exit,
-    /// The text that says so.
-    pub message: String,
-}
-
-impl StartError {
-    fn new(exit: Exit, message: &dyn ToString) -> Self {
-        Self { exit, message: message.to_string() }
-    }
-}
+use crate::io::http::{AgentStats, Pages};
+use crate::io::link::LinkEvent;
+use crate::io::scrape::{Scraped, Scraper};
 
 struct Driver {
     clock: Clock,
     core: Core,
-    link: Link,
-    keeper: Keeper,
-    /// The broker's address as it may be logged.
-    url: String,
-    absence: Absence,
-    sockets: Sockets,
-    frames: Frames,
-    doors: Doors,
-    cost: Cost,
+    broker: Broker,
+    spool: SpoolWriter,
+    inputs: Inputs,
+    pages: Pages,
     sampler: Sampler,
     readings: mpsc::Receiver<Vec<Reading>>,
     scraper: Scraper,
-    queries: mpsc::Receiver<Query>,
-    server: Option<Server>,
     signals: Signals,
-    /// True once a refusal was logged on this connection; the next ones are only counted.
-    complained: bool,
-    /// True once a denial was logged on this connection.
-    denial_told: bool,
     departure: Departure,
-    own_text: OwnText,
+    cost: Cost,
 }
 
-/// Runs a node until it is asked to end.
+/// Runs a node until a signal ends it.
 ///
 /// # Errors
-/// When the configuration cannot hold or a socket cannot be had. A broker that is away is no
-/// error: the node keeps trying and says in `/readyz` that it is not ready.
+/// When the configuration is invalid or an address cannot be bound. An unreachable broker is no
+/// error: the node keeps connecting, and `/readyz` reports that it is not ready.
 pub async fn run(config: &Config) -> Result<Exit, StartError> {
     let mut driver = Driver::start(config).await?;
-    driver.announce();
+    driver.log_start();
     while driver.turn().await {}
-    driver.keeper.finish(&mut driver.core, driver.clock).await;
+    driver.spool.finish(&mut driver.core, driver.clock).await;
     Ok(driver.finish().await)
 }
 
 impl Driver {
     async fn start(config: &Config) -> Result<Self, StartError> {
-        let wrong = |message: String| StartError::new(Exit::Configuration, &message);
-        let node = config.node_name().map_err(wrong)?;
-        let bus_config =
-            config.bus.to_config(&config.mesh, &format!("plimsoll-node {node}")).map_err(wrong)?;
-        let url = bus_config.url_without_secrets();
-        let listen = |error: &dyn ToString| StartError::new(Exit::Listen, error);
+        let invalid = |message: String| StartError::configuration(&message);
+        let node = config.node_name().map_err(invalid)?;
+        let labels = config.identity.labels().map_err(invalid)?;
+        let connection_name = format!("plimsoll-node {node}");
+        let bus = config.bus.to_config(&config.mesh, &connection_name).map_err(invalid)?;
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
-        let sockets = Sockets::open(config.listen.udp, config.listen.unix.as_deref());
-        let sockets = sockets.map_err(|error| listen(&error))?;
-        let frames = Frames::listen(config.listen.stream.as_deref());
-        let frames = frames.map_err(|error| listen(&error))?;
-        let (routes, queries) = http::routes();
-        let server = match config.http.address {
-            Some(address) => {
-                let started = Server::start("http.address", address, routes).await;
-                Some(started.map_err(|error| listen(&error))?)
-            }
-            None => None,
-        };
-        let doors = Doors::open(&config.otlp).await.map_err(|error| listen(&error))?;
-        let link = Link::open(bus_config, &config.mesh, &node)
-            .map_err(|error| wrong(format!("bus: {error}")))?;
+        let inputs = Inputs::open(&config.listen, &config.otlp).await?;
+        let pages = Pages::start(config.http.address).await;
+        let pages = pages.map_err(|error| StartError::listen(&error))?;
+        let clock = Clock::start();
+        let broker = Broker::connect(bus, &config.mesh, &node, clock.now().mono)
+            .map_err(|error| invalid(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware);
         let scraper = Scraper::start(&node, config.endpoints());
-        let clock = Clock::start();
-        let labels = config.identity.labels().map_err(wrong)?;
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
         let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
-        let keeper = Keeper::open(&config.spool, &identity, &mut core, clock.now())
-            .map_err(|error| wrong(error.to_string()))?;
+        let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
+            .map_err(|error| StartError::configuration(&error))?;
+        let (departure, cost) = (Departure::default(), Cost::default());
         Ok(Self {
-            absence: Absence::since(clock.now().mono),
             clock,
             core,
-            link,
-            keeper,
-            url,
-            sockets,
-            frames,
-            doors,
-            cost: Cost::default(),
+            broker,
+            spool,
+            inputs,
+            pages,
             sampler,
             readings,
             scraper,
-            queries,
-            server,
             signals,
-            complained: false,
-            denial_told: false,
-            departure: Departure::default(),
-            own_text: OwnText::default(),
+            departure,
+            cost,
         })
     }
 
-    fn announce(&self) {
+    fn log_start(&self) {
         let address = |address: Option<std::net::SocketAddr>| {
             address.map_or_else(|| "none".to_owned(), |address| address.to_string())
         };
+        let [udp, otlp_http, otlp_grpc] = self.inputs.addresses();
         tracing::info!(
-            udp = address(self.sockets.udp_address()),
-            http = address(self.server.as_ref().map(Server::address)),
-            otlp_http = address(self.doors.http_address()),
-            otlp_grpc = address(self.doors.grpc_address()),
+            udp = address(udp),
+            http = address(self.pages.address()),
+            otlp_http = address(otlp_http),
+            otlp_grpc = address(otlp_grpc),
             "node started"
         );
     }
 
-    /// One event and what follows from it; false when there is nothing left to do.
+    /// Handles one event; false when nothing is left to do.
     async fn turn(&mut self) -> bool {
         let wait = self.next_deadline().since(self.clock.now().mono);
         let mut readable = self.departure.step() == Step::Emptying;
         // In this order, so that a flood of datagrams delays neither clock nor broker.
         tokio::select! {
             biased;
-            asked = self.signals.next() => self.on_asked(asked),
+            signal = self.signals.next() => self.on_process_signal(signal),
             () = tokio::time::sleep(wait) => {}
-            event = self.link.next() => self.on_link(event),
-            written = self.keeper.written() => self.on_written(written),
-            Some(query) = self.queries.recv() => {
-                // The asker may have hung up.
-                let _answered = query.send(self.figures());
+            event = self.broker.next() => self.on_link(event),
+            result = self.spool.written() => {
+                self.spool.on_written(&mut self.core, self.clock.now(), result);
+            }
+            Some(query) = self.pages.next() => {
+                // The client may have closed its connection.
+                let _sent = query.send(self.stats());
             }
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
-            Some(looked) = self.scraper.next() => self.on_looked(&looked),
-            () = self.frames.readable() => readable = true,
-            () = self.sockets.readable() => readable = true,
-            () = self.doors.readable() => readable = true,
+            Some(scraped) = self.scraper.next() => self.on_scraped(&scraped),
+            () = self.inputs.readable() => readable = true,
         }
         self.cost.begin();
-        let is_more = readable && self.read_sockets();
+        let is_more = readable && self.read_inputs();
         let now = self.clock.now();
         self.depart(now);
         self.core.on_deadline(now);
         self.cost.end(Stage::Decide);
-        self.publish(now);
+        self.broker.publish(&mut self.core, now);
         self.cost.end(Stage::Publish);
-        self.keeper.keep(&mut self.core, now);
+        self.spool.write(&mut self.core, now);
         self.cost.end(Stage::Spool);
-        self.tell_absence(now.mono);
+        self.broker.log_absence(self.core.is_connected(), now.mono);
         if is_more {
-            // Sockets that are always readable must not keep signals and tasks from their turn.
+            // Sockets that are always readable must not starve signals and tasks.
             yield_now().await;
         }
         self.departure.step() != Step::Ended
     }
 
-    /// Whether there may be more.
-    fn read_sockets(&mut self) -> bool {
-        let (core, now) = (&mut self.core, self.clock.now());
-        let taken = self.sockets.take(&mut self.cost, |heard| match heard {
-            Heard::Datagram(datagram) => core.on_datagram(now, datagram),
-            Heard::Failed => core.on_read_error(),
-            Heard::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
-        });
-        let framed = self.frames.take(|read| match read {
-            Ok(frame) => Some(core.on_frame(now, frame)),
-            Err(error) => {
-                core.on_frame_refused(error.reason());
-                None
-            }
-        });
-        self.frames.drain_ended().for_each(|reason| core.on_frame_refused(reason));
-        self.cost.end(Stage::Frames);
-        let posted = self.doors.take(|post| {
-            post.answer(|signal, encoding, body| core.on_otlp(now, signal, encoding, body))
-        });
-        for warning in self.core.take_otlp_warnings() {
-            tracing::warn!("refused by OTLP, told once for this reason: {warning}");
-        }
-        self.cost.end(Stage::Otlp);
-        self.departure.on_taken(now.mono, taken + framed + posted, self.doors.is_awaited());
-        !self.sockets.is_empty() || !self.frames.is_empty() || !self.doors.is_empty()
+    /// Whether there may be more to read.
+    fn read_inputs(&mut self) -> bool {
+        let now = self.clock.now();
+        let taken = self.inputs.read(&mut self.core, &mut self.cost, now);
+        self.departure.on_taken(now.mono, taken, self.inputs.is_awaited());
+        !self.inputs.is_empty()
     }
 
-    fn figures(&self) -> Figures {
-        Figures {
+    fn stats(&self) -> AgentStats {
+        AgentStats {
             status: self.core.status(),
-            dropped: self.sockets.dropped(),
-            connections: self.frames.clients(),
-            http: self.server.as_ref().map(Server::figures),
-            otlp: self.doors.figures(),
+            dropped: self.inputs.dropped(),
+            connections: self.inputs.connections(),
+            http: self.pages.stats(),
+            otlp: self.inputs.otlp_stats(),
             by_stage: self.cost.by_stage(),
         }
     }
 
     fn next_deadline(&self) -> Mono {
         let deadline = self.core.next_deadline().min(self.departure.next_deadline());
-        self.absence.next_deadline().map_or(deadline, |told| deadline.min(told))
+        self.broker.next_deadline().map_or(deadline, |absence| deadline.min(absence))
     }
 
-    fn on_asked(&mut self, asked: Asked) {
-        if asked == Asked::Reload {
-            return tracing::warn!("a node has nothing to reload; restart it instead");
+    fn on_link(&mut self, event: LinkEvent) {
+        let now = self.clock.now();
+        match event {
+            LinkEvent::Bus(event) => self.broker.on_event(&mut self.core, now, event),
+            LinkEvent::Confirmation(payload) => {
+                Broker::on_confirmation(&mut self.core, now, &payload);
+            }
+            LinkEvent::CutOff => self.departure.on_cut_off(now.mono),
+            LinkEvent::Closed => self.departure.on_closed(),
+        }
+    }
+
+    fn on_process_signal(&mut self, signal: SignalEvent) {
+        if signal == SignalEvent::Reload {
+            return tracing::warn!("SIGHUP ignored: a node cannot reload its settings; restart it");
         }
         if self.departure.step() != Step::Running {
-            tracing::warn!("asked again to end; what is held stays behind");
+            tracing::warn!("second shutdown signal; unsent data stays behind");
         }
         self.departure.on_asked(self.clock.now().mono);
-        self.sockets.end_rests();
-        self.doors.leave();
+        self.inputs.leave();
     }
 
-    /// Carries out the step that the departure has come to, once.
+    /// Performs the current step of the shutdown, once.
     fn depart(&mut self, now: Now) {
         if self.departure.step() == Step::Draining && !self.core.is_leaving() {
-            self.sockets.close();
-            self.frames = Frames::absent();
-            self.doors.close();
+            self.inputs.close();
             self.core.on_leave(now);
             tracing::info!(messages = self.core.status().bus.outbox_messages, "node draining");
         }
         self.departure.on_deadline(now.mono, self.core.is_drained(now));
         if self.departure.step() == Step::Closing {
-            self.link.close();
+            self.broker.close();
         }
     }
 
-    fn tell_absence(&mut self, now: Mono) {
-        match self.core.is_connected() {
-            true => self.absence.on_present(),
-            false => self.absence.on_absent(now),
-        }
-        if let Some(away) = self.absence.on_deadline(now) {
-            let (url, away_s) = (&self.url, away.as_secs());
-            tracing::warn!(
-                url,
-                away_s,
-                "broker is away and messages wait; check bus.url, its credentials, and the broker"
-            );
-        }
-    }
-
-    fn on_written(&mut self, written: Option<Written>) {
-        self.keeper.on_written(&mut self.core, self.clock.now(), written);
-    }
-
-    fn on_looked(&mut self, looked: &Looked) {
-        for warning in self.core.on_scrape(self.clock.now(), &looked.scrape) {
+    fn on_scraped(&mut self, scraped: &Scraped) {
+        for warning in self.core.on_scrape(self.clock.now(), &scraped.scrape) {
             tracing::warn!("{warning}");
         }
     }
 
     async fn finish(self) -> Exit {
         drop(self.sampler);
-        // Whoever asks from here on is told that the process is ending.
-        drop(self.queries);
-        if let Some(server) = self.server {
-            server.end().await;
-        }
-        self.doors.end().await;
+        self.pages.end().await;
+        self.inputs.end().await;
         let status = self.core.status();
         let (recorded, lost) = (status.totals.recorded, status.totals.lost_sum());
         if status.bus.outbox_messages == 0 && self.core.is_leaving() {
-            tracing::info!(recorded, lost, "node ended, nothing held");
+            tracing::info!(recorded, lost, "node ended; all messages acknowledged");
             return Exit::Success;
         }
         let (messages, samples) = (status.bus.outbox_messages, status.held_samples);
@@ -310,11 +233,11 @@ impl Driver {
                 lost,
                 messages,
                 samples,
-                "node ended; the spool keeps the rest"
+                "node ended; unsent messages stay in the spool"
             );
             return Exit::Success;
         }
-        tracing::error!(recorded, lost, messages, samples, "node ended while holding messages");
+        tracing::error!(recorded, lost, messages, samples, "node ended with unsent data");
         Exit::Undrained
     }
 }

@@ -1,4 +1,4 @@
-//! What the node itself costs: time by stage, CPU, memory. Measures, and decides nothing.
+//! The cost of the node: time per stage, CPU, memory.
 //!
 //! A stage ends where the next begins, so each costs one clock read for many samples; what the
 //! connection to the broker and the pages do in tasks of their own is in the CPU time alone.
@@ -68,12 +68,12 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// A stage begins; the time since the last one ended was nobody's.
+    /// Starts a stage; the time since the last one counts for none.
     pub fn begin(&mut self) {
         let _waited = self.watch.lap();
     }
 
-    /// A stage ends, and the next begins.
+    /// Ends a stage and starts the next.
     pub fn end(&mut self, stage: Stage) {
         self.spent[stage as usize] += self.watch.lap();
     }

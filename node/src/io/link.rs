@@ -1,4 +1,4 @@
-//! The node's end of the bus: what is sent, what is heard, and how it ends. Decides nothing.
+//! The node's connection to the broker: sends messages, returns events, closes. Decides nothing.
 
 use std::future::{pending, poll_fn};
 use std::pin::pin;
@@ -16,25 +16,25 @@ use crate::core::sealed::{Publish, Ticket};
 /// Something that happened on the bus.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// The connection or the broker says something.
+    /// An event of the connection.
     Bus(BusEvent),
-    /// An aggregator says what is stored.
+    /// A confirmation of an aggregator.
     Confirmation(Bytes),
-    /// The connection can bring no more answers.
+    /// The connection ended; no more answers will arrive.
     CutOff,
-    /// It is closed, as it was asked to be.
+    /// The connection is closed, as requested.
     Closed,
 }
 
 /// A connection to the broker, until it is closed.
 #[derive(Debug)]
 pub struct Link {
-    /// Gone once it is closing.
+    /// `None` once it is closing.
     bus: Option<Bus>,
     closing: Option<JoinHandle<()>>,
-    /// Gone once all was told.
+    /// `None` after the last event.
     events: Option<BusEvents>,
-    /// What aggregators say is stored.
+    /// Confirmations of aggregators.
     confirmations: Option<Listener>,
     dead_subject: String,
 }
@@ -86,12 +86,12 @@ impl Link {
         bus.try_publish(outgoing).map_err(|back| Ticket(back.token))
     }
 
-    /// Leaves a message that can never be accepted where someone may look at it. Its loss is
-    /// counted already.
+    /// Publishes a message that can never be accepted on the dead-letter subject, for inspection. Its
+    /// loss is already counted.
     pub fn leave(&self, letter: DeadLetter) {
         let told = self.bus.as_ref().map(|bus| bus.tell(aside(&self.dead_subject, letter)));
         if !matches!(told, Some(Ok(()))) {
-            tracing::warn!("dead letter not sent: too many wait");
+            tracing::warn!("dead letter not sent: queue full");
         }
     }
 
@@ -114,7 +114,7 @@ async fn closed(closing: &mut Option<JoinHandle<()>>) {
     *closing = None;
 }
 
-/// The connection's next event; `None` once, when all was told.
+/// The connection's next event; `None` once, after the last event.
 async fn event(events: &mut Option<BusEvents>) -> Option<BusEvent> {
     let event = match events {
         Some(events) => events.next().await,

@@ -1,14 +1,12 @@
-//! Where the node touches the world: sockets, sensors, HTTP. Decides nothing.
+//! I/O of the node: sockets, sensors, HTTP, spool, broker. Decides nothing.
 
 pub mod cost;
 pub mod frames;
 pub mod hardware;
 pub mod http;
-pub mod keeper;
 pub mod link;
 pub mod listen;
 pub mod otlp;
-pub mod own_text;
-mod place;
 pub mod scrape;
 pub mod spool;
+mod unix_path;

@@ -13,9 +13,9 @@ pub const LINE_BYTES_MAX: usize = 8_192;
 /// Datagrams read with one call; more save little, and each has 64 KiB to itself, of which
 /// only what was once written is resident.
 pub const DATAGRAMS_PER_CALL: usize = 16;
-/// Datagrams read from one socket before the driver looks at anything else, nearly.
+/// Datagrams read from one socket before the driver handles other events, nearly.
 pub const DATAGRAMS_PER_WAKE: usize = 256;
-/// Bytes read from one socket before the driver looks at anything else; the last datagram, or
+/// Bytes read from one socket before the driver handles other events; the last datagram, or
 /// body of OTLP, may go beyond. A packed datagram holds thousands of values.
 pub const BYTES_PER_WAKE: usize = 128 * 1024;
 /// Receive buffer asked of the kernel for each socket, in bytes.
@@ -28,9 +28,9 @@ pub const UNIX_QUEUE_DATAGRAMS: u32 = 512;
 pub const REST_MAX: Duration = Duration::from_millis(10);
 /// Datagrams a second that may begin to come during a rest, and still find room.
 pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
-/// Clients connected to the stream socket at one time; one more is turned away, counted.
+/// Clients connected to the stream socket at one time; one more is rejected, counted.
 pub const CLIENT_CONNECTIONS_MAX: usize = 256;
-/// Frames taken from all clients before the driver looks at anything else.
+/// Frames taken from all clients before the driver handles other events.
 pub const FRAMES_PER_WAKE: usize = 64;
 /// Looks for clients that have something to say, or wish to connect, before the driver looks
 /// at anything else.
@@ -155,7 +155,7 @@ pub const IN_FLIGHT_MAX: usize = 64;
 pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
 /// Their bytes.
 pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Time for which nothing new is sealed once there are so many; then the oldest are let go.
+/// Time for which nothing new is sealed once there are so many; then the oldest are evicted.
 pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
 /// Time after an acknowledgement from which on an aggregator that does not have the message
 /// is sent it again; it doubles with every repetition.
@@ -178,7 +178,7 @@ pub const DEAD_LETTERS_MAX: usize = 16;
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Time after SIGTERM for reading what the jobs had sent before.
 pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
-/// Pause between two looks in that time, while all that is left to wait for is bodies on their way.
+/// Pause between two samples in that time, while all that is left to wait for is bodies on their way.
 pub const EMPTY_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
 /// is not waited for.
@@ -187,17 +187,15 @@ pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
 pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
 /// Wait for the connection to close after that.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
-/// Answers of the broker, one a second, after which all has run that a node runs once.
-pub const ROUND_TRIPS_TO_SETTLE: u32 = 5;
 /// Readings in one hardware sample.
 pub const READINGS_MAX: usize = 2_048;
 /// Age at which a hardware sample no longer counts as current.
 pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
 /// Time between two hardware samples.
 pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
-/// Time between two looks for hardware that comes and goes: an NVML driver, hwmon chips.
+/// Time between two samples for hardware that comes and goes: an NVML driver, hwmon chips.
 pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
-/// Time between two looks at a table that costs the kernel much and says the same each time.
+/// Time between two samples at a table that costs the kernel much and says the same each time.
 pub const SENSOR_UNMOVED_EVERY: Duration = Duration::from_secs(10);
 /// Wait for the sampler's threads to end; one that hangs in a driver is left behind.
 pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
@@ -207,7 +205,7 @@ pub const CORES_MAX: usize = 512;
 pub const GPUS_MAX: usize = 16;
 /// Time between two polls of each GPU.
 pub const GPU_POLL_EVERY: Duration = Duration::from_millis(100);
-/// Time between two looks at what hardly changes in a GPU: limits, links, broken memory.
+/// Time between two samples at what hardly changes in a GPU: limits, links, broken memory.
 pub const GPU_SELDOM_EVERY: Duration = Duration::from_secs(10);
 /// Time between two loads of an NVML driver that has lost a GPU.
 pub const GPU_RELOAD_EVERY: Duration = Duration::from_secs(600);
@@ -241,11 +239,11 @@ pub const CGROUP_DEPTH_MAX: usize = 16;
 pub const WATCHES_MAX: usize = 16;
 /// Processes that one watch sums; with more, it tells their number alone.
 pub const WATCHED_PROCESSES_MAX: usize = 1_024;
-/// Processes of the machine whose names one look compares; the rest is counted as left out.
+/// Processes of the machine whose names one sample compares; the rest is counted as left out.
 pub const WATCH_NAMES_MAX: usize = 65_536;
 /// Control groups below that of one watch whose processes are listed.
 pub const WATCH_CGROUPS_MAX: usize = 1_024;
-/// Time between two looks for the processes of watches, in times of what the last look took:
+/// Time between two samples for the processes of watches, in times of what the last sample took:
 /// they cost half a hundredth of a core at most, and are made each second where there is little
 /// to look through. A look takes 12 us a process of the machine.
 pub const WATCH_LOOK_REST: u32 = 200;
@@ -264,7 +262,7 @@ pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
 pub const SPOOL_RUNS_MAX: usize = 64;
 /// Outdated bytes in a spool's file that are not worth writing it anew.
 pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
-/// Age of what a starting node finds in its spool above which it is given up, counted: the
+/// Age of what a starting node finds in its spool above which it is dropped and counted: the
 /// streams forget at the same age.
 pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Pause after a write to the spool failed, before all of it is written anew.

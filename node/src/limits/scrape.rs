@@ -34,7 +34,7 @@ pub const TARGET_LABELS_MAX: usize = 8;
 pub const ALLOW_MAX: usize = 64;
 /// Bytes of a target's address.
 pub const URL_BYTES_MAX: usize = 512;
-/// Time between two looks at a target, where nothing is said.
+/// Time between two samples at a target, where nothing is said.
 pub const EVERY: Duration = Duration::from_secs(5);
 /// By how much a process may be younger than it says: its start is told to the second.
 pub const START_ROUNDING: Duration = Duration::from_secs(1);

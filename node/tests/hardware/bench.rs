@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_clock::Deadline;
-use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
+use plimsoll_node::config::HardwareSettings;
+use plimsoll_node::io::hardware::Sampler;
 use plimsoll_schemas::hardware::Reading;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
@@ -57,7 +58,7 @@ impl Bench {
     }
 
     pub(crate) fn start(dir: TempDir, nvml_library: Option<PathBuf>) -> Self {
-        let config = HardwareConfig { nvml_library, ..HardwareConfig::default() };
+        let config = HardwareSettings { nvml_library, ..HardwareSettings::default() };
         let (sampler, samples) = Sampler::start(&config);
         Self { dir, sampler, samples }
     }

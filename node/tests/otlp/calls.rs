@@ -10,11 +10,11 @@ use hyper::rt::Executor;
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use plimsoll_node::core::intake::otlp::{Encoding, Signal};
-use plimsoll_runtime::http::{Closed, Stage};
+use plimsoll_runtime::http::{CloseReason, ConnectionStage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::desk::{Desk, LARGEST, gzip};
+use crate::fixture::{Fixture, LARGEST, gzip};
 
 const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
@@ -78,8 +78,8 @@ const GZIP: (&str, &str) = ("grpc-encoding", "gzip");
 
 #[tokio::test]
 async fn a_message_is_handed_over_and_answered_by_a_message_and_a_status() {
-    let mut desk = Desk::open().await;
-    let address = desk.grpc;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.grpc;
     let proto = ("content-type", "application/grpc+proto");
     let empty = framed(0, b"");
     for (path, headers, sent, answered) in [
@@ -96,23 +96,26 @@ async fn a_message_is_handed_over_and_answered_by_a_message_and_a_status() {
         ),
     ] {
         let call = async move { call(address, path, &headers, sent).await };
-        let (status, code, message, body) = desk.answering(call).await;
+        let (status, code, message, body) = fixture.answering(call).await;
         assert_eq!((status, code.as_str(), message.as_str()), (200, "0", ""), "{path}");
         assert_eq!(body, answered, "{path}");
     }
-    let came: Vec<_> = desk.came.iter().map(|(signal, _, body)| (*signal, body.len())).collect();
+    let came: Vec<_> = fixture.came.iter().map(|(signal, _, body)| (*signal, body.len())).collect();
     let [metrics, traces] = [Signal::Metrics, Signal::Traces];
     let sent = [(metrics, 1), (traces, 1), (traces, 5), (metrics, 0), (metrics, LARGEST)];
     assert_eq!(came, [&sent[..], &[(metrics, 6)]].concat());
-    assert!(desk.came.iter().all(|(_, encoding, _)| *encoding == Encoding::Protobuf));
-    assert_eq!((desk.ended("grpc metrics taken"), desk.ended("grpc metrics partial")), (3, 1));
-    desk.emptied().await;
+    assert!(fixture.came.iter().all(|(_, encoding, _)| *encoding == Encoding::Protobuf));
+    assert_eq!(
+        (fixture.ended("grpc metrics taken"), fixture.ended("grpc metrics partial")),
+        (3, 1)
+    );
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn each_refusal_has_its_code_and_says_what_would_help() {
-    let mut desk = Desk::open().await;
-    let address = desk.grpc;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.grpc;
     let logs = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
     let bomb = gzip(&vec![0; 64 * 1024 * 1024]);
     let promised = [&[0, 0, 64, 0, 1], &b"x"[..]].concat();
@@ -145,42 +148,42 @@ async fn each_refusal_has_its_code_and_says_what_would_help() {
             vec![GRPC, ("grpc-encoding", "zstd")],
             framed(1, b"x"),
             "12",
-            "gzip, or not at all",
+            "gzip or identity",
             "metrics unsupported",
         ),
         (METRICS, vec![GRPC], promised, "8", "more than 4194304 bytes", "metrics too_large"),
         (METRICS, vec![GRPC, GZIP], framed(1, &bomb), "8", "smaller", "metrics too_large"),
     ] {
-        let before = desk.ended(&format!("grpc {ending}"));
+        let before = fixture.ended(&format!("grpc {ending}"));
         let call = async move { call(address, path, &headers, sent).await };
-        let (status, told, message, body) = desk.answering(call).await;
+        let (status, told, message, body) = fixture.answering(call).await;
         assert_eq!((status, told.as_str(), body.len()), (200, code, 0), "{message}");
         assert!(message.contains(words), "{words} is not in {message}");
-        assert_eq!(desk.ended(&format!("grpc {ending}")), before + 1, "{ending}");
+        assert_eq!(fixture.ended(&format!("grpc {ending}")), before + 1, "{ending}");
     }
     let json = vec![("content-type", "application/grpc+json")];
     let call = async move { call(address, METRICS, &json, framed(0, b"{}")).await };
-    assert_eq!(desk.answering(call).await.0, 415);
-    assert_eq!(desk.came.len(), 1);
-    desk.emptied().await;
+    assert_eq!(fixture.answering(call).await.0, 415);
+    assert_eq!(fixture.came.len(), 1);
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn a_hundred_megabytes_are_read_no_further_than_their_head() {
-    let mut desk = Desk::open().await;
-    let address = desk.grpc;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.grpc;
     let sent = framed(0, &vec![7; 100_000_000]);
     let call = async move { call(address, METRICS, &[GRPC], sent).await };
-    let (_, code, message, _) = desk.answering(call).await;
+    let (_, code, message, _) = fixture.answering(call).await;
     assert_eq!(code, "8", "{message}");
-    assert_eq!(desk.figures().requests.volumes.len(), 0);
-    desk.emptied().await;
+    assert_eq!(fixture.stats().requests.volumes.len(), 0);
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn many_calls_at_once_on_one_connection_are_all_answered() {
-    let mut desk = Desk::open().await;
-    let address = desk.grpc;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.grpc;
     let request = |n: u8| {
         let body = Full::new(Bytes::from(framed(0, &vec![n; 100_000])));
         Request::post(format!("http://h{METRICS}")).header(GRPC.0, GRPC.1).body(body).unwrap()
@@ -196,34 +199,34 @@ async fn many_calls_at_once_on_one_connection_are_all_answered() {
         }
         codes
     };
-    let codes = desk.answering(calls).await;
+    let codes = fixture.answering(calls).await;
     assert_eq!(codes, vec!["0"; 50]);
-    assert_eq!(desk.came.iter().map(|(_, _, body)| body.len()).sum::<usize>(), 5_000_000);
-    let connections = desk.figures().connections[1].1.clone();
+    assert_eq!(fixture.came.iter().map(|(_, _, body)| body.len()).sum::<usize>(), 5_000_000);
+    let connections = fixture.stats().connections[1].1.clone();
     assert_eq!((connections.accepted, connections.answered), (1, 50));
-    desk.emptied().await;
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_nothing_behind() {
-    let mut desk = Desk::open().await;
-    let address = desk.grpc;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.grpc;
     for round in 1..=20 {
         let sent = framed(0, &vec![7; 50_000]);
         let call = tokio::spawn(async move { call(address, METRICS, &[GRPC], sent).await });
-        desk.until("a call on its way", |desk| desk.doors.is_awaited()).await;
+        fixture.until("a call on its way", |fixture| fixture.servers.is_awaited()).await;
         call.abort();
         // Nobody answers it meanwhile: it may have come in full.
-        desk.until("its end", |desk| desk.ended("grpc metrics hung_up") == round).await;
-        desk.turn();
-        desk.emptied().await;
+        fixture.until("its end", |fixture| fixture.ended("grpc metrics hung_up") == round).await;
+        fixture.turn();
+        fixture.emptied().await;
     }
 }
 
 #[tokio::test]
 async fn bytes_that_are_not_http2_are_closed_and_the_next_call_is_answered() {
-    let mut desk = Desk::open().await;
-    let address = desk.grpc;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.grpc;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for bytes in [
         b"POST /v1/metrics HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n".to_vec(),
@@ -239,26 +242,26 @@ async fn bytes_that_are_not_http2_are_closed_and_the_next_call_is_answered() {
         assert!(answer.len() < 1_000, "{answer:?}");
     }
     let call = async move { call(address, METRICS, &[GRPC], framed(0, b"m")).await };
-    assert_eq!(desk.answering(call).await.1, "0");
-    let over = |desk: &mut Desk| desk.figures().connections[1].1.connections() == 0;
-    desk.until("all over", over).await;
-    let connections = desk.figures().connections[1].1.clone();
-    assert_eq!(connections.closed_for(Closed::Malformed), 4, "{connections:?}");
-    assert_eq!(connections.open[0], (Stage::Waiting, 0));
+    assert_eq!(fixture.answering(call).await.1, "0");
+    let over = |fixture: &mut Fixture| fixture.stats().connections[1].1.connections() == 0;
+    fixture.until("all over", over).await;
+    let connections = fixture.stats().connections[1].1.clone();
+    assert_eq!(connections.closed_for(CloseReason::Malformed), 4, "{connections:?}");
+    assert_eq!(connections.open[0], (ConnectionStage::Waiting, 0));
 }
 
 #[tokio::test]
 async fn a_node_that_leaves_tells_its_callers_to_come_again() {
-    let mut desk = Desk::open().await;
-    let address = desk.grpc;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.grpc;
     let sender = async move { connect(address).await };
-    let kept = desk.answering(sender).await;
-    desk.doors.leave();
+    let kept = fixture.answering(sender).await;
+    fixture.servers.leave();
     let request = Request::post(format!("http://h{METRICS}")).header(GRPC.0, GRPC.1);
     let request = request.body(Full::new(Bytes::from(framed(0, b"m")))).unwrap();
-    let (status, code, message, _) = desk.answering(called(kept, request)).await;
+    let (status, code, message, _) = fixture.answering(called(kept, request)).await;
     assert_eq!((status, code.as_str()), (200, "14"));
     assert!(message.contains("leaving"), "{message}");
-    assert_eq!((desk.came.len(), desk.ended("grpc metrics leaving")), (0, 1));
-    desk.doors.end().await;
+    assert_eq!((fixture.came.len(), fixture.ended("grpc metrics leaving")), (0, 1));
+    fixture.servers.end().await;
 }

@@ -4,7 +4,7 @@
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::desk::{Answer, Desk, head, heard, post, say};
+use crate::fixture::{Answer, Fixture, head, heard, post, say};
 
 const JSON: &str = "application/json";
 
@@ -15,42 +15,42 @@ fn is_told_to_come_again(told: &Answer) {
 }
 
 /// A request of which all but the last byte is there.
-async fn nearly(desk: &mut Desk) -> TcpStream {
-    let mut client = TcpStream::connect(desk.http).await.unwrap();
+async fn nearly(fixture: &mut Fixture) -> TcpStream {
+    let mut client = TcpStream::connect(fixture.http).await.unwrap();
     let headers = format!("content-type: {JSON}\r\ncontent-length: 2\r\n");
     let said = head("POST /v1/metrics", &headers) + "{";
     client.write_all(said.as_bytes()).await.unwrap();
-    desk.until("a body on its way", |desk| desk.doors.is_awaited()).await;
+    fixture.until("a body on its way", |fixture| fixture.servers.is_awaited()).await;
     client
 }
 
 #[tokio::test]
 async fn a_body_on_its_way_is_taken_while_the_sockets_are_emptied_and_a_later_one_is_not() {
-    let mut desk = Desk::open().await;
-    let mut before = nearly(&mut desk).await;
-    desk.doors.leave();
-    let after = desk.answering(say(desk.http, post("/v1/metrics", JSON, "", b"{}"))).await;
+    let mut fixture = Fixture::open().await;
+    let mut before = nearly(&mut fixture).await;
+    fixture.servers.leave();
+    let after = fixture.answering(say(fixture.http, post("/v1/metrics", JSON, "", b"{}"))).await;
     is_told_to_come_again(&after.unwrap());
-    assert!(desk.doors.is_awaited());
+    assert!(fixture.servers.is_awaited());
     before.write_all(b"}").await.unwrap();
-    assert_eq!(desk.answering(heard(before)).await.unwrap().status, 200);
-    assert_eq!(desk.came.len(), 1);
-    desk.emptied().await;
+    assert_eq!(fixture.answering(heard(before)).await.unwrap().status, 200);
+    assert_eq!(fixture.came.len(), 1);
+    fixture.emptied().await;
 }
 
 #[tokio::test]
-async fn whatever_is_not_recorded_when_the_doors_close_is_told_to_come_again() {
-    let mut desk = Desk::open().await;
-    let waiting = tokio::spawn(say(desk.http, post("/v1/metrics", JSON, "", b"{}")));
-    let whole = |desk: &mut Desk| desk.figures().requests.volumes.len() == 1;
-    desk.until("a body that waits", whole).await;
-    let mut unfinished = nearly(&mut desk).await;
-    desk.doors.leave();
-    desk.doors.close();
+async fn whatever_is_not_recorded_when_the_servers_close_is_told_to_come_again() {
+    let mut fixture = Fixture::open().await;
+    let waiting = tokio::spawn(say(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
+    let whole = |fixture: &mut Fixture| fixture.stats().requests.volumes.len() == 1;
+    fixture.until("a body that waits", whole).await;
+    let mut unfinished = nearly(&mut fixture).await;
+    fixture.servers.leave();
+    fixture.servers.close();
     is_told_to_come_again(&waiting.await.unwrap().unwrap());
     unfinished.write_all(b"}").await.unwrap();
     is_told_to_come_again(&heard(unfinished).await.unwrap());
-    assert_eq!((desk.came.len(), desk.ended("http metrics leaving")), (0, 2));
-    desk.emptied().await;
-    desk.doors.end().await;
+    assert_eq!((fixture.came.len(), fixture.ended("http metrics leaving")), (0, 2));
+    fixture.emptied().await;
+    fixture.servers.end().await;
 }

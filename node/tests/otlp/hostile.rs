@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use plimsoll_runtime::http::Closed;
+use plimsoll_runtime::http::CloseReason;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::desk::{Desk, LARGEST, gzip, head, heard, post, say};
+use crate::fixture::{Fixture, LARGEST, gzip, head, heard, post, say};
 
 const PROTOBUF: &str = "application/x-protobuf";
 
@@ -23,22 +23,22 @@ fn begun(length: usize, headers: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_body_that_says_it_is_too_large_is_refused_before_any_of_it_is_read() {
-    let mut desk = Desk::open().await;
-    let address = desk.http;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.http;
     for length in [LARGEST + 1, 100_000_000, usize::MAX >> 1] {
-        let told = desk.answering(say(address, begun(length, ""))).await.expect("an answer");
+        let told = fixture.answering(say(address, begun(length, ""))).await.expect("an answer");
         assert_eq!(told.status, 413, "{length}");
         let text = String::from_utf8_lossy(&told.body).into_owned();
         assert!(text.contains("more than 4194304 bytes; export smaller batches"), "{text}");
     }
-    assert_eq!(desk.ended("http metrics too_large"), 3);
-    desk.emptied().await;
+    assert_eq!(fixture.ended("http metrics too_large"), 3);
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn a_hundred_megabytes_that_nobody_announced_are_read_up_to_the_bound() {
-    let mut desk = Desk::open().await;
-    let address = desk.http;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.http;
     let mut chunked = head(
         "POST /v1/metrics",
         &format!("content-type: {PROTOBUF}\r\ntransfer-encoding: chunked\r\n"),
@@ -54,54 +54,54 @@ async fn a_hundred_megabytes_that_nobody_announced_are_read_up_to_the_bound() {
         }
         (said, heard(client).await)
     };
-    let (said, told) = desk.answering(client).await;
+    let (said, told) = fixture.answering(client).await;
     // What the kernel buffers on both sides was said and never read.
     assert!(said < 40_000_000, "{said} bytes were taken");
     assert!(told.is_none_or(|told| told.status == 413));
-    assert_eq!(desk.ended("http metrics too_large"), 1);
-    desk.emptied().await;
+    assert_eq!(fixture.ended("http metrics too_large"), 1);
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn a_bomb_is_stopped_where_it_passes_the_bound() {
-    let mut desk = Desk::open().await;
-    let address = desk.http;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.http;
     let bomb = gzip(&vec![0; 128 * 1024 * 1024]);
     assert!(bomb.len() < 256 * 1024, "{} bytes", bomb.len());
     let before = peak_kib();
     for _ in 0..20 {
         let bytes = post("/v1/metrics", PROTOBUF, "content-encoding: gzip\r\n", &bomb);
-        let told = desk.answering(say(address, bytes)).await.expect("an answer");
+        let told = fixture.answering(say(address, bytes)).await.expect("an answer");
         assert_eq!(told.status, 413);
     }
     let grown = peak_kib() - before;
     assert!(grown < 24 * 1024, "{grown} KiB");
-    assert_eq!((desk.ended("http metrics too_large"), desk.came.len()), (20, 0));
-    desk.emptied().await;
+    assert_eq!((fixture.ended("http metrics too_large"), fixture.came.len()), (20, 0));
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn whoever_hangs_up_midway_leaves_nothing_behind() {
-    let mut desk = Desk::open().await;
+    let mut fixture = Fixture::open().await;
     for round in 1..=20 {
-        let mut client = TcpStream::connect(desk.http).await.unwrap();
+        let mut client = TcpStream::connect(fixture.http).await.unwrap();
         client.write_all(&begun(1_000_000, "")).await.unwrap();
         client.write_all(&[7; 100_000]).await.unwrap();
-        desk.until("a body on its way", |desk| desk.doors.is_awaited()).await;
+        fixture.until("a body on its way", |fixture| fixture.servers.is_awaited()).await;
         if round % 2 == 0 {
             client.set_zero_linger().unwrap();
         }
         drop(client);
-        desk.emptied().await;
-        desk.until("its end", |desk| desk.ended("http metrics hung_up") == round).await;
+        fixture.emptied().await;
+        fixture.until("its end", |fixture| fixture.ended("http metrics hung_up") == round).await;
     }
-    assert_eq!(desk.came.len(), 0);
+    assert_eq!(fixture.came.len(), 0);
 }
 
 #[tokio::test]
 async fn all_bodies_together_have_a_bound_and_whoever_finds_no_room_may_come_again() {
-    let mut desk = Desk::open().await;
-    let address = desk.http;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.http;
     let mut halves = Vec::new();
     for _ in 0..2 {
         let mut client = TcpStream::connect(address).await.unwrap();
@@ -109,29 +109,29 @@ async fn all_bodies_together_have_a_bound_and_whoever_finds_no_room_may_come_aga
         client.write_all(&vec![7; LARGEST - 1]).await.unwrap();
         halves.push(client);
     }
-    let full = |desk: &mut Desk| desk.figures().requests.buffered_bytes > 2 * LARGEST;
-    desk.until("two large bodies", full).await;
+    let full = |fixture: &mut Fixture| fixture.stats().requests.buffered_bytes > 2 * LARGEST;
+    fixture.until("two large bodies", full).await;
     let third = post("/v1/metrics", PROTOBUF, "", &vec![7; LARGEST]);
-    let told = desk.answering(say(address, third)).await;
+    let told = fixture.answering(say(address, third)).await;
     // So much was on its way that the answer may have been lost with it.
     if let Some(told) = told {
         assert_eq!((told.status, told.header("retry-after")), (503, "1"));
     }
-    assert_eq!(desk.ended("http metrics busy"), 1);
+    assert_eq!(fixture.ended("http metrics busy"), 1);
     let small = post("/v1/metrics", PROTOBUF, "", &[7; 10_000]);
-    assert_eq!(desk.answering(say(address, small)).await.unwrap().status, 200);
+    assert_eq!(fixture.answering(say(address, small)).await.unwrap().status, 200);
     for mut client in halves {
         client.write_all(&[7]).await.unwrap();
-        let told = desk.answering(heard(client)).await.unwrap();
+        let told = fixture.answering(heard(client)).await.unwrap();
         assert_eq!(told.status, 200);
     }
-    desk.emptied().await;
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn a_crowd_that_never_finishes_a_body_costs_a_bound_and_not_the_next_client() {
-    let mut desk = Desk::open().await;
-    let address = desk.http;
+    let mut fixture = Fixture::open().await;
+    let address = fixture.http;
     let mut crowd = Vec::new();
     for _ in 0..200 {
         let mut client = TcpStream::connect(address).await.unwrap();
@@ -140,11 +140,11 @@ async fn a_crowd_that_never_finishes_a_body_costs_a_bound_and_not_the_next_clien
     }
     for _ in 0..20 {
         let small = post("/v1/metrics", PROTOBUF, "", b"m");
-        assert_eq!(desk.answering(say(address, small)).await.unwrap().status, 200);
+        assert_eq!(fixture.answering(say(address, small)).await.unwrap().status, 200);
     }
-    let connections = desk.figures().connections[0].1.clone();
+    let connections = fixture.stats().connections[0].1.clone();
     assert!(connections.connections() <= 64, "{connections:?}");
-    assert!(connections.closed_for(Closed::Displaced) > 0, "{connections:?}");
+    assert!(connections.closed_for(CloseReason::Evicted) > 0, "{connections:?}");
     drop(crowd);
-    desk.emptied().await;
+    fixture.emptied().await;
 }

@@ -2,19 +2,19 @@
 
 use plimsoll_node::core::intake::otlp::{Encoding, Signal};
 
-use crate::desk::{Answer, Desk, LARGEST, gzip, head, post, say};
+use crate::fixture::{Answer, Fixture, LARGEST, gzip, head, post, say};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
-async fn answer(desk: &mut Desk, bytes: Vec<u8>) -> Answer {
-    let address = desk.http;
-    desk.answering(say(address, bytes)).await.expect("an answer")
+async fn answer(fixture: &mut Fixture, bytes: Vec<u8>) -> Answer {
+    let address = fixture.http;
+    fixture.answering(say(address, bytes)).await.expect("an answer")
 }
 
 #[tokio::test]
 async fn a_body_is_handed_over_as_it_was_sent_and_answered_in_its_encoding() {
-    let mut desk = Desk::open().await;
+    let mut fixture = Fixture::open().await;
     for (path, content_type, headers, sent, answered) in [
         ("/v1/metrics", PROTOBUF, "", b"m".to_vec(), &b""[..]),
         ("/v1/traces", "Application/X-Protobuf", "content-encoding: identity\r\n", vec![], b""),
@@ -22,38 +22,41 @@ async fn a_body_is_handed_over_as_it_was_sent_and_answered_in_its_encoding() {
         ("/v1/traces", JSON, "content-encoding: GZIP\r\n", gzip(b"{\"a\": 1}"), b"{}"),
         ("/v1/metrics", PROTOBUF, "content-encoding: gzip\r\n", gzip(&vec![7; LARGEST]), b""),
     ] {
-        let told = answer(&mut desk, post(path, content_type, headers, &sent)).await;
+        let told = answer(&mut fixture, post(path, content_type, headers, &sent)).await;
         assert_eq!((told.status, told.body.as_slice()), (200, answered), "{path} {content_type}");
         let same = told.header("content-type");
         assert!(content_type.to_ascii_lowercase().starts_with(same), "{content_type}: {same}");
     }
-    let came = |n: usize| desk.came[n].clone();
+    let came = |n: usize| fixture.came[n].clone();
     assert_eq!(came(0), (Signal::Metrics, Encoding::Protobuf, b"m".to_vec()));
     assert_eq!(came(1), (Signal::Traces, Encoding::Protobuf, vec![]));
     assert_eq!(came(2), (Signal::Metrics, Encoding::Json, b"{}".to_vec()));
     assert_eq!(came(3), (Signal::Traces, Encoding::Json, b"{\"a\": 1}".to_vec()));
     assert!(came(4).2 == vec![7; LARGEST], "inflated as it was");
-    assert_eq!((desk.ended("http metrics taken"), desk.ended("http traces taken")), (3, 2));
-    desk.emptied().await;
+    assert_eq!((fixture.ended("http metrics taken"), fixture.ended("http traces taken")), (3, 2));
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn what_was_refused_of_a_body_is_told_as_partial_success() {
-    let mut desk = Desk::open().await;
-    let told = answer(&mut desk, post("/v1/metrics", JSON, "", b"partly")).await;
+    let mut fixture = Fixture::open().await;
+    let told = answer(&mut fixture, post("/v1/metrics", JSON, "", b"partly")).await;
     let body: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
     assert_eq!(told.status, 200);
     assert_eq!(body["partialSuccess"]["rejectedDataPoints"], "3");
     assert_eq!(body["partialSuccess"]["errorMessage"], "unit of x: set otlp.unit");
-    let told = answer(&mut desk, post("/v1/traces", PROTOBUF, "", b"partly")).await;
+    let told = answer(&mut fixture, post("/v1/traces", PROTOBUF, "", b"partly")).await;
     let partial = [&[0x0a, 28, 0x08, 3, 0x12, 24], &b"unit of x: set otlp.unit"[..]].concat();
     assert_eq!((told.status, told.body), (200, partial));
-    assert_eq!((desk.ended("http metrics partial"), desk.ended("http traces partial")), (1, 1));
+    assert_eq!(
+        (fixture.ended("http metrics partial"), fixture.ended("http traces partial")),
+        (1, 1)
+    );
 }
 
 #[tokio::test]
 async fn each_refusal_has_its_status_and_says_what_would_help() {
-    let mut desk = Desk::open().await;
+    let mut fixture = Fixture::open().await;
     let encoded = |name: &str| format!("content-encoding: {name}\r\n");
     for (bytes, status, words, ending) in [
         (post("/v1/metrics", JSON, "", b"bad"), 400, "is no field", "metrics malformed"),
@@ -74,7 +77,7 @@ async fn each_refusal_has_its_status_and_says_what_would_help() {
         (
             post("/v1/metrics", JSON, &encoded("zstd"), b"{}"),
             415,
-            "gzip, or not at all",
+            "gzip or identity",
             "metrics unsupported",
         ),
         (
@@ -87,28 +90,28 @@ async fn each_refusal_has_its_status_and_says_what_would_help() {
         (post("/v1/logs", PROTOBUF, "", b""), 404, "metrics and traces", "none unknown"),
         (head("GET /", "").into_bytes(), 404, "metrics and traces", "none unknown"),
     ] {
-        let before = desk.ended(&format!("http {ending}"));
-        let told = answer(&mut desk, bytes).await;
+        let before = fixture.ended(&format!("http {ending}"));
+        let told = answer(&mut fixture, bytes).await;
         let text = String::from_utf8_lossy(&told.body).into_owned();
         assert_eq!(told.status, status, "{text}");
         assert!(text.contains(words), "{words} is not in {text}");
-        assert_eq!(desk.ended(&format!("http {ending}")), before + 1, "{ending}");
+        assert_eq!(fixture.ended(&format!("http {ending}")), before + 1, "{ending}");
         assert_eq!(told.header("allow"), if status == 405 { "POST" } else { "" });
     }
-    let told = answer(&mut desk, post("/v1/metrics", JSON, "", b"bad")).await;
+    let told = answer(&mut fixture, post("/v1/metrics", JSON, "", b"bad")).await;
     let status: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
     assert_eq!(status, serde_json::json!({ "code": 3, "message": "metric 7: ä is no field" }));
-    desk.emptied().await;
+    fixture.emptied().await;
 }
 
 #[tokio::test]
 async fn a_chunked_body_on_a_kept_connection_is_taken_like_any_other() {
-    let mut desk = Desk::open().await;
+    let mut fixture = Fixture::open().await;
     let chunked = "POST /v1/metrics HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n\
          transfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n";
     let last = post("/v1/metrics", JSON, "", b"partly");
-    let told = answer(&mut desk, [chunked.repeat(3).as_bytes(), &last].concat()).await;
+    let told = answer(&mut fixture, [chunked.repeat(3).as_bytes(), &last].concat()).await;
     assert_eq!(told.status, 200);
-    let texts: Vec<_> = desk.came.iter().map(|(_, _, body)| body.as_slice()).collect();
+    let texts: Vec<_> = fixture.came.iter().map(|(_, _, body)| body.as_slice()).collect();
     assert_eq!(texts, [&b"{}"[..], b"{}", b"{}", b"partly"]);
 }

@@ -1,52 +1,52 @@
-//! When to say that the broker is away: soon, then rarely, never while it is there.
+//! When to log that the broker is unreachable: soon, then rarely, never while it is connected.
 //!
-//! A process without its broker goes on, so nothing but a log line tells an operator who has
-//! mistyped its address. Says nothing itself: `now` goes in, the time for a line comes out.
+//! A process without its broker keeps running, so a log line is the only hint to an operator who has
+//! mistyped its address. Logs nothing itself: it takes `now` and returns when a line is due.
 
 use std::time::Duration;
 
 use plimsoll_bus::limits::{ABSENCE_TOLD_AFTER, ABSENCE_TOLD_EVERY};
 use plimsoll_schemas::time::Mono;
 
-/// Since when the broker is away, and when to say so next.
+/// Since when the broker is unreachable, and when the next log line is due.
 #[derive(Clone, Copy, Debug)]
-pub struct Absence(Option<Away>);
+pub struct Absence(Option<Outage>);
 
 #[derive(Clone, Copy, Debug)]
-struct Away {
+struct Outage {
     since: Mono,
-    told_next: Mono,
+    next_log: Mono,
 }
 
 impl Absence {
-    /// A process starts without its broker.
+    /// A process starts disconnected.
     #[must_use]
     pub fn since(now: Mono) -> Self {
-        Self(Some(Away { since: now, told_next: now.plus(ABSENCE_TOLD_AFTER) }))
+        Self(Some(Outage { since: now, next_log: now.plus(ABSENCE_TOLD_AFTER) }))
     }
 
-    /// The broker is there.
+    /// The broker is connected.
     pub fn on_present(&mut self) {
         self.0 = None;
     }
 
-    /// The broker is away; hearing so again changes nothing.
+    /// The broker is unreachable; a repeated call changes nothing.
     pub fn on_absent(&mut self, now: Mono) {
         if self.0.is_none() {
             *self = Self::since(now);
         }
     }
 
-    /// When [`Self::on_deadline`] next has something to say.
+    /// When [`Self::on_deadline`] next returns a line.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.0.map(|away| away.told_next)
+        self.0.map(|away| away.next_log)
     }
 
-    /// How long the broker has been away, when it is time to say so.
+    /// How long the broker has been unreachable, when a line is due.
     pub fn on_deadline(&mut self, now: Mono) -> Option<Duration> {
-        let away = self.0.as_mut().filter(|away| now >= away.told_next)?;
-        away.told_next = now.plus(ABSENCE_TOLD_EVERY);
+        let away = self.0.as_mut().filter(|away| now >= away.next_log)?;
+        away.next_log = now.plus(ABSENCE_TOLD_EVERY);
         Some(now.since(away.since))
     }
 }

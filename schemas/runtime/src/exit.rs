@@ -7,7 +7,7 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything was done.
+    /// Done.
     Success = 0,
     /// Something failed that no other code names.
     Failure = 1,
@@ -15,11 +15,11 @@ pub enum Exit {
     Usage = 2,
     /// The configuration is wrong; the message names the key and where it was set.
     Configuration = 3,
-    /// An address or socket could not be had.
+    /// An address or socket cannot be bound.
     Listen = 4,
-    /// The time to drain ran out while messages were still held.
+    /// The process ended before all messages were acknowledged.
     Undrained = 5,
-    /// A drill's expectation was missed.
+    /// An expectation of a drill was missed.
     Missed = 6,
 }
 
@@ -28,10 +28,10 @@ pub const TABLE: &str = "Exit codes:
   0  done
   1  failed
   2  wrong usage
-  3  configuration refused (the message names the key and where it was set)
-  4  an address or socket could not be had
-  5  stopped while messages were still held
-  6  a drill's expectation was missed";
+  3  invalid configuration (the message names the key and where it was set)
+  4  an address or socket cannot be bound
+  5  ended before all messages were acknowledged
+  6  an expectation of a drill was missed";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

@@ -1,8 +1,8 @@
 //! What every process of the mesh does the same way, so that an operator learns it once.
 //!
-//! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table
-//! of exit codes; [`logs`] and [`signals`] are what their names say; [`http`] bounds every HTTP
-//! server, [`page`] writes self-metrics. Nothing here knows about samples, nodes or budgets.
+//! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of exit
+//! codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`http`] is the HTTP server with
+//! limits, [`page`] writes metrics about the process. Nothing here depends on samples, nodes or budgets.
 
 pub mod absence;
 pub mod exit;
@@ -19,7 +19,7 @@ pub mod signals;
 /// an agent small.
 ///
 /// # Panics
-/// When the system has no room for an event loop, which leaves nothing to run.
+/// When the system cannot create an event loop, without which nothing can run.
 pub fn block_on<F: Future>(driver: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

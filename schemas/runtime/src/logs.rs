@@ -6,11 +6,11 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt, registry};
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// One readable line each.
+    /// One line of text each.
     #[default]
     Text,
     /// One JSON object each.
@@ -23,7 +23,7 @@ pub enum LogFormat {
 pub struct LogSettings {
     /// `text` or `json`.
     pub format: LogFormat,
-    /// What is logged: a level, and levels of targets, as in `info,async_nats=warn`.
+    /// Log level, then levels of targets, as in `info,async_nats=warn`.
     pub filter: String,
 }
 
@@ -37,10 +37,10 @@ impl Default for LogSettings {
 }
 
 impl LogSettings {
-    /// Checks what [`start`] would refuse.
+    /// Checks what [`start`] rejects.
     ///
     /// # Errors
-    /// When the filter cannot be read; the text names it.
+    /// When the filter is invalid; the text names it.
     pub fn check(&self) -> Result<(), String> {
         self.targets().map(drop)
     }
@@ -54,14 +54,14 @@ impl LogSettings {
 /// Starts logging; a second call in one process changes nothing.
 ///
 /// # Errors
-/// When the filter cannot be read; the text names it.
+/// When the filter is invalid; the text names it.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
     let lines = fmt::layer().with_writer(std::io::stderr);
     let lines = match settings.format {
         LogFormat::Text => lines.with_ansi(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    // The only error is that logging has begun already, as in a test of several processes' worth.
+    // The only error is that logging has already started, as in a test with several processes in one.
     let _begun = registry().with(lines).with(settings.targets()?).try_init();
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! A page of self-metrics, built anew for each scrape from figures that a core keeps anyway.
+//! A page of metrics of a process about itself, built for each scrape from counts of its core.
 //!
-//! For the tens of series a process has about itself; fleet series have a writer of their own.
+//! For some tens of series; fleet series have a writer of their own.
 
 use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, GaugeVec, Opts, Registry, TextEncoder};
@@ -10,13 +10,13 @@ use prometheus::{CounterVec, Encoder, GaugeVec, Opts, Registry, TextEncoder};
 pub struct Family {
     /// Full name, unit at the end.
     pub name: &'static str,
-    /// One line for people.
+    /// Help text.
     pub help: &'static str,
     /// Names of its labels.
     pub labels: &'static [&'static str],
 }
 
-/// One scrape's worth of self-metrics.
+/// The metrics of one scrape.
 pub struct Page(Registry);
 
 impl Default for Page {
@@ -80,19 +80,19 @@ impl Page {
     pub fn render(&self) -> String {
         let own = prometheus::process_collector::ProcessCollector::for_self();
         if self.0.register(Box::new(own)).is_err() {
-            tracing::error!("process metrics stand twice on one page");
+            tracing::error!("process metrics added twice to one page");
         }
         let mut text = Vec::new();
         if let Err(error) = TextEncoder::new().encode(&self.0.gather(), &mut text) {
-            tracing::error!(%error, "self-metrics cannot be written");
+            tracing::error!(%error, "cannot encode metrics");
         }
         String::from_utf8_lossy(&text).into_owned()
     }
 }
 
-/// A name or label of ours is wrong: the page lacks it, and a test of the page shows it.
+/// An invalid name or label is a programming error: the page lacks the metric, which tests detect.
 fn invalid(family: Family) {
-    tracing::error!(metric = family.name, "self-metric is not valid");
+    tracing::error!(metric = family.name, "invalid metric");
 }
 
 #[cfg(test)]

@@ -16,18 +16,18 @@ pub struct SettingsArgs {
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Set one key, such as bus.url=nats://broker:4222; may be repeated, wins over all else
+    /// Set one key, such as bus.url=nats://broker:4222; may be repeated; overrides all other sources
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Check everything that a start would, print where each key was set, and end
+    /// Check the settings as at a start, print where each key was set, and exit
     #[arg(long)]
     pub check_config: bool,
-    /// Print a settings file with every key, its default and what it means, and end
+    /// Print a settings file with every key, its default and its meaning, and exit
     #[arg(long)]
     pub print_config: bool,
 }
 
-/// Why there is no configuration.
+/// Why the settings cannot be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -35,10 +35,10 @@ pub enum LoadError {
     File {
         /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A layer or their sum is wrong.
+    /// A layer, or the merged configuration, is invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
 }
@@ -48,7 +48,7 @@ impl SettingsArgs {
     /// `flags` (named flags of the program), then `--set`.
     ///
     /// # Errors
-    /// When the file cannot be read or any layer is wrong; the text names layer and key.
+    /// When the file cannot be read or any layer is invalid; the text names layer and key.
     pub fn load<T: DeserializeOwned>(
         &self,
         prefix: &str,
@@ -81,7 +81,7 @@ fn file_layer(path: &Path) -> Result<Layer, LoadError> {
     Ok(Layer::from_toml(format!("file {}", path.display()), &text)?)
 }
 
-/// What `--check-config` prints when all is well.
+/// The output of `--check-config` for a valid configuration.
 pub fn print_origins<T>(resolved: &Resolved<T>) {
     println!("configuration is valid");
     for (key, origin) in &resolved.origins {
@@ -90,7 +90,7 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
     println!("  everything else: default");
 }
 
-/// The `[bus]` section: where the broker is and how to identify oneself to it.
+/// The `[bus]` section: address and credentials of the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct BusSettings {
@@ -122,10 +122,10 @@ impl Default for BusSettings {
 }
 
 impl BusSettings {
-    /// The bus configuration of a process that calls itself `connection_name`.
+    /// The bus configuration of a process with this connection name.
     ///
     /// # Errors
-    /// When more than one way to identify oneself is given, or a seed cannot be read.
+    /// When more than one kind of credentials is given, or a seed cannot be read.
     pub fn to_config(&self, mesh: &MeshName, connection_name: &str) -> Result<BusConfig, String> {
         Ok(BusConfig {
             url: self.url.clone(),
@@ -135,11 +135,11 @@ impl BusSettings {
         })
     }
 
-    /// Checks all that can be known before anything connects: the address, and that the
-    /// credentials are there and look like what they should be.
+    /// Checks what can be checked without a connection: the address, and the presence and format of
+    /// the credentials.
     ///
     /// # Errors
-    /// Names the key and what is wrong with it, without a secret.
+    /// Names the key and the problem, without secrets.
     pub fn check(&self, mesh: &MeshName) -> Result<(), String> {
         self.to_config(mesh, "check")?.check().map_err(|error| {
             let key = match error {

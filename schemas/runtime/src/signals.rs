@@ -1,19 +1,19 @@
-//! The signals that a process of the mesh obeys.
+//! The Unix signals that a process of the mesh handles.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What an operator asked for.
+/// What a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum SignalEvent {
     /// SIGTERM or SIGINT: drain and end.
-    End,
+    Shutdown,
     /// SIGHUP: read the configuration again.
     Reload,
 }
 
-/// Listens for signals from the moment it is made.
+/// Receives signals from its construction on.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -21,7 +21,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over from their default, which is to kill the process.
+    /// Replaces the default action of the signals, which kills the process.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -33,16 +33,16 @@ impl Signals {
         })
     }
 
-    /// The next thing asked. Cancel safe.
-    pub async fn next(&mut self) -> Asked {
+    /// The next signal. Cancel safe.
+    pub async fn next(&mut self) -> SignalEvent {
         let ends = [&mut self.terminate, &mut self.interrupt];
         let [terminate, interrupt] = ends;
         let hangup = &mut self.hangup;
         std::future::poll_fn(|context| {
             if terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready() {
-                return std::task::Poll::Ready(Asked::End);
+                return std::task::Poll::Ready(SignalEvent::Shutdown);
             }
-            hangup.poll_recv(context).map(|_| Asked::Reload)
+            hangup.poll_recv(context).map(|_| SignalEvent::Reload)
         })
         .await
     }

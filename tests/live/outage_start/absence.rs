@@ -58,7 +58,7 @@ async fn what_was_sent_before_the_broker_came_is_counted_exactly() {
         until("a process is ready", WAIT, ready).await.unwrap();
     }
     assert_eq!(sidecar.terminate(WAIT).await.unwrap().code(), Some(0), "{}", sidecar.log());
-    assert!(sidecar.log().contains("node ended, nothing held"), "{}", sidecar.log());
+    assert!(sidecar.log().contains("node ended; all messages acknowledged"), "{}", sidecar.log());
     let left = |summary: &Summary| summary.nodes.iter().any(|row| row.presence == Presence::Left);
     let summary = await_summary(&aggregator.api, "the node has left", left).await.unwrap();
     let total = &operation_row(&summary, "early", "early").unwrap().total;
@@ -85,7 +85,7 @@ async fn exit_without_a_broker_logs_how_much_is_undelivered() {
     assert_eq!(sidecar.end(WAIT).await.unwrap().code(), Some(5), "{}", sidecar.log());
     let log = sidecar.log();
     let last = log.lines().last().unwrap();
-    for part in ["ended while holding messages", "recorded=5", "lost=0", "samples=5"] {
+    for part in ["node ended with unsent data", "recorded=5", "lost=0", "samples=5"] {
         assert!(last.contains(part), "{part} is not in {last}");
     }
     // The aggregator holds nothing that is not in a stream.

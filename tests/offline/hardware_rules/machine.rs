@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_clock::Deadline;
-use plimsoll_node::io::hardware::{HardwareConfig, Sampler};
+use plimsoll_node::config::HardwareSettings;
+use plimsoll_node::io::hardware::Sampler;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_tests::capability::may_mount;
 use tempfile::TempDir;
@@ -46,7 +47,7 @@ impl Machine {
         fs::create_dir_all(root.join("data")).unwrap();
         // Without the right to mount it stays a folder, which no test fills.
         assert_eq!(mount(&root.join("data").to_string_lossy()), may_mount(), "mount -t tmpfs");
-        let config = HardwareConfig { nvml_library, root, ..HardwareConfig::default() };
+        let config = HardwareSettings { nvml_library, root, ..HardwareSettings::default() };
         let (sampler, samples) = Sampler::start(&config);
         Self { dir, samples, _sampler: sampler }
     }

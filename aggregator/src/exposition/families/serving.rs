@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_runtime::http::Figures;
+use plimsoll_runtime::http::ServerStats;
 
 use crate::exposition::writer::{Family, Value, Writer};
 

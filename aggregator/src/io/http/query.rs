@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_runtime::http::Figures;
+use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};

@@ -1,10 +1,9 @@
-//! The stream socket that our own client library writes its frames to.
+//! The stream socket for frames of the Rust client.
 //!
-//! As with datagrams the driver asks when something can be read and then takes a bounded amount
-//! straight into its core; each frame is answered in the same turn, before the interval that it
-//! went into can be sealed. One poll set stands for all clients, so that many idle ones cost the
-//! driver's turn nothing. It believes no length: a buffer grows with what has arrived, and all
-//! buffers together have a bound.
+//! The driver waits until the socket is readable and then passes a bounded number of frames to its
+//! core. Each frame is answered in the same turn, before its interval can be sealed. One poll set
+//! serves all clients, so that many idle clients cost nothing. A buffer grows with the bytes that have
+//! arrived, never with an announced length, and all buffers together are bounded.
 
 mod client;
 
@@ -28,11 +27,11 @@ use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::place;
+use super::unix_path;
 use crate::core::departure::Taken;
 use client::{Client, Ended};
 
-/// A stream socket that could not be had.
+/// A stream socket that cannot be opened.
 #[derive(Debug, Error)]
 #[error("listen.stream: cannot listen on {place}: {source}; choose another path or \"\" for none")]
 pub struct FramesError {
@@ -55,9 +54,9 @@ struct Open {
     /// Bytes in all clients' buffers.
     buffered: usize,
     ended: Vec<&'static str>,
-    /// A descriptor that a client can have for the moment in which it is turned away.
+    /// A descriptor that a client can have for the moment in which it is rejected.
     spare: Option<File>,
-    /// The last look into the poll set found nothing.
+    /// The last sample into the poll set found nothing.
     is_empty: bool,
 }
 
@@ -65,7 +64,7 @@ struct Open {
 struct PollSet(Epoll);
 
 const LISTENER: u64 = 0;
-/// Sockets that one look into the poll set names.
+/// Sockets that one sample into the poll set names.
 const READY_MAX: usize = 32;
 
 impl AsRawFd for PollSet {
@@ -151,7 +150,7 @@ impl Frames {
 
 impl Open {
     fn on(path: &Path) -> io::Result<Self> {
-        let listener = place::take(path, SockType::Stream, |path| UnixListener::bind(path))?;
+        let listener = unix_path::bind(path, SockType::Stream, |path| UnixListener::bind(path))?;
         listener.set_nonblocking(true)?;
         let set = PollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         set.0.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;

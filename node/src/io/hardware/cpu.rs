@@ -1,7 +1,7 @@
-//! What CPU time was spent on, from two looks at `/proc/stat`; and which tasks run or wait.
+//! Shares of CPU time from two readings of `/proc/stat`, and the number of running and blocked tasks.
 //!
-//! A share is a difference between two looks. Where a counter went back, as the kernel's do when
-//! a core comes back and at times without, nobody knows what was spent: that share is missing.
+//! A share is a difference between two samples. If a counter decreased, which happens when a core
+//! comes back online and sometimes without a reason, that share is missing.
 
 use crate::limits::CORES_MAX;
 use plimsoll_schemas::hardware::{
@@ -21,14 +21,14 @@ const IDLE: usize = 3;
 const IOWAIT: usize = 4;
 const STEAL: usize = 7;
 
-/// Reads the table, and knows what it said the last time.
+/// Reads the table and keeps the previous values.
 pub(super) struct Cpu {
     stat: Kept,
     before: Look,
     now: Look,
 }
 
-/// The times that one look at the table found.
+/// The times that one sample at the table found.
 #[derive(Debug, Default, PartialEq)]
 struct Look {
     all: Option<Result<Times, Missing>>,
@@ -72,7 +72,7 @@ impl Cpu {
     }
 }
 
-/// What a first look, or a core that has just come, says is nothing: no share, and none missing.
+/// What a first sample, or a core that has just come, says is nothing: no share, and none missing.
 fn spent(
     before: Option<Result<Times, Missing>>,
     now: Option<Result<Times, Missing>>,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::time::Mono;
 
-use super::Tally;
 use super::disks::Disks;
 use super::frequency::Frequencies;
 use super::gather::Gather;
 use super::hwmon::Thermometers;
+use super::losses::Losses;
 use super::root::Root;
 use super::throttle;
 
@@ -21,18 +21,18 @@ pub(super) struct Devices {
     rule: throttle::Rule,
     throttles: throttle::Counters,
     disks: Disks,
-    tally: Arc<Tally>,
+    losses: Arc<Losses>,
 }
 
 impl Devices {
-    pub(super) fn new(root: &Root, tally: Arc<Tally>) -> Self {
+    pub(super) fn new(root: &Root, losses: Arc<Losses>) -> Self {
         Self {
             thermometers: Thermometers::new(root),
             frequencies: Frequencies::new(root),
             rule: throttle::Rule::default(),
             throttles: throttle::Counters::new(root),
             disks: Disks::new(root),
-            tally,
+            losses,
         }
     }
 
@@ -43,6 +43,6 @@ impl Devices {
         let pace = self.frequencies.gather(now, &mut gather);
         self.rule.gather(now, pace, celsius, &mut gather);
         self.throttles.gather(now, &mut gather);
-        gather.finish(&self.tally)
+        gather.finish(&self.losses)
     }
 }

@@ -1,4 +1,4 @@
-//! Space of every real file system, as the mount table lists them and `statvfs` tells.
+//! Space of every real file system, from the mount table and `statvfs`.
 //!
 //! Other machines' shares (NFS, SMB) and mounts that need a daemon (FUSE) are no disks of this
 //! machine: they are not asked, since they may never answer. A device mounted at several places
@@ -18,7 +18,7 @@ use super::gather::Gather;
 use super::root::{self, Kept, Root};
 use super::scale::{self, Raw};
 
-/// What one look at a file system tells.
+/// What one sample at a file system tells.
 type Figure = (&'static Sensor, fn(&Statvfs) -> Raw);
 
 const FIGURES: [Figure; 5] = [
@@ -30,7 +30,7 @@ const FIGURES: [Figure; 5] = [
     (&DISK_INODES_USED, |fs| inodes(fs, fs.files().checked_sub(fs.files_free()))),
 ];
 
-/// Reads the mount table and asks file systems.
+/// Reads the mount table and queries file systems.
 pub(super) struct Disks {
     root: Root,
     mounts: Kept,

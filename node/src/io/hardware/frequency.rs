@@ -1,7 +1,7 @@
-//! Clock frequencies of the cores, and the one that they sustain when nothing holds them down.
+//! Clock frequencies of the cores, and the frequency that they sustain without throttling.
 //!
-//! A governor's file says what a core runs at; `/proc/cpuinfo` does where there is no governor,
-//! and costs the kernel a look at every core.
+//! The file of a governor has the frequency of a core. Without a governor `/proc/cpuinfo` has it, for
+//! which the kernel reads every core.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Collects readings: makes labels fit the wire, keeps every list bounded, counts what falls out.
+//! Collects readings: makes labels valid, bounds every list, counts what is left out.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use plimsoll_schemas::hardware::{Reading, Sensor};
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 
-use super::Tally;
+use super::losses::Losses;
 use super::scale::Raw;
 
 /// Readings of one sample.
@@ -69,10 +69,10 @@ impl Gather {
     }
 
     /// The readings, as many as one message takes.
-    pub(super) fn finish(mut self, tally: &Tally) -> Vec<Reading> {
+    pub(super) fn finish(mut self, losses: &Losses) -> Vec<Reading> {
         self.skip(self.readings.len().saturating_sub(READINGS_MAX));
         self.readings.truncate(READINGS_MAX);
-        tally.skip(self.skipped);
+        losses.skip(self.skipped);
         self.readings
     }
 }
@@ -86,7 +86,6 @@ fn label_value(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
 
     use plimsoll_schemas::hardware::LOAD1;
     use proptest::prelude::*;
@@ -104,10 +103,10 @@ mod tests {
 
     #[test]
     fn a_sample_is_cut_to_the_bound_and_the_rest_is_counted() {
-        let (mut gather, tally) = (Gather::default(), Tally::default());
+        let (mut gather, losses) = (Gather::default(), Losses::default());
         (0..READINGS_MAX + 3).for_each(|_| gather.put(&LOAD1, Ok(1.0)));
-        assert_eq!(gather.finish(&tally).len(), READINGS_MAX);
-        assert_eq!(tally.skipped.load(Ordering::Relaxed), 3);
+        assert_eq!(gather.finish(&losses).len(), READINGS_MAX);
+        assert_eq!(losses.skipped(), 3);
     }
 
     proptest! {

@@ -4,7 +4,6 @@
 //! The thread that reads here also puts the other threads' readings into the sample and sends it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::limits::SENSOR_EVERY;
 use plimsoll_clock::Clock;
@@ -13,12 +12,12 @@ use plimsoll_schemas::time::Mono;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::Tally;
 use super::blocks::Blocks;
 use super::cgroup::Cgroup;
 use super::cpu::Cpu;
 use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
+use super::losses::Losses;
 use super::machine::Machine;
 use super::memory::Memory;
 use super::network::Network;
@@ -34,7 +33,7 @@ pub(super) struct HostLoop {
     pub(super) clock: Clock,
     pub(super) root: Root,
     pub(super) slots: Vec<Arc<Slot>>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) losses: Arc<Losses>,
     pub(super) samples: mpsc::Sender<Vec<Reading>>,
 }
 
@@ -53,8 +52,8 @@ impl HostLoop {
                 host.gather_lists(now, &mut gather);
             });
             sampling.gather(&mut gather);
-            if let Err(TrySendError::Full(_)) = self.samples.try_send(gather.finish(&self.tally)) {
-                self.tally.missed.fetch_add(1, Ordering::Relaxed);
+            if let Err(TrySendError::Full(_)) = self.samples.try_send(gather.finish(&self.losses)) {
+                self.losses.miss();
             }
         }
     }
@@ -125,7 +124,7 @@ mod tests {
         let (mut host, mut gather) = (Host::new(&Root::new(Path::new("/"))), Gather::default());
         host.gather_scalars(Mono(0), &mut gather);
         host.gather_lists(Mono(0), &mut gather);
-        let first = gather.finish(&Tally::default());
+        let first = gather.finish(&Losses::default());
         let shares = [&CPU_USAGE_RATIO, &CPU_CORE_USAGE_RATIO, &PROCESS_CPU_RATIO];
         let is_share = |reading: &&Reading| shares.iter().any(|s| s.name == reading.sensor);
         assert_eq!(first.iter().find(is_share), None);

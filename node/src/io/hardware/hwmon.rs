@@ -1,5 +1,5 @@
-//! Temperatures: of every component that hwmon knows, else of thermal zones; and which of them
-//! is the processors'.
+//! Temperatures of every hwmon component, otherwise of thermal zones, and the temperature of the
+//! processors among them.
 
 use crate::limits::COMPONENTS_MAX;
 use plimsoll_schemas::hardware::{CPU_TEMPERATURE_CELSIUS, Missing, TEMPERATURE_CELSIUS};
@@ -27,7 +27,7 @@ struct Thermometer {
     input: String,
 }
 
-/// All of a machine's, as of the last look for them.
+/// All of a machine's, as of the last search for them.
 pub(super) struct Thermometers {
     root: Root,
     listed: Vec<Thermometer>,

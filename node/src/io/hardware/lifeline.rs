@@ -1,4 +1,4 @@
-//! Starts the sampling threads, wakes them when they shall end, and knows how many still run.
+//! Starts the sampling threads, wakes them to end, and counts how many still run.
 //!
 //! Threads are counted, not joined: a join on one that hangs in a driver would never return.
 
@@ -42,7 +42,7 @@ impl Lifeline {
         }
     }
 
-    /// Tells every thread to end.
+    /// Ends every thread.
     pub(super) fn cut(&self) {
         self.state().cut = true;
         self.changed.notify_all();
@@ -110,7 +110,7 @@ impl Relist {
         due
     }
 
-    /// Something has gone: the next look is due.
+    /// Something has gone: the next sample is due.
     pub(super) fn hurry(&mut self) {
         self.0 = Mono(0);
     }

@@ -1,4 +1,4 @@
-//! What this process itself costs, as sysinfo tells it.
+//! What this process itself costs, from sysinfo.
 //!
 //! Never a whole refresh: sysinfo would open every process's tasks and keep the handles.
 
@@ -11,7 +11,7 @@ use super::scale::{self, Raw};
 
 const FAILED: Raw = Err(Missing::failed("unread"));
 
-/// Asks sysinfo, and knows what this process had used the last time.
+/// Queries sysinfo, and keeps what this process had used the last time.
 #[derive(Default)]
 pub(super) struct Own {
     system: Option<System>,

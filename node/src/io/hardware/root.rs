@@ -1,4 +1,4 @@
-//! Reads the kernel's files below one root, and says why when there is nothing to read.
+//! Reads the kernel's files below one root, and returns the reason when a file cannot be read.
 //!
 //! Every read is bounded, whatever lies there. What is read at every sample is kept open where
 //! the root is this machine's own and read from its beginning: one call instead of three. Below
@@ -121,7 +121,7 @@ fn fill(file: &File, space: &mut Vec<u8>) -> Result<usize, Missing> {
     }
 }
 
-/// What an error of the system says about a sensor.
+/// The state of a sensor after an error of the system.
 pub(super) fn missing(error: &io::Error) -> Missing {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ENODEV | Errno::ENXIO) => {

@@ -19,7 +19,7 @@ impl Sampling {
         Self { thread, worst: Duration::ZERO }
     }
 
-    /// One look at the sensors, whose time counts.
+    /// One sample at the sensors, whose time counts.
     pub(super) fn timed<T>(&mut self, look: impl FnOnce() -> T) -> T {
         let watch = Stopwatch::start();
         let seen = look();
@@ -40,7 +40,7 @@ impl Sampling {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Tally;
+    use super::super::losses::Losses;
     use super::*;
 
     #[test]
@@ -49,7 +49,7 @@ mod tests {
         let mut told = || {
             let mut gather = Gather::default();
             sampling.gather(&mut gather);
-            let readings = gather.finish(&Tally::default());
+            let readings = gather.finish(&Losses::default());
             let value = |sensor: &str| {
                 let of = readings.iter().find(|reading| reading.sensor == sensor).unwrap();
                 assert_eq!(of.labels.get("thread"), Some("test"));

@@ -1,6 +1,6 @@
-//! The latest readings of a thread that may hang, and what they are worth by now.
+//! The latest readings of a thread that may hang, and their age.
 //!
-//! The lock is held for a copy or a swap only, never while a driver is being asked.
+//! The lock is held for a copy or a swap only, never while a driver is being queried.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,10 +14,10 @@ use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
 use super::sampling::Sampling;
 
-/// Where one thread leaves its readings.
+/// The latest readings of one thread.
 pub(super) struct Slot {
     thread: &'static str,
-    // Stands for the whole thread when it never left anything.
+    // Represents the thread if it never stored a reading.
     witness: &'static Sensor,
     began: Mono,
     latest: Mutex<Option<Latest>>,
@@ -54,7 +54,7 @@ impl Slot {
         }
     }
 
-    /// A thread's body that fills this slot at every beat, and says what that costs. The time
+    /// The body of a thread that fills this slot periodically and reports its cost. The time
     /// kept is the one at which the sample began, so a slow sample is older, not newer.
     pub(super) fn filler(
         self: &Arc<Self>,
@@ -79,7 +79,7 @@ impl Slot {
     }
 }
 
-/// What is not there does not become stale; everything else does.
+/// An unsupported sensor does not become stale; all others do.
 fn aged(reading: &Reading) -> Reading {
     match reading.state {
         SensorState::Unsupported => reading.clone(),

@@ -7,7 +7,7 @@ use plimsoll_schemas::hardware::{
 use super::gather::Gather;
 use super::root::{self, Root};
 
-/// Asks the kernel; only that of this machine can be asked.
+/// Asks the kernel; only that of this machine can be queried.
 pub(super) fn gather(root: &Root, gather: &mut Gather) {
     let asked = if root.has_own_kernel() { ask() } else { Err(Missing::unsupported("recorded")) };
     // Without anything that keeps the clock, the kernel makes up how far it may be off.
@@ -55,7 +55,7 @@ fn understood(state: i32, timex: &libc::timex) -> Timekeeping {
 mod tests {
     use std::path::Path;
 
-    use super::super::Tally;
+    use super::super::losses::Losses;
     use super::*;
 
     #[test]
@@ -72,7 +72,7 @@ mod tests {
         let reasons = |root: &Path| {
             let mut readings = Gather::default();
             gather(&Root::new(root), &mut readings);
-            let readings = readings.finish(&Tally::default());
+            let readings = readings.finish(&Losses::default());
             readings.into_iter().map(|reading| reading.reason).collect::<Vec<_>>()
         };
         assert_eq!(reasons(host.path()), reasons(Path::new("/")));
@@ -83,7 +83,7 @@ mod tests {
     fn a_recorded_machine_has_no_clock_to_ask() {
         let mut readings = Gather::default();
         gather(&Root::new(Path::new("/recorded")), &mut readings);
-        let readings = readings.finish(&Tally::default());
+        let readings = readings.finish(&Losses::default());
         assert!(readings.iter().all(|r| r.reason.as_deref() == Some("recorded")));
         assert_eq!(readings.len(), 3);
     }

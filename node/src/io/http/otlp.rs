@@ -1,19 +1,19 @@
-//! Metrics of what comes as OTLP: requests by their end, bytes, connections.
+//! Metrics of the OTLP servers: requests, bytes, connections.
 
 use plimsoll_runtime::http;
 use plimsoll_runtime::page::{Family, Page};
 
-use crate::io::otlp::figures::Figures;
+use crate::io::otlp::stats::OtlpStats;
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-pub(super) fn add(page: &Page, figures: &Figures) {
-    let requests = &figures.requests;
+pub(super) fn add(page: &Page, stats: &OtlpStats) {
+    let requests = &stats.requests;
     let rows: Vec<_> = requests
         .endings
         .iter()
         .map(|((from, ending), n)| ([from.protocol, from.signal, ending.as_str()], *n as f64))
         .collect();
-    let help = "Requests with OTLP by what became of them";
+    let help = "OTLP requests, per outcome";
     let labels = &["protocol", "signal", "outcome"];
     let family = Family { name: "plimsoll_agent_otlp_requests_total", help, labels };
     page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
@@ -25,24 +25,25 @@ pub(super) fn add(page: &Page, figures: &Figures) {
             [row("sent", volume.sent), row("inflated", volume.inflated)]
         })
         .collect();
-    let help = "Bytes of bodies of OTLP that came in full, as they were sent and inflated";
+    let help = "Bytes of complete OTLP bodies, as sent and inflated";
     let labels = &["protocol", "signal", "form"];
     let family = Family { name: "plimsoll_agent_otlp_bytes_total", help, labels };
     page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
-    let help = "Memory that bodies of OTLP take until they are recorded";
+    let help = "Memory held by OTLP bodies that are not recorded yet";
     page.gauge("plimsoll_agent_otlp_buffered_bytes", help, requests.buffered_bytes as f64);
-    add_connections(page, &figures.connections);
+    add_connections(page, &stats.connections);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_connections(page: &Page, ports: &[(&'static str, http::Figures)]) {
+fn add_connections(page: &Page, ports: &[(&'static str, http::ServerStats)]) {
     let rows: Vec<_> = ports
         .iter()
         .flat_map(|(port, figures)| {
             figures.open.map(|(stage, n)| ([*port, stage.as_str()], n as f64))
         })
         .collect();
-    let (name, help) = ("plimsoll_agent_otlp_connections", "Connections to the ports for OTLP");
+    let (name, help) =
+        ("plimsoll_agent_otlp_connections", "Open connections to the OTLP ports, per stage");
     let family = Family { name, help, labels: &["protocol", "stage"] };
     page.gauges(family, rows.iter().map(|(values, n)| (&values[..], *n)));
     let rows: Vec<_> = ports
@@ -52,7 +53,7 @@ fn add_connections(page: &Page, ports: &[(&'static str, http::Figures)]) {
         })
         .collect();
     let name = "plimsoll_agent_otlp_connections_closed_total";
-    let help = "Connections to the ports for OTLP that are over, by reason";
+    let help = "Closed connections to the OTLP ports, per reason";
     let family = Family { name, help, labels: &["protocol", "reason"] };
     page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
 }

@@ -1,4 +1,4 @@
-//! Metrics of the targets whose pages are read, each under its address.
+//! Metrics of the scraped targets, each under its address.
 
 use plimsoll_runtime::page::{Family, Page};
 
@@ -18,7 +18,7 @@ pub(super) fn add(page: &Page, targets: &[ScrapeFigures]) {
     });
     let family = Family {
         name: "plimsoll_agent_scrape_failures_total",
-        help: "Looks at a target that brought no page, by reason",
+        help: "Failed scrapes of a target, per reason",
         labels: &["target", "reason"],
     };
     counters(page, family, failures);
@@ -28,17 +28,21 @@ pub(super) fn add(page: &Page, targets: &[ScrapeFigures]) {
 fn add_latest(page: &Page, targets: &[ScrapeFigures]) {
     type Of = fn(&ScrapeFigures) -> f64;
     let latest: [(_, _, Of); 3] = [
-        ("plimsoll_agent_scrape_up", "1 when the latest look at a target brought a page", |of| {
-            f64::from(u8::from(of.is_up))
-        }),
+        (
+            "plimsoll_agent_scrape_up",
+            "1 when the latest scrape of a target succeeded, 0 otherwise",
+            |of| f64::from(u8::from(of.is_up)),
+        ),
         (
             "plimsoll_agent_scrape_duration_seconds",
-            "Time that the latest look at a target took, to the last byte or its failure",
+            "Duration of the latest scrape of a target, until its last byte or its failure",
             |of| of.took.as_secs_f64(),
         ),
-        ("plimsoll_agent_scrape_series", "Series taken of a target's latest page", |of| {
-            of.series as f64
-        }),
+        (
+            "plimsoll_agent_scrape_series",
+            "Series accepted from the latest page of a target",
+            |of| of.series as f64,
+        ),
     ];
     for (name, help, value) in latest {
         let rows: Vec<_> = targets.iter().map(|of| ([of.target.as_str()], value(of))).collect();
@@ -50,16 +54,16 @@ fn add_latest(page: &Page, targets: &[ScrapeFigures]) {
 fn add_totals(page: &Page, targets: &[ScrapeFigures]) {
     type Of = fn(&ScrapeFigures) -> u64;
     let totals: [(_, _, Of); 4] = [
-        ("plimsoll_agent_scrape_pages_total", "Pages of a target read", |of| of.pages),
-        ("plimsoll_agent_scrape_points_total", "Values of series taken", |of| of.taken),
+        ("plimsoll_agent_scrape_pages_total", "Successful scrapes of a target", |of| of.pages),
+        ("plimsoll_agent_scrape_points_total", "Values accepted from a target", |of| of.taken),
         (
             "plimsoll_agent_scrape_refused_total",
-            "Lines and series of a target refused; why stands among rejected lines",
+            "Lines and series of a target rejected; plimsoll_agent_rejected_lines_total has the reasons",
             |of| of.refused,
         ),
         (
             "plimsoll_agent_scrape_left_out_total",
-            "Rows of a target that its list of names leaves out",
+            "Rows of a target excluded by its allow list",
             |of| of.left_out,
         ),
     ];

@@ -1,7 +1,7 @@
-//! What the kernel dropped because a socket's receive buffer was full, and how to mend it.
+//! Datagrams that the kernel dropped because a receive buffer was full, and the advice against it.
 //!
-//! The same count that `SO_RXQ_OVFL` stamps on datagrams, but asked for after each read: a stamp
-//! comes with the next datagram that finds room, so it would never tell of a burst's end. A
+//! The same count that `SO_RXQ_OVFL` stamps on datagrams, but read after each read: a stamp
+//! arrives with the next datagram that fits, so it misses the end of a burst. A
 //! datagram is dropped only while others wait to be read, so once those are, the count is whole.
 //! On a Unix datagram socket the sender waits or is refused; there the kernel counts nothing.
 
@@ -30,15 +30,15 @@ pub(super) struct Drops {
 }
 
 impl Drops {
-    /// Datagrams dropped since the last look.
-    pub(super) fn look(&mut self, key: &'static str, socket: &impl AsFd) -> u64 {
-        // Kernels before 4.12 do not tell.
+    /// Datagrams dropped since the last poll.
+    pub(super) fn poll(&mut self, key: &'static str, socket: &impl AsFd) -> u64 {
+        // Kernels before 4.12 do not log.
         let Ok([.., count]) = getsockopt(socket, MemoryInfo) else { return 0 };
         let new = u64::from(count.wrapping_sub(std::mem::replace(&mut self.last, count)));
         let before = self.total;
         self.total += new;
-        if is_told(before, self.total) {
-            tell(key, self.total, receive_bytes(socket));
+        if is_logged(before, self.total) {
+            log(key, self.total, receive_bytes(socket));
         }
         new
     }
@@ -49,33 +49,33 @@ impl Drops {
     }
 }
 
-/// The first drop is told, and each doubling of their number.
-fn is_told(before: u64, now: u64) -> bool {
+/// The first drop is logged, and each doubling of their number.
+fn is_logged(before: u64, now: u64) -> bool {
     now.checked_ilog2() > before.checked_ilog2()
 }
 
-fn tell(key: &'static str, datagrams: u64, receive_buffer_bytes: usize) {
+fn log(key: &'static str, datagrams: u64, receive_buffer_bytes: usize) {
     if receive_buffer_bytes < SOCKET_RECEIVE_BYTES {
         tracing::warn!(
             socket = key,
             datagrams,
             receive_buffer_bytes,
             "kernel drops datagrams: the receive buffer is small; run \
-             `sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES}` and start the node again"
+             `sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES}` and restart the node"
         );
     } else {
         tracing::warn!(
             socket = key,
             datagrams,
             receive_buffer_bytes,
-            "kernel drops datagrams: more come than the node can read; pack several values into \
-             one datagram, or use listen.unix, where senders wait"
+            "kernel drops datagrams: more arrive than the node can read; pack several values into \
+             one datagram, or use listen.unix, where senders block"
         );
     }
 }
 
 /// Asks for a receive buffer. Beyond `net.core.rmem_max` only a privileged process gets it; else
-/// the kernel gives less, which is no error.
+/// the kernel grants less, which is no error.
 pub(super) fn ask_for_buffer(socket: &impl AsFd) {
     if setsockopt(socket, RcvBufForce, &SOCKET_RECEIVE_BYTES).is_ok() {
         return;
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn the_first_drop_and_each_doubling_is_told() {
-        let told = (0..1_000).filter(|n| is_told(*n, n + 1)).map(|n| n + 1);
+        let told = (0..1_000).filter(|n| is_logged(*n, n + 1)).map(|n| n + 1);
         assert_eq!(told.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
-        assert!(is_told(3, 900) && !is_told(900, 900));
+        assert!(is_logged(3, 900) && !is_logged(900, 900));
     }
 }

@@ -1,12 +1,13 @@
-//! Sockets that jobs write DogStatsD datagrams to.
+//! Datagram sockets for DogStatsD.
 //!
-//! The driver asks when something can be read and then takes a bounded number of datagrams
-//! straight from the kernel into its core: no task, no channel, no copy in between. Several come
+//! The driver waits until a socket is readable and then passes a bounded number of datagrams from the
+//! kernel to its core, without a task, a channel or a copy in between. Several come
 //! with one call ([`batch`]); between reads a socket rests as long as it may ([`rest`]); what
 //! the kernel dropped is read back ([`drops`]).
 
 mod batch;
 mod drops;
+mod readiness;
 mod rest;
 
 use std::future::poll_fn;
@@ -27,12 +28,13 @@ use tokio::io::unix::AsyncFd;
 
 use self::batch::Batch;
 use self::drops::Drops;
+use self::readiness::watch;
 use self::rest::Rest;
 use super::cost::Cost;
-use super::place;
+use super::unix_path;
 use crate::core::departure::Taken;
 
-/// A socket that could not be had.
+/// A socket that cannot be opened.
 #[derive(Debug, Error)]
 #[error("{key}: cannot listen on {place}: {source}{hint}")]
 pub struct ListenError {
@@ -42,9 +44,9 @@ pub struct ListenError {
     hint: &'static str,
 }
 
-/// Something that a socket has to tell.
+/// What one read of a socket returned.
 #[derive(Debug)]
-pub enum Heard<'a> {
+pub enum SocketEvent<'a> {
     /// A datagram; one longer than `DATAGRAM_BYTES_MAX` was cut, but is still longer than that.
     Datagram(&'a [u8]),
     /// A read failed, which may have cost a datagram.
@@ -91,9 +93,9 @@ impl Sockets {
 
     /// Reads what is there, up to a bound. Both sockets take their turn whichever woke us, so
     /// that a flood on one does not starve the other.
-    pub fn take(&mut self, cost: &mut Cost, mut on_heard: impl FnMut(Heard<'_>)) -> Taken {
-        let unix = self.unix.take(&mut self.batch, cost, &mut on_heard);
-        let udp = self.udp.take(&mut self.batch, cost, &mut on_heard);
+    pub fn take(&mut self, cost: &mut Cost, mut on_event: impl FnMut(SocketEvent<'_>)) -> Taken {
+        let unix = self.unix.take(&mut self.batch, cost, &mut on_event);
+        let udp = self.udp.take(&mut self.batch, cost, &mut on_event);
         unix + udp
     }
 
@@ -250,11 +252,12 @@ impl Listener {
             hint: "; choose another path or \"\" for none",
         };
         let open = || {
-            let socket = place::take(path, SockType::Datagram, |path| UnixDatagram::bind(path))?;
+            let socket =
+                unix_path::bind(path, SockType::Datagram, |path| UnixDatagram::bind(path))?;
             Open::new(Socket::Unix(socket, path.to_owned()))
         };
         let open = open().map_err(fail)?;
-        tell_short_queue();
+        log_short_queue();
         Ok(Self::on(Some(open)))
     }
 
@@ -276,14 +279,14 @@ impl Listener {
         &mut self,
         batch: &mut Batch,
         cost: &mut Cost,
-        mut on_heard: impl FnMut(Heard<'_>),
+        mut on_event: impl FnMut(SocketEvent<'_>),
     ) -> Taken {
         let mut taken = Taken::default();
         let Some(open) = &mut self.open else { return taken };
         let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
                 let left = BYTES_PER_WAKE - taken.bytes;
-                let hear = |datagram: &[u8]| on_heard(Heard::Datagram(datagram));
+                let hear = |datagram: &[u8]| on_event(SocketEvent::Datagram(datagram));
                 let read = batch.read(open.socket.as_fd(), left, cost, hear)?;
                 taken.datagrams += read.taken.datagrams;
                 taken.bytes += read.taken.bytes;
@@ -296,19 +299,14 @@ impl Listener {
         self.is_empty = read.is_err();
         if read.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
             // One lost datagram's error, not the socket's.
-            on_heard(Heard::Failed);
+            on_event(SocketEvent::Failed);
         }
         if taken.datagrams > 0 {
-            on_heard(Heard::Dropped(self.drops.look(open.socket.key(), &open.socket)));
+            on_event(SocketEvent::Dropped(self.drops.poll(open.socket.key(), &open.socket)));
         }
         open.rest_or_watch(taken.datagrams, self.is_empty);
         taken
     }
-}
-
-#[expect(deprecated, reason = "its successor is unsafe; what we watch owns its descriptor")]
-fn watch<T: AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
-    AsyncFd::with_interest(source, Interest::READABLE)
 }
 
 fn cannot_watch(error: &io::Error) {
@@ -316,14 +314,14 @@ fn cannot_watch(error: &io::Error) {
 }
 
 /// Senders wait while so many datagrams are queued, which the system decides for all sockets.
-fn tell_short_queue() {
+fn log_short_queue() {
     const FILE: &str = "/proc/sys/net/unix/max_dgram_qlen";
     let queue = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse().ok());
     if let Some(datagrams) = queue.filter(|datagrams: &u32| *datagrams < UNIX_QUEUE_DATAGRAMS) {
         tracing::info!(
             datagrams,
-            "senders on listen.unix wait while so many datagrams are unread; for more run \
-             `sysctl -w net.unix.max_dgram_qlen={UNIX_QUEUE_DATAGRAMS}` and start the node again"
+            "senders on listen.unix wait while this many datagrams are unread; to raise the limit run \
+             `sysctl -w net.unix.max_dgram_qlen={UNIX_QUEUE_DATAGRAMS}` and restart the node"
         );
     }
 }

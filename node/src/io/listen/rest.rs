@@ -3,7 +3,7 @@
 //!
 //! It rests only while datagrams keep coming, so a single one is read at once. What may come
 //! during a rest has room in the receive buffer twice over, and no more than one turn reads. Only
-//! the socket rests: signals, broker and pages are heard meanwhile.
+//! the socket rests: signals, broker and pages are handled meanwhile.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -15,7 +15,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use plimsoll_clock::{Deadline, Stopwatch};
 use tokio::io::unix::AsyncFd;
 
-use super::watch;
+use super::readiness::watch;
 
 /// What the kernel takes from a receive buffer for one small datagram.
 const DATAGRAM_ROOM_BYTES: u64 = 768;

@@ -27,10 +27,10 @@ fn unix() -> (TempDir, Sockets, UnixDatagram) {
 /// Sizes of the datagrams that one turn brings, and how many the kernel says it dropped.
 fn sizes(sockets: &mut Sockets) -> (Vec<usize>, u64) {
     let (mut sizes, mut dropped) = (Vec::new(), 0);
-    let taken = sockets.take(&mut Cost::default(), |heard| match heard {
-        Heard::Datagram(datagram) => sizes.push(datagram.len()),
-        Heard::Dropped(datagrams) => dropped += datagrams,
-        Heard::Failed => panic!("a read failed"),
+    let taken = sockets.take(&mut Cost::default(), |event| match event {
+        SocketEvent::Datagram(datagram) => sizes.push(datagram.len()),
+        SocketEvent::Dropped(datagrams) => dropped += datagrams,
+        SocketEvent::Failed => panic!("a read failed"),
     });
     assert_eq!(taken, Taken { datagrams: sizes.len(), bytes: sizes.iter().sum() });
     (sizes, dropped)

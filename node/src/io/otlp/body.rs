@@ -1,5 +1,5 @@
-//! A body as it comes in: each part is inflated and counted at once, so that nothing beyond a
-//! bound is ever kept, and a body that shrinks a thousandfold is stopped where it passes it.
+//! Reads a request body: each part is inflated and counted on arrival, so that nothing beyond the limit
+//! is ever kept, and a compression bomb is stopped at the limit.
 
 use std::io::{self, Write};
 
@@ -9,8 +9,8 @@ use flate2::write::GzDecoder;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
+use super::budget::BodyReservation;
 use super::refusal::Refusal;
-use super::room::Hold;
 
 /// Bytes that a body begins with.
 const FIRST_BYTES: usize = 4 * 1024;
@@ -36,14 +36,14 @@ impl Compression {
     }
 }
 
-/// A body that has come to its end, and the room that it takes.
-pub(super) struct Whole {
+/// A body that has come to its end, and the budget that it takes.
+pub(super) struct CompleteBody {
     bytes: Vec<u8>,
     /// Given back with it.
-    _hold: Hold,
+    _hold: BodyReservation,
 }
 
-impl Whole {
+impl CompleteBody {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -67,7 +67,7 @@ pub(super) async fn read(
 }
 
 /// The part of a body that has come.
-pub(super) struct Coming {
+pub(super) struct PartialBody {
     sent: usize,
     kept: Sink,
 }
@@ -80,17 +80,20 @@ enum Sink {
 /// What is kept of it, inflated.
 struct Kept {
     bytes: Vec<u8>,
-    hold: Hold,
+    reserve: BodyReservation,
     /// Why it took no more.
     refusal: Option<Refusal>,
 }
 
-impl Coming {
-    pub(super) fn new(mut hold: Hold, compression: Compression) -> Result<Self, Refusal> {
+impl PartialBody {
+    pub(super) fn new(
+        mut reserve: BodyReservation,
+        compression: Compression,
+    ) -> Result<Self, Refusal> {
         if compression == Compression::Gzip {
-            hold.grow(OTLP_INFLATE_BYTES)?;
+            reserve.grow(OTLP_INFLATE_BYTES)?;
         }
-        let kept = Kept { bytes: Vec::new(), hold, refusal: None };
+        let kept = Kept { bytes: Vec::new(), reserve, refusal: None };
         let kept = match compression {
             Compression::Identity => Sink::Plain(kept),
             Compression::Gzip => Sink::Gzip(Box::new(GzDecoder::new(kept))),
@@ -112,7 +115,7 @@ impl Coming {
         }
     }
 
-    pub(super) fn on_end(self) -> Result<Whole, Refusal> {
+    pub(super) fn on_end(self) -> Result<CompleteBody, Refusal> {
         let kept = match self.kept {
             Sink::Plain(kept) => kept,
             Sink::Gzip(mut inflater) => {
@@ -121,8 +124,8 @@ impl Coming {
                 inflater.finish().map_err(|error| Refusal::Malformed(format!("gzip: {error}")))?
             }
         };
-        kept.hold.on_whole(self.sent, kept.bytes.len());
-        Ok(Whole { bytes: kept.bytes, _hold: kept.hold })
+        kept.reserve.on_whole(self.sent, kept.bytes.len());
+        Ok(CompleteBody { bytes: kept.bytes, _hold: kept.reserve })
     }
 }
 
@@ -132,7 +135,7 @@ fn refused(kept: &mut Kept, error: &io::Error) -> Refusal {
 }
 
 impl Kept {
-    /// Takes room before memory; lengths that a client states are not believed.
+    /// Takes budget before memory; lengths that a client states are not believed.
     fn keep(&mut self, part: &[u8]) -> Result<(), Refusal> {
         let (needed, capacity) = (self.bytes.len() + part.len(), self.bytes.capacity());
         if needed > OTLP_BODY_BYTES_MAX {
@@ -140,7 +143,7 @@ impl Kept {
         }
         if needed > capacity {
             let wanted = needed.max(2 * capacity).clamp(FIRST_BYTES, OTLP_BODY_BYTES_MAX);
-            self.hold.grow(wanted - capacity)?;
+            self.reserve.grow(wanted - capacity)?;
             self.bytes.reserve_exact(wanted - self.bytes.len());
         }
         self.bytes.extend_from_slice(part);

@@ -3,24 +3,24 @@
 
 use crate::limits::OTLP_BODY_BYTES_MAX;
 
-use super::body::{Coming, Compression, Whole};
+use super::body::{CompleteBody, Compression, PartialBody};
+use super::budget::BodyReservation;
 use super::refusal::Refusal;
-use super::room::Hold;
 
 /// Bytes before a message.
 const HEAD_BYTES: usize = 5;
 
 /// The part of a request that has come.
 pub(super) enum Framed {
-    Head { hold: Hold, compression: Compression, head: [u8; HEAD_BYTES], has: usize },
-    Message { left: usize, coming: Coming },
+    Head { reserve: BodyReservation, compression: Compression, head: [u8; HEAD_BYTES], has: usize },
+    Message { left: usize, coming: PartialBody },
     Nothing,
 }
 
 impl Framed {
     /// Nothing yet of a request whose messages may be compressed so.
-    pub(super) fn new(hold: Hold, compression: Compression) -> Self {
-        Self::Head { hold, compression, head: [0; HEAD_BYTES], has: 0 }
+    pub(super) fn new(reserve: BodyReservation, compression: Compression) -> Self {
+        Self::Head { reserve, compression, head: [0; HEAD_BYTES], has: 0 }
     }
 
     pub(super) fn on_part(&mut self, mut part: &[u8]) -> Result<(), Refusal> {
@@ -43,7 +43,7 @@ impl Framed {
 
     /// Once the head is whole.
     fn begun(self) -> Result<Self, Refusal> {
-        let Self::Head { hold, compression, head: [flag, a, b, c, d], .. } = self else {
+        let Self::Head { reserve, compression, head: [flag, a, b, c, d], .. } = self else {
             return Ok(self);
         };
         let compression = match (flag, compression) {
@@ -58,10 +58,10 @@ impl Framed {
         if left > OTLP_BODY_BYTES_MAX {
             return Err(Refusal::TooLarge);
         }
-        Ok(Self::Message { left, coming: Coming::new(hold, compression)? })
+        Ok(Self::Message { left, coming: PartialBody::new(reserve, compression)? })
     }
 
-    pub(super) fn on_end(self) -> Result<Whole, Refusal> {
+    pub(super) fn on_end(self) -> Result<CompleteBody, Refusal> {
         match self {
             Self::Message { left: 0, coming } => coming.on_end(),
             _ => Err(Refusal::Framing("the message ends before its length")),
@@ -77,22 +77,22 @@ mod tests {
     use flate2::write::GzEncoder;
     use proptest::prelude::*;
 
-    use super::super::figures::Source;
-    use super::super::room::Room;
+    use super::super::budget::BodyBudget;
+    use super::super::stats::RequestSource;
     use super::*;
 
     fn taken<'a>(
         compression: Compression,
         mut parts: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Vec<u8>, Refusal> {
-        let room = Arc::new(Room::default());
-        let visit = room.visit(Source { protocol: "grpc", signal: "none" });
-        let mut framed = Framed::new(visit.hold()?, compression);
+        let budget = Arc::new(BodyBudget::default());
+        let record = budget.begin(RequestSource { protocol: "grpc", signal: "none" });
+        let mut framed = Framed::new(record.reserve()?, compression);
         let came = parts.try_for_each(|part| framed.on_part(part));
         let whole = came.and_then(|()| framed.on_end());
         let bytes = whole.map(|whole| whole.bytes().to_vec());
-        assert!(!room.is_occupied(), "what is over leaves nothing behind");
-        assert_eq!(room.requests().buffered_bytes, 0);
+        assert!(!budget.is_occupied(), "what is over leaves nothing behind");
+        assert_eq!(budget.requests().buffered_bytes, 0);
         bytes
     }
 

@@ -1,5 +1,5 @@
 //! OTLP over gRPC: the unary `Export` of the metrics and of the trace service. Reflection, health
-//! checks, logs and streaming are not there, and answered so.
+//! checks, logs and streaming are answered as unimplemented.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -9,12 +9,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http_body_util::{BodyExt, Full};
 
-use super::body::{Compression, Whole, read};
-use super::figures::{Ending, Source};
+use super::answer;
+use super::body::{CompleteBody, Compression, read};
+use super::budget::RequestRecord;
 use super::framing::Framed;
+use super::inbox::Inbox;
 use super::refusal::Refusal;
-use super::room::Visit;
-use super::{Desk, answer};
+use super::stats::{RequestOutcome, RequestSource};
 use crate::core::intake::otlp::{Encoding, Outcome, Signal};
 
 const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
@@ -26,27 +27,27 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const ACCEPTED: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-pub(super) fn routes(desk: Desk) -> Router {
+pub(super) fn routes(inbox: Inbox) -> Router {
     let take = |signal| {
-        post(async move |State(desk): State<Desk>, request: Request<Body>| {
-            on_export(&desk, signal, request).await
+        post(async move |State(inbox): State<Inbox>, request: Request<Body>| {
+            on_export(&inbox, signal, request).await
         })
     };
     Router::new()
         .route(METRICS, take(Signal::Metrics))
         .route(TRACES, take(Signal::Traces))
         .fallback(on_stray)
-        .with_state(desk)
+        .with_state(inbox)
 }
 
-async fn on_export(desk: &Desk, signal: Signal, request: Request<Body>) -> Response {
-    let mut visit = desk.room.visit(Source::of("grpc", Some(signal)));
+async fn on_export(inbox: &Inbox, signal: Signal, request: Request<Body>) -> Response {
+    let mut record = inbox.budget.begin(RequestSource::of("grpc", Some(signal)));
     if !is_grpc(request.headers()) {
-        visit.on_end(Ending::Refused(Refusal::ContentType.as_str()));
+        record.on_end(RequestOutcome::Refused(Refusal::ContentType.as_str()));
         return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
     }
-    let outcome = export(desk, &visit, signal, request).await;
-    visit.on_end(Ending::of(&outcome));
+    let outcome = export(inbox, &record, signal, request).await;
+    record.on_end(RequestOutcome::of(&outcome));
     match outcome {
         Ok(outcome) => taken(&answer::exported(signal, Encoding::Protobuf, &outcome)),
         Err(refusal) => refuse(&refusal),
@@ -54,26 +55,29 @@ async fn on_export(desk: &Desk, signal: Signal, request: Request<Body>) -> Respo
 }
 
 async fn export(
-    desk: &Desk,
-    visit: &Visit,
+    inbox: &Inbox,
+    record: &RequestRecord,
     signal: Signal,
     request: Request<Body>,
 ) -> Result<Outcome, Refusal> {
-    let body = take(visit, request).await?;
-    desk.post(signal, Encoding::Protobuf, body).await
+    let body = take(record, request).await?;
+    inbox.post(signal, Encoding::Protobuf, body).await
 }
 
-async fn take(visit: &Visit, request: Request<Body>) -> Result<Whole, Refusal> {
+async fn take(record: &RequestRecord, request: Request<Body>) -> Result<CompleteBody, Refusal> {
     let compression = request.headers().get(ENCODING);
     let compression = Compression::named(compression.map_or(b"", HeaderValue::as_bytes))?;
-    let mut framed = Framed::new(visit.hold()?, compression);
+    let mut framed = Framed::new(record.reserve()?, compression);
     read(request.into_body(), |part| framed.on_part(part)).await?;
     framed.on_end()
 }
 
-async fn on_stray(State(desk): State<Desk>) -> Response {
+async fn on_stray(State(inbox): State<Inbox>) -> Response {
     let refusal = Refusal::Unknown;
-    desk.room.visit(Source::of("grpc", None)).on_end(Ending::Refused(refusal.as_str()));
+    inbox
+        .budget
+        .begin(RequestSource::of("grpc", None))
+        .on_end(RequestOutcome::Refused(refusal.as_str()));
     refuse(&refusal)
 }
 
@@ -92,7 +96,7 @@ fn taken(message: &[u8]) -> Response {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], Body::new(body)).into_response()
 }
 
-/// No message: what would be trailers stands in the head.
+/// A response without message: its trailers are in the head.
 fn refuse(refusal: &Refusal) -> Response {
     let headers = [
         (header::CONTENT_TYPE, CONTENT_TYPE.to_owned()),
@@ -103,7 +107,7 @@ fn refuse(refusal: &Refusal) -> Response {
     (headers, Body::empty()).into_response()
 }
 
-/// What a header cannot hold, and `%`, as gRPC escapes it.
+/// What a header cannot reserve, and `%`, as gRPC escapes it.
 fn percent_encoded(words: &str) -> String {
     let mut encoded = String::with_capacity(words.len());
     for byte in words.bytes() {

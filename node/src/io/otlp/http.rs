@@ -8,43 +8,44 @@ use axum::http::{HeaderMap, Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 
-use super::body::{Coming, Compression, Whole, read};
-use super::figures::{Ending, Source};
+use super::answer;
+use super::body::{CompleteBody, Compression, PartialBody, read};
+use super::budget::RequestRecord;
+use super::inbox::Inbox;
 use super::refusal::Refusal;
-use super::room::Visit;
-use super::{Desk, answer};
+use super::stats::{RequestOutcome, RequestSource};
 use crate::core::intake::otlp::{Encoding, Outcome, Signal};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
-pub(super) fn routes(desk: Desk) -> Router {
+pub(super) fn routes(inbox: Inbox) -> Router {
     let take = |signal| {
-        post(async move |State(desk): State<Desk>, request: Request<Body>| {
-            on_export(&desk, signal, request).await
+        post(async move |State(inbox): State<Inbox>, request: Request<Body>| {
+            on_export(&inbox, signal, request).await
         })
     };
     Router::new()
         .route("/v1/metrics", take(Signal::Metrics))
         .route("/v1/traces", take(Signal::Traces))
-        .method_not_allowed_fallback(async |State(desk): State<Desk>, headers: HeaderMap| {
-            on_stray(&desk, &headers, &Refusal::Method)
+        .method_not_allowed_fallback(async |State(inbox): State<Inbox>, headers: HeaderMap| {
+            on_stray(&inbox, &headers, &Refusal::Method)
         })
-        .fallback(async |State(desk): State<Desk>, headers: HeaderMap| {
-            on_stray(&desk, &headers, &Refusal::Unknown)
+        .fallback(async |State(inbox): State<Inbox>, headers: HeaderMap| {
+            on_stray(&inbox, &headers, &Refusal::Unknown)
         })
-        .with_state(desk)
+        .with_state(inbox)
 }
 
-async fn on_export(desk: &Desk, signal: Signal, request: Request<Body>) -> Response {
-    let mut visit = desk.room.visit(Source::of("http", Some(signal)));
+async fn on_export(inbox: &Inbox, signal: Signal, request: Request<Body>) -> Response {
+    let mut record = inbox.budget.begin(RequestSource::of("http", Some(signal)));
     let encoding = encoding(request.headers());
     let outcome = match encoding {
-        Some(encoding) => export(desk, &visit, signal, encoding, request).await,
+        Some(encoding) => export(inbox, &record, signal, encoding, request).await,
         None => Err(Refusal::ContentType),
     };
     let encoding = encoding.unwrap_or(Encoding::Json);
-    visit.on_end(Ending::of(&outcome));
+    record.on_end(RequestOutcome::of(&outcome));
     match outcome {
         Ok(outcome) => {
             let body = answer::exported(signal, encoding, &outcome);
@@ -55,31 +56,34 @@ async fn on_export(desk: &Desk, signal: Signal, request: Request<Body>) -> Respo
 }
 
 async fn export(
-    desk: &Desk,
-    visit: &Visit,
+    inbox: &Inbox,
+    record: &RequestRecord,
     signal: Signal,
     encoding: Encoding,
     request: Request<Body>,
 ) -> Result<Outcome, Refusal> {
-    let body = take(visit, request).await?;
-    desk.post(signal, encoding, body).await
+    let body = take(record, request).await?;
+    inbox.post(signal, encoding, body).await
 }
 
-async fn take(visit: &Visit, request: Request<Body>) -> Result<Whole, Refusal> {
+async fn take(record: &RequestRecord, request: Request<Body>) -> Result<CompleteBody, Refusal> {
     let compression = request.headers().get(header::CONTENT_ENCODING);
     let compression = Compression::named(compression.map_or(b"", |name| name.as_bytes()))?;
     let body = request.into_body();
     if body.size_hint().lower() > OTLP_BODY_BYTES_MAX as u64 {
         return Err(Refusal::TooLarge);
     }
-    let mut coming = Coming::new(visit.hold()?, compression)?;
+    let mut coming = PartialBody::new(record.reserve()?, compression)?;
     read(body, |part| coming.on_part(part)).await?;
     coming.on_end()
 }
 
 /// A request for what there is not.
-fn on_stray(desk: &Desk, headers: &HeaderMap, refusal: &Refusal) -> Response {
-    desk.room.visit(Source::of("http", None)).on_end(Ending::Refused(refusal.as_str()));
+fn on_stray(inbox: &Inbox, headers: &HeaderMap, refusal: &Refusal) -> Response {
+    inbox
+        .budget
+        .begin(RequestSource::of("http", None))
+        .on_end(RequestOutcome::Refused(refusal.as_str()));
     refuse(encoding(headers).unwrap_or(Encoding::Json), refusal)
 }
 

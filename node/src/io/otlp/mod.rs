@@ -1,4 +1,4 @@
-//! Where OpenTelemetry comes in: OTLP over HTTP on one port and over gRPC on another.
+//! OTLP servers: HTTP on one port and gRPC on another.
 //!
 //! A body is read within bounds ([`body`]), inflated, and handed to the driver, which records it
 //! before its answer leaves. Parses no metric: that is the core's. Unary gRPC is a frame of five
@@ -8,111 +8,68 @@
 
 mod answer;
 mod body;
-pub mod figures;
+mod budget;
+
 mod framing;
 mod grpc;
 mod http;
+mod inbox;
 mod refusal;
-mod room;
+pub mod stats;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::limits::{BYTES_PER_WAKE, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX};
 use axum::Router;
-use plimsoll_runtime::http::{Bounds, ListenError, Protocol, Server};
-use tokio::sync::{mpsc, oneshot};
+use plimsoll_runtime::http::{ListenError, Protocol, Server, ServerLimits};
+use tokio::sync::mpsc;
 
 use crate::config::OtlpSettings;
 use crate::core::departure::Taken;
-use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
-use body::Whole;
-use figures::Figures;
-use refusal::Refusal;
-use room::Room;
+use budget::BodyBudget;
+use inbox::Inbox;
+pub use inbox::Post;
+use stats::OtlpStats;
 
-/// A body that wants to be recorded.
-pub struct Post {
-    signal: Signal,
-    encoding: Encoding,
-    body: Whole,
-    answer: oneshot::Sender<Result<Outcome, Malformed>>,
-}
-
-impl Post {
-    /// Has it recorded, and its client told what came of it.
-    pub fn answer(
-        self,
-        record: impl FnOnce(Signal, Encoding, &[u8]) -> Result<Outcome, Malformed>,
-    ) -> Taken {
-        let outcome = record(self.signal, self.encoding, self.body.bytes());
-        // The client may have hung up.
-        let _told = self.answer.send(outcome);
-        Taken { datagrams: 1, bytes: self.body.bytes().len() }
-    }
-}
-
-/// What the handlers of both ports share.
-#[derive(Clone)]
-struct Desk {
-    room: Arc<Room>,
-    posts: mpsc::Sender<Post>,
-}
-
-impl Desk {
-    /// Hands a body to the driver and waits for what comes of it.
-    async fn post(
-        &self,
-        signal: Signal,
-        encoding: Encoding,
-        body: Whole,
-    ) -> Result<Outcome, Refusal> {
-        let (answer, answered) = oneshot::channel();
-        let post = Post { signal, encoding, body, answer };
-        self.posts.send(post).await.map_err(|_| Refusal::Leaving)?;
-        let outcome = answered.await.map_err(|_| Refusal::Leaving)?;
-        outcome.map_err(|Malformed(words)| Refusal::Malformed(words))
-    }
-}
-
-/// Both ports, or one, or none.
-pub struct Doors {
-    room: Arc<Room>,
+/// The servers of both ports; either may be off.
+pub struct OtlpServers {
+    budget: Arc<BodyBudget>,
     http: Option<Server>,
     grpc: Option<Server>,
     posts: mpsc::Receiver<Post>,
-    /// The first of those that wait.
+    /// The first queued body.
     first: Option<Post>,
 }
 
-impl Doors {
-    /// Listens where the settings say.
+impl OtlpServers {
+    /// Listens on the configured addresses.
     ///
     /// # Errors
-    /// When an address is taken or not ours.
+    /// When an address cannot be bound.
     pub async fn open(settings: &OtlpSettings) -> Result<Self, ListenError> {
         let (sender, posts) = mpsc::channel(OTLP_QUEUE_MAX);
-        let room = Arc::new(Room::default());
-        let desk = Desk { room: Arc::clone(&room), posts: sender };
-        let (http, grpc) = (http::routes(desk.clone()), grpc::routes(desk));
+        let budget = Arc::new(BodyBudget::default());
+        let inbox = Inbox { budget: Arc::clone(&budget), posts: sender };
+        let (http, grpc) = (http::routes(inbox.clone()), grpc::routes(inbox));
         let http = serve("otlp.http", settings.http, Protocol::Http1, http).await?;
         let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc).await?;
-        Ok(Self { room, http, grpc, posts, first: None })
+        Ok(Self { budget, http, grpc, posts, first: None })
     }
 
-    /// Where OTLP over HTTP is taken.
+    /// Bound address of OTLP over HTTP.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(Server::address)
     }
 
-    /// Where OTLP over gRPC is taken.
+    /// Bound address of OTLP over gRPC.
     #[must_use]
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc.as_ref().map(Server::address)
     }
 
-    /// Waits until there is a body to take; for ever where nobody listens. Cancel safe.
+    /// Waits until a body is queued; for ever when both ports are off. Cancel safe.
     pub async fn readable(&mut self) {
         if self.first.is_none() {
             self.first = self.posts.recv().await;
@@ -122,7 +79,7 @@ impl Doors {
         }
     }
 
-    /// Hands over the bodies that wait, up to a bound, and gives what they brought.
+    /// Passes queued bodies to `on_post`, up to a bound, and returns their number and size.
     pub fn take(&mut self, mut on_post: impl FnMut(Post) -> Taken) -> Taken {
         let mut taken = Taken::default();
         while taken.datagrams <= OTLP_QUEUE_MAX && taken.bytes < BYTES_PER_WAKE {
@@ -140,36 +97,37 @@ impl Doors {
         self.first.is_none() && self.posts.is_empty()
     }
 
-    /// From here on whoever asks is told to come again; bodies on their way are still taken.
+    /// Refuses new requests with a retry hint; requests in progress are still taken.
     pub fn leave(&self) {
-        self.room.leave();
+        self.budget.leave();
     }
 
-    /// Whether bodies are on their way.
+    /// Whether requests are in progress.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
-        self.room.is_occupied()
+        self.budget.is_occupied()
     }
 
-    /// Takes no more: whoever waits for an answer is told that nothing was recorded.
+    /// Refuses all requests that are not recorded yet.
     pub fn close(&mut self) {
         self.posts.close();
         self.first = None;
         while self.posts.try_recv().is_ok() {}
     }
 
-    /// What came, unless nobody listens.
+    /// Requests and connections; `None` when both ports are off.
     #[must_use]
-    pub fn figures(&self) -> Option<Figures> {
+    pub fn stats(&self) -> Option<OtlpStats> {
         let connections = [("http", &self.http), ("grpc", &self.grpc)];
         let connections: Vec<_> = connections
             .into_iter()
-            .filter_map(|(protocol, server)| Some((protocol, server.as_ref()?.figures())))
+            .filter_map(|(protocol, server)| Some((protocol, server.as_ref()?.stats())))
             .collect();
-        (!connections.is_empty()).then(|| Figures { connections, requests: self.room.requests() })
+        (!connections.is_empty())
+            .then(|| OtlpStats { connections, requests: self.budget.requests() })
     }
 
-    /// Answers what was asked already, and closes both ports.
+    /// Sends the outstanding answers and closes both ports.
     pub async fn end(mut self) {
         self.close();
         for server in self.http.into_iter().chain(self.grpc) {
@@ -185,14 +143,14 @@ async fn serve(
     routes: Router,
 ) -> Result<Option<Server>, ListenError> {
     let Some(address) = address else { return Ok(None) };
-    let bounds = Bounds {
+    let bounds = ServerLimits {
         protocol,
         connections_max: OTLP_CONNECTIONS_MAX,
         // Bodies have a bound of their own, whose answer is one that an SDK reads.
         body_bytes_max: usize::MAX,
         // After the time for a body, the driver's.
         request_timeout: 2 * OTLP_BODY_TIMEOUT,
-        ..Bounds::default()
+        ..ServerLimits::default()
     };
     Server::start_within(bounds, key, address, routes).await.map(Some)
 }

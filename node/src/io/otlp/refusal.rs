@@ -1,4 +1,4 @@
-//! Why a request is refused, in the words of both protocols.
+//! Why a request is rejected, as status and text of both protocols.
 //!
 //! What an SDK may send again, and what it must not, follows from the code: only where nothing
 //! was recorded and another attempt may end better is it one of those that mean "again".
@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Late,
     /// The client hung up.
     HungUp,
-    /// All room for bodies is taken.
+    /// All budget for bodies is taken.
     Busy,
     /// The node is leaving.
     Leaving,
@@ -83,12 +83,12 @@ impl Refusal {
     /// What was wrong and what would help.
     pub(super) fn words(&self) -> Cow<'static, str> {
         match self {
-            Self::Unknown => "this node takes metrics and traces of OTLP, and nothing else".into(),
-            Self::Method => "bodies are taken by POST".into(),
+            Self::Unknown => "unknown path: this node accepts OTLP metrics and traces only".into(),
+            Self::Method => "method not allowed: use POST".into(),
             Self::ContentType => {
                 "content-type must be application/x-protobuf or application/json".into()
             }
-            Self::ContentEncoding => "the body may be compressed by gzip, or not at all".into(),
+            Self::ContentEncoding => "content-encoding must be gzip or identity".into(),
             Self::TooLarge => format!(
                 "the body has more than {OTLP_BODY_BYTES_MAX} bytes; export smaller batches"
             )
@@ -96,11 +96,11 @@ impl Refusal {
             Self::Malformed(words) => words.clone().into(),
             Self::Framing(words) => (*words).into(),
             Self::Late => {
-                format!("the body did not come within {} s", OTLP_BODY_TIMEOUT.as_secs()).into()
+                format!("the body was not complete within {} s", OTLP_BODY_TIMEOUT.as_secs()).into()
             }
-            Self::HungUp => "the body did not come to its end".into(),
-            Self::Busy => "other bodies take all room just now; send it again".into(),
-            Self::Leaving => "this node is leaving; send it again".into(),
+            Self::HungUp => "the body is incomplete".into(),
+            Self::Busy => "no memory for the body at the moment; send it again".into(),
+            Self::Leaving => "this node is shutting down; send it again".into(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One look: a connection of its own, one request, one answer, all within one deadline. Follows
+//! One sample: a connection of its own, one request, one answer, all within one deadline. Follows
 //! no redirect and keeps no connection.
 
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::endpoint::Endpoint;
+use crate::config::Endpoint;
 use crate::core::intake::promtext::{Failure, Format, Page};
 
 const ACCEPTED: &str =
@@ -26,8 +26,8 @@ const ACCEPTED: &str =
 pub(super) type Brought = (Page, Option<OwnedSemaphorePermit>);
 
 impl Endpoint {
-    /// Asks for the page. What comes takes its bytes of `room`.
-    pub(super) async fn look(&self, room: &Arc<Semaphore>) -> Result<Brought, Failure> {
+    /// Requests the page. Its bytes are taken from `room`.
+    pub(super) async fn get(&self, room: &Arc<Semaphore>) -> Result<Brought, Failure> {
         // What is waited for when time is up.
         let mut waited = Failure::ConnectTimeout;
         let looked = timeout(self.timeout, self.exchange(&mut waited, room)).await;

@@ -1,9 +1,8 @@
-//! Looks at the pages of applications, each target on a task of its own: one that hangs, never
-//! ends or sends rubbish delays nobody. Reads no page: it hands over what came, or why nothing did.
+//! Scrapes the pages of applications, each target in a task of its own, so that a target that hangs,
+//! never ends or sends garbage delays no other. Parses no page: it passes on the bytes or the failure.
 //!
-//! Asks for nothing compressed: beside the node, bytes are cheaper than their compression.
+//! Requests no compression: on one machine bytes are cheaper than compressing them.
 
-mod endpoint;
 mod exchange;
 
 use std::hash::{BuildHasher, Hasher};
@@ -19,44 +18,44 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use crate::config::Endpoint;
 use crate::core::intake::promtext::Scrape;
-pub use endpoint::Endpoint;
 
-/// What a look brought, and the room that it takes while it waits.
-pub struct Looked {
-    /// What it brought.
+/// The result of one scrape, and its share of the memory for pages while it is queued.
+pub struct Scraped {
+    /// The result.
     pub scrape: Scrape,
-    _room: Option<OwnedSemaphorePermit>,
+    _memory: Option<OwnedSemaphorePermit>,
 }
 
-/// The tasks that look; they end when it is dropped.
+/// The scrape tasks; dropping it ends them.
 pub struct Scraper {
-    looked: mpsc::Receiver<Looked>,
+    scraped: mpsc::Receiver<Scraped>,
     _tasks: JoinSet<()>,
 }
 
 impl Scraper {
-    /// Begins to look. `node` decides when each target has its turn, so that the nodes of a fleet
-    /// do not all ask at once.
+    /// Starts one task per target. The name of the node decides the phase of each target, so that the
+    /// nodes of a fleet do not scrape all at once.
     #[must_use]
     pub fn start(node: &NodeName, endpoints: Vec<Endpoint>) -> Self {
-        let (tell, looked) = mpsc::channel(PAGES_QUEUE_MAX);
-        let room = Arc::new(Semaphore::new(PAGES_BYTES_MAX));
+        let (results, scraped) = mpsc::channel(PAGES_QUEUE_MAX);
+        let memory = Arc::new(Semaphore::new(PAGES_BYTES_MAX));
         let mut tasks = JoinSet::new();
         for (target, endpoint) in endpoints.into_iter().enumerate() {
             let phase = phase(node, target, endpoint.every);
-            tasks.spawn(watch(target, endpoint, phase, room.clone(), tell.clone()));
+            tasks.spawn(watch(target, endpoint, phase, memory.clone(), results.clone()));
         }
-        Self { looked, _tasks: tasks }
+        Self { scraped, _tasks: tasks }
     }
 
-    /// The next look that is over; `None` where there is no target.
-    pub async fn next(&mut self) -> Option<Looked> {
-        self.looked.recv().await
+    /// The next result; `None` when there is no target.
+    pub async fn next(&mut self) -> Option<Scraped> {
+        self.scraped.recv().await
     }
 }
 
-/// How long a target waits for its first look.
+/// Delay of the first scrape of a target.
 fn phase(node: &NodeName, target: usize, every: Duration) -> Duration {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(node.as_str().as_bytes());
@@ -68,8 +67,8 @@ async fn watch(
     target: usize,
     endpoint: Endpoint,
     phase: Duration,
-    room: Arc<Semaphore>,
-    tell: mpsc::Sender<Looked>,
+    memory: Arc<Semaphore>,
+    results: mpsc::Sender<Scraped>,
 ) {
     sleep(phase).await;
     let mut turns = interval(endpoint.every);
@@ -78,36 +77,40 @@ async fn watch(
     loop {
         turns.tick().await;
         let begun = Stopwatch::start();
-        let (page, room) = match endpoint.look(&room).await {
-            Ok((page, room)) => (Ok(page), room),
+        let (page, memory) = match endpoint.get(&memory).await {
+            Ok((page, memory)) => (Ok(page), memory),
             Err(failure) => (Err(failure), None),
         };
         match &page {
             Ok(_) if failures > 0 => {
-                tracing::info!(target_url = endpoint.url, failures, "target answers again");
+                tracing::info!(
+                    target_url = endpoint.url,
+                    failures,
+                    "scrape target reachable again"
+                );
                 failures = 0;
             }
             Ok(_) => {}
             Err(failure) => {
                 failures += 1;
-                complain(&endpoint.url, failure.as_str(), failures);
+                log_failure(&endpoint.url, failure.as_str(), failures);
             }
         }
         let scrape = Scrape { target, took: begun.elapsed(), page };
-        if tell.send(Looked { scrape, _room: room }).await.is_err() {
+        if results.send(Scraped { scrape, _memory: memory }).await.is_err() {
             return;
         }
     }
 }
 
 /// The 1st, 2nd, 4th, 8th ... failure in a row is logged.
-fn complain(url: &str, reason: &str, failures: u64) {
+fn log_failure(url: &str, reason: &str, failures: u64) {
     if failures.is_power_of_two() {
         tracing::warn!(
             target_url = url,
             reason,
             failures,
-            "no page of a target; check scrape.url, and that it answers within timeout_seconds"
+            "scrape failed; check scrape.url, and that the target answers within timeout_seconds"
         );
     }
 }

@@ -44,7 +44,7 @@ async fn look(timeout: Duration, answer: &'static [u8]) -> Result<Page, Failure>
         let _sent = stream.write_all(answer).await;
     })
     .await;
-    let looked = endpoint.look(&room()).await.map(|(page, _room)| page);
+    let looked = endpoint.get(&room()).await.map(|(page, _room)| page);
     task.abort();
     looked
 }
@@ -109,7 +109,7 @@ async fn a_target_that_is_slow_is_left_and_the_reason_says_where_it_was() {
             std::future::pending::<()>().await;
         })
         .await;
-        assert_eq!(endpoint.look(&room()).await.unwrap_err(), reason, "{answer:?}");
+        assert_eq!(endpoint.get(&room()).await.unwrap_err(), reason, "{answer:?}");
         task.abort();
     }
     let endless = |mut stream: TcpStream| async move {
@@ -119,7 +119,7 @@ async fn a_target_that_is_slow_is_left_and_the_reason_says_where_it_was() {
         while stream.write_all(chunk.as_bytes()).await.is_ok() {}
     };
     let (endpoint, task) = target(LONG, endless).await;
-    assert_eq!(endpoint.look(&room()).await.unwrap_err(), Failure::TooLong);
+    assert_eq!(endpoint.get(&room()).await.unwrap_err(), Failure::TooLong);
     task.abort();
 }
 
@@ -129,7 +129,7 @@ async fn nobody_there_is_a_failure_too() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
     let endpoint = Endpoint::new(&url, LONG, LONG).unwrap();
-    assert_eq!(endpoint.look(&room()).await.unwrap_err(), Failure::Connect);
+    assert_eq!(endpoint.get(&room()).await.unwrap_err(), Failure::Connect);
 }
 
 #[tokio::test]
@@ -144,13 +144,13 @@ async fn large_pages_share_their_room_and_small_ones_always_have_theirs() {
     let (large, one) = page(PAGE_BYTES_RESERVED + 8).await;
     let (small, other) = page(PAGE_BYTES_RESERVED).await;
     let room = Arc::new(Semaphore::new(12));
-    let (page, taken) = large.look(&room).await.unwrap();
+    let (page, taken) = large.get(&room).await.unwrap();
     assert_eq!((page.body.len(), room.available_permits()), (PAGE_BYTES_RESERVED + 8, 4));
-    assert_eq!(large.look(&room).await.unwrap_err(), Failure::Crowded);
-    assert!(small.look(&room).await.is_ok());
+    assert_eq!(large.get(&room).await.unwrap_err(), Failure::Crowded);
+    assert!(small.get(&room).await.is_ok());
     assert_eq!(room.available_permits(), 4);
     drop(taken);
-    assert!(large.look(&room).await.is_ok());
+    assert!(large.get(&room).await.is_ok());
     one.abort();
     other.abort();
 }

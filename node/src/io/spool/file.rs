@@ -1,7 +1,7 @@
 //! The spool's file: read once when a node starts, then appended to and replaced.
 //!
-//! A file that cannot be used is set aside under a new name and never deleted. But once a batch
-//! could not be written, the file is removed: it would offer as never sent what was sent since.
+//! An unusable file is quarantined under a new name and never deleted. But after a failed write the
+//! file is removed: otherwise the next start would send again what was already sent.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::limits::SPOOL_BYTES_MAX;
 use plimsoll_schemas::time::{Now, Wall};
 
-use super::{Failure, SetAside, SpoolError};
+use super::error::{Quarantined, SpoolError, WriteFailure};
 use crate::core::Identity;
 use crate::core::journal::Batch;
 use crate::core::journal::recovered::{Recovered, Unusable, read};
@@ -23,10 +23,10 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub(super) struct Opened {
     pub(super) file: SpoolFile,
     pub(super) recovered: Option<Recovered>,
-    pub(super) set_aside: Option<SetAside>,
+    pub(super) quarantined: Option<Quarantined>,
 }
 
-/// The file of one node; nobody else has it open.
+/// The file of one node, locked against other processes.
 #[derive(Debug)]
 pub(super) struct SpoolFile {
     dir: PathBuf,
@@ -57,14 +57,14 @@ impl SpoolFile {
         let path = dir.join(format!("{}.spool", identity.node));
         let new_path = dir.join(format!("{}.spool.new", identity.node));
         let lock = lock(dir.join(format!("{}.lock", identity.node)))?;
-        // Whoever was writing it did not get as far as letting it take effect.
+        // Left by a process that ended before it replaced the old file.
         remove(&new_path).map_err(at(&new_path))?;
         let boot = fs::read_to_string(BOOT_ID).ok().map(|text| text.trim().to_owned());
-        let (recovered, set_aside) = match load(&path).map_err(at(&path))? {
+        let (recovered, quarantined) = match load(&path).map_err(at(&path))? {
             Content::Nothing => (None, None),
             Content::TooLarge => {
                 let why = format!("it has more than {SPOOL_BYTES_MAX} bytes");
-                (None, Some(set_aside(&path, now.wall, "too_large", why).map_err(at(&path))?))
+                (None, Some(quarantine(&path, now.wall, "too_large", why).map_err(at(&path))?))
             }
             Content::Bytes(bytes) => match read(&bytes, identity, boot.as_deref(), now.mono) {
                 Ok(recovered) => {
@@ -76,16 +76,16 @@ impl SpoolFile {
                     return Err(SpoolError::Other { path, mesh, node });
                 }
                 Err(unusable) => {
-                    let aside = set_aside(&path, now.wall, unusable.label(), unusable.to_string());
+                    let aside = quarantine(&path, now.wall, unusable.label(), unusable.to_string());
                     (None, Some(aside.map_err(at(&path))?))
                 }
             },
         };
-        // A name that cannot be told is no name: then the next start doubts what it finds.
+        // An unreadable id becomes empty: then the next start treats the file as uncertain.
         let boot = (!sync).then(|| boot.unwrap_or_default());
         let dir = dir.to_owned();
         let file = Self { dir, path, new_path, file: None, sync, boot, _lock: lock };
-        Ok(Opened { file, recovered, set_aside })
+        Ok(Opened { file, recovered, quarantined })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -99,7 +99,7 @@ impl SpoolFile {
 
     /// Writes a batch; it is where it must be when this returns. After a failure there is no
     /// file until a batch replaces it.
-    pub(super) fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, batch: &Batch) -> Result<(), WriteFailure> {
         let outcome = if batch.replaces { self.replace(&batch.bytes) } else { self.append(batch) };
         let Err(error) = outcome else { return Ok(()) };
         let reason = match error.kind() {
@@ -112,7 +112,7 @@ impl SpoolFile {
         if let Err(error) = discarded {
             text = format!("{text}; and the file before could not be removed: {error}");
         }
-        Err(Failure { reason, text, remains })
+        Err(WriteFailure { reason, text, remains })
     }
 
     fn append(&mut self, batch: &Batch) -> io::Result<()> {
@@ -123,7 +123,7 @@ impl SpoolFile {
             return Ok(());
         }
         if file.metadata()?.nlink() == 0 {
-            return Err(io::Error::other("somebody has removed the file"));
+            return Err(io::Error::other("the file was removed by another process"));
         }
         if self.sync { file.sync_data() } else { Ok(()) }
     }
@@ -164,7 +164,7 @@ impl SpoolFile {
 }
 
 impl Drop for SpoolFile {
-    /// Whoever panics in the middle of a write leaves a file that nobody will keep up any more.
+    /// After a panic in the middle of a write the file would no longer be updated.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _nobody_to_tell = self.discard();
@@ -202,7 +202,7 @@ fn load(path: &Path) -> io::Result<Content> {
     };
     // Opening a pipe would wait for its other end.
     if !metadata.is_file() {
-        return Err(io::Error::other("it is not a file"));
+        return Err(io::Error::other("not a regular file"));
     }
     if metadata.len() > SPOOL_BYTES_MAX as u64 {
         return Ok(Content::TooLarge);
@@ -219,20 +219,25 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn set_aside(path: &Path, now: Wall, reason: &'static str, why: String) -> io::Result<SetAside> {
+fn quarantine(
+    path: &Path,
+    now: Wall,
+    reason: &'static str,
+    why: String,
+) -> io::Result<Quarantined> {
     let now_at = free_name(path, now)?;
     fs::rename(path, &now_at)?;
-    Ok(SetAside { reason, why, now_at })
+    Ok(Quarantined { reason, why, now_at })
 }
 
 /// Keeps what is damaged under a second name. The first stays until a batch replaces it: should
 /// this process end before, the next one still finds what can be told.
-fn keep_copy(path: &Path, now: Wall, why: String) -> io::Result<SetAside> {
+fn keep_copy(path: &Path, now: Wall, why: String) -> io::Result<Quarantined> {
     let now_at = free_name(path, now)?;
     if fs::hard_link(path, &now_at).is_err() {
         fs::copy(path, &now_at)?;
     }
-    Ok(SetAside { reason: "damaged", why, now_at })
+    Ok(Quarantined { reason: "damaged", why, now_at })
 }
 
 /// A name that nothing else has.
@@ -241,11 +246,11 @@ fn free_name(path: &Path, now: Wall) -> io::Result<PathBuf> {
     for n in 0..1_000_u32 {
         let ending = if n == 0 { String::new() } else { format!("-{n}") };
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".set-aside-{seconds}{ending}"));
+        name.push(format!(".quarantined-{seconds}{ending}"));
         let name = PathBuf::from(name);
         if name.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return Ok(name);
         }
     }
-    Err(io::Error::other("there are a thousand files set aside already"))
+    Err(io::Error::other("there are 1000 quarantined files already; remove some"))
 }

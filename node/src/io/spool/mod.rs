@@ -1,69 +1,26 @@
-//! Keeps the spool: hands batches to a thread that writes them, so that the driver never waits
-//! for a disk. One write is under way at any time. What is in a batch, [`journal`] decides.
+//! The spool: passes batches to a thread that writes them, so that the driver never waits for a disk.
+//! At most one write is in progress. The [`journal`] decides what a batch contains.
 //!
 //! [`journal`]: crate::core::journal
 
+mod error;
 mod file;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::Now;
-use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::core::Identity;
 use crate::core::journal::recovered::Recovered;
 use crate::core::journal::{Batch, Journal};
+pub use error::{Quarantined, SpoolError, WriteFailure};
 use file::SpoolFile;
-
-/// Why there is no spool.
-#[derive(Debug, Error)]
-pub enum SpoolError {
-    /// Something cannot be made, read or written where it is.
-    #[error("spool.path: {}: {source}", path.display())]
-    Inaccessible {
-        /// What.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Another process works with it.
-    #[error("spool.path: {} is in use by another process", path.display())]
-    InUse {
-        /// The lock.
-        path: PathBuf,
-    },
-    /// It belongs to another node.
-    #[error(
-        "spool.path: {} is the spool of node {node} of mesh {mesh}: give each a directory of \
-         its own", path.display()
-    )]
-    Other {
-        /// The file.
-        path: PathBuf,
-        /// The mesh it belongs to.
-        mesh: MeshName,
-        /// The node it belongs to.
-        node: NodeName,
-    },
-}
-
-/// A file that was kept for inspection under another name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetAside {
-    /// Why, as a label: `damaged`, `newer_version` or `too_large`.
-    pub reason: &'static str,
-    /// Why, in words.
-    pub why: String,
-    /// Where it is now.
-    pub now_at: PathBuf,
-}
 
 /// A spool and what was in it.
 #[derive(Debug)]
@@ -72,40 +29,28 @@ pub struct Opened {
     pub spool: Spool,
     /// What belongs into it from now on.
     pub journal: Journal,
-    /// What an earlier process left there. With a damaged file, what of it could be told.
+    /// Data of an earlier process; of a damaged file the readable part.
     pub recovered: Option<Recovered>,
     /// A file that could not be used, or not all of it.
-    pub set_aside: Option<SetAside>,
+    pub quarantined: Option<Quarantined>,
 }
 
-/// Why a batch was not written. Then there is no file, unless it `remains`: what it held would
-/// no longer be true.
+/// Result of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// As a label: `full` or `io`.
-    pub reason: &'static str,
-    /// In words.
-    pub text: String,
-    /// True when the file could not be removed either: a later start would believe it.
-    pub remains: bool,
-}
-
-/// What came of one write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteResult {
     /// Bytes of the batch.
     pub bytes: usize,
     /// How long it took.
     pub took: Duration,
     /// Why it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<WriteFailure>,
 }
 
 /// The driver's end of the thread that writes.
 #[derive(Debug)]
 pub struct Spool {
     batches: SyncSender<Batch>,
-    written: mpsc::Receiver<Written>,
+    written: mpsc::Receiver<WriteResult>,
     under_way: bool,
     /// Ends by itself once `batches` is dropped.
     _handle: JoinHandle<()>,
@@ -113,7 +58,7 @@ pub struct Spool {
 
 impl Spool {
     /// Opens the spool of a node in `dir`, which is made if need be, and reads what is there.
-    /// With `sync`, what is written survives the end of the machine, else that of the process.
+    /// With `sync`, writes survive a crash of the machine, otherwise only one of the process.
     ///
     /// # Errors
     /// When the configuration is at fault.
@@ -123,13 +68,13 @@ impl Spool {
         sync: bool,
         now: Now,
     ) -> Result<Opened, SpoolError> {
-        let file::Opened { file, recovered, set_aside } =
+        let file::Opened { file, recovered, quarantined } =
             SpoolFile::open(dir, identity, sync, now)?;
         let journal = Journal::new(identity.clone(), file.boot());
         let path = file.path().to_owned();
         let spool =
             Self::start(file).map_err(|source| SpoolError::Inaccessible { path, source })?;
-        Ok(Opened { spool, journal, recovered, set_aside })
+        Ok(Opened { spool, journal, recovered, quarantined })
     }
 
     fn start(file: SpoolFile) -> io::Result<Self> {
@@ -165,7 +110,7 @@ impl Spool {
 
     /// Waits for the end of a write; for ever while there is none. `None` when the thread is
     /// gone, and with it any knowledge of what the file holds. Cancel safe.
-    pub async fn written(&mut self) -> Option<Written> {
+    pub async fn written(&mut self) -> Option<WriteResult> {
         if !self.under_way {
             return std::future::pending().await;
         }
@@ -184,11 +129,11 @@ impl Spool {
     }
 }
 
-fn write_all(mut file: SpoolFile, to_write: &Receiver<Batch>, told: &mpsc::Sender<Written>) {
+fn write_all(mut file: SpoolFile, to_write: &Receiver<Batch>, told: &mpsc::Sender<WriteResult>) {
     while let Ok(batch) = to_write.recv() {
         let watch = Stopwatch::start();
         let failure = file.write(&batch).err();
-        let written = Written { bytes: batch.bytes.len(), took: watch.elapsed(), failure };
+        let written = WriteResult { bytes: batch.bytes.len(), took: watch.elapsed(), failure };
         if told.blocking_send(written).is_err() {
             return;
         }

@@ -10,6 +10,10 @@ use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::Totals;
 use tempfile::TempDir;
 
+use std::path::PathBuf;
+
+use plimsoll_schemas::ids::{MeshName, NodeName};
+
 use super::*;
 use crate::core::journal::{Held, RunAccount};
 
@@ -38,7 +42,7 @@ fn open(dir: &Path) -> Opened {
     Spool::open(dir, &identity(), true, now()).unwrap()
 }
 
-async fn write(spool: &mut Spool, batch: Batch) -> Written {
+async fn write(spool: &mut Spool, batch: Batch) -> WriteResult {
     spool.write(batch).unwrap();
     assert!(spool.is_busy());
     spool.written().await.unwrap()
@@ -77,7 +81,7 @@ async fn what_was_written_is_read_back_by_the_next_process() {
     let deep = dir.path().join("made/if/need/be");
     closed(&deep, 3).await;
     let opened = open(&deep);
-    assert_eq!((intervals(&opened), &opened.set_aside), (Some(3), &None));
+    assert_eq!((intervals(&opened), &opened.quarantined), (Some(3), &None));
     assert_eq!(names(&deep), ["n.lock", "n.spool"]);
     let mode = fs::metadata(deep.join("n.spool")).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, path.exists()), (0o600, false));
@@ -119,7 +123,7 @@ async fn a_new_file_that_did_not_take_effect_changes_nothing() {
     closed(dir.path(), 2).await;
     fs::write(path.with_extension("spool.new"), b"half of a fi").unwrap();
     let opened = open(dir.path());
-    assert_eq!((intervals(&opened), &opened.set_aside), (Some(2), &None));
+    assert_eq!((intervals(&opened), &opened.quarantined), (Some(2), &None));
     assert_eq!(names(dir.path()), ["n.lock", "n.spool"]);
 }
 
@@ -128,14 +132,14 @@ async fn what_cannot_be_used_is_set_aside_under_a_name_that_is_free() {
     let (dir, path) = place();
     for n in 0..2 {
         fs::write(&path, format!("#!/bin/sh {n}")).unwrap();
-        let Opened { spool, recovered, set_aside, .. } = open(dir.path());
-        let SetAside { reason, why, now_at } = set_aside.unwrap();
+        let Opened { spool, recovered, quarantined, .. } = open(dir.path());
+        let Quarantined { reason, why, now_at } = quarantined.unwrap();
         assert_eq!((reason, why.as_str()), ("damaged", "it does not begin like a spool"));
         assert_eq!(fs::read_to_string(&now_at).unwrap(), format!("#!/bin/sh {n}"));
         assert!(recovered.is_none() && !path.exists());
         assert!(spool.finish(WAIT).await);
     }
-    let aside = "n.spool.set-aside-1700000000";
+    let aside = "n.spool.quarantined-1700000000";
     assert_eq!(names(dir.path()), ["n.lock".into(), aside.to_owned(), format!("{aside}-1")]);
 }
 
@@ -150,12 +154,12 @@ async fn a_file_that_is_too_large_or_too_new_is_set_aside_with_its_reason() {
     bytes[8..12].copy_from_slice(&crc.to_be_bytes());
     fs::write(&path, &bytes).unwrap();
     let newer = open(dir.path());
-    let SetAside { reason, why, now_at } = newer.set_aside.unwrap();
+    let Quarantined { reason, why, now_at } = newer.quarantined.unwrap();
     assert_eq!((reason, fs::read(now_at).unwrap()), ("newer_version", bytes));
     assert_eq!(why, "it is of version 2; this program reads 1");
     assert!(newer.spool.finish(WAIT).await);
     File::create(&path).unwrap().set_len(SPOOL_BYTES_MAX as u64 + 1).unwrap();
-    assert_eq!(open(dir.path()).set_aside.unwrap().reason, "too_large");
+    assert_eq!(open(dir.path()).quarantined.unwrap().reason, "too_large");
 }
 
 #[tokio::test]
@@ -168,17 +172,17 @@ async fn a_damaged_file_is_kept_until_another_takes_its_place_and_as_a_copy() {
     fs::write(&path, &bytes).unwrap();
     // A process that ends before it wrote anything leaves the next one what it found.
     for _ in 0..2 {
-        let Opened { spool, recovered, set_aside, .. } = open(dir.path());
+        let Opened { spool, recovered, quarantined, .. } = open(dir.path());
         assert_eq!(recovered.unwrap().runs, [account(3)]);
-        assert_eq!(set_aside.as_ref().unwrap().reason, "damaged");
+        assert_eq!(quarantined.as_ref().unwrap().reason, "damaged");
         assert!(spool.finish(WAIT).await);
     }
-    let Opened { mut spool, mut journal, set_aside, .. } = open(dir.path());
+    let Opened { mut spool, mut journal, quarantined, .. } = open(dir.path());
     assert_eq!(write(&mut spool, batch(&mut journal, 4)).await.failure, None);
-    assert_eq!(fs::read(set_aside.unwrap().now_at).unwrap(), bytes);
+    assert_eq!(fs::read(quarantined.unwrap().now_at).unwrap(), bytes);
     assert!(spool.finish(WAIT).await);
     let opened = open(dir.path());
-    assert_eq!((intervals(&opened), opened.set_aside), (Some(4), None));
+    assert_eq!((intervals(&opened), opened.quarantined), (Some(4), None));
 }
 
 #[tokio::test]
@@ -311,7 +315,7 @@ async fn without_sync_the_file_names_the_run_of_the_machine() {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     assert!(String::from_utf8_lossy(&bytes).contains(boot.trim()));
     let opened = open(dir.path());
-    assert_eq!((intervals(&opened), opened.set_aside), (Some(1), None));
+    assert_eq!((intervals(&opened), opened.quarantined), (Some(1), None));
 }
 
 #[tokio::test]

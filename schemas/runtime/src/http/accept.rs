@@ -1,4 +1,4 @@
-//! Takes connections and serves each in a task of its own, until told to end.
+//! Accepts connections and serves each in a task of its own, until the server ends.
 
 use std::convert::Infallible;
 use std::error::Error as _;
@@ -23,34 +23,34 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::figures::Closed;
-use super::paced::Paced;
-use super::place::{Ledger, Place, Watched};
+use super::bounds::{Protocol, ServerLimits};
+use super::slot::{ConnectionSlot, ResponseBody, SharedTable};
+use super::stall::StallTimeout;
+use super::stats::CloseReason;
 use super::streams::{Streams, silence};
-use super::{Bounds, Protocol};
 
-type Answered = Result<Response<Watched<Body>>, Infallible>;
+type Answered = Result<Response<ResponseBody<Body>>, Infallible>;
 
-/// Said to a newcomer when there is no place at all.
+/// Answer to a new connection when all others are being answered.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
     connection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Everything that all connections share.
+/// State that all connections share.
 pub(super) struct Acceptor {
     routes: Router,
-    bounds: Bounds,
-    ledger: Arc<Ledger>,
+    bounds: ServerLimits,
+    table: Arc<SharedTable>,
     tasks: JoinSet<()>,
     graceful: GracefulShutdown,
 }
 
 impl Acceptor {
-    pub(super) fn new(routes: Router, bounds: Bounds, ledger: Arc<Ledger>) -> Self {
+    pub(super) fn new(routes: Router, bounds: ServerLimits, table: Arc<SharedTable>) -> Self {
         let (tasks, graceful) = (JoinSet::new(), GracefulShutdown::new());
-        Self { routes, bounds, ledger, tasks, graceful }
+        Self { routes, bounds, table, tasks, graceful }
     }
 
-    /// Serves until `end` resolves; then answers what was asked already, for a bounded time.
+    /// Serves until `end` resolves; then finishes the requests in progress, for a bounded time.
     pub(super) async fn run(mut self, listener: TcpListener, mut end: oneshot::Receiver<()>) {
         while let Either::Left((accepted, _)) = select(pin!(listener.accept()), &mut end).await {
             while self.tasks.try_join_next().is_some() {}
@@ -61,122 +61,129 @@ impl Acceptor {
         }
         drop(listener);
         if timeout(END_WAIT, self.graceful.shutdown()).await.is_err() {
-            tracing::warn!("http connections cut: their clients are too slow");
+            tracing::warn!("http connections cut at shutdown: their clients are too slow");
         }
     }
 
     fn on_accepted(&mut self, stream: TcpStream, address: SocketAddr) {
-        let admitted = self.ledger.book().admit(self.ledger.now(), address.ip());
+        let admitted = self.table.lock().admit(self.table.now(), address.ip());
         let Some(id) = admitted else {
             if self.bounds.protocol == Protocol::Http1 {
-                // A socket just opened has room for one line; if not, being closed says the same.
-                let _told = stream.try_write(BUSY);
+                // A new socket has room for one line; if not, the client sees the close.
+                let _sent = stream.try_write(BUSY);
             }
             return;
         };
-        // Else what allows a client to send on waits for it to acknowledge what came before, which
-        // it puts off by 40 ms. Without, all is as slow but right.
+        // Otherwise window updates wait for the client's delayed acknowledgement, up to 40 ms. A
+        // failure costs this delay only.
         let _set = stream.set_nodelay(true);
-        let place = Place::new(Arc::clone(&self.ledger), id);
-        let stream = Paced::new(stream, place.clone(), self.bounds.stall_timeout);
+        let slot = ConnectionSlot::new(Arc::clone(&self.table), id);
+        let stream = StallTimeout::new(stream, slot.clone(), self.bounds.stall_timeout);
         let (routes, watcher) = (self.routes.clone(), self.graceful.watcher());
-        let task = self.tasks.spawn(serve(stream, place, routes, self.bounds, watcher));
-        self.ledger.book().on_served(id, task);
+        let task = self.tasks.spawn(serve(stream, slot, routes, self.bounds, watcher));
+        self.table.lock().on_served(id, task);
     }
 
-    /// The pause keeps a process without a file left from spinning.
+    /// The pause keeps a process without free file descriptors from spinning.
     async fn on_accept_failed(&mut self, error: &io::Error) {
-        self.ledger.book().on_accept_failed();
-        let count = self.ledger.book().figures().accept_failures;
+        self.table.lock().on_accept_failed();
+        let count = self.table.lock().stats().accept_failures;
         if count.is_power_of_two() {
-            tracing::warn!(%error, count, "http connection cannot be taken; is LimitNOFILE low?");
+            tracing::warn!(%error, count, "cannot accept an http connection; check LimitNOFILE");
         }
         sleep(ACCEPT_PAUSE).await;
     }
 }
 
-async fn serve(stream: Paced, place: Place, routes: Router, bounds: Bounds, watcher: Watcher) {
+async fn serve(
+    stream: StallTimeout,
+    slot: ConnectionSlot,
+    routes: Router,
+    bounds: ServerLimits,
+    watcher: Watcher,
+) {
     let reason = match bounds.protocol {
-        Protocol::Http1 => serve_http1(stream, &place, routes, &bounds, watcher).await,
-        Protocol::Http2 => serve_http2(stream, &place, routes, &bounds, watcher).await,
+        Protocol::Http1 => serve_http1(stream, &slot, routes, &bounds, watcher).await,
+        Protocol::Http2 => serve_http2(stream, &slot, routes, &bounds, watcher).await,
     };
-    place.on_closed(reason);
+    slot.on_closed(reason);
 }
 
 async fn serve_http1(
-    stream: Paced,
-    place: &Place,
+    stream: StallTimeout,
+    slot: &ConnectionSlot,
     routes: Router,
-    bounds: &Bounds,
+    bounds: &ServerLimits,
     watcher: Watcher,
-) -> Closed {
+) -> CloseReason {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(bounds.head_timeout)
         .max_buf_size(BUFFER_BYTES_MAX);
-    let service = service_fn(answering(place.clone(), routes));
+    let service = service_fn(answering(slot.clone(), routes));
     let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
     let mut connection = pin!(connection);
-    let reason = connection.as_mut().await.map_or_else(|error| why(&error), |()| Closed::Finished);
-    settle(place, reason)
+    let reason =
+        connection.as_mut().await.map_or_else(|error| why(&error), |()| CloseReason::Finished);
+    settle(slot, reason)
 }
 
 async fn serve_http2(
-    stream: Paced,
-    place: &Place,
+    stream: StallTimeout,
+    slot: &ConnectionSlot,
     routes: Router,
-    bounds: &Bounds,
+    bounds: &ServerLimits,
     watcher: Watcher,
-) -> Closed {
+) -> CloseReason {
     let streams = Streams::default();
-    let service = service_fn(answering(place.clone(), routes));
+    let service = service_fn(answering(slot.clone(), routes));
     let connection = streams.builder(bounds).serve_connection(TokioIo::new(stream), service);
     let connection = pin!(watcher.watch(connection));
-    match select(connection, pin!(silence(place, bounds))).await {
-        Either::Left((Ok(()), _connection)) => settle(place, Closed::Finished),
-        Either::Left((Err(error), _connection)) => settle(place, why_http2(&error)),
-        Either::Right(((), _connection)) => Closed::Silent,
+    match select(connection, pin!(silence(slot, bounds))).await {
+        Either::Left((Ok(()), _connection)) => settle(slot, CloseReason::Finished),
+        Either::Left((Err(error), _connection)) => settle(slot, why_http2(&error)),
+        Either::Right(((), _connection)) => CloseReason::Silent,
     }
 }
 
-/// What answers the requests of one connection, and tells the book of each.
+/// The service that answers the requests of one connection and records each in the table.
 fn answering(
-    place: Place,
+    slot: ConnectionSlot,
     routes: Router,
 ) -> impl Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
     let routes = TowerToHyperService::new(routes);
     move |request| {
-        let (asked, request) = place.on_request(request);
+        let (pending, request) = slot.on_request(request);
         let answer = routes.call(request);
-        Box::pin(async move { Ok(answer.await?.map(|body| asked.on_answer(body))) })
+        Box::pin(async move { Ok(answer.await?.map(|body| pending.on_answer(body))) })
     }
 }
 
-/// Before the socket is dropped: what is left to say to the client may still reach it.
-fn settle(place: &Place, reason: Closed) -> Closed {
-    if matches!(reason, Closed::Finished | Closed::Malformed) {
-        place.settle();
+/// Lets the kernel deliver the rest of the answer after the socket is dropped.
+fn settle(slot: &ConnectionSlot, reason: CloseReason) -> CloseReason {
+    if matches!(reason, CloseReason::Finished | CloseReason::Malformed) {
+        slot.settle();
     }
     reason
 }
 
-fn why(error: &hyper::Error) -> Closed {
+fn why(error: &hyper::Error) -> CloseReason {
     if error.is_parse() {
-        return Closed::Malformed;
+        return CloseReason::Malformed;
     }
     let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     match cause.map(io::Error::kind) {
-        Some(io::ErrorKind::TimedOut) => Closed::Stalled,
-        None if error.is_timeout() => Closed::Silent,
-        _ => Closed::Broken,
+        Some(io::ErrorKind::TimedOut) => CloseReason::Stalled,
+        None if error.is_timeout() => CloseReason::Silent,
+        _ => CloseReason::Broken,
     }
 }
 
-/// What is neither a timeout nor the socket's is against the protocol.
-fn why_http2(error: &hyper::Error) -> Closed {
+/// An error that is neither a timeout nor one of the socket violates the protocol.
+fn why_http2(error: &hyper::Error) -> CloseReason {
     let of_socket = error.source().is_some_and(<dyn std::error::Error>::is::<io::Error>);
     match why(error) {
-        Closed::Broken if !of_socket => Closed::Malformed,
+        CloseReason::Broken if !of_socket => CloseReason::Malformed,
         reason => reason,
     }
 }

@@ -1,19 +1,20 @@
-//! The frame around every HTTP server: bounded connections, bodies and time, an error that names
-//! the address.
+//! An HTTP server with bounded connections, bodies, unsent bytes and time, for any routes.
 //!
-//! Whoever is slow costs a place among few, never the next client's answer: a newcomer takes the
-//! place of whoever has dawdled longest (`http/book.rs`). What is served is not known here.
+//! Owns the table of connections ([`table`]). A slow client never delays the answer to another: when
+//! all connections are in use, the one idle longest at one stage is closed for the new one. Heads have
+//! hyper's timeout, requests and bodies the limits of tower-http; the table adds what neither has:
+//! eviction, a bound on unsent bytes, and a timeout for clients that do not read.
 
 mod accept;
-mod book;
-mod figures;
-mod paced;
-mod place;
+mod bounds;
+mod slot;
+mod stall;
+mod stats;
 mod streams;
+mod table;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::limits;
 use axum::Router;
@@ -27,68 +28,26 @@ use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::timeout::TimeoutLayer;
 
 use accept::Acceptor;
-use book::Book;
-pub use figures::{Closed, Figures, Stage};
-use place::Ledger;
+pub use bounds::{Protocol, ServerLimits};
+use slot::SharedTable;
+pub use stats::{CloseReason, ConnectionStage, ServerStats};
+use table::ConnectionTable;
 
-/// An address that could not be had.
+/// An address that cannot be bound.
 #[derive(Debug, Error)]
-#[error("{key}: cannot listen on {address}: {source}; choose another or 127.0.0.1:0 for any")]
+#[error(
+    "{key}: cannot listen on {address}: {source}; choose another address, or port 0 for any free port"
+)]
 pub struct ListenError {
     key: &'static str,
     address: SocketAddr,
     source: std::io::Error,
 }
 
-/// The protocol of a port; nobody is offered to change it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP/1.0 and 1.1.
-    Http1,
-    /// HTTP/2 in the clear, from the first byte on.
-    Http2,
-}
-
-/// How much clients may take, together and each.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// What they have to speak.
-    pub protocol: Protocol,
-    /// Connections that are open at once.
-    pub connections_max: usize,
-    /// Bytes of one request's body; more is refused with a plain answer. Routes that have a bound
-    /// of their own, and say so in their own way, put none here.
-    pub body_bytes_max: usize,
-    /// Bytes of bodies that all clients together have asked for and not taken yet.
-    pub owed_bytes_max: u64,
-    /// Time for a request's head, since the last answer or the connection's begin. Over HTTP/2 for
-    /// the first one only; later it is the time between two pings, each of which must be answered
-    /// within [`Self::stall_timeout`].
-    pub head_timeout: Duration,
-    /// Time in which a client takes nothing of its answer.
-    pub stall_timeout: Duration,
-    /// Time for one request, from its head to the begin of its answer.
-    pub request_timeout: Duration,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            protocol: Protocol::Http1,
-            connections_max: limits::CONNECTIONS_MAX,
-            body_bytes_max: limits::BODY_BYTES_MAX,
-            owed_bytes_max: limits::OWED_BYTES_MAX,
-            head_timeout: limits::HEAD_TIMEOUT,
-            stall_timeout: limits::STALL_TIMEOUT,
-            request_timeout: limits::REQUEST_TIMEOUT,
-        }
-    }
-}
-
 /// A server that runs until it is ended or dropped.
 pub struct Server {
     address: SocketAddr,
-    ledger: Arc<Ledger>,
+    table: Arc<SharedTable>,
     end: oneshot::Sender<()>,
     task: AbortOnDrop,
 }
@@ -99,21 +58,21 @@ impl Server {
     /// Serves `routes` on `address`; `key` is the setting that an error names.
     ///
     /// # Errors
-    /// When the address is taken or not ours.
+    /// When the address cannot be bound.
     pub async fn start(
         key: &'static str,
         address: SocketAddr,
         routes: Router,
     ) -> Result<Self, ListenError> {
-        Self::start_within(Bounds::default(), key, address, routes).await
+        Self::start_within(ServerLimits::default(), key, address, routes).await
     }
 
-    /// Serves as [`Self::start`] does, within other bounds.
+    /// Serves as [`Self::start`] does, with other limits.
     ///
     /// # Errors
-    /// When the address is taken or not ours.
+    /// When the address cannot be bound.
     pub async fn start_within(
-        bounds: Bounds,
+        bounds: ServerLimits,
         key: &'static str,
         address: SocketAddr,
         routes: Router,
@@ -125,28 +84,28 @@ impl Server {
         let routes = routes
             .layer(RequestBodyLimitLayer::new(bounds.body_bytes_max))
             .layer(TimeoutLayer::with_status_code(late, bounds.request_timeout));
-        let book = Book::new(bounds.connections_max, bounds.owed_bytes_max);
-        let ledger = Arc::new(Ledger::new(book));
-        let acceptor = Acceptor::new(routes, bounds, Arc::clone(&ledger));
+        let table = ConnectionTable::new(bounds.connections_max, bounds.unsent_bytes_max);
+        let table = Arc::new(SharedTable::new(table));
+        let acceptor = Acceptor::new(routes, bounds, Arc::clone(&table));
         let (end, ended) = oneshot::channel();
         let task = AbortOnDrop(tokio::spawn(acceptor.run(listener, ended)));
-        Ok(Self { address, ledger, end, task })
+        Ok(Self { address, table, end, task })
     }
 
-    /// Where it really listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What became of its connections.
+    /// Its connections.
     #[must_use]
-    pub fn figures(&self) -> Figures {
-        self.ledger.book().figures()
+    pub fn stats(&self) -> ServerStats {
+        self.table.lock().stats()
     }
 
-    /// Takes no more connections, answers what was asked already, and closes; after
-    /// [`limits::END_WAIT`] whatever is left.
+    /// Accepts no more connections, answers the requests in progress, and closes; after
+    /// [`limits::END_WAIT`] it cuts the remaining connections.
     pub async fn end(self) {
         let Self { end, mut task, .. } = self;
         drop(end);
@@ -183,7 +142,7 @@ pub fn probe(passes: bool, reason: String) -> Response {
     (status, reason + "\n").into_response()
 }
 
-/// The answer when the process is ending and nobody answers questions any more.
+/// The answer while the process is ending.
 #[must_use]
 pub fn ending() -> Response {
     probe(false, "this process is ending".to_owned())

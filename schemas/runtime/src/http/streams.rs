@@ -1,7 +1,5 @@
-//! HTTP/2 within bounds: few requests at once on a connection, and of each only as much read
-//! ahead as its window; heads and their tables cannot grow; whoever is dead is found out.
-//!
-//! Speaks to clients that know that the server speaks HTTP/2; there is no upgrade from HTTP/1.
+//! HTTP/2 with limits: few concurrent requests per connection, a window per request, bounded heads and
+//! header tables, pings that detect dead clients. There is no upgrade from HTTP/1.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,14 +11,14 @@ use hyper_util::rt::TokioTimer;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::Bounds;
-use super::place::Place;
+use super::bounds::ServerLimits;
+use super::slot::ConnectionSlot;
 
 /// The requests of one connection, each a task that ends with it.
 #[derive(Default)]
 pub(super) struct Streams(Arc<Mutex<JoinSet<()>>>);
 
-/// Spawns among them. It owns none of them: each request holds one of these itself.
+/// Spawns requests into the set. It does not own the set: each request holds a spawner itself.
 #[derive(Clone)]
 pub(super) struct Spawner(Weak<Mutex<JoinSet<()>>>);
 
@@ -34,8 +32,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
 }
 
 impl Streams {
-    /// What serves a connection.
-    pub(super) fn builder(&self, bounds: &Bounds) -> http2::Builder<Spawner> {
+    /// The builder that serves a connection.
+    pub(super) fn builder(&self, bounds: &ServerLimits) -> http2::Builder<Spawner> {
         let mut builder = http2::Builder::new(Spawner(Arc::downgrade(&self.0)));
         builder
             .timer(TokioTimer::new())
@@ -43,7 +41,7 @@ impl Streams {
             .keep_alive_timeout(bounds.stall_timeout)
             .max_concurrent_streams(limits::STREAMS_MAX)
             .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
-            // Room for all of them: one that is not read must not keep another from being read.
+            // Room for all of them: an unread request must not block another.
             .initial_connection_window_size(limits::STREAMS_MAX * limits::STREAM_WINDOW_BYTES)
             .max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
             .max_send_buf_size(limits::BUFFER_BYTES_MAX);
@@ -51,11 +49,11 @@ impl Streams {
     }
 }
 
-/// Ends when a client has not asked anything in the time that a request's head may take. Whoever
-/// has may rest for as long as he answers pings.
-pub(super) async fn silence(place: &Place, bounds: &Bounds) {
+/// Ends when a client has sent no request within the time for a head. A client that has sent one may
+/// stay idle for as long as it answers pings.
+pub(super) async fn silence(slot: &ConnectionSlot, bounds: &ServerLimits) {
     sleep(bounds.head_timeout).await;
-    if place.has_asked() {
+    if slot.has_request() {
         pending::<()>().await;
     }
 }

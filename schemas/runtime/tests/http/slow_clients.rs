@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
 use plimsoll_clock::{Deadline, Stopwatch};
-use plimsoll_runtime::http::{Bounds, Closed, Figures, Server, Stage};
+use plimsoll_runtime::http::{CloseReason, ConnectionStage, Server, ServerLimits, ServerStats};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -49,7 +49,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    async fn start(bounds: Bounds) -> Self {
+    async fn start(bounds: ServerLimits) -> Self {
         let gate = Arc::new(Semaphore::new(0));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::start_within(bounds, "http.address", any, routes(&gate)).await;
@@ -82,14 +82,14 @@ impl Fixture {
         Ok(parts(&answer))
     }
 
-    async fn until(&self, what: &str, holds: impl Fn(&Figures) -> bool) -> Figures {
+    async fn until(&self, what: &str, holds: impl Fn(&ServerStats) -> bool) -> ServerStats {
         let deadline = Deadline::within(PATIENCE);
         loop {
-            let figures = self.server.figures();
-            if holds(&figures) {
-                return figures;
+            let stats = self.server.stats();
+            if holds(&stats) {
+                return stats;
             }
-            assert!(!deadline.has_passed(), "{what} did not come: {figures:?}");
+            assert!(!deadline.has_passed(), "{what} did not come: {stats:?}");
             yield_now().await;
         }
     }
@@ -117,7 +117,9 @@ fn status_kib(key: &str) -> u64 {
 
 #[tokio::test]
 async fn a_thousand_slow_clients_cost_an_honest_one_nothing() {
-    let fixture = Fixture::start(Bounds { owed_bytes_max: 64 << 20, ..Bounds::default() }).await;
+    let fixture =
+        Fixture::start(ServerLimits { unsent_bytes_max: 64 << 20, ..ServerLimits::default() })
+            .await;
     let before = status_kib("VmRSS");
     let mut crowd = Vec::new();
     let mut slowest = Duration::ZERO;
@@ -138,21 +140,22 @@ async fn a_thousand_slow_clients_cost_an_honest_one_nothing() {
             slowest = slowest.max(watch.elapsed());
         }
     }
-    let figures =
-        fixture.until("all seen", |f| f.accepted >= 1_000 && f.connections() <= 256).await;
+    let stats = fixture.until("all seen", |f| f.accepted >= 1_000 && f.connections() <= 256).await;
     let resident = status_kib("VmHWM").saturating_sub(before);
-    println!("{resident} KiB more, honest {slowest:?} at most, {figures:?}");
-    assert!(figures.owed_bytes <= 64 << 20, "{figures:?}");
+    println!("{resident} KiB more, honest {slowest:?} at most, {stats:?}");
+    assert!(stats.unsent_bytes <= 64 << 20, "{stats:?}");
     assert!(resident < 256 << 10, "{resident} KiB");
     for _ in 0..20 {
         assert_eq!(fixture.get("/healthz").await.unwrap(), ok(5));
     }
-    assert!(figures.closed_for(Closed::Owed) > 0 && figures.closed_for(Closed::Displaced) > 0);
+    assert!(
+        stats.closed_for(CloseReason::Unsent) > 0 && stats.closed_for(CloseReason::Evicted) > 0
+    );
 }
 
 #[tokio::test]
 async fn clients_that_come_again_at_once_do_not_keep_an_honest_one_out() {
-    let fixture = Arc::new(Fixture::start(Bounds::default()).await);
+    let fixture = Arc::new(Fixture::start(ServerLimits::default()).await);
     let cut = Arc::new(AtomicU64::new(0));
     let crowd: Vec<_> = (0..300)
         .map(|n| {
@@ -181,7 +184,7 @@ async fn clients_that_come_again_at_once_do_not_keep_an_honest_one_out() {
 
 #[tokio::test]
 async fn a_kept_connection_of_another_address_outlasts_a_crowd() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
     let mut scraper = socket.connect(fixture.server.address()).await.unwrap();
@@ -195,21 +198,22 @@ async fn a_kept_connection_of_another_address_outlasts_a_crowd() {
             assert_eq!(parts(&answer[..bytes]), ok(5), "after {n}");
         }
     }
-    let figures = fixture.until("crowd seen", |f| f.accepted > 1_000).await;
-    assert_eq!((figures.answered, figures.connections()), (2, 256));
+    let stats = fixture.until("crowd seen", |f| f.accepted > 1_000).await;
+    assert_eq!((stats.answered, stats.connections()), (2, 256));
 }
 
 #[tokio::test]
 async fn who_does_not_finish_a_head_is_closed() {
-    let bounds = Bounds { head_timeout: Duration::from_millis(200), ..Bounds::default() };
+    let bounds =
+        ServerLimits { head_timeout: Duration::from_millis(200), ..ServerLimits::default() };
     let fixture = Fixture::start(bounds).await;
     let mut silent = fixture.connect().await;
     let mut dribbling = fixture.connect().await;
     dribbling.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
     let mut kept = fixture.connect().await;
     kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
-    fixture.until("three silent", |f| f.closed_for(Closed::Silent) == 3).await;
-    assert_eq!(fixture.server.figures().answered, 1);
+    fixture.until("three silent", |f| f.closed_for(CloseReason::Silent) == 3).await;
+    assert_eq!(fixture.server.stats().answered, 1);
     for client in [&mut silent, &mut dribbling] {
         assert_eq!(client.read(&mut [0; 64]).await.ok().unwrap_or(0), 0);
     }
@@ -217,24 +221,25 @@ async fn who_does_not_finish_a_head_is_closed() {
 
 #[tokio::test]
 async fn who_does_not_take_an_answer_is_closed_and_who_takes_it_slowly_is_not() {
-    let bounds = Bounds { stall_timeout: Duration::from_millis(300), ..Bounds::default() };
+    let bounds =
+        ServerLimits { stall_timeout: Duration::from_millis(300), ..ServerLimits::default() };
     let fixture = Fixture::start(bounds).await;
     let _stalled = fixture.asking("/endless").await;
     let mut slow = fixture.asking("/endless").await;
     let (mut part, deadline) = ([0; 4_096], Deadline::within(PATIENCE));
-    while fixture.server.figures().closed_for(Closed::Stalled) == 0 {
+    while fixture.server.stats().closed_for(CloseReason::Stalled) == 0 {
         assert!(!deadline.has_passed(), "the other was not given up");
         assert!(slow.read(&mut part).await.unwrap() > 0);
         yield_now().await;
     }
     assert!(slow.read(&mut part).await.unwrap() > 0);
-    let figures = fixture.server.figures();
-    assert_eq!((figures.open[2], figures.connections()), ((Stage::Writing, 1), 1));
+    let stats = fixture.server.stats();
+    assert_eq!((stats.open[2], stats.connections()), ((ConnectionStage::Writing, 1), 1));
 }
 
 #[tokio::test]
 async fn clients_that_vanish_leave_nothing_behind() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     for round in 0..50 {
         let clients = [fixture.connect().await, fixture.asking("/metrics").await];
         let reset = fixture.asking("/held").await;
@@ -242,15 +247,15 @@ async fn clients_that_vanish_leave_nothing_behind() {
         drop((clients, reset));
         assert_eq!(fixture.get("/healthz").await.unwrap(), ok(5), "round {round}");
     }
-    let figures = fixture.until("none left", |f| f.connections() == 0).await;
-    assert_eq!((figures.owed_bytes, figures.accepted), (0, 200));
-    let closed: u64 = figures.closed().iter().map(|(_, n)| n).sum();
+    let stats = fixture.until("none left", |f| f.connections() == 0).await;
+    assert_eq!((stats.unsent_bytes, stats.accepted), (0, 200));
+    let closed: u64 = stats.closed().iter().map(|(_, n)| n).sum();
     assert_eq!(closed, 200);
 }
 
 #[tokio::test]
 async fn hostile_bytes_are_refused_and_the_next_client_is_served() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     let endless = [b"GET / HTTP/1.1\r\nx: ".to_vec(), vec![b'x'; 200_000]].concat();
     let many = [b"GET / HTTP/1.1\r\n".to_vec(), b"a: b\r\n".repeat(5_000)].concat();
     let large = b"POST /metrics HTTP/1.1\r\nhost: h\r\ncontent-length: 99999999\r\n\r\n".to_vec();
@@ -273,24 +278,25 @@ async fn hostile_bytes_are_refused_and_the_next_client_is_served() {
         assert!(line.is_empty() || line.contains(status), "{shown:?}: {line}");
         assert_eq!(fixture.get("/healthz").await.unwrap(), ok(5));
     }
-    let figures = fixture.until("none left", |f| f.connections() == 0).await;
-    assert_eq!(figures.closed_for(Closed::Malformed), 6, "{figures:?}");
+    let stats = fixture.until("none left", |f| f.connections() == 0).await;
+    assert_eq!(stats.closed_for(CloseReason::Malformed), 6, "{stats:?}");
 }
 
 #[tokio::test]
 async fn when_every_place_is_being_answered_a_newcomer_is_told_to_come_again() {
-    let fixture = Fixture::start(Bounds { connections_max: 8, ..Bounds::default() }).await;
-    let mut asked = Vec::new();
+    let fixture =
+        Fixture::start(ServerLimits { connections_max: 8, ..ServerLimits::default() }).await;
+    let mut request = Vec::new();
     for _ in 0..8 {
-        asked.push(fixture.asking("/held").await);
+        request.push(fixture.asking("/held").await);
     }
-    fixture.until("all being answered", |f| f.open[1] == (Stage::Answering, 8)).await;
+    fixture.until("all being answered", |f| f.open[1] == (ConnectionStage::Answering, 8)).await;
     let mut newcomer = fixture.connect().await;
     let mut answer = Vec::new();
     newcomer.read_to_end(&mut answer).await.unwrap();
     assert_eq!(parts(&answer).0, "HTTP/1.1 503 Service Unavailable");
     fixture.gate.add_permits(8);
-    for mut client in asked {
+    for mut client in request {
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).await.unwrap();
         assert_eq!(parts(&answer), ok(6));
@@ -300,27 +306,27 @@ async fn when_every_place_is_being_answered_a_newcomer_is_told_to_come_again() {
 
 #[tokio::test]
 async fn a_server_that_ends_answers_what_was_asked_and_lets_nobody_else_in() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     let (address, gate) = (fixture.server.address(), Arc::clone(&fixture.gate));
     let _idle = fixture.connect().await;
-    let mut asked = fixture.asking("/held").await;
-    fixture.until("being answered", |f| f.open[1] == (Stage::Answering, 1)).await;
+    let mut request = fixture.asking("/held").await;
+    fixture.until("being answered", |f| f.open[1] == (ConnectionStage::Answering, 1)).await;
     let ending = tokio::spawn(fixture.server.end());
     while TcpStream::connect(address).await.is_ok() {
         yield_now().await;
     }
     gate.add_permits(1);
     let mut answer = Vec::new();
-    asked.read_to_end(&mut answer).await.unwrap();
+    request.read_to_end(&mut answer).await.unwrap();
     assert_eq!(parts(&answer), ok(6));
     ending.await.unwrap();
 }
 
 #[tokio::test]
 async fn a_client_that_takes_nothing_does_not_hold_up_the_end() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     let _stalled = fixture.asking("/metrics").await;
-    fixture.until("being written", |f| f.open[2] == (Stage::Writing, 1)).await;
+    fixture.until("being written", |f| f.open[2] == (ConnectionStage::Writing, 1)).await;
     let ended = tokio::time::timeout(PATIENCE, fixture.server.end()).await;
     assert_eq!(ended, Ok(()));
 }
@@ -335,5 +341,5 @@ async fn a_body_without_a_known_length_is_written_to_its_end() {
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.unwrap();
     assert!(answer.len() > 1_000_000 && answer.ends_with(b"\r\n0\r\n\r\n"));
-    assert_eq!(server.figures().answered, 1);
+    assert_eq!(server.stats().answered, 1);
 }

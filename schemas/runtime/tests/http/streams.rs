@@ -12,7 +12,9 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
 use plimsoll_clock::Deadline;
-use plimsoll_runtime::http::{Bounds, Closed, Figures, Protocol, Server, Stage};
+use plimsoll_runtime::http::{
+    CloseReason, ConnectionStage, Protocol, Server, ServerLimits, ServerStats,
+};
 use plimsoll_runtime::limits::STREAMS_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -40,7 +42,7 @@ struct Fixture {
 
 impl Fixture {
     /// `/now` is answered at once, `/held` when it is let go, `/read` once its body is there.
-    async fn start(bounds: Bounds) -> Self {
+    async fn start(bounds: ServerLimits) -> Self {
         let gate = Arc::new(Semaphore::new(0));
         let held = Arc::clone(&gate);
         let held = async move |unread: Request<Body>| {
@@ -53,7 +55,7 @@ impl Fixture {
             .route("/held", post(held))
             .route("/read", post(async |body: Bytes| body.len().to_string()));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let bounds = Bounds { protocol: Protocol::Http2, ..bounds };
+        let bounds = ServerLimits { protocol: Protocol::Http2, ..bounds };
         let server = Server::start_within(bounds, "otlp.grpc", any, routes).await.unwrap();
         Self { server, gate }
     }
@@ -65,20 +67,20 @@ impl Fixture {
         sender
     }
 
-    async fn until(&self, what: &str, holds: impl Fn(&Figures) -> bool) -> Figures {
+    async fn until(&self, what: &str, holds: impl Fn(&ServerStats) -> bool) -> ServerStats {
         let deadline = Deadline::within(PATIENCE);
         loop {
-            let figures = self.server.figures();
-            if holds(&figures) {
-                return figures;
+            let stats = self.server.stats();
+            if holds(&stats) {
+                return stats;
             }
-            assert!(!deadline.has_passed(), "{what} did not come: {figures:?}");
+            assert!(!deadline.has_passed(), "{what} did not come: {stats:?}");
             yield_now().await;
         }
     }
 }
 
-/// The status of one answer, or the error in its place.
+/// The status of one answer, or the error in its slot.
 fn ask(sender: &SendRequest<Body>, path: &str, body: Body) -> JoinHandle<Result<u16, String>> {
     let mut sender = sender.clone();
     let request = Request::post(format!("http://h{path}")).body(body).unwrap();
@@ -90,30 +92,30 @@ fn ask(sender: &SendRequest<Body>, path: &str, body: Body) -> JoinHandle<Result<
 
 #[tokio::test]
 async fn one_connection_has_few_requests_at_a_time_and_the_next_one_waits() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     let sender = fixture.connect().await;
     assert_eq!(ask(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
-    let asked: Vec<_> = (0..20).map(|_| ask(&sender, "/held", Body::empty())).collect();
+    let request: Vec<_> = (0..20).map(|_| ask(&sender, "/held", Body::empty())).collect();
     let held = usize::try_from(STREAMS_MAX).unwrap();
-    let answering = |figures: &Figures| figures.open[1] == (Stage::Answering, 1);
+    let answering = |stats: &ServerStats| stats.open[1] == (ConnectionStage::Answering, 1);
     fixture.until("being answered", answering).await;
     for _ in 0..1_000 {
         yield_now().await;
     }
-    assert!(asked.iter().all(|asked| !asked.is_finished()));
+    assert!(request.iter().all(|request| !request.is_finished()));
     fixture.gate.add_permits(held);
-    let done = |figures: &Figures| figures.answered == 1 + u64::from(STREAMS_MAX);
+    let done = |stats: &ServerStats| stats.answered == 1 + u64::from(STREAMS_MAX);
     fixture.until("the first ones answered", done).await;
     fixture.gate.add_permits(20);
-    for asked in asked {
-        assert_eq!(asked.await.unwrap(), Ok(200));
+    for request in request {
+        assert_eq!(request.await.unwrap(), Ok(200));
     }
-    assert_eq!(fixture.server.figures().answered, 21);
+    assert_eq!(fixture.server.stats().answered, 21);
 }
 
 #[tokio::test]
 async fn a_body_that_nobody_reads_does_not_keep_another_from_being_read() {
-    let bounds = Bounds { body_bytes_max: usize::MAX, ..Bounds::default() };
+    let bounds = ServerLimits { body_bytes_max: usize::MAX, ..ServerLimits::default() };
     let fixture = Fixture::start(bounds).await;
     let sender = fixture.connect().await;
     assert_eq!(ask(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
@@ -129,7 +131,8 @@ async fn a_body_that_nobody_reads_does_not_keep_another_from_being_read() {
 
 #[tokio::test]
 async fn who_asks_nothing_is_closed_and_who_has_asked_may_rest_while_he_answers_pings() {
-    let bounds = Bounds { head_timeout: Duration::from_millis(100), ..Bounds::default() };
+    let bounds =
+        ServerLimits { head_timeout: Duration::from_millis(100), ..ServerLimits::default() };
     let fixture = Fixture::start(bounds).await;
     let resting = fixture.connect().await;
     assert_eq!(ask(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
@@ -139,17 +142,17 @@ async fn who_asks_nothing_is_closed_and_who_has_asked_may_rest_while_he_answers_
     for client in [&mut silent, &mut greeting] {
         let _heard = client.read_to_end(&mut Vec::new()).await;
     }
-    let figures = fixture.until("two closed", |f| f.closed_for(Closed::Silent) == 2).await;
-    assert_eq!(figures.connections(), 1);
+    let stats = fixture.until("two closed", |f| f.closed_for(CloseReason::Silent) == 2).await;
+    assert_eq!(stats.connections(), 1);
     assert_eq!(ask(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
 }
 
 #[tokio::test]
 async fn who_has_asked_and_answers_no_ping_is_closed() {
-    let bounds = Bounds {
+    let bounds = ServerLimits {
         head_timeout: Duration::from_millis(100),
         stall_timeout: Duration::from_millis(100),
-        ..Bounds::default()
+        ..ServerLimits::default()
     };
     let fixture = Fixture::start(bounds).await;
     let mut client = TcpStream::connect(fixture.server.address()).await.unwrap();
@@ -157,14 +160,14 @@ async fn who_has_asked_and_answers_no_ping_is_closed() {
     let head = b"\x83\x86\x44\x04/now\x41\x01h";
     let frame = [&[0, 0, 11, 1, 5, 0, 0, 0, 1], &head[..]].concat();
     client.write_all(&[PREFACE, SETTINGS, &frame].concat()).await.unwrap();
-    fixture.until("an answer", |figures| figures.answered == 1).await;
-    let figures = fixture.until("closed", |figures| figures.connections() == 0).await;
-    assert_eq!(figures.closed_for(Closed::Silent), 1, "{figures:?}");
+    fixture.until("an answer", |stats| stats.answered == 1).await;
+    let stats = fixture.until("closed", |stats| stats.connections() == 0).await;
+    assert_eq!(stats.closed_for(CloseReason::Silent), 1, "{stats:?}");
 }
 
 #[tokio::test]
 async fn heads_beyond_their_bound_are_refused_and_the_connection_goes_on() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     let mut sender = fixture.connect().await;
     let request = Request::post("http://h/now").header("x", "y".repeat(100_000));
     let answer = sender.send_request(request.body(Body::empty()).unwrap()).await;
@@ -174,15 +177,15 @@ async fn heads_beyond_their_bound_are_refused_and_the_connection_goes_on() {
 
 #[tokio::test]
 async fn requests_end_with_their_connection() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     for _ in 0..20 {
         let sender = fixture.connect().await;
-        let asked: Vec<_> = (0..3).map(|_| ask(&sender, "/held", Body::empty())).collect();
-        let answering = |figures: &Figures| figures.open[1] == (Stage::Answering, 1);
+        let request: Vec<_> = (0..3).map(|_| ask(&sender, "/held", Body::empty())).collect();
+        let answering = |stats: &ServerStats| stats.open[1] == (ConnectionStage::Answering, 1);
         fixture.until("being answered", answering).await;
-        asked.iter().for_each(JoinHandle::abort);
-        drop((sender, asked));
-        fixture.until("none left", |figures| figures.connections() == 0).await;
+        request.iter().for_each(JoinHandle::abort);
+        drop((sender, request));
+        fixture.until("none left", |stats| stats.connections() == 0).await;
     }
     // Nobody is left who would take it.
     fixture.gate.add_permits(1);
@@ -192,13 +195,13 @@ async fn requests_end_with_their_connection() {
 
 #[tokio::test]
 async fn a_server_that_ends_answers_what_was_asked() {
-    let fixture = Fixture::start(Bounds::default()).await;
+    let fixture = Fixture::start(ServerLimits::default()).await;
     let sender = fixture.connect().await;
-    let asked = ask(&sender, "/held", Body::empty());
-    let answering = |figures: &Figures| figures.open[1] == (Stage::Answering, 1);
+    let request = ask(&sender, "/held", Body::empty());
+    let answering = |stats: &ServerStats| stats.open[1] == (ConnectionStage::Answering, 1);
     fixture.until("being answered", answering).await;
     let (gate, ending) = (Arc::clone(&fixture.gate), tokio::spawn(fixture.server.end()));
     gate.add_permits(1);
-    assert_eq!(asked.await.unwrap(), Ok(200));
+    assert_eq!(request.await.unwrap(), Ok(200));
     ending.await.unwrap();
 }

@@ -9,7 +9,8 @@ use super::super::gather::Gather;
 use super::super::root::{Kept, Root};
 use super::super::scale::Raw;
 use super::super::table;
-use super::{NO_LIMIT, Place, tightest, upwards};
+use super::controller::Controller;
+use super::limit::{NO_LIMIT, tightest, upwards};
 
 const MICRO: f64 = 1e-6;
 const NANO: f64 = 1e-9;
@@ -31,16 +32,16 @@ enum Limits {
 
 impl Group {
     /// `account` is where the first version counts what was used.
-    pub(super) fn new(root: &Root, place: &Place, account: &Place) -> Self {
-        let limits = if place.is_unified {
-            Limits::Unified(upwards(root, place, "cpu.max"))
+    pub(super) fn new(root: &Root, controller: &Controller, account: &Controller) -> Self {
+        let limits = if controller.is_unified {
+            Limits::Unified(upwards(root, controller, "cpu.max"))
         } else {
-            let quotas = upwards(root, place, "cpu.cfs_quota_us");
-            let periods = upwards(root, place, "cpu.cfs_period_us");
+            let quotas = upwards(root, controller, "cpu.cfs_quota_us");
+            let periods = upwards(root, controller, "cpu.cfs_period_us");
             Limits::Separate(quotas.into_iter().zip(periods).collect())
         };
         let usage = (!account.is_unified).then(|| format!("{}/cpuacct.usage", account.own()));
-        let stats = upwards(root, place, "cpu.stat");
+        let stats = upwards(root, controller, "cpu.stat");
         Self { limits, stats, usage: usage.map(|path| root.kept(&path)) }
     }
 

@@ -8,7 +8,8 @@ use super::super::gather::Gather;
 use super::super::root::{Kept, Root};
 use super::super::scale::{self, Raw};
 use super::super::table;
-use super::{Place, limit, tightest, upwards};
+use super::controller::Controller;
+use super::limit::{limit, tightest, upwards};
 
 /// Files of a group's memory: of the group and of each above it.
 pub(super) struct Group {
@@ -21,14 +22,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(root: &Root, place: &Place) -> Self {
-        let is_unified = place.is_unified;
+    pub(super) fn new(root: &Root, controller: &Controller) -> Self {
+        let is_unified = controller.is_unified;
         let [limits, usages, events] = if is_unified {
             ["memory.max", "memory.current", "memory.events"]
         } else {
             ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control"]
         };
-        let all = |file: &str| upwards(root, place, file);
+        let all = |file: &str| upwards(root, controller, file);
         Self {
             is_unified,
             limits: all(limits),

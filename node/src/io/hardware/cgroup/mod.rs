@@ -5,9 +5,10 @@
 //! none, never a huge number. Both versions of the hierarchy are read, also side by side: each
 //! controller is in one of them.
 
+mod controller;
 mod cpu;
+mod limit;
 mod memory;
-mod place;
 mod tasks;
 
 use plimsoll_schemas::hardware::{
@@ -18,18 +19,11 @@ use plimsoll_schemas::hardware::{
 };
 use plimsoll_schemas::time::Mono;
 
-use self::place::Place;
 use super::gather::Gather;
 use super::lifeline::Relist;
 use super::root::{Kept, Root};
-use super::scale::Raw;
-use super::table;
 
-const NO_LIMIT: Missing = Missing::unsupported("no_limit");
-/// From here on a number is how the first version says that there is no limit.
-const UNLIMITED: u64 = 1 << 60;
-
-/// The group's controllers, as of the last look for them.
+/// The group's controllers, as of the last search for them.
 pub(super) struct Cgroup {
     root: Root,
     relist: Relist,
@@ -77,7 +71,7 @@ impl Cgroup {
         let (root, groups) = (&self.root, self.groups.read(space).map(str::to_owned));
         let mounts = self.mounts.read(space);
         let place = |controller| {
-            let place = place::find(controller, groups.as_ref().map_err(|why| *why)?, mounts?);
+            let place = controller::find(controller, groups.as_ref().map_err(|why| *why)?, mounts?);
             place.ok_or(Missing::unsupported("no_controller"))
         };
         self.memory = place("memory").map(|place| memory::Group::new(root, &place));
@@ -104,54 +98,9 @@ fn absent(sensors: &[&Sensor], why: Missing, gather: &mut Gather) {
     sensors.iter().for_each(|sensor| gather.put(sensor, Err(why)));
 }
 
-/// One file of the group and of each above it: its own first.
-fn upwards(root: &Root, place: &Place, file: &str) -> Vec<Kept> {
-    place.folders().map(|folder| root.kept(&format!("{folder}/{file}"))).collect()
-}
-
-/// The tightest of several limits, and which one that is: the first where there is none. A group
-/// without the file is the topmost one, or one for which nobody may set a limit.
-fn tightest(limits: impl Iterator<Item = Raw>) -> (usize, Raw) {
-    let mut tightest = (0, Err(NO_LIMIT));
-    for (place, limit) in limits.enumerate() {
-        match (tightest.1, limit) {
-            (Ok(known), Ok(limit)) if known <= limit => {}
-            (_, Ok(limit)) => tightest = (place, Ok(limit)),
-            (_, Err(why)) if why == NO_LIMIT || why == Missing::unsupported("not_found") => {}
-            // A limit that cannot be read may be the tightest.
-            (_, Err(why)) => return (0, Err(why)),
-        }
-    }
-    tightest
-}
-
-/// `max` or a number, which may be as large as to mean the same.
-fn limit(text: &str) -> Raw {
-    if text.trim() == "max" {
-        return Err(NO_LIMIT);
-    }
-    let limit = table::count(text)?;
-    if limit < UNLIMITED { Ok(limit as f64) } else { Err(NO_LIMIT) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tightest_of_several_limits_holds_and_none_is_no_number() {
-        let absent = Err(Missing::unsupported("not_found"));
-        let broken = Err(Missing::failed("not_a_number"));
-        for (limits, want) in [
-            (vec![Ok(5.0), Ok(3.0), Err(NO_LIMIT), absent, Ok(3.0)], (1, Ok(3.0))),
-            (vec![Err(NO_LIMIT), absent, Ok(7.0)], (2, Ok(7.0))),
-            (vec![absent, Err(NO_LIMIT)], (0, Err(NO_LIMIT))),
-            (vec![], (0, Err(NO_LIMIT))),
-            (vec![Ok(5.0), broken, Ok(3.0)], (0, broken)),
-        ] {
-            assert_eq!(tightest(limits.iter().copied()), want, "{limits:?}");
-        }
-    }
 
     /// What sensors say of the group `jobs/own`.
     fn said(kind: &str, files: &[(&str, &str)]) -> Vec<(String, Option<f64>)> {
@@ -217,15 +166,5 @@ mod tests {
                 assert!(said.contains(&wanted), "{wanted:?} {said:?}");
             }
         }
-    }
-
-    #[test]
-    fn a_limit_is_a_number_that_somebody_set() {
-        assert_eq!(limit("1073741824\n"), Ok(1_073_741_824.0));
-        assert_eq!(limit("0"), Ok(0.0));
-        for none in ["max\n", "9223372036854771712", "9223372036854710272"] {
-            assert_eq!(limit(none), Err(NO_LIMIT), "{none}");
-        }
-        assert_eq!(limit("lots"), Err(Missing::failed("not_a_number")));
     }
 }

@@ -5,7 +5,8 @@ use plimsoll_schemas::hardware::{CGROUP_TASKS, CGROUP_TASKS_LIMIT};
 use super::super::gather::Gather;
 use super::super::root::{Kept, Root};
 use super::super::table;
-use super::{Place, limit, tightest, upwards};
+use super::controller::Controller;
+use super::limit::{limit, tightest, upwards};
 
 /// Files of a group's tasks, the same in both versions.
 pub(super) struct Group {
@@ -14,9 +15,9 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(root: &Root, place: &Place) -> Self {
-        let current = root.kept(&format!("{}/pids.current", place.own()));
-        Self { current, limits: upwards(root, place, "pids.max") }
+    pub(super) fn new(root: &Root, controller: &Controller) -> Self {
+        let current = root.kept(&format!("{}/pids.current", controller.own()));
+        Self { current, limits: upwards(root, controller, "pids.max") }
     }
 
     pub(super) fn gather(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {

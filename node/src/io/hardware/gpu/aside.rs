@@ -1,4 +1,4 @@
-//! What is asked beside the polls: once an interval what counts up or needs a while to measure
+//! Queries beside the polls: once an interval counters and slow measurements
 //! (the PCIe rate takes NVML 20 ms each way), and every ten seconds what hardly ever changes.
 
 use crate::limits::{GPU_FANS_MAX, GPU_INSTANCES_MAX};
@@ -26,7 +26,7 @@ use super::ask::{CLOCKS, asked, hertz, watts};
 use super::fold::DOMAINS;
 use super::units;
 
-/// One reading to be, kept until it is asked for again.
+/// One reading to be, kept until it is queried again.
 pub(super) struct Finding {
     pub(super) sensor: &'static Sensor,
     /// Which one, where a GPU has several.
@@ -49,7 +49,7 @@ impl Finding {
     }
 }
 
-/// What is asked once an interval.
+/// What is queried once an interval.
 pub(super) fn each_interval(device: &Device<'_>) -> Vec<Finding> {
     let rate = |way| {
         let kilobytes = asked(device.pcie_throughput(way));
@@ -74,7 +74,7 @@ pub(super) fn each_interval(device: &Device<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What is asked every ten seconds.
+/// What is queried every ten seconds.
 pub(super) fn seldom(device: &Device<'_>) -> Vec<Finding> {
     let slowdown = asked(device.temperature_threshold(TemperatureThreshold::Slowdown));
     let slowdown = slowdown.map(f64::from).and_then(scale::celsius);

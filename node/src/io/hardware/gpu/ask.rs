@@ -80,12 +80,12 @@ pub(super) fn poll(device: &Device<'_>) -> Poll {
     }
 }
 
-/// A clock that NVML gives in MHz.
+/// A clock that NVML reports in MHz.
 pub(super) fn hertz(mhz: Result<u32, NvmlError>) -> Raw {
     asked(mhz).and_then(|mhz| scale::hertz_from_mhz(f64::from(mhz)))
 }
 
-/// Power that NVML gives in mW.
+/// Power that NVML reports in mW.
 pub(super) fn watts(milliwatts: Result<u32, NvmlError>) -> Raw {
     asked(milliwatts).and_then(scale::watts_from_milliwatts)
 }

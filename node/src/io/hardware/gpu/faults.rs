@@ -1,6 +1,5 @@
 //! XID events: faults that the driver reports as they happen. One event set per GPU, so that an
-//! event is of the GPU whose set it came from; it is looked into at every poll and never waited
-//! for. NVML gives the latest number where several faults fell between two looks.
+//! event belongs to the GPU of its set. Every poll reads the sets without waiting. NVML reports the latest number where several faults fell between two samples.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +32,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Takes what the driver reported since the last look.
+    /// Takes what the driver reported since the last sample.
     pub(super) fn drain(&mut self, set: &Result<EventSet<'_>, Missing>) {
         self.missing = set.as_ref().err().copied();
         let Ok(set) = set else { return };

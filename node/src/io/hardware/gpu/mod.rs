@@ -1,10 +1,10 @@
-//! Asks NVML about every GPU, on a thread of its own: any call here may hang. Each GPU is polled
+//! Reads every GPU through NVML, on a thread of its own: any call may hang. Each GPU is polled
 //! ten times a second, and once a second the polls become readings: least, mean and greatest.
 //!
 //! A driver that hangs with one GPU stops the polls of all, and their readings become stale:
 //! NVML holds locks of its own, so that a thread for each GPU would hang like this one.
-//! A machine without the library or its driver says so in a few readings, so that the absence is
-//! visible, and is looked at again once a minute.
+//! On a machine without the library or its driver a few readings report that, and the search repeats
+//! once a minute.
 
 mod aside;
 mod ask;
@@ -29,9 +29,9 @@ use plimsoll_schemas::time::Mono;
 
 use self::roster::Roster;
 use self::session::Session;
-use super::Tally;
 use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
+use super::losses::Losses;
 use super::sampling::Sampling;
 use super::scale::Raw;
 use super::slot::Slot;
@@ -40,18 +40,18 @@ use super::slot::Slot;
 pub(super) struct Gpus {
     pub(super) clock: Clock,
     pub(super) library: Option<PathBuf>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) losses: Arc<Losses>,
     pub(super) slot: Arc<Slot>,
     pub(super) sampling: Sampling,
 }
 
-/// Why a driver is let go.
+/// Why a driver is unloaded.
 enum Ended {
     /// The thread shall end.
     Cut,
     /// It must be loaded anew at once.
     Reload,
-    /// It cannot be asked any more.
+    /// It cannot be queried any more.
     Gone(Missing),
 }
 
@@ -92,7 +92,7 @@ impl Gpus {
         Ok(nvml)
     }
 
-    /// Polls the GPUs of one loaded driver for as long as it can be asked.
+    /// Polls the GPUs of one loaded driver for as long as it can be queried.
     fn watch(&mut self, nvml: &Nvml, roster: &mut Roster, lifeline: &Lifeline) -> Ended {
         // Before the first beat, so that each tenth beat closes an interval.
         let began = self.clock.now().mono;
@@ -104,7 +104,7 @@ impl Gpus {
             let now = self.clock.now().mono;
             match &listed {
                 Err(error) => {
-                    tracing::warn!(%error, "gpus cannot be listed, nvml is let go");
+                    tracing::warn!(%error, "gpus cannot be listed; nvml unloaded");
                     return Ended::Gone(Missing::failed("not_listed"));
                 }
                 Ok(_) if session.must_reload(roster, now) => return Ended::Reload,
@@ -125,7 +125,7 @@ impl Gpus {
         }
     }
 
-    /// Says why there are no readings until it is time to look again; false to end the thread.
+    /// Reports why there are no readings until the next search; false to end the thread.
     fn go_without(&mut self, why: Missing, roster: &mut Roster, lifeline: &Lifeline) -> bool {
         // GPUs that were there once are not unsupported, whatever became of their driver.
         roster.lose(Missing::failed(why.reason));
@@ -156,7 +156,7 @@ impl Gpus {
         }
         roster.gpus.iter_mut().for_each(|gpu| gpu.close(&mut gather));
         self.sampling.gather(&mut gather);
-        self.slot.put(now, gather.finish(&self.tally));
+        self.slot.put(now, gather.finish(&self.losses));
     }
 }
 

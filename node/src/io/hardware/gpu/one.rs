@@ -1,5 +1,5 @@
-//! What the agent remembers of one GPU, and its readings. It outlives the driver: a GPU that
-//! cannot be asked any more keeps all its readings under their labels, and none has a value.
+//! State of one GPU, and its readings. It outlives the driver: a GPU that
+//! cannot be queried any more keeps all its readings under their labels, and none has a value.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) struct Gpu {
     pub(super) number: usize,
     pub(super) uuid: Option<String>,
     pub(super) name: Option<String>,
-    /// Why it cannot be asked now.
+    /// Why it cannot be queried now.
     pub(super) lost: Option<Missing>,
     pub(super) faults: Faults,
     pub(super) links: Links,

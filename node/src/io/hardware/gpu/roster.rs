@@ -38,12 +38,12 @@ impl Roster {
         found
     }
 
-    /// No GPU can be asked now.
+    /// No GPU can be queried now.
     pub(super) fn lose(&mut self, why: Missing) {
         self.gpus.iter_mut().for_each(|gpu| gpu.lost = Some(why));
     }
 
-    /// How many cannot be asked now.
+    /// How many cannot be queried now.
     pub(super) fn lost(&self) -> usize {
         self.gpus.iter().filter(|gpu| gpu.lost.is_some()).count()
     }
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// Number, UUID and whether it can be asked, of every GPU.
+    /// Number, UUID and whether it can be queried, of every GPU.
     fn shown(roster: &Roster) -> Vec<(usize, &str, bool)> {
         let gpu = |gpu: &Gpu| gpu.uuid.clone().unwrap_or_default().leak() as &str;
         roster.gpus.iter().map(|one| (one.number, gpu(one), one.lost.is_none())).collect()

@@ -1,5 +1,5 @@
-//! The GPUs of one loaded driver: looks at its list, polls each GPU, and asks them aside in
-//! turns, one at a poll, so that no poll waits for all of them.
+//! The GPUs of one loaded driver: reads its list, polls each GPU, and sends slow queries to one GPU per
+//! poll, so that no poll waits for all of them.
 
 use crate::limits::{GPU_POLL_EVERY, GPU_RELOAD_EVERY, GPU_SELDOM_EVERY, GPUS_MAX, SENSOR_EVERY};
 use nvml_wrapper::error::NvmlError;
@@ -65,7 +65,7 @@ impl<'nvml> Session<'nvml> {
         Ok(count)
     }
 
-    /// Polls every GPU, and asks one of them aside.
+    /// Polls every GPU, and queries one of them aside.
     pub(super) fn poll(&mut self, roster: &mut Roster, now: Mono) {
         let turns =
             (SENSOR_EVERY.as_nanos() / GPU_POLL_EVERY.as_nanos()).max(roster.gpus.len() as u128);

@@ -13,7 +13,7 @@ const HOT_CELSIUS: f64 = 75.0;
 const THROTTLED_SHARE: f64 = 0.8;
 /// From this utilisation on a GPU is busy: an idle one lowers its clock without being held down.
 const BUSY_RATIO: f64 = 0.5;
-/// What one poll can stand for at most: a driver that hung was not asked meanwhile.
+/// What one poll can stand for at most: a driver that hung was not queried meanwhile.
 const POLL_SPAN_MAX: Duration = Duration::from_secs(1);
 
 /// Bits of `nvmlClocksThrottleReasons` that have a name.

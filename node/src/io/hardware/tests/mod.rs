@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn switched_off_sampling_has_no_thread_and_an_open_silent_channel() {
-    let config = HardwareConfig { enabled: false, ..HardwareConfig::default() };
+    let config = HardwareSettings { enabled: false, ..HardwareSettings::default() };
     let (sampler, mut receiver) = Sampler::start(&config);
     assert_eq!(sampler.lifeline.threads(), 0);
     assert_eq!(receiver.try_recv(), Err(mpsc::error::TryRecvError::Empty));

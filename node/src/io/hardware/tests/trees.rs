@@ -11,10 +11,10 @@ use plimsoll_schemas::hardware::{CATALOGUE, Reading, SensorState, sensor};
 use plimsoll_schemas::time::Mono;
 use tempfile::TempDir;
 
-use super::super::Tally;
 use super::super::devices::Devices;
 use super::super::gather::Gather;
 use super::super::host::Host;
+use super::super::losses::Losses;
 use super::super::root::Root;
 
 #[path = "../../../../tests/trees/unpack.rs"]
@@ -28,7 +28,7 @@ struct Recorded {
     folder: TempDir,
     host: Host,
     devices: Devices,
-    tally: Arc<Tally>,
+    losses: Arc<Losses>,
 }
 
 fn text_of(tree: &str, file: &str) -> String {
@@ -40,9 +40,9 @@ impl Recorded {
     fn new(tree: &str) -> Self {
         let (text, folder) = (text_of(tree, "files.txt"), tempfile::tempdir().unwrap());
         unpack::unpack(&text, folder.path(), false);
-        let (root, tally) = (Root::new(folder.path()), Arc::new(Tally::default()));
-        let devices = Devices::new(&root, Arc::clone(&tally));
-        let mut recorded = Self { text, folder, host: Host::new(&root), devices, tally };
+        let (root, losses) = (Root::new(folder.path()), Arc::new(Losses::default()));
+        let devices = Devices::new(&root, Arc::clone(&losses));
+        let mut recorded = Self { text, folder, host: Host::new(&root), devices, losses };
         recorded.look(1);
         recorded
     }
@@ -52,7 +52,7 @@ impl Recorded {
         self.host.gather_scalars(now, &mut gather);
         gather.append(self.devices.sample(now));
         self.host.gather_lists(now, &mut gather);
-        gather.finish(&self.tally)
+        gather.finish(&self.losses)
     }
 
     fn later(&mut self) -> Vec<Reading> {
@@ -121,7 +121,7 @@ fn every_sensor_of_the_host_has_a_producer() {
     assert_eq!(without, Vec::<&str>::new());
 }
 
-/// What can become of a file between two looks.
+/// What can become of a file between two samples.
 enum Fault {
     Gone,
     Holds(&'static str),

@@ -1,7 +1,7 @@
-//! What the processes of one watch used, with those that have ended.
+//! Usage of the processes of one watch, including those that have ended. No I/O.
 //!
-//! Fed with the processes of each look, it adds up how far each got since the last one, so the
-//! sums only grow. What was used before the agent began is not in them. It reads nothing.
+//! Adds the increase of each process since the last sample, so that the sums only grow. Usage from
+//! before the start of the agent is not included.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use super::process::{Process, Used};
 pub(super) struct Account {
     /// When the agent started, in the ticks of [`Process::started`].
     began: Option<u64>,
-    /// By number. Who was not there at the last look stays for a while, so that he is not
-    /// counted a second time when he comes back.
+    /// By process id. A process that is missing from a sample stays for a while, so that it is not
+    /// counted twice when it reappears.
     known: BTreeMap<u32, Known>,
     total: Used,
     looks: u64,
@@ -40,8 +40,8 @@ impl Account {
         self.total
     }
 
-    /// Books one look. Ticks of CPU a second of those who were there at the last one: what
-    /// somebody new used, and since when, is not known. `None` without any.
+    /// Adds one sample. Returns CPU ticks per second of the processes that were in the last sample
+    /// too, since the start of a new one within the interval is unknown; `None` without any.
     pub(super) fn look(&mut self, now: Mono, processes: &[(u32, Process)]) -> Option<f64> {
         let mut of_known = None;
         self.looks += 1;
@@ -110,7 +110,7 @@ mod tests {
         Process { started, has_ended: false, used, resident_pages: 1, threads: 1 }
     }
 
-    /// Looks a second apart, and the total and the ticks a second after each.
+    /// Samples a second apart, and the total and the ticks a second after each.
     fn follow(began: Option<u64>, looks: &[&[(u32, Process)]]) -> Vec<(u64, Option<f64>)> {
         let mut account = Account::new(began);
         let at = |n: usize| Mono(1_000_000_000 * (n as u64 + 1));
@@ -177,7 +177,7 @@ mod tests {
             let mut account = Account::new(Some(0));
             let mut used = BTreeMap::new();
             for (n, look) in (0..).zip(looks) {
-                // Each number goes to another process at each fourth look.
+                // Each number goes to another process at each fourth sample.
                 let started = n / 4;
                 let look: Vec<_> =
                     look.into_iter().map(|(pid, used)| (pid, process(started, used))).collect();

@@ -1,7 +1,7 @@
-//! Which processes are those of a watch: by their names, and in control groups.
+//! Finds the processes of a watch by name and by control group.
 //!
-//! It lists numbers of processes and reads none of their figures. Both ways cost with the size
-//! of the machine, so whoever calls them leaves time between.
+//! Lists process ids and reads no statistics. The cost of both grows with the size
+//! of the machine, so callers pause between two calls.
 
 use std::fs::{self, ReadDir};
 use std::io::{self, ErrorKind, Read};
@@ -45,7 +45,7 @@ pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, us
             Err(why) => hidden = Some(why),
         }
     }
-    // Who found somebody knows something; who found nobody may have missed him.
+    // A positive lookup is certain; a negative one may be stale.
     let found = found.into_iter().map(|found| match hidden {
         Some(why) if found.is_empty() => Err(why),
         _ => Ok(found),

@@ -1,9 +1,9 @@
-//! Watched processes: the figures of those that a `[[hardware.watch]]` names, summed.
+//! Watched processes: the summed usage of the processes of each `[[hardware.watch]]`.
 //!
-//! On a thread of its own, for a look through ten thousand processes takes as long as all other
-//! sensors together. It watches from outside, once a second: what a process uses after the last
-//! look at it, and one that comes and goes between two looks, are not seen. Sums of which a part
-//! cannot be read are failed readings, not smaller sums.
+//! Runs on a thread of its own, since reading ten thousand processes takes as long as all other
+//! sensors together. It samples once a second: usage after the last sample of a process, and a
+//! process that starts and ends between two samples, are missed. A sum with an unreadable part is a
+//! failed reading, not a smaller sum.
 
 mod account;
 mod find;
@@ -24,8 +24,8 @@ use plimsoll_schemas::time::Mono;
 use self::account::Account;
 use self::find::Found;
 use self::process::{Process, Processes, Used};
-use super::Tally;
 use super::gather::Gather;
+use super::losses::Losses;
 use super::root::Root;
 use super::scale::{self, Raw};
 use crate::config::{By, Watch};
@@ -50,7 +50,7 @@ pub(super) struct Watched {
     names: Rest,
     groups: Rest,
     units: Units,
-    tally: Arc<Tally>,
+    losses: Arc<Losses>,
 }
 
 /// The processes of one watch and what they used.
@@ -106,7 +106,7 @@ impl Units {
 }
 
 impl Watched {
-    pub(super) fn new(root: &Root, watches: Vec<Watch>, tally: Arc<Tally>) -> Self {
+    pub(super) fn new(root: &Root, watches: Vec<Watch>, losses: Arc<Losses>) -> Self {
         let processes = Processes::below(root);
         let began = processes.own_start();
         let members = || Members { found: Ok(Vec::new()), account: Account::new(began) };
@@ -114,7 +114,7 @@ impl Watched {
         let units = Units::of_this_kernel();
         let (names, groups) = (Rest::default(), Rest::default());
         let root = root.clone();
-        Self { root, processes, watches, names, groups, units, tally }
+        Self { root, processes, watches, names, groups, units, losses }
     }
 
     pub(super) fn sample(&mut self, now: Mono) -> Vec<Reading> {
@@ -128,7 +128,7 @@ impl Watched {
                 gather.put_of(sensor, &watch.labels, sum);
             }
         }
-        gather.finish(&self.tally)
+        gather.finish(&self.losses)
     }
 
     fn find(&mut self, now: Mono, gather: &mut Gather) {
@@ -155,7 +155,7 @@ impl Watched {
         }
     }
 
-    /// One look through all processes serves all watches by name.
+    /// One sample through all processes serves all watches by name.
     fn find_names(&mut self, gather: &mut Gather) {
         let mut named: Vec<(&str, &mut Members)> = Vec::new();
         for (watch, members) in &mut self.watches {

@@ -1,4 +1,4 @@
-//! What the kernel tells of one process in `/proc/<pid>/stat`.
+//! Reads what the kernel reports about one process in `/proc/<pid>/stat`.
 //!
 //! One file holds all that is summed; `statm` would tell the resident pages from the same
 //! counter once more. Nothing here knows which processes are wanted.

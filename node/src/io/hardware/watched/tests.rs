@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::limits::WATCH_CGROUPS_MAX;
@@ -12,13 +11,13 @@ use plimsoll_schemas::hardware::{SAMPLING_CPU_SECONDS_TOTAL, SensorState};
 use plimsoll_schemas::ids::Labels;
 use tempfile::TempDir;
 
-use super::super::{HardwareConfig, Sampler};
+use super::super::{HardwareSettings, Sampler};
 use super::*;
 
 /// A recorded machine whose agent started at tick 100.
 struct Machine {
     root: TempDir,
-    tally: Arc<Tally>,
+    losses: Arc<Losses>,
     watched: Watched,
     seconds: u64,
 }
@@ -28,9 +27,9 @@ impl Machine {
         let root = tempfile::tempdir().unwrap();
         write(&root.path().join("proc/self/stat"), &stat("agent", 'S', 100, 0, 1));
         fs::create_dir_all(root.path().join("sys/fs/cgroup")).unwrap();
-        let tally = Arc::new(Tally::default());
-        let watched = watching(root.path(), by, &tally);
-        Self { root, tally, watched, seconds: 0 }
+        let losses = Arc::new(Losses::default());
+        let watched = watching(root.path(), by, &losses);
+        Self { root, losses, watched, seconds: 0 }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -62,10 +61,10 @@ impl Machine {
     }
 }
 
-fn watching(root: &Path, by: By, tally: &Arc<Tally>) -> Watched {
+fn watching(root: &Path, by: By, losses: &Arc<Losses>) -> Watched {
     let labels = Labels::new([("watch", "job")]).unwrap();
     let watches = vec![Watch { labels, by }];
-    let mut watched = Watched::new(&Root::new(root), watches, Arc::clone(tally));
+    let mut watched = Watched::new(&Root::new(root), watches, Arc::clone(losses));
     watched.units = Units { ticks_per_second: 100.0, page_bytes: 4_096 };
     watched
 }
@@ -206,19 +205,19 @@ fn what_cannot_be_known_is_failed_and_no_smaller_sum() {
     }
     let unknown = Some(Err((SensorState::Failed, "too_many_cgroups".to_owned())));
     assert_eq!(machine.sample(), vec![unknown; 7]);
-    assert_eq!(machine.tally.skipped.load(Ordering::Relaxed), 1);
+    assert_eq!(machine.losses.skipped(), 1);
 }
 
 #[test]
 fn a_machine_without_files_fails_and_does_not_say_none() {
     let empty = tempfile::tempdir().unwrap();
-    let tally = Arc::new(Tally::default());
+    let losses = Arc::new(Losses::default());
     for (by, state, reason) in [
         (By::Process("x".to_owned()), SensorState::Unsupported, "not_found"),
         (By::Cgroup("x".into()), SensorState::Unsupported, "no_cgroups"),
     ] {
         let unknown = Some(Err((state, reason.to_owned())));
-        let readings = watching(empty.path(), by, &tally).sample(Mono(1));
+        let readings = watching(empty.path(), by, &losses).sample(Mono(1));
         assert_eq!(said(&readings), vec![unknown; 7]);
     }
 }
@@ -290,9 +289,9 @@ fn poll(watched: &mut Watched, clock: Clock, is_enough: impl Fn(&[Said]) -> bool
 
 #[test]
 fn a_real_process_burns_ends_and_is_not_forgotten() {
-    let (clock, tally) = (Clock::start(), Arc::new(Tally::default()));
+    let (clock, losses) = (Clock::start(), Arc::new(Losses::default()));
     let burning = start(Path::new("/bin/sh"), "while :; do :; done");
-    let mut watched = watching(Path::new("/"), By::Pid(burning.0.id()), &tally);
+    let mut watched = watching(Path::new("/"), By::Pid(burning.0.id()), &losses);
     let value = |said: &[Said], at: usize| said[at].clone().and_then(Result::ok).unwrap_or(0.0);
     let busy = poll(&mut watched, clock, |said| value(said, 1) >= 0.2 && value(said, 2) > 0.0);
     assert_eq!(value(&busy, 0), 1.0);
@@ -309,8 +308,8 @@ fn a_real_process_burns_ends_and_is_not_forgotten() {
 fn a_real_process_is_found_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let name = format!("w{}", std::process::id());
-    let (clock, tally) = (Clock::start(), Arc::new(Tally::default()));
-    let mut watched = watching(Path::new("/"), By::Process(name.clone()), &tally);
+    let (clock, losses) = (Clock::start(), Arc::new(Losses::default()));
+    let mut watched = watching(Path::new("/"), By::Process(name.clone()), &losses);
     let none = said(&watched.sample(clock.now().mono));
     assert_eq!(none, without(0.0, SensorState::Unsupported, "no_process"));
     let shell = folder.path().join(&name);
@@ -326,7 +325,7 @@ fn a_real_process_is_found_by_its_name() {
 fn what_is_watched_comes_with_the_samples_and_says_what_it_costs() {
     let labels = Labels::new([("watch", "job")]).unwrap();
     let watch = vec![Watch { labels, by: By::Pid(std::process::id()) }];
-    let config = HardwareConfig { gpu: false, watch, ..HardwareConfig::default() };
+    let config = HardwareSettings { gpu: false, watch, ..HardwareSettings::default() };
     let (sampler, mut samples) = Sampler::start(&config);
     let deadline = Deadline::within(Duration::from_secs(60));
     let told = |sample: &[Reading], sensor: &Sensor, label| {

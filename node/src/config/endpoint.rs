@@ -1,0 +1,61 @@
+//! Address and scrape interval of a target, checked when the settings are read.
+
+use std::time::Duration;
+
+use crate::limits::scrape::URL_BYTES_MAX;
+use url::{Host, Url};
+
+/// A target to scrape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// As it is written in the configuration.
+    pub(crate) url: String,
+    /// Name or address, as it is connected to.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Value of the `Host` header.
+    pub(crate) authority: String,
+    /// Path and query of the request.
+    pub(crate) path: String,
+    /// Time between two scrapes.
+    pub(crate) every: Duration,
+    /// Time for one scrape.
+    pub(crate) timeout: Duration,
+}
+
+impl Endpoint {
+    /// The target whose page is at `url`.
+    ///
+    /// # Errors
+    /// When the address is not a plain http URL of a host.
+    pub fn new(url: &str, every: Duration, timeout: Duration) -> Result<Self, String> {
+        let example = "such as \"http://127.0.0.1:8000/metrics\"";
+        let read = Url::parse(url).ok().filter(|read| matches!(read.scheme(), "http" | "https"));
+        let Some(read) = read.filter(|_| url.len() <= URL_BYTES_MAX) else {
+            return Err(format!("must be an address of at most {URL_BYTES_MAX} bytes, {example}"));
+        };
+        if read.scheme() == "https" {
+            return Err(format!("must be plain http, {example}; it is meant for this machine"));
+        }
+        if !read.username().is_empty() || read.password().is_some() {
+            return Err("must not contain a user; targets are read without credentials".to_owned());
+        }
+        let (Some(host), Some(port)) = (read.host(), read.port_or_known_default()) else {
+            return Err(format!("names no host; it must be an address {example}"));
+        };
+        let query = read.query().map_or_else(String::new, |query| format!("?{query}"));
+        Ok(Self {
+            url: url.to_owned(),
+            authority: format!("{host}:{port}"),
+            host: match host {
+                Host::Domain(name) => name.to_owned(),
+                Host::Ipv4(address) => address.to_string(),
+                Host::Ipv6(address) => address.to_string(),
+            },
+            port,
+            path: format!("{}{query}", read.path()),
+            every,
+            timeout,
+        })
+    }
+}

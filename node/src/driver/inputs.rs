@@ -1,0 +1,127 @@
+//! The sockets that jobs send samples to: datagrams, frames of Rust clients, OTLP.
+//!
+//! Owns the sockets and passes what they bring to the core. Reads a bounded amount per turn.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::Poll;
+
+use plimsoll_schemas::time::Now;
+
+use super::start::StartError;
+use crate::config::{Listen, OtlpSettings};
+use crate::core::Core;
+use crate::core::departure::Taken;
+use crate::io::cost::{Cost, Stage};
+use crate::io::frames::Frames;
+use crate::io::listen::{SocketEvent, Sockets};
+use crate::io::otlp::OtlpServers;
+use crate::io::otlp::stats::OtlpStats;
+
+pub(super) struct Inputs {
+    sockets: Sockets,
+    frames: Frames,
+    otlp: OtlpServers,
+}
+
+impl Inputs {
+    /// Opens the configured sockets.
+    pub(super) async fn open(listen: &Listen, otlp: &OtlpSettings) -> Result<Self, StartError> {
+        let sockets = Sockets::open(listen.udp, listen.unix.as_deref());
+        let frames = Frames::listen(listen.stream.as_deref());
+        Ok(Self {
+            sockets: sockets.map_err(|error| StartError::listen(&error))?,
+            frames: frames.map_err(|error| StartError::listen(&error))?,
+            otlp: OtlpServers::open(otlp).await.map_err(|error| StartError::listen(&error))?,
+        })
+    }
+
+    /// Waits until one of the sockets is readable. Cancel safe.
+    pub(super) async fn readable(&mut self) {
+        let (mut frames, mut sockets) =
+            (pin!(self.frames.readable()), pin!(self.sockets.readable()));
+        let mut otlp = pin!(self.otlp.readable());
+        poll_fn(|context| {
+            let is_ready = frames.as_mut().poll(context).is_ready()
+                || sockets.as_mut().poll(context).is_ready()
+                || otlp.as_mut().poll(context).is_ready();
+            if is_ready { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Reads all sockets, up to a bound, and returns what they brought.
+    pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> Taken {
+        let datagrams = self.sockets.take(cost, |event| match event {
+            SocketEvent::Datagram(datagram) => core.on_datagram(now, datagram),
+            SocketEvent::Failed => core.on_read_error(),
+            SocketEvent::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
+        });
+        let frames = self.frames.take(|read| match read {
+            Ok(frame) => Some(core.on_frame(now, frame)),
+            Err(error) => {
+                core.on_frame_refused(error.reason());
+                None
+            }
+        });
+        self.frames.drain_ended().for_each(|reason| core.on_frame_refused(reason));
+        cost.end(Stage::Frames);
+        let bodies = self.otlp.take(|post| {
+            post.answer(|signal, encoding, body| core.on_otlp(now, signal, encoding, body))
+        });
+        for warning in core.take_otlp_warnings() {
+            tracing::warn!("OTLP data rejected (logged once per reason): {warning}");
+        }
+        cost.end(Stage::Otlp);
+        datagrams + frames + bodies
+    }
+
+    /// Whether the last [`Self::read`] left nothing behind.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sockets.is_empty() && self.frames.is_empty() && self.otlp.is_empty()
+    }
+
+    /// Refuses new requests and reads the rest without delay.
+    pub(super) fn leave(&mut self) {
+        self.sockets.end_rests();
+        self.otlp.leave();
+    }
+
+    /// Whether OTLP requests are in progress.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.otlp.is_awaited()
+    }
+
+    /// Bound addresses of UDP, OTLP over HTTP and OTLP over gRPC.
+    pub(super) fn addresses(&self) -> [Option<SocketAddr>; 3] {
+        [self.sockets.udp_address(), self.otlp.http_address(), self.otlp.grpc_address()]
+    }
+
+    /// Datagrams that the kernel dropped, per socket.
+    pub(super) fn dropped(&self) -> [(&'static str, u64); 2] {
+        self.sockets.dropped()
+    }
+
+    /// Connections to the stream socket.
+    pub(super) fn connections(&self) -> usize {
+        self.frames.clients()
+    }
+
+    /// OTLP requests and connections, when a port is open.
+    pub(super) fn otlp_stats(&self) -> Option<OtlpStats> {
+        self.otlp.stats()
+    }
+
+    /// Closes the sockets; data that is still in them is lost.
+    pub(super) fn close(&mut self) {
+        self.sockets.close();
+        self.frames = Frames::absent();
+        self.otlp.close();
+    }
+
+    /// Sends the outstanding answers and closes the OTLP ports.
+    pub(super) async fn end(self) {
+        self.otlp.end().await;
+    }
+}

@@ -1,0 +1,308 @@
+//! Metrics of the node about itself: samples, cost, outbox, spool, outcomes of messages.
+
+use std::time::Duration;
+
+use plimsoll_runtime::http as server;
+use plimsoll_runtime::page::{Family, Page};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::time::seconds;
+
+use super::by_label::counters_by;
+use super::{ingest, otlp, scrape};
+use crate::core::{SpoolFigures, Status};
+use crate::io::cost::{self, Stage};
+use crate::io::otlp::stats::OtlpStats;
+
+/// What the driver reports for one request.
+#[derive(Debug)]
+pub struct AgentStats {
+    /// Status of the core.
+    pub status: Status,
+    /// Datagrams that the kernel dropped, per socket.
+    pub dropped: [(&'static str, u64); 2],
+    /// Connections to the stream socket.
+    pub connections: usize,
+    /// Connections to the HTTP pages.
+    pub http: Option<server::ServerStats>,
+    /// OTLP requests and connections, when a port is open.
+    pub otlp: Option<OtlpStats>,
+    /// Time spent in each stage of the driver.
+    pub by_stage: [(Stage, Duration); Stage::ALL.len()],
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+pub(super) fn page(stats: &AgentStats) -> String {
+    let (page, status) = (Page::default(), &stats.status);
+    add_samples(&page, status);
+    add_limits(&page, &status.limits);
+    ingest::add(&page, &status.intake);
+    ingest::add_otlp(&page, &status.otlp);
+    scrape::add(&page, &status.intake.scrapes);
+    let help = "Datagrams that the kernel dropped because the receive buffer of a socket was full";
+    let name = "plimsoll_agent_kernel_dropped_datagrams_total";
+    counters_by(&page, name, help, &["socket"], stats.dropped);
+    let help = "Connections to the stream socket";
+    page.gauge("plimsoll_agent_client_connections", help, stats.connections as f64);
+    if let Some(http) = &stats.http {
+        add_http(&page, http);
+    }
+    if let Some(otlp) = &stats.otlp {
+        otlp::add(&page, otlp);
+    }
+    add_cost(&page, stats);
+    add_outbox(&page, status);
+    add_spool(&page, &status.spool);
+    add_outcomes(&page, status);
+    page.render()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_samples(page: &Page, status: &Status) {
+    let (intake, bus) = (&status.intake, &status.bus);
+    let counters = [
+        ("plimsoll_agent_datagrams_total", "Datagrams received", intake.datagrams),
+        ("plimsoll_agent_values_total", "Values accepted from lines and frames", intake.values),
+        ("plimsoll_agent_samples_total", "Latency samples accepted", intake.samples),
+        (
+            "plimsoll_agent_clamped_total",
+            "Latency samples above one hour, recorded as one hour",
+            intake.clamped,
+        ),
+        (
+            "plimsoll_agent_overflowed_total",
+            "Values merged into the series other because of the series limit",
+            intake.overflowed,
+        ),
+        (
+            "plimsoll_agent_recorded_total",
+            "Latency samples in sealed snapshots",
+            status.totals.recorded,
+        ),
+        (
+            "plimsoll_agent_read_errors_total",
+            "Failed reads of a datagram socket",
+            intake.read_errors,
+        ),
+        ("plimsoll_agent_denials_total", "Permission denials by the broker", status.denials),
+        (
+            "plimsoll_agent_reconnects_total",
+            "Connections to the broker after the first one",
+            bus.reconnects,
+        ),
+    ];
+    for (name, help, value) in counters {
+        page.counter(name, help, value as f64);
+    }
+}
+
+fn add_limits(page: &Page, limits: &[(Operation, u64)]) {
+    let help = "Latency limits above which samples are counted exactly, always 1";
+    let labels = &["operation", "limit_seconds"];
+    let rows: Vec<_> = limits
+        .iter()
+        .map(|(operation, limit_ns)| [operation.to_string(), seconds(*limit_ns).to_string()])
+        .collect();
+    let rows: Vec<_> = rows.iter().map(|row| row.each_ref().map(String::as_str)).collect();
+    let rows = rows.iter().map(|row| (&row[..], 1.0));
+    page.gauges(Family { name: "plimsoll_agent_limit_info", help, labels }, rows);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_http(page: &Page, http: &server::ServerStats) {
+    let (name, help) =
+        ("plimsoll_agent_http_connections", "Open connections to the HTTP pages, per stage");
+    let rows = http.open.map(|(stage, n)| ([stage.as_str()], n as f64));
+    let rows = rows.iter().map(|(values, n)| (&values[..], *n));
+    page.gauges(Family { name, help, labels: &["stage"] }, rows);
+    let closed = http.closed().map(|(reason, n)| (reason.as_str(), n));
+    let help = "Closed connections to the HTTP pages, per reason";
+    counters_by(page, "plimsoll_agent_http_connections_closed_total", help, &["reason"], closed);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_cost(page: &Page, stats: &AgentStats) {
+    if let Some(cpu) = cost::cpu() {
+        let help = "CPU time of all threads of the node";
+        page.counter("plimsoll_agent_cpu_seconds_total", help, cpu.as_secs_f64());
+    }
+    if let Some(bytes) = cost::resident_bytes() {
+        let help = "Resident memory of the node";
+        page.gauge("plimsoll_agent_resident_bytes", help, bytes as f64);
+    }
+    let (name, help) =
+        ("plimsoll_agent_stage_seconds_total", "Time that the driver spent, per stage");
+    let rows = stats.by_stage.map(|(stage, spent)| ([stage.as_str()], spent.as_secs_f64()));
+    let rows = rows.iter().map(|(values, seconds)| (&values[..], *seconds));
+    page.counters(Family { name, help, labels: &["stage"] }, rows);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_outbox(page: &Page, status: &Status) {
+    let bus = &status.bus;
+    let gauges = [
+        ("plimsoll_agent_series", "Series in the open interval", status.series as u64),
+        (
+            "plimsoll_agent_outbox_messages",
+            "Messages that the broker has not acknowledged",
+            bus.outbox_messages,
+        ),
+        (
+            "plimsoll_agent_outbox_bytes",
+            "Bytes of messages that the broker has not acknowledged",
+            bus.outbox_bytes,
+        ),
+        (
+            "plimsoll_agent_held_samples",
+            "Latency samples in messages that the broker has not acknowledged",
+            status.held_samples,
+        ),
+        (
+            "plimsoll_agent_entrusted_messages",
+            "Acknowledged messages that no aggregator has confirmed",
+            bus.entrusted,
+        ),
+        (
+            "plimsoll_agent_entrusted_bytes",
+            "Bytes of acknowledged messages that no aggregator has confirmed",
+            status.entrusted_bytes as u64,
+        ),
+        (
+            "plimsoll_agent_entrusted_samples",
+            "Latency samples in acknowledged messages that no aggregator has confirmed",
+            status.entrusted_samples,
+        ),
+        (
+            "plimsoll_agent_in_flight_messages",
+            "Messages sent to the broker and not answered yet",
+            status.in_flight as u64,
+        ),
+        (
+            "plimsoll_agent_connected",
+            "1 while the broker is connected, 0 otherwise",
+            status.connected.into(),
+        ),
+        (
+            "plimsoll_agent_breaker_state",
+            "State of the circuit breaker: 0 closed, 1 half-open, 2 open",
+            status.breaker.as_number().into(),
+        ),
+        (
+            "plimsoll_agent_rerouting",
+            "1 while new messages take the emergency lane, 0 otherwise",
+            status.rerouting.into(),
+        ),
+        (
+            "plimsoll_agent_dropping",
+            "1 while new messages are dropped, 0 otherwise",
+            status.dropping.into(),
+        ),
+        (
+            "plimsoll_agent_conservative",
+            "1 while only the emergency lane is sent, 0 otherwise",
+            status.conservative.into(),
+        ),
+    ];
+    for (name, help, value) in gauges {
+        page.gauge(name, help, value as f64);
+    }
+    if let Some(round_trip) = bus.round_trip_ns {
+        let help = "Latest round-trip time to the broker";
+        page.gauge("plimsoll_agent_broker_round_trip_seconds", help, seconds(round_trip));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_spool(page: &Page, spool: &SpoolFigures) {
+    let gauges = [
+        ("plimsoll_agent_spool_bytes", "Size of the spool", spool.bytes as u64),
+        (
+            "plimsoll_agent_spool_durable",
+            "1 while queued messages would survive a crash of the node, 0 otherwise",
+            spool.durable.into(),
+        ),
+        (
+            "plimsoll_agent_spool_stuck",
+            "1 while messages wait because the spool can be neither written nor removed, 0 otherwise",
+            spool.stuck.into(),
+        ),
+        (
+            "plimsoll_agent_spool_released_samples",
+            "Latency samples of earlier incarnations in messages that were too old to be sent",
+            spool.released,
+        ),
+        (
+            "plimsoll_agent_spool_recovered_samples",
+            "Latency samples recovered from earlier incarnations",
+            spool.recovered,
+        ),
+        (
+            "plimsoll_agent_spool_crashed_samples",
+            "Latency samples lost with the interval that was open when the last incarnation crashed",
+            spool.crashed,
+        ),
+        (
+            "plimsoll_agent_spool_uncertain_samples",
+            "Latency samples of which a damaged spool does not record whether they were sent",
+            spool.uncertain,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        page.gauge(name, help, value as f64);
+    }
+    let aside = spool.set_aside.iter().map(|reason| (*reason, 1));
+    let help = "Quarantined spool files, per reason";
+    counters_by(page, "plimsoll_agent_spool_set_aside_total", help, &["reason"], aside);
+    let help = "Failed writes to the spool";
+    page.counter("plimsoll_agent_spool_failures_total", help, spool.failures as f64);
+}
+
+fn add_outcomes(page: &Page, status: &Status) {
+    let bus = &status.bus;
+    let outcomes = [
+        ("attempted", bus.attempted),
+        ("published", bus.published),
+        ("dropped", bus.dropped),
+        ("refused", bus.refused),
+        ("rerouted", bus.rerouted),
+        ("retried", bus.retried),
+        ("coalesced", bus.coalesced),
+        ("rate_limited", bus.rate_limited),
+        ("confirmed", bus.confirmed),
+        ("released", bus.released),
+        ("resent", bus.resent),
+    ];
+    let help = "Messages, per outcome";
+    counters_by(page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);
+    let (heard, refused) = (status.confirmations.heard, &status.confirmations.refused);
+    let outcomes = refused.iter().map(|(reason, n)| (*reason, *n));
+    let outcomes = std::iter::once(("believed", heard)).chain(outcomes);
+    let help = "Confirmations received, per outcome";
+    counters_by(page, "plimsoll_agent_confirmations_total", help, &["outcome"], outcomes);
+    let rejected = bus.rejected.iter().map(|(reason, n)| (reason.as_str(), *n));
+    let help = "Rejected lines, per reason";
+    counters_by(page, "plimsoll_agent_rejected_lines_total", help, &["reason"], rejected);
+    let lost = status.totals.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
+    let help = "Lost latency samples, per reason";
+    counters_by(page, "plimsoll_agent_lost_samples_total", help, &["reason"], lost);
+    let lost = status.events_lost.iter().map(|(reason, n)| (*reason, *n));
+    let help = "Events and service checks lost before they were sent, per reason";
+    counters_by(page, "plimsoll_agent_events_lost_total", help, &["reason"], lost);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_known_limit_has_its_row() {
+        let page = Page::default();
+        let limit = |name, ns| (Operation::new(name).unwrap(), ns);
+        add_limits(&page, &[limit("a", 18_000_000), limit("a", 25_000_001), limit("b", 1_000)]);
+        let text = page.render();
+        let rows: Vec<_> = text.lines().filter(|row| row.starts_with("plimsoll_agent_l")).collect();
+        let row = |name, limit| {
+            format!("plimsoll_agent_limit_info{{limit_seconds=\"{limit}\",operation=\"{name}\"}} 1")
+        };
+        assert_eq!(rows, [row("b", "0.000001"), row("a", "0.018"), row("a", "0.025000001")]);
+    }
+}

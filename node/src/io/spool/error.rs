@@ -1,0 +1,62 @@
+//! What can go wrong with a spool: at its start, with a file found there, with a write.
+
+use std::io;
+use std::path::PathBuf;
+
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use thiserror::Error;
+
+/// Why the spool cannot be opened.
+#[derive(Debug, Error)]
+pub enum SpoolError {
+    /// A path cannot be created, read or written.
+    #[error("spool.path: {}: {source}", path.display())]
+    Inaccessible {
+        /// What.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// Another process uses it.
+    #[error("spool.path: {} is in use by another process", path.display())]
+    InUse {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// It belongs to another node.
+    #[error(
+        "spool.path: {} is the spool of node {node} of mesh {mesh}: give each a directory of \
+         its own", path.display()
+    )]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// The mesh it belongs to.
+        mesh: MeshName,
+        /// The node it belongs to.
+        node: NodeName,
+    },
+}
+
+/// A file that was kept under another name for inspection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Why, as a label: `damaged`, `newer_version` or `too_large`.
+    pub reason: &'static str,
+    /// Why, in words.
+    pub why: String,
+    /// Where it is now.
+    pub now_at: PathBuf,
+}
+
+/// Why a batch was not written. The file is removed then, unless it `remains`, because its content
+/// is outdated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteFailure {
+    /// As a label: `full` or `io`.
+    pub reason: &'static str,
+    /// In words.
+    pub text: String,
+    /// True when the file could not be removed either: a later start would use outdated content.
+    pub remains: bool,
+}
