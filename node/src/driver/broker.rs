@@ -7,9 +7,9 @@ use plimsoll_runtime::absence::Absence;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
 
-use crate::core::dead_letters::Unacceptable;
-use crate::core::sealed::Ticket;
-use crate::core::{Core, Signal};
+use crate::core::outbox::DeadLetterReason;
+use crate::core::outbox::Ticket;
+use crate::core::{Core, BrokerEvent};
 use crate::io::link::{Link, LinkEvent};
 
 pub(super) struct Broker {
@@ -47,49 +47,49 @@ impl Broker {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.refusal_logged, self.denial_logged) = (false, false);
-                Signal::Connected
+                BrokerEvent::Connected
             }
             BusEvent::Disconnected => {
                 tracing::warn!("broker disconnected; messages wait");
-                Signal::Disconnected
+                BrokerEvent::Disconnected
             }
             BusEvent::Stalled => {
                 tracing::warn!("broker does not answer; messages wait");
-                Signal::Stalled
+                BrokerEvent::Stalled
             }
             BusEvent::RoundTrip(span) => {
                 if core.is_stalled() {
                     tracing::info!("broker answers again");
                 }
-                Signal::RoundTrip(span)
+                BrokerEvent::RoundTrip(span)
             }
-            BusEvent::Acknowledged { token, .. } => Signal::Acknowledged(Ticket(token)),
+            BusEvent::Acknowledged { token, .. } => BrokerEvent::Acknowledged(Ticket(token)),
             BusEvent::Refused { token, reason } => self.on_refused(Ticket(token), &reason),
             BusEvent::Denied { text } => self.on_denied(&text),
         };
-        core.on_signal(now, signal);
+        core.on_broker_event(now, signal);
     }
 
-    fn on_denied(&mut self, text: &str) -> Signal {
+    fn on_denied(&mut self, text: &str) -> BrokerEvent {
         if !std::mem::replace(&mut self.denial_logged, true) {
             tracing::warn!(text, "broker denies permission; check the permissions of this user");
         }
-        Signal::Denied
+        BrokerEvent::Denied
     }
 
     /// A message that no broker accepts is lost; any other is sent again. Only an answer of the
     /// broker counts against the broker: a message that never left this process proves nothing.
-    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> Signal {
+    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> BrokerEvent {
         if !std::mem::replace(&mut self.refusal_logged, true) {
             tracing::warn!(%reason, "broker rejected a message");
         }
         match reason {
-            Refusal::TooLarge => Signal::Refused(ticket, Unacceptable::TooLarge),
-            Refusal::Malformed => Signal::Refused(ticket, Unacceptable::Malformed),
+            Refusal::TooLarge => BrokerEvent::Rejected(ticket, DeadLetterReason::TooLarge),
+            Refusal::Malformed => BrokerEvent::Rejected(ticket, DeadLetterReason::Malformed),
             Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
-                Signal::Declined(ticket)
+                BrokerEvent::Declined(ticket)
             }
-            Refusal::HandOver | Refusal::Closed => Signal::Deferred(ticket),
+            Refusal::HandOver | Refusal::Closed => BrokerEvent::Deferred(ticket),
         }
     }
 
@@ -98,7 +98,7 @@ impl Broker {
             return;
         };
         // Any client with publish permission can cause this: the 1st, 2nd, 4th, 8th ... is logged.
-        let count: u64 = core.status().confirmations.refused.values().sum();
+        let count: u64 = core.status().confirmations.rejected.values().sum();
         if count.is_power_of_two() {
             tracing::warn!(reason, count, "confirmation rejected; check who may publish it");
         }
@@ -111,7 +111,7 @@ impl Broker {
         }
         while let Some(publish) = core.next_publish(now) {
             if let Err(ticket) = self.link.try_publish(publish) {
-                return core.on_not_taken(now, ticket);
+                return core.on_handover_failed(now, ticket);
             }
         }
         while let Some(letter) = core.next_dead_letter() {

@@ -12,7 +12,7 @@ use plimsoll_schemas::time::Now;
 use super::start::StartError;
 use crate::config::{Listen, OtlpSettings};
 use crate::core::Core;
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 use crate::io::cost::{Cost, Stage};
 use crate::io::frames::Frames;
 use crate::io::listen::{SocketEvent, Sockets};
@@ -52,7 +52,7 @@ impl Inputs {
     }
 
     /// Reads all sockets, up to a bound, and returns what they brought.
-    pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> Taken {
+    pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
         let datagrams = self.sockets.take(cost, |event| match event {
             SocketEvent::Datagram(datagram) => core.on_datagram(now, datagram),
             SocketEvent::Failed => core.on_read_error(),
@@ -61,11 +61,11 @@ impl Inputs {
         let frames = self.frames.take(|read| match read {
             Ok(frame) => Some(core.on_frame(now, frame)),
             Err(error) => {
-                core.on_frame_refused(error.reason());
+                core.on_frame_rejected(error.reason());
                 None
             }
         });
-        self.frames.drain_ended().for_each(|reason| core.on_frame_refused(reason));
+        self.frames.drain_ended().for_each(|reason| core.on_frame_rejected(reason));
         cost.end(Stage::Frames);
         let bodies = self.otlp.take(|post| {
             post.answer(|signal, encoding, body| core.on_otlp(now, signal, encoding, body))

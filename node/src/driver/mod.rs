@@ -154,7 +154,7 @@ impl Driver {
     fn read_inputs(&mut self) -> bool {
         let now = self.clock.now();
         let taken = self.inputs.read(&mut self.core, &mut self.cost, now);
-        self.departure.on_taken(now.mono, taken, self.inputs.is_awaited());
+        self.departure.on_polled(now.mono, taken, self.inputs.is_awaited());
         !self.inputs.is_empty()
     }
 
@@ -181,7 +181,7 @@ impl Driver {
             LinkEvent::Confirmation(payload) => {
                 Broker::on_confirmation(&mut self.core, now, &payload);
             }
-            LinkEvent::CutOff => self.departure.on_cut_off(now.mono),
+            LinkEvent::CutOff => self.departure.on_connection_lost(now.mono),
             LinkEvent::Closed => self.departure.on_closed(),
         }
     }
@@ -193,7 +193,7 @@ impl Driver {
         if self.departure.step() != Step::Running {
             tracing::warn!("second shutdown signal; unsent data stays behind");
         }
-        self.departure.on_asked(self.clock.now().mono);
+        self.departure.on_shutdown_requested(self.clock.now().mono);
         self.inputs.leave();
     }
 

@@ -7,7 +7,7 @@ use plimsoll_clock::Clock;
 use plimsoll_schemas::time::Now;
 
 use crate::config::SpoolSettings;
-use crate::core::{Core, Identity, SpoolFigures};
+use crate::core::{Core, Identity, spool::SpoolStats};
 use crate::io::spool::{Opened, Quarantined, Spool, SpoolError, WriteFailure, WriteResult};
 
 /// The spool, if there is one.
@@ -32,9 +32,9 @@ impl SpoolWriter {
         if let Some(Quarantined { reason, why, now_at }) = quarantined {
             let now_at = now_at.display();
             tracing::error!(reason, why, %now_at, "spool file damaged or unusable; quarantined");
-            core.on_spool_set_aside(reason);
+            core.on_spool_quarantined(reason);
         }
-        let SpoolFigures { recovered, crashed, uncertain, .. } = core.status().spool;
+        let SpoolStats { recovered, crashed, uncertain, .. } = core.status().spool;
         tracing::info!(recovered, crashed, uncertain, "spool opened; counts are samples");
         Ok(Self(Some(spool)))
     }
@@ -42,7 +42,7 @@ impl SpoolWriter {
     /// Begins to write the next batch, if there is one and no write is in progress.
     pub(super) fn write(&mut self, core: &mut Core, now: Now) {
         let Some(spool) = self.0.as_mut().filter(|spool| !spool.is_busy()) else { return };
-        let Some(batch) = core.next_spool(now) else { return };
+        let Some(batch) = core.next_spool_batch(now) else { return };
         if spool.write(batch).is_err() {
             self.on_written(core, now, None);
         }

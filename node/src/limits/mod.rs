@@ -124,11 +124,11 @@ pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
 /// Bytes held until the broker has acknowledged them.
 pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Messages held at which dropping, rerouting and conservative mode end.
-pub const LEAVE_MESSAGES: usize = 1_000;
+pub const RECOVER_MESSAGES: usize = 1_000;
 /// Longest time in which only the emergency lane is sent.
 pub const CONSERVATIVE_MAX: Duration = Duration::from_secs(60);
 /// Messages held above which neighbours that were never sent are merged. Below
-/// [`LEAVE_MESSAGES`], so that an outage alone never leads to rerouting.
+/// [`RECOVER_MESSAGES`], so that an outage alone never leads to rerouting.
 pub const COALESCE_MESSAGES: usize = 512;
 /// Bytes held above which neighbours that were never sent are merged.
 pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
@@ -152,9 +152,9 @@ pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
 pub const IN_FLIGHT_MAX: usize = 64;
 /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
 /// keeps. At two messages a second, over eight minutes without an aggregator.
-pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
+pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;
 /// Their bytes.
-pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const UNCONFIRMED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Time for which nothing new is sealed once there are so many; then the oldest are evicted.
 pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
 /// Time after an acknowledgement from which on an aggregator that does not have the message
@@ -179,7 +179,7 @@ pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Time after SIGTERM for reading what the jobs had sent before.
 pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
 /// Pause between two samples in that time, while all that is left to wait for is bodies on their way.
-pub const EMPTY_LOOK_EVERY: Duration = Duration::from_millis(5);
+pub const EMPTY_POLL_EVERY: Duration = Duration::from_millis(5);
 /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
 /// is not waited for.
 pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;

@@ -97,6 +97,6 @@ fn write_connections(writer: &mut Writer, connections: &Figures) {
     let family = Family::counter("plimsoll_aggregator_connections_closed_total", help);
     writer.by_label(family, "reason", closed);
     let help = "Unsent bytes of HTTP responses";
-    let unsent = Value::Count(connections.owed_bytes);
+    let unsent = Value::Count(connections.unsent_bytes);
     writer.single(Family::gauge("plimsoll_aggregator_owed_bytes", help), unsent);
 }

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use plimsoll_node::core::bounds::{Bounds, OutboxBounds};
-use plimsoll_node::core::dead_letters::Unacceptable;
-use plimsoll_node::core::entrusted::EntrustedBounds;
-use plimsoll_node::core::journal::Journal;
-use plimsoll_node::core::journal::recovered::{self, Recovered};
-use plimsoll_node::core::pressure::Marks;
-use plimsoll_node::core::sealed::{Publish, Ticket};
-use plimsoll_node::core::{Core, Identity, Signal, Status};
+use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
+use plimsoll_node::core::outbox::DeadLetterReason;
+use plimsoll_node::core::outbox::UnconfirmedBounds;
+use plimsoll_node::core::spool::Wal;
+use plimsoll_node::core::spool::{self, RecoveredMessages};
+use plimsoll_node::core::outbox::Thresholds;
+use plimsoll_node::core::outbox::{Publish, Ticket};
+use plimsoll_node::core::{Core, Identity, BrokerEvent, Status};
 use plimsoll_schemas::ids::{Labels, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
 
-pub use plimsoll_node::core::breaker::BreakerState;
-pub use plimsoll_node::core::departure::{Departure, Step, Taken};
-pub use plimsoll_node::core::journal::Batch;
+pub use plimsoll_node::core::outbox::BreakerState;
+pub use plimsoll_node::core::departure::{Departure, Step, SocketPoll};
+pub use plimsoll_node::core::spool::Batch;
 pub use plimsoll_node::limits::IN_FLIGHT_MAX;
 
 use super::mesh_name::mesh_name;
@@ -75,14 +75,14 @@ fn bounds(depths: Depths, interval: Duration) -> Bounds {
     let defaults = OutboxBounds::default();
     let Depths { drop, reroute, leave, coalesce, tokens, entrusted: messages } = depths;
     let (emergency_per_minute, emergency_burst, emergency_reserved) = tokens;
-    let marks = Marks { drop, reroute, leave, ..defaults.marks };
+    let thresholds = Thresholds { drop, reroute, recover: leave, ..defaults.thresholds };
     let outbox = OutboxBounds {
         marks,
         coalesce_messages: coalesce,
         emergency_per_minute,
         emergency_burst,
         emergency_reserved,
-        entrusted: EntrustedBounds { messages, ..defaults.entrusted },
+        unconfirmed: UnconfirmedBounds { messages, ..defaults.unconfirmed },
         ..defaults
     };
     Bounds { interval, outbox, ..Bounds::default() }
@@ -106,8 +106,8 @@ impl NodeCore {
         syncs: bool,
     ) -> Adopted {
         let identity = identity(node);
-        let read = file.map(|bytes| recovered::read(bytes, &identity, Some(boot), now.mono));
-        let journal = Journal::new(identity, (!syncs).then_some(boot));
+        let read = file.map(|bytes| spool::recover(bytes, &identity, Some(boot), now.mono));
+        let journal = Wal::new(identity, (!syncs).then_some(boot));
         let (recovered, unusable) = match read.transpose() {
             Ok(recovered) => (recovered, None),
             Err(unusable) => (None, Some(unusable.to_string())),
@@ -115,7 +115,7 @@ impl NodeCore {
         let doubt = recovered.as_ref().and_then(|recovered| recovered.damaged.clone());
         let adopted = Adopted {
             is_found: recovered.as_ref().is_some_and(|found| found.samples() > 0),
-            is_torn: recovered.as_ref().is_some_and(|found: &Recovered| found.torn_bytes > 0),
+            is_torn: recovered.as_ref().is_some_and(|found: &RecoveredMessages| found.torn_bytes > 0),
             doubt: unusable.or(doubt),
         };
         self.0.open_spool(now, journal, recovered);
@@ -124,7 +124,7 @@ impl NodeCore {
 
     /// What is to be written into the spool.
     pub fn next_spool(&mut self, now: Now) -> Option<Batch> {
-        self.0.next_spool(now)
+        self.0.next_spool_batch(now)
     }
 
     /// It was written, or could not be.
@@ -150,18 +150,18 @@ impl NodeCore {
     /// The client reports.
     pub fn on_connection_event(&mut self, now: Now, event: ConnectionEvent) {
         let signal = match event {
-            ConnectionEvent::Connected => Signal::Connected,
-            ConnectionEvent::Disconnected => Signal::Disconnected,
-            ConnectionEvent::Stalled => Signal::Stalled,
-            ConnectionEvent::RoundTrip(span) => Signal::RoundTrip(span),
-            ConnectionEvent::Acknowledged(token) => Signal::Acknowledged(Ticket(token)),
-            ConnectionEvent::Deferred(token) => Signal::Deferred(Ticket(token)),
-            ConnectionEvent::Declined(token) => Signal::Declined(Ticket(token)),
+            ConnectionEvent::Connected => BrokerEvent::Connected,
+            ConnectionEvent::Disconnected => BrokerEvent::Disconnected,
+            ConnectionEvent::Stalled => BrokerEvent::Stalled,
+            ConnectionEvent::RoundTrip(span) => BrokerEvent::RoundTrip(span),
+            ConnectionEvent::Acknowledged(token) => BrokerEvent::Acknowledged(Ticket(token)),
+            ConnectionEvent::Deferred(token) => BrokerEvent::Deferred(Ticket(token)),
+            ConnectionEvent::Declined(token) => BrokerEvent::Declined(Ticket(token)),
             ConnectionEvent::Refused(token) => {
-                Signal::Refused(Ticket(token), Unacceptable::TooLarge)
+                BrokerEvent::Rejected(Ticket(token), DeadLetterReason::TooLarge)
             }
         };
-        self.0.on_signal(now, signal);
+        self.0.on_broker_event(now, signal);
     }
 
     /// Time passes.
@@ -188,7 +188,7 @@ impl NodeCore {
 
     /// It could not be handed over.
     pub fn on_not_taken(&mut self, now: Now, token: u64) {
-        self.0.on_not_taken(now, Ticket(token));
+        self.0.on_handover_failed(now, Ticket(token));
     }
 
     /// An aggregator's confirmation arrives.

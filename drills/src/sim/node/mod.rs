@@ -223,8 +223,8 @@ impl Node {
         let Some(core) = &mut self.core else { return };
         let counts = |core: &NodeCore| {
             let status = core.stats().status;
-            let refused: u64 = status.confirmations.refused.values().sum();
-            (refused, status.confirmations.heard, status.entrusted_samples, status.bus)
+            let refused: u64 = status.confirmations.rejected.values().sum();
+            (refused, status.confirmations.accepted, status.unconfirmed_samples, status.bus)
         };
         let before = counts(core);
         let is_believed = core.on_confirmation(now, &payload).is_ok();
@@ -253,8 +253,8 @@ impl Node {
         let now = self.clock(k);
         if self.departure.step() == Step::Running {
             self.down = Some(down);
-            self.departure.on_asked(now.mono);
-            self.departure.on_taken(now.mono, Taken::default(), false);
+            self.departure.on_shutdown_requested(now.mono);
+            self.departure.on_polled(now.mono, Taken::default(), false);
         }
         self.settle(k, net, oracle);
     }
@@ -369,7 +369,7 @@ impl Node {
         if self.is_jammed && k.rng().chance(700) {
             if k.rng().chance(500) {
                 let Some(core) = &mut self.core else { return false };
-                core.on_not_taken(now, token);
+                core.on_handover_failed(now, token);
                 return false;
             }
             self.report_locally(k, ConnectionEvent::Deferred(token));

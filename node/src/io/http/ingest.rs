@@ -4,12 +4,12 @@ use plimsoll_runtime::page::Page;
 use plimsoll_schemas::wire::EventSource;
 
 use super::by_label::counters_by;
-use crate::core::IntakeFigures;
-use crate::core::intake::otlp::figures::{Kind, OtlpFigures};
-use crate::core::intake::reject::Reject;
+use crate::core::intake::IntakeStats;
+use crate::core::intake::otlp::{MetricKind, OtlpStats};
+use crate::core::intake::Reject;
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-pub(super) fn add(page: &Page, intake: &IntakeFigures) {
+pub(super) fn add(page: &Page, intake: &IntakeStats) {
     let unsupported = intake.rejected.get(&Reject::Unsupported).copied().unwrap_or(0);
     let counters = [
         (
@@ -21,7 +21,7 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
         (
             "plimsoll_agent_labels_mended_total",
             "Tags with characters or lengths that a label cannot have, replaced or cut",
-            intake.labels.mended,
+            intake.labels.sanitized,
         ),
         (
             "plimsoll_agent_timestamped_values_total",
@@ -36,7 +36,7 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
         (
             "plimsoll_agent_points_total",
             "Data points accepted from OTLP and Prometheus text",
-            intake.points.taken,
+            intake.points.recorded,
         ),
         (
             "plimsoll_agent_point_baselines_total",
@@ -51,7 +51,7 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
         (
             "plimsoll_agent_streams_forgotten_total",
             "Streams of points evicted to make room for others",
-            intake.points.forgotten,
+            intake.points.evicted,
         ),
         (
             "plimsoll_agent_unsupported_total",
@@ -66,7 +66,7 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
     page.gauge("plimsoll_agent_clients", help, intake.clients as f64);
     let help = "Streams of points in memory";
     page.gauge("plimsoll_agent_streams", help, intake.points.streams as f64);
-    let refused = intake.frames_refused.iter().map(|(reason, n)| (*reason, *n));
+    let refused = intake.frames_rejected.iter().map(|(reason, n)| (*reason, *n));
     let help = "Rejected frames, per reason";
     counters_by(page, "plimsoll_agent_frames_refused_total", help, &["reason"], refused);
     let events = [EventSource::Event, EventSource::ServiceCheck]
@@ -78,7 +78,7 @@ pub(super) fn add(page: &Page, intake: &IntakeFigures) {
     counters_by(page, "plimsoll_agent_labels_dropped_total", help, &["reason"], dropped);
 }
 
-pub(super) fn add_otlp(page: &Page, otlp: &OtlpFigures) {
+pub(super) fn add_otlp(page: &Page, otlp: &OtlpStats) {
     let [metrics, traces] = otlp.malformed;
     let bodies = [("metrics", otlp.metrics), ("traces", otlp.traces)];
     let help = "OTLP bodies accepted, per signal";
@@ -87,16 +87,16 @@ pub(super) fn add_otlp(page: &Page, otlp: &OtlpFigures) {
     let malformed = [("metrics", metrics), ("traces", traces)];
     counters_by(page, "plimsoll_agent_otlp_malformed_total", help, &["signal"], malformed);
     let help = "OTLP data points accepted, per kind; quantiles of summaries become gauges";
-    let points = Kind::ALL.map(|kind| (kind.as_str(), otlp.points[kind as usize]));
+    let points = MetricKind::ALL.map(|kind| (kind.as_str(), otlp.points[kind as usize]));
     counters_by(page, "plimsoll_agent_otlp_points_total", help, &["kind"], points);
-    let left = [("refused", otlp.points_refused), ("without_value", otlp.without_value)];
+    let left = [("refused", otlp.points_rejected), ("without_value", otlp.without_value)];
     let help = "OTLP data points not accepted, per outcome";
     counters_by(page, "plimsoll_agent_otlp_points_left_total", help, &["outcome"], left);
     let spans = [
         ("matched", otlp.spans_matched),
         ("unmatched", otlp.spans_unmatched),
         ("repeated", otlp.spans_repeated),
-        ("refused", otlp.spans_refused),
+        ("refused", otlp.spans_rejected),
     ];
     let help = "Spans, per outcome; only matched spans are recorded as latencies";
     counters_by(page, "plimsoll_agent_otlp_spans_total", help, &["outcome"], spans);

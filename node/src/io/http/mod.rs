@@ -18,7 +18,7 @@ use plimsoll_runtime::http::{ListenError, Server, ending, metrics, probe};
 use plimsoll_runtime::limits::QUERIES_MAX;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::breaker::BreakerState;
+use crate::core::outbox::BreakerState;
 pub use own::AgentStats;
 
 /// A request for the driver's stats: where to send them.

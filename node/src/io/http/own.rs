@@ -9,7 +9,7 @@ use plimsoll_schemas::time::seconds;
 
 use super::by_label::counters_by;
 use super::{ingest, otlp, scrape};
-use crate::core::{SpoolFigures, Status};
+use crate::core::{Status, spool::SpoolStats};
 use crate::io::cost::{self, Stage};
 use crate::io::otlp::stats::OtlpStats;
 
@@ -164,12 +164,12 @@ fn add_outbox(page: &Page, status: &Status) {
         (
             "plimsoll_agent_entrusted_bytes",
             "Bytes of acknowledged messages that no aggregator has confirmed",
-            status.entrusted_bytes as u64,
+            status.unconfirmed_bytes as u64,
         ),
         (
             "plimsoll_agent_entrusted_samples",
             "Latency samples in acknowledged messages that no aggregator has confirmed",
-            status.entrusted_samples,
+            status.unconfirmed_samples,
         ),
         (
             "plimsoll_agent_in_flight_messages",
@@ -212,7 +212,7 @@ fn add_outbox(page: &Page, status: &Status) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_spool(page: &Page, spool: &SpoolFigures) {
+fn add_spool(page: &Page, spool: &SpoolStats) {
     let gauges = [
         ("plimsoll_agent_spool_bytes", "Size of the spool", spool.bytes as u64),
         (
@@ -228,7 +228,7 @@ fn add_spool(page: &Page, spool: &SpoolFigures) {
         (
             "plimsoll_agent_spool_released_samples",
             "Latency samples of earlier incarnations in messages that were too old to be sent",
-            spool.released,
+            spool.expired,
         ),
         (
             "plimsoll_agent_spool_recovered_samples",
@@ -249,7 +249,7 @@ fn add_spool(page: &Page, spool: &SpoolFigures) {
     for (name, help, value) in gauges {
         page.gauge(name, help, value as f64);
     }
-    let aside = spool.set_aside.iter().map(|reason| (*reason, 1));
+    let aside = spool.quarantined.iter().map(|reason| (*reason, 1));
     let help = "Quarantined spool files, per reason";
     counters_by(page, "plimsoll_agent_spool_set_aside_total", help, &["reason"], aside);
     let help = "Failed writes to the spool";
@@ -273,7 +273,7 @@ fn add_outcomes(page: &Page, status: &Status) {
     ];
     let help = "Messages, per outcome";
     counters_by(page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);
-    let (heard, refused) = (status.confirmations.heard, &status.confirmations.refused);
+    let (heard, refused) = (status.confirmations.accepted, &status.confirmations.rejected);
     let outcomes = refused.iter().map(|(reason, n)| (*reason, *n));
     let outcomes = std::iter::once(("believed", heard)).chain(outcomes);
     let help = "Confirmations received, per outcome";

@@ -32,7 +32,7 @@ use self::readiness::watch;
 use self::rest::Rest;
 use super::cost::Cost;
 use super::unix_path;
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 
 /// A socket that cannot be opened.
 #[derive(Debug, Error)]
@@ -93,7 +93,7 @@ impl Sockets {
 
     /// Reads what is there, up to a bound. Both sockets take their turn whichever woke us, so
     /// that a flood on one does not starve the other.
-    pub fn take(&mut self, cost: &mut Cost, mut on_event: impl FnMut(SocketEvent<'_>)) -> Taken {
+    pub fn take(&mut self, cost: &mut Cost, mut on_event: impl FnMut(SocketEvent<'_>)) -> SocketPoll {
         let unix = self.unix.take(&mut self.batch, cost, &mut on_event);
         let udp = self.udp.take(&mut self.batch, cost, &mut on_event);
         unix + udp
@@ -280,8 +280,8 @@ impl Listener {
         batch: &mut Batch,
         cost: &mut Cost,
         mut on_event: impl FnMut(SocketEvent<'_>),
-    ) -> Taken {
-        let mut taken = Taken::default();
+    ) -> SocketPoll {
+        let mut taken = SocketPoll::default();
         let Some(open) = &mut self.open else { return taken };
         let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {

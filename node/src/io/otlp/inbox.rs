@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::body::CompleteBody;
 use super::budget::BodyBudget;
 use super::refusal::Refusal;
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 
 /// A complete body, to be recorded.
@@ -23,11 +23,11 @@ impl Post {
     pub fn answer(
         self,
         record: impl FnOnce(Signal, Encoding, &[u8]) -> Result<Outcome, Malformed>,
-    ) -> Taken {
+    ) -> SocketPoll {
         let outcome = record(self.signal, self.encoding, self.body.bytes());
         // The client may have hung up.
         let _sent = self.answer.send(outcome);
-        Taken { datagrams: 1, bytes: self.body.bytes().len() }
+        SocketPoll { datagrams: 1, bytes: self.body.bytes().len() }
     }
 }
 

@@ -26,7 +26,7 @@ use plimsoll_runtime::http::{ListenError, Protocol, Server, ServerLimits};
 use tokio::sync::mpsc;
 
 use crate::config::OtlpSettings;
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 use budget::BodyBudget;
 use inbox::Inbox;
 pub use inbox::Post;
@@ -80,8 +80,8 @@ impl OtlpServers {
     }
 
     /// Passes queued bodies to `on_post`, up to a bound, and returns their number and size.
-    pub fn take(&mut self, mut on_post: impl FnMut(Post) -> Taken) -> Taken {
-        let mut taken = Taken::default();
+    pub fn take(&mut self, mut on_post: impl FnMut(Post) -> SocketPoll) -> SocketPoll {
+        let mut taken = SocketPoll::default();
         while taken.datagrams <= OTLP_QUEUE_MAX && taken.bytes < BYTES_PER_WAKE {
             let Some(post) = self.first.take().or_else(|| self.posts.try_recv().ok()) else {
                 break;

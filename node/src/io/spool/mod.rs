@@ -17,8 +17,8 @@ use plimsoll_schemas::time::Now;
 use tokio::sync::mpsc;
 
 use crate::core::Identity;
-use crate::core::journal::recovered::Recovered;
-use crate::core::journal::{Batch, Journal};
+use crate::core::spool::RecoveredMessages;
+use crate::core::spool::{Batch, Wal};
 pub use error::{Quarantined, SpoolError, WriteFailure};
 use file::SpoolFile;
 
@@ -28,9 +28,9 @@ pub struct Opened {
     /// The spool.
     pub spool: Spool,
     /// What belongs into it from now on.
-    pub journal: Journal,
+    pub journal: Wal,
     /// Data of an earlier process; of a damaged file the readable part.
-    pub recovered: Option<Recovered>,
+    pub recovered: Option<RecoveredMessages>,
     /// A file that could not be used, or not all of it.
     pub quarantined: Option<Quarantined>,
 }
@@ -70,7 +70,7 @@ impl Spool {
     ) -> Result<Opened, SpoolError> {
         let file::Opened { file, recovered, quarantined } =
             SpoolFile::open(dir, identity, sync, now)?;
-        let journal = Journal::new(identity.clone(), file.boot());
+        let journal = Wal::new(identity.clone(), file.boot());
         let path = file.path().to_owned();
         let spool =
             Self::start(file).map_err(|source| SpoolError::Inaccessible { path, source })?;

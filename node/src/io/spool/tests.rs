@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 
 use super::*;
-use crate::core::journal::{Held, RunAccount};
+use crate::core::spool::{HeldMessages, RunState};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -28,14 +28,14 @@ fn now() -> Now {
     Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) }
 }
 
-fn account(intervals: u64) -> RunAccount {
+fn account(intervals: u64) -> RunState {
     let totals = Totals { recorded: 5, ..Totals::default() };
-    RunAccount { incarnation: Incarnation(9), newest: Seq(0), totals, intervals, left: false }
+    RunState { incarnation: Incarnation(9), newest: Seq(0), totals, intervals, left: false }
 }
 
-fn batch(journal: &mut Journal, intervals: u64) -> Batch {
+fn batch(journal: &mut Wal, intervals: u64) -> Batch {
     let runs = [account(intervals)];
-    journal.next(&Held { runs: runs.to_vec(), ..Held::default() }).unwrap()
+    journal.next_batch(&HeldMessages { runs: runs.to_vec(), ..HeldMessages::default() }).unwrap()
 }
 
 fn open(dir: &Path) -> Opened {
@@ -226,7 +226,7 @@ async fn after_a_batch_found_no_room_there_is_no_file_until_all_is_written_anew(
     let (dir, path) = place();
     let file::Opened { mut file, .. } =
         SpoolFile::open(dir.path(), &identity(), true, now()).unwrap();
-    let mut journal = Journal::new(identity(), None);
+    let mut journal = Wal::new(identity(), None);
     file.write(&batch(&mut journal, 1)).unwrap();
     file.append_to(File::options().write(true).open("/dev/full").unwrap());
     let failure = file.write(&batch(&mut journal, 2)).unwrap_err();
@@ -245,7 +245,7 @@ fn a_thread_that_panics_leaves_no_file() {
     let (dir, path) = place();
     let file::Opened { mut file, .. } =
         SpoolFile::open(dir.path(), &identity(), true, now()).unwrap();
-    file.write(&batch(&mut Journal::new(identity(), None), 1)).unwrap();
+    file.write(&batch(&mut Wal::new(identity(), None), 1)).unwrap();
     assert!(path.exists());
     let panicked = std::thread::spawn(move || panic!("with {file:?} in its hands")).join();
     assert_eq!((panicked.is_err(), path.exists()), (true, false));
