@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
-use plimsoll_node::core::bounds::Bounds;
-use plimsoll_node::core::{Core as Node, Identity, Signal};
+use plimsoll_node::core::Bounds;
+use plimsoll_node::core::{BrokerEvent, Core as Node, Identity};
 use plimsoll_node::limits::INTERVAL;
 use plimsoll_schemas::budget;
 use plimsoll_schemas::histogram::{Over, Packed};
@@ -33,7 +33,7 @@ impl Mesh {
         let aggregator = Aggregator::new(mesh.clone(), budgets, now);
         let identity = Identity { mesh, node: name(), labels: Labels::default() };
         let mut node = Node::new(identity, Bounds::default(), now);
-        node.on_signal(now, Signal::Connected);
+        node.on_broker_event(now, BrokerEvent::Connected);
         Self { node, aggregator, now }
     }
 
@@ -54,7 +54,7 @@ impl Mesh {
                 let of_hook = of_hook.find(|(series, _)| series.operation.as_str() == "epoch_hook");
                 read.merge(&of_hook.map(|(_, samples)| samples).unwrap_or_default());
             }
-            self.node.on_signal(self.now, Signal::Acknowledged(publish.ticket));
+            self.node.on_broker_event(self.now, BrokerEvent::Acknowledged(publish.ticket));
         }
         read
     }
@@ -87,5 +87,5 @@ fn the_share_over_a_budgets_limit_is_unsure_until_the_node_has_heard_of_it_and_t
         mesh.confirm();
         assert_eq!(mesh.interval().over(LIMIT_NS), Over { over: 4, unsure: 0 });
     }
-    assert_eq!(mesh.node.status().confirmations.heard, 4);
+    assert_eq!(mesh.node.status().confirmations.accepted, 4);
 }

@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use plimsoll_node::core::draft::Draft;
+use plimsoll_node::core::outbox::Draft;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::time::{Mono, Wall};

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use plimsoll_clock::Clock;
-use plimsoll_node::core::bounds::Bounds;
+use plimsoll_node::core::Bounds;
 use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};

@@ -7,10 +7,10 @@
 use std::hint::black_box;
 
 use plimsoll_clock::Clock;
-use plimsoll_node::core::bounds::Bounds;
-use plimsoll_node::core::intake::otlp::glob::Glob;
-use plimsoll_node::core::intake::otlp::rules::{LabelOf, SpanRule};
+use plimsoll_node::core::Bounds;
+use plimsoll_node::core::intake::glob::Glob;
 use plimsoll_node::core::intake::otlp::{Encoding, Signal};
+use plimsoll_node::core::intake::otlp::{LabelOf, SpanRule};
 use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};

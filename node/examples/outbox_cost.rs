@@ -7,11 +7,11 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use plimsoll_node::core::bounds::OutboxBounds;
-use plimsoll_node::core::draft::Draft;
-use plimsoll_node::core::entrusted::EntrustedBounds;
+use plimsoll_node::core::outbox::Draft;
 use plimsoll_node::core::outbox::Outbox;
-use plimsoll_node::core::sealed::{Sealed, Ticket};
+use plimsoll_node::core::outbox::OutboxBounds;
+use plimsoll_node::core::outbox::UnconfirmedBounds;
+use plimsoll_node::core::outbox::{Sealed, Ticket};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::Lane;
@@ -74,7 +74,7 @@ fn main() {
     };
     let mut bounds = OutboxBounds { coalesce_messages: 4_000, ..OutboxBounds::default() };
     bounds.coalesce_bytes = bounds.bytes_max;
-    bounds.entrusted = EntrustedBounds { messages: 4_000, bytes: bounds.bytes_max };
+    bounds.unconfirmed = UnconfirmedBounds { messages: 4_000, bytes: bounds.bytes_max };
     let mut outbox = Outbox::new(RUN, bounds);
     let now = Mono(1);
     for draft in (0..TIMES).map(draft).collect::<Vec<_>>() {

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram as Reference;
 use plimsoll_clock::Clock;
-use plimsoll_node::core::bounds::Bounds;
-use plimsoll_node::core::intake::point::{Buckets, Latencies, Point, Temporality, Value};
-use plimsoll_node::core::intake::reject::Reject;
-use plimsoll_node::core::intake::units::TimeUnit;
+use plimsoll_node::core::Bounds;
+use plimsoll_node::core::intake::Reject;
+use plimsoll_node::core::intake::lines::TimeUnit;
+use plimsoll_node::core::intake::points::{Buckets, Latencies, Point, Temporality, Value};
 use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::histogram::layout::{DIGITS, LOW_NS, MAX_NS};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, Series};
@@ -187,7 +187,7 @@ fn main() {
             producers.iter_mut().for_each(|one| one.count(round, what.ends_with("delta")));
             tell(&mut core, now, &what, &producers);
         }
-        return println!("{what}: {} points", core.status().intake.points.taken);
+        return println!("{what}: {} points", core.status().intake.points.recorded);
     }
     for what in WHATS {
         let ns = time(what);

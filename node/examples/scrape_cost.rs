@@ -10,9 +10,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
-use plimsoll_node::core::bounds::Bounds;
+use plimsoll_node::core::Bounds;
+use plimsoll_node::core::intake::lines::Unit;
 use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
-use plimsoll_node::core::intake::units::Unit;
 use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Now, Wall};

@@ -6,8 +6,8 @@ use plimsoll_aggregator::core::Delivered;
 use plimsoll_aggregator::core::checkpoint::CheckpointFigures;
 use plimsoll_aggregator::core::delivery::{Kind, Receiver};
 use plimsoll_aggregator::exposition::{fleet, own};
-use plimsoll_node::core::bounds::Bounds;
-use plimsoll_node::core::{Core as Node, Signal};
+use plimsoll_node::core::Bounds;
+use plimsoll_node::core::{BrokerEvent, Core as Node};
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::rule::Severity;
 
@@ -19,7 +19,7 @@ fn run(plans: &[(&str, &[Option<u32>])]) -> Vec<Notice> {
     let mut aggregator = aggregator();
     let mut nodes: Vec<(Node, &[Option<u32>])> =
         plans.iter().map(|(name, plan)| (node(name, Bounds::default()), *plan)).collect();
-    nodes.iter_mut().for_each(|(node, _)| node.on_signal(start(), Signal::Connected));
+    nodes.iter_mut().for_each(|(node, _)| node.on_broker_event(start(), BrokerEvent::Connected));
     let seconds = plans.iter().map(|(_, plan)| plan.len()).max().unwrap_or(0);
     let mut told = Vec::new();
     for second in 0..u32::try_from(seconds).unwrap() {
@@ -106,7 +106,7 @@ fn an_alert_that_is_over_is_told_as_well() {
 fn a_latency_is_a_distribution_and_not_its_last_value() {
     let mut aggregator = aggregator();
     let mut node = node("a", Bounds::default());
-    node.on_signal(start(), Signal::Connected);
+    node.on_broker_event(start(), BrokerEvent::Connected);
     let values = vec!["40"; 149].join(":");
     node.on_datagram(start(), format!("epoch_hook:{values}:1|ms").as_bytes());
     let now = start().after(SECOND);
@@ -146,7 +146,7 @@ fn every_metric_in_a_rule_has_somebody_who_produces_it() {
     }
     let now = start().after(90 * SECOND);
     node.on_deadline(now);
-    node.on_signal(now, Signal::Connected);
+    node.on_broker_event(now, BrokerEvent::Connected);
     deliver(&mut aggregator, now, &send_all(&mut node, now));
     // Only now a message may say what was dropped.
     let now = now.after(SECOND);

@@ -1,7 +1,7 @@
 //! Messages that were dropped, delayed or forgotten where nobody counted them.
 
-use plimsoll_node::core::Signal;
-use plimsoll_node::core::breaker::BreakerState;
+use plimsoll_node::core::BrokerEvent;
+use plimsoll_node::core::outbox::BreakerState;
 use plimsoll_schemas::subject::Lane;
 
 use super::mesh::{
@@ -25,7 +25,7 @@ fn acknowledgements_lower_the_depth() {
     close_intervals(&mut node, 1..=6);
     assert_eq!(node.status().bus.outbox_messages, 6);
     let now = start().after(6 * SECOND);
-    node.on_signal(now, Signal::Connected);
+    node.on_broker_event(now, BrokerEvent::Connected);
     assert_eq!(send_all(&mut node, now).len(), 6);
     assert_eq!(node.status().bus.outbox_messages, 0);
 }
@@ -33,8 +33,8 @@ fn acknowledgements_lower_the_depth() {
 #[test]
 fn drops_do_not_open_the_breaker() {
     let mut node = node("a", tight());
-    node.on_signal(start(), Signal::Connected);
-    node.on_signal(start(), Signal::Disconnected);
+    node.on_broker_event(start(), BrokerEvent::Connected);
+    node.on_broker_event(start(), BrokerEvent::Disconnected);
     close_intervals(&mut node, 1..=40);
     let status = node.status();
     assert!(status.bus.dropped > 10, "{:?}", status.bus);
@@ -48,7 +48,7 @@ fn a_message_that_waits_for_a_token_is_counted_and_held() {
     let mut node = node("a", bounds);
     close_intervals(&mut node, 1..=14);
     let now = start().after(14 * SECOND);
-    node.on_signal(now, Signal::Connected);
+    node.on_broker_event(now, BrokerEvent::Connected);
     let sent = send_all(&mut node, now);
     let bus = node.status().bus;
     assert_eq!(sent.iter().filter(|sent| lane_of(sent) == Lane::Emergency).count(), 1);
@@ -66,7 +66,7 @@ fn the_aggregator_reads_the_emergency_lane() {
     }
     let now = start().after(70 * SECOND);
     node.on_deadline(now);
-    node.on_signal(now, Signal::Connected);
+    node.on_broker_event(now, BrokerEvent::Connected);
     let sent = send_all(&mut node, now);
     let rerouted: Vec<_> =
         sent.into_iter().filter(|sent| lane_of(sent) == Lane::Emergency).collect();

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use plimsoll_aggregator::core::notices::Due;
 use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
-use plimsoll_node::core::bounds::{Bounds, OutboxBounds};
-use plimsoll_node::core::pressure::Marks;
-use plimsoll_node::core::sealed::Publish;
-use plimsoll_node::core::{Core as Node, Identity, Signal};
+use plimsoll_node::core::outbox::Publish;
+use plimsoll_node::core::outbox::Thresholds;
+use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
+use plimsoll_node::core::{BrokerEvent, Core as Node, Identity};
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
@@ -26,8 +26,8 @@ fn mesh() -> MeshName {
 
 /// Rerouting from 8 messages on, dropping from 16, both until 2 are left; nothing is merged.
 pub(crate) fn tight() -> Bounds {
-    let marks = Marks { drop: 16, reroute: 8, leave: 2, conservative_max: 60 * SECOND };
-    let outbox = OutboxBounds { marks, coalesce_messages: 99, ..OutboxBounds::default() };
+    let thresholds = Thresholds { drop: 16, reroute: 8, recover: 2, conservative_max: 60 * SECOND };
+    let outbox = OutboxBounds { thresholds, coalesce_messages: 99, ..OutboxBounds::default() };
     Bounds { outbox, ..Bounds::default() }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn close_intervals(node: &mut Node, seconds: std::ops::RangeInclusive
 pub(crate) fn send_all(node: &mut Node, now: Now) -> Vec<Publish> {
     let mut sent = Vec::new();
     while let Some(publish) = node.next_publish(now) {
-        node.on_signal(now, Signal::Acknowledged(publish.ticket));
+        node.on_broker_event(now, BrokerEvent::Acknowledged(publish.ticket));
         sent.push(publish);
     }
     sent

@@ -1,7 +1,7 @@
 //! A node's disk, with one file on it: its spool. A process that is killed leaves what it wrote;
 //! a power cut leaves what was synced, and of the rest any beginning and perhaps a torn piece.
 
-use plimsoll_node::core::journal::Batch;
+use plimsoll_node::core::spool::Batch;
 
 use super::dice::Dice;
 

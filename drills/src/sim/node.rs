@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use plimsoll_node::core::bounds::{Bounds, OutboxBounds};
-use plimsoll_node::core::breaker::BreakerState;
-use plimsoll_node::core::dead_letters::Unacceptable;
-use plimsoll_node::core::entrusted::EntrustedBounds;
-use plimsoll_node::core::journal::recovered::{self, Recovered};
-use plimsoll_node::core::journal::{Batch, Journal};
-use plimsoll_node::core::pressure::Marks;
-use plimsoll_node::core::sealed::{Publish, Ticket};
-use plimsoll_node::core::{Core, Identity, Signal, Status};
+use plimsoll_node::core::outbox::BreakerState;
+use plimsoll_node::core::outbox::DeadLetterReason;
+use plimsoll_node::core::outbox::Thresholds;
+use plimsoll_node::core::outbox::UnconfirmedBounds;
+use plimsoll_node::core::outbox::{Publish, Ticket};
+use plimsoll_node::core::spool::{self, RecoveredMessages};
+use plimsoll_node::core::spool::{Batch, Wal};
+use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
+use plimsoll_node::core::{BrokerEvent, Core, Identity, Status};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
 
@@ -129,14 +129,14 @@ impl Depths {
         let defaults = OutboxBounds::default();
         let Self { drop, reroute, leave, coalesce, tokens, entrusted: messages } = self;
         let (emergency_per_minute, emergency_burst, emergency_reserved) = tokens;
-        let marks = Marks { drop, reroute, leave, ..defaults.marks };
+        let thresholds = Thresholds { drop, reroute, recover: leave, ..defaults.thresholds };
         let outbox = OutboxBounds {
-            marks,
+            thresholds,
             coalesce_messages: coalesce,
             emergency_per_minute,
             emergency_burst,
             emergency_reserved,
-            entrusted: EntrustedBounds { messages, ..defaults.entrusted },
+            unconfirmed: UnconfirmedBounds { messages, ..defaults.unconfirmed },
             ..defaults
         };
         Bounds { interval, outbox, ..Bounds::default() }
@@ -161,8 +161,8 @@ impl NodeCore {
         syncs: bool,
     ) -> Adopted {
         let identity = identity(node);
-        let read = file.map(|bytes| recovered::read(bytes, &identity, Some(boot), now.mono));
-        let journal = Journal::new(identity, (!syncs).then_some(boot));
+        let read = file.map(|bytes| spool::recover(bytes, &identity, Some(boot), now.mono));
+        let journal = Wal::new(identity, (!syncs).then_some(boot));
         let (recovered, unusable) = match read.transpose() {
             Ok(recovered) => (recovered, None),
             Err(unusable) => (None, Some(unusable.to_string())),
@@ -170,7 +170,9 @@ impl NodeCore {
         let doubt = recovered.as_ref().and_then(|recovered| recovered.damaged.clone());
         let adopted = Adopted {
             is_found: recovered.as_ref().is_some_and(|found| found.samples() > 0),
-            is_torn: recovered.as_ref().is_some_and(|found: &Recovered| found.torn_bytes > 0),
+            is_torn: recovered
+                .as_ref()
+                .is_some_and(|found: &RecoveredMessages| found.torn_bytes > 0),
             doubt: unusable.or(doubt),
         };
         self.0.open_spool(now, journal, recovered);
@@ -179,7 +181,7 @@ impl NodeCore {
 
     /// What is to be written into the spool.
     pub fn next_spool(&mut self, now: Now) -> Option<Batch> {
-        self.0.next_spool(now)
+        self.0.next_spool_batch(now)
     }
 
     /// It was written, or could not be.
@@ -205,16 +207,18 @@ impl NodeCore {
     /// The connection tells.
     pub fn on_news(&mut self, now: Now, news: News) {
         let signal = match news {
-            News::Connected => Signal::Connected,
-            News::Disconnected => Signal::Disconnected,
-            News::Stalled => Signal::Stalled,
-            News::RoundTrip(span) => Signal::RoundTrip(span),
-            News::Acknowledged(token) => Signal::Acknowledged(Ticket(token)),
-            News::Deferred(token) => Signal::Deferred(Ticket(token)),
-            News::Declined(token) => Signal::Declined(Ticket(token)),
-            News::Refused(token) => Signal::Refused(Ticket(token), Unacceptable::TooLarge),
+            News::Connected => BrokerEvent::Connected,
+            News::Disconnected => BrokerEvent::Disconnected,
+            News::Stalled => BrokerEvent::Stalled,
+            News::RoundTrip(span) => BrokerEvent::RoundTrip(span),
+            News::Acknowledged(token) => BrokerEvent::Acknowledged(Ticket(token)),
+            News::Deferred(token) => BrokerEvent::Deferred(Ticket(token)),
+            News::Declined(token) => BrokerEvent::Declined(Ticket(token)),
+            News::Refused(token) => {
+                BrokerEvent::Rejected(Ticket(token), DeadLetterReason::TooLarge)
+            }
         };
-        self.0.on_signal(now, signal);
+        self.0.on_broker_event(now, signal);
     }
 
     /// Time passes.
@@ -241,7 +245,7 @@ impl NodeCore {
 
     /// It could not be handed over.
     pub fn on_not_taken(&mut self, now: Now, token: u64) {
-        self.0.on_not_taken(now, Ticket(token));
+        self.0.on_handover_failed(now, Ticket(token));
     }
 
     /// An aggregator tells what is stored.

@@ -13,14 +13,14 @@
 
 use std::time::Duration;
 
-use plimsoll_node::core::bounds::Bounds;
+use plimsoll_node::core::Bounds;
+use plimsoll_node::core::intake::glob::Glob;
+use plimsoll_node::core::intake::lines::{TimeUnit, Unit};
 use plimsoll_node::core::intake::otlp;
-use plimsoll_node::core::intake::otlp::glob::Glob;
-use plimsoll_node::core::intake::otlp::rules::{LabelOf, SpanRule};
+use plimsoll_node::core::intake::otlp::{LabelOf, SpanRule};
 use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
-use plimsoll_node::core::intake::units::{TimeUnit, Unit};
-use plimsoll_node::core::sealed::Publish;
-use plimsoll_node::core::{Core, Identity, Signal};
+use plimsoll_node::core::outbox::Publish;
+use plimsoll_node::core::{BrokerEvent, Core, Identity};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
@@ -44,7 +44,7 @@ fn node() -> (Core, Now) {
 fn node_within(bounds: Bounds) -> (Core, Now) {
     let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
     let mut core = Core::new(identity(), bounds, now);
-    core.on_signal(now, Signal::Connected);
+    core.on_broker_event(now, BrokerEvent::Connected);
     let limit = |name, ns| (Operation::new(name).expect("a constant name of plain letters"), ns);
     let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
     let node = identity().node;
@@ -194,7 +194,7 @@ fn check_sealed(mut core: Core, now: Now) {
         let subject: SnapshotSubject = subject.parse().expect("a node publishes under its name");
         let snapshot = wire::decode(&subject, &payload).expect("what a node seals can be read");
         carried += snapshot.body.samples();
-        core.on_signal(later, Signal::Acknowledged(ticket));
+        core.on_broker_event(later, BrokerEvent::Acknowledged(ticket));
     }
     assert_eq!(carried, taken, "every sample taken stands in a message");
 }

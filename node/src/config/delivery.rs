@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::limits;
 use serde::Deserialize;
 
-use crate::core::bounds::OutboxBounds;
-use crate::core::entrusted::EntrustedBounds;
-use crate::core::pressure::Marks;
+use crate::core::outbox::OutboxBounds;
+use crate::core::outbox::Thresholds;
+use crate::core::outbox::UnconfirmedBounds;
 
 /// The `[outbox]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -86,12 +86,12 @@ impl Default for OutboxSettings {
             messages_max: limits::OUTBOX_MESSAGES_MAX,
             bytes_max: limits::OUTBOX_BYTES_MAX,
             reroute_messages: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES,
-            leave_messages: limits::LEAVE_MESSAGES,
+            leave_messages: limits::RECOVER_MESSAGES,
             conservative_seconds: limits::CONSERVATIVE_MAX.as_secs(),
             coalesce_messages: limits::COALESCE_MESSAGES,
             coalesce_bytes: limits::COALESCE_BYTES,
-            entrusted_messages: limits::ENTRUSTED_MESSAGES_MAX,
-            entrusted_bytes: limits::ENTRUSTED_BYTES_MAX,
+            entrusted_messages: limits::UNCONFIRMED_MESSAGES_MAX,
+            entrusted_bytes: limits::UNCONFIRMED_BYTES_MAX,
             ttl_seconds: 0,
         }
     }
@@ -182,10 +182,10 @@ pub(super) fn bounds(
     breaker: &BreakerSettings,
 ) -> OutboxBounds {
     OutboxBounds {
-        marks: Marks {
+        thresholds: Thresholds {
             drop: outbox.messages_max,
             reroute: outbox.reroute_messages,
-            leave: outbox.leave_messages,
+            recover: outbox.leave_messages,
             conservative_max: Duration::from_secs(outbox.conservative_seconds),
         },
         bytes_max: outbox.bytes_max,
@@ -196,7 +196,7 @@ pub(super) fn bounds(
         emergency_reserved: emergency.reserved,
         breaker_failures: breaker.failures,
         breaker_open: Duration::from_secs(breaker.open_seconds),
-        entrusted: EntrustedBounds {
+        unconfirmed: UnconfirmedBounds {
             messages: outbox.entrusted_messages,
             bytes: outbox.entrusted_bytes,
         },

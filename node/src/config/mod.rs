@@ -10,8 +10,8 @@ use plimsoll_runtime::settings::BusSettings;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use serde::{Deserialize, Deserializer};
 
-use crate::core::bounds::Bounds;
-use crate::core::intake::rules::Rules;
+use crate::core::Bounds;
+use crate::core::intake::Rules;
 use crate::io::hardware::HardwareConfig;
 use crate::io::scrape::Endpoint;
 
@@ -295,7 +295,7 @@ mod tests {
             ("[units]\nh = ''", "use s, ms, us, ns or none"),
             ("[units]\nd = 7", "units.d"),
             ("[units]\nsuffixes = ['seconds']", "units.suffixes: \"seconds\" must be"),
-            ("[units]\nsuffixes = ['seconds=m']", "units.suffixes: \"m\" is no unit"),
+            ("[units]\nsuffixes = ['seconds=m']", "units.suffixes: \"m\" is not a unit"),
             ("[units]\nsuffixes = ['a=s', 'a=ms']", "units.suffixes: \"a=ms\" contradicts"),
             ("[otlp]\nhttp = 'here'", "otlp.http"),
             ("[otlp]\ngrpc = '4317'", "otlp.grpc"),

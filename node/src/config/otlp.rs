@@ -11,9 +11,9 @@ use serde::Deserialize;
 
 use super::address_or_none;
 use super::intake::unit;
-use crate::core::intake::otlp::glob::Glob;
-use crate::core::intake::otlp::rules::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
-use crate::core::intake::units::Unit;
+use crate::core::intake::glob::Glob;
+use crate::core::intake::lines::Unit;
+use crate::core::intake::otlp::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
 
 /// The `[otlp]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

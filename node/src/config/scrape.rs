@@ -7,9 +7,9 @@ use plimsoll_schemas::ids::Labels;
 use serde::Deserialize;
 
 use super::intake::unit;
-use crate::core::intake::otlp::glob::Glob;
+use crate::core::intake::glob::Glob;
+use crate::core::intake::lines::Unit;
 use crate::core::intake::promtext::Target;
-use crate::core::intake::units::Unit;
 use crate::io::scrape::Endpoint;
 
 /// A `[[scrape]]` section: an application whose page is read again and again.

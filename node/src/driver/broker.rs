@@ -4,9 +4,9 @@ use plimsoll_bus::{BusEvent, Refusal};
 use plimsoll_schemas::time::Now;
 
 use super::Driver;
-use crate::core::Signal;
-use crate::core::dead_letters::Unacceptable;
-use crate::core::sealed::Ticket;
+use crate::core::BrokerEvent;
+use crate::core::outbox::DeadLetterReason;
+use crate::core::outbox::Ticket;
 use crate::io::link::LinkEvent;
 
 impl Driver {
@@ -14,7 +14,7 @@ impl Driver {
         match event {
             LinkEvent::Bus(event) => self.on_bus(event),
             LinkEvent::Confirmation(payload) => self.on_confirmation(&payload),
-            LinkEvent::CutOff => self.departure.on_cut_off(self.clock.now().mono),
+            LinkEvent::CutOff => self.departure.on_connection_lost(self.clock.now().mono),
             LinkEvent::Closed => self.departure.on_closed(),
         }
     }
@@ -25,28 +25,28 @@ impl Driver {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.complained, self.denial_told) = (false, false);
-                Signal::Connected
+                BrokerEvent::Connected
             }
             BusEvent::Disconnected => {
                 tracing::warn!("broker disconnected; messages wait");
-                Signal::Disconnected
+                BrokerEvent::Disconnected
             }
             BusEvent::Stalled => {
                 tracing::warn!("broker is silent; messages wait");
-                Signal::Stalled
+                BrokerEvent::Stalled
             }
             BusEvent::RoundTrip(span) => {
                 self.own_text.on_round_trip();
                 if self.core.is_stalled() {
                     tracing::info!("broker answers again");
                 }
-                Signal::RoundTrip(span)
+                BrokerEvent::RoundTrip(span)
             }
-            BusEvent::Acknowledged { token, .. } => Signal::Acknowledged(Ticket(token)),
+            BusEvent::Acknowledged { token, .. } => BrokerEvent::Acknowledged(Ticket(token)),
             BusEvent::Refused { token, reason } => self.on_refused(Ticket(token), &reason),
             BusEvent::Denied { text } => self.on_denied(&text),
         };
-        self.core.on_signal(now, signal);
+        self.core.on_broker_event(now, signal);
     }
 
     fn on_confirmation(&mut self, payload: &[u8]) {
@@ -54,32 +54,32 @@ impl Driver {
             return;
         };
         // Anyone who may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
-        let count: u64 = self.core.status().confirmations.refused.values().sum();
+        let count: u64 = self.core.status().confirmations.rejected.values().sum();
         if count.is_power_of_two() {
             tracing::warn!(reason, count, "confirmation not believed; who may publish it?");
         }
     }
 
-    fn on_denied(&mut self, text: &str) -> Signal {
+    fn on_denied(&mut self, text: &str) -> BrokerEvent {
         if !std::mem::replace(&mut self.denial_told, true) {
             tracing::warn!(text, "broker denies; check its permissions for this user");
         }
-        Signal::Denied
+        BrokerEvent::Denied
     }
 
     /// What no broker can take is given up; anything else may pass. Only what the broker itself
     /// said counts against it: a message that never left us says nothing about it.
-    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> Signal {
+    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> BrokerEvent {
         if !std::mem::replace(&mut self.complained, true) {
             tracing::warn!(%reason, "broker did not take a message");
         }
         match reason {
-            Refusal::TooLarge => Signal::Refused(ticket, Unacceptable::TooLarge),
-            Refusal::Malformed => Signal::Refused(ticket, Unacceptable::Malformed),
+            Refusal::TooLarge => BrokerEvent::Rejected(ticket, DeadLetterReason::TooLarge),
+            Refusal::Malformed => BrokerEvent::Rejected(ticket, DeadLetterReason::Malformed),
             Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
-                Signal::Declined(ticket)
+                BrokerEvent::Declined(ticket)
             }
-            Refusal::HandOver | Refusal::Closed => Signal::Deferred(ticket),
+            Refusal::HandOver | Refusal::Closed => BrokerEvent::Deferred(ticket),
         }
     }
 
@@ -89,7 +89,7 @@ impl Driver {
         }
         while let Some(publish) = self.core.next_publish(now) {
             if let Err(ticket) = self.link.try_publish(publish) {
-                return self.core.on_not_taken(now, ticket);
+                return self.core.on_handover_failed(now, ticket);
             }
         }
         while let Some(letter) = self.core.next_dead_letter() {

@@ -204,11 +204,11 @@ impl Driver {
         let framed = self.frames.take(|read| match read {
             Ok(frame) => Some(core.on_frame(now, frame)),
             Err(error) => {
-                core.on_frame_refused(error.reason());
+                core.on_frame_rejected(error.reason());
                 None
             }
         });
-        self.frames.drain_ended().for_each(|reason| core.on_frame_refused(reason));
+        self.frames.drain_ended().for_each(|reason| core.on_frame_rejected(reason));
         self.cost.end(Stage::Frames);
         let posted = self.doors.take(|post| {
             post.answer(|signal, encoding, body| core.on_otlp(now, signal, encoding, body))
@@ -217,7 +217,7 @@ impl Driver {
             tracing::warn!("refused by OTLP, told once for this reason: {warning}");
         }
         self.cost.end(Stage::Otlp);
-        self.departure.on_taken(now.mono, taken + framed + posted, self.doors.is_awaited());
+        self.departure.on_polled(now.mono, taken + framed + posted, self.doors.is_awaited());
         !self.sockets.is_empty() || !self.frames.is_empty() || !self.doors.is_empty()
     }
 
@@ -244,7 +244,7 @@ impl Driver {
         if self.departure.step() != Step::Running {
             tracing::warn!("asked again to end; what is held stays behind");
         }
-        self.departure.on_asked(self.clock.now().mono);
+        self.departure.on_shutdown_requested(self.clock.now().mono);
         self.sockets.end_rests();
         self.doors.leave();
     }

@@ -6,7 +6,7 @@ use plimsoll_schemas::time::Now;
 
 use super::spool::{Failure, Opened, SetAside, Spool, SpoolError, Written};
 use crate::config::SpoolSettings;
-use crate::core::{Core, Identity, SpoolFigures};
+use crate::core::{Core, Identity, spool::SpoolStats};
 
 /// The spool, if there is one.
 #[derive(Debug)]
@@ -30,9 +30,9 @@ impl Keeper {
         if let Some(SetAside { reason, why, now_at }) = set_aside {
             let now_at = now_at.display();
             tracing::error!(reason, why, %now_at, "spool is not whole and was set aside");
-            core.on_spool_set_aside(reason);
+            core.on_spool_quarantined(reason);
         }
-        let SpoolFigures { recovered, crashed, uncertain, .. } = core.status().spool;
+        let SpoolStats { recovered, crashed, uncertain, .. } = core.status().spool;
         tracing::info!(recovered, crashed, uncertain, "spool opened; in samples");
         Ok(Self(Some(spool)))
     }
@@ -40,7 +40,7 @@ impl Keeper {
     /// Begins to write what has changed, if there is a spool and it is not busy.
     pub fn keep(&mut self, core: &mut Core, now: Now) {
         let Some(spool) = self.0.as_mut().filter(|spool| !spool.is_busy()) else { return };
-        let Some(batch) = core.next_spool(now) else { return };
+        let Some(batch) = core.next_spool_batch(now) else { return };
         if spool.write(batch).is_err() {
             self.on_written(core, now, None);
         }

@@ -10,8 +10,8 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::subject::{confirm_subject, dead_subject};
 use tokio::task::JoinHandle;
 
-use crate::core::dead_letters::{DeadLetter, Unacceptable};
-use crate::core::sealed::{Publish, Ticket};
+use crate::core::outbox::{DeadLetter, DeadLetterReason};
+use crate::core::outbox::{Publish, Ticket};
 
 /// Something that happened on the bus.
 #[derive(Debug)]
@@ -138,10 +138,10 @@ async fn confirmation(confirmations: &mut Option<Listener>) -> Bytes {
 }
 
 /// A dead letter with its reason; the bytes come along unless they are what is wrong with it.
-fn aside(subject: &str, DeadLetter { sealed, reason }: DeadLetter) -> Aside {
+fn aside(subject: &str, DeadLetter { message: sealed, reason }: DeadLetter) -> Aside {
     let payload = match reason {
-        Unacceptable::TooLarge => Bytes::new(),
-        Unacceptable::Malformed => sealed.payload.clone(),
+        DeadLetterReason::TooLarge => Bytes::new(),
+        DeadLetterReason::Malformed => sealed.payload.clone(),
     };
     let headers = vec![
         ("Plimsoll-Reason", reason.as_str().to_owned()),

@@ -61,30 +61,30 @@ pub const OTLP_CONNECTIONS_MAX: usize = 64;
 pub const OTLP_RETRY_SECONDS: u64 = 1;
 /// Series (histograms, counters and gauges together) in one interval.
 pub const SERIES_MAX: usize = 2_000;
-/// Ways to write one series (orders of its tags) that are remembered, on average.
-pub const SPELLINGS_PER_SERIES_MAX: usize = 4;
-/// Bytes of name and tags above which a way is not remembered, only read anew each time.
-pub const SPELLING_BYTES_MAX: usize = 512;
-/// Operations of which limits are known: twice what one aggregator tells, since those of a pair
-/// may differ for a while.
+/// Forms of one series (orders of its tags) that the series cache holds, on average.
+pub const CACHED_FORMS_PER_SERIES_MAX: usize = 4;
+/// Bytes of name and tags above which a form is not cached but parsed each time.
+pub const CACHED_SERIES_BYTES_MAX: usize = 512;
+/// Operations with known limits: twice what one aggregator sends, because those of a pair may
+/// differ for a while.
 pub const LIMITS_OPERATIONS_MAX: usize = 2 * plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
-/// A limit that nobody repeats for so long, while others are told, is none any more.
-pub const LIMIT_FORGET_AFTER: Duration = Duration::from_secs(600);
-/// Clients known that number what they send; for one more the longest silent is forgotten.
+/// Time after which a limit that is no longer repeated is evicted.
+pub const LIMIT_EVICTED_AFTER: Duration = Duration::from_secs(600);
+/// Numbered clients known; one more evicts the least recently active.
 pub const CLIENTS_MAX: usize = 1_024;
-/// Streams of points known, each start of a process one of its own; one of 16 is forgotten, the
-/// longest silent, when there is one more. About 150 bytes each.
+/// Streams of points known, where each start of a process is a stream; one more evicts the least
+/// recently active 16th. About 150 bytes each.
 pub const STREAMS_MAX: usize = 8_192;
-/// Bytes of bucket counts kept of them, to take off what they tell next.
+/// Bytes of their bucket counts, which are subtracted from the next ones.
 pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Starts of one stream: processes that call themselves the same.
+/// Starts of one stream: processes that share an identity.
 pub const STREAM_STARTS_MAX: usize = 64;
 /// Buckets of one point. OpenTelemetry's own make 160 by default, and 8 KiB of these are kept.
 pub const POINT_BUCKETS_MAX: usize = 1_024;
-/// How far the time of a point may be ahead of the node's clock; one further ahead is of a clock
-/// that has to be set back.
+/// How far the time of a point may be ahead of the node's clock; further ahead, the clock of its
+/// producer is assumed to be wrong.
 pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
-/// Samples that a client's numbers may say were lost at once. What one datagram of values
+/// Greatest loss that one sequence number of a client may state. What one datagram of values
 /// with the lowest rate stands for, so that a forged number can do no more than a line can.
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
 /// Keys in each of a node's lists of labels.
@@ -124,11 +124,11 @@ pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
 /// Bytes held until the broker has acknowledged them.
 pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Messages held at which dropping, rerouting and conservative mode end.
-pub const LEAVE_MESSAGES: usize = 1_000;
+pub const RECOVER_MESSAGES: usize = 1_000;
 /// Longest time in which only the emergency lane is sent.
 pub const CONSERVATIVE_MAX: Duration = Duration::from_secs(60);
 /// Messages held above which neighbours that were never sent are merged. Below
-/// [`LEAVE_MESSAGES`], so that an outage alone never leads to rerouting.
+/// [`RECOVER_MESSAGES`], so that an outage alone never leads to rerouting.
 pub const COALESCE_MESSAGES: usize = 512;
 /// Bytes held above which neighbours that were never sent are merged.
 pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
@@ -152,13 +152,13 @@ pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
 pub const IN_FLIGHT_MAX: usize = 64;
 /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
 /// keeps. At two messages a second, over eight minutes without an aggregator.
-pub const ENTRUSTED_MESSAGES_MAX: usize = 1_024;
+pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;
 /// Their bytes.
-pub const ENTRUSTED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Time for which nothing new is sealed once there are so many; then the oldest are let go.
-pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
-/// Time after an acknowledgement from which on an aggregator that does not have the message
-/// is sent it again; it doubles with every repetition.
+pub const UNCONFIRMED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Grace time for which nothing new is sealed at that bound; then the oldest are evicted.
+pub const UNCONFIRMED_GRACE: Duration = Duration::from_secs(10);
+/// Time after an acknowledgement before a message that an aggregator reports missing is sent
+/// again; doubles with every resend.
 pub const RESEND_AFTER: Duration = Duration::from_secs(5);
 /// Longest such time.
 pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
@@ -166,22 +166,22 @@ pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
 pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
 /// Wait of a leaving node for confirmations, once everything is acknowledged.
 pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
-/// Time between two notes of how much the open interval has counted.
-pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
-/// Time after which a write into the spool that is not done is told of.
+/// Time between two writes of the open interval's samples to the spool.
+pub const OPEN_INTERVAL_WRITTEN_EVERY: Duration = Duration::from_millis(100);
+/// Time after which a write to the spool that is not done is reported as stuck.
 pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
-/// Wait on the way out for what is written into the spool last.
+/// Wait at shutdown for the last write to the spool.
 pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
-/// Dead letters that wait to be sent.
+/// Dead letters that wait to be published.
 pub const DEAD_LETTERS_MAX: usize = 16;
-/// Pause before a message that the broker did not take is sent again.
+/// Pause before a message that the broker declined is sent again.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Time after SIGTERM for reading what the jobs had sent before.
+/// Time after SIGTERM to read what jobs sent before it.
 pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
-/// Pause between two looks in that time, while all that is left to wait for is bodies on their way.
-pub const EMPTY_LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
-/// is not waited for.
+/// Time between two polls in that time, while only unfinished bodies are waited for.
+pub const EMPTY_POLL_EVERY: Duration = Duration::from_millis(5);
+/// Bytes read in that time: what both sockets can hold, so that the node does not wait for a
+/// sender that never stops.
 pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
 /// Wait for the outbox to empty after SIGTERM.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use plimsoll_node::core::breaker::BreakerState;
+use plimsoll_node::core::outbox::BreakerState;
 use plimsoll_node::limits::IN_FLIGHT_MAX;
 use plimsoll_schemas::wire::Bus;
 use plimsoll_schemas::wire::confirmation::{self, Confirmed};

@@ -57,8 +57,8 @@ impl World {
         let Some(core) = &mut self.nodes[number].core else { return };
         let figures = |core: &NodeCore| {
             let status = core.figures().status;
-            let refused: u64 = status.confirmations.refused.values().sum();
-            (refused, status.confirmations.heard, status.entrusted_samples, status.bus)
+            let refused: u64 = status.confirmations.rejected.values().sum();
+            (refused, status.confirmations.accepted, status.unconfirmed_samples, status.bus)
         };
         let before = figures(core);
         let is_believed = core.on_confirmation(now, &payload).is_ok();

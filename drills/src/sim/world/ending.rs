@@ -1,7 +1,7 @@
 //! Liveness: once all faults are over everything comes to rest, and the aggregator equals the
 //! naive oracle.
 
-use plimsoll_node::core::breaker::BreakerState;
+use plimsoll_node::core::outbox::BreakerState;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::wire::Bus;

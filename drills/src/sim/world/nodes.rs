@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use plimsoll_node::core::departure::{Departure, Step, Taken};
-use plimsoll_node::core::journal::Batch;
+use plimsoll_node::core::departure::{Departure, SocketPoll, Step};
+use plimsoll_node::core::spool::Batch;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
@@ -191,8 +191,8 @@ impl World {
         let node = &mut self.nodes[number];
         if node.departure.step() == Step::Running {
             node.down = Some(down);
-            node.departure.on_asked(now.mono);
-            node.departure.on_taken(now.mono, Taken::default(), false);
+            node.departure.on_shutdown_requested(now.mono);
+            node.departure.on_polled(now.mono, SocketPoll::default(), false);
         }
         self.settle_node(number);
     }
@@ -281,7 +281,7 @@ impl World {
         if self.nodes[number].is_jammed && self.dice.chance(700) {
             if self.dice.chance(500) {
                 let Some(core) = &mut self.nodes[number].core else { return false };
-                core.on_not_taken(now, token);
+                core.on_handover_failed(now, token);
                 return false;
             }
             self.answer_locally(number, News::Deferred(token));

@@ -30,7 +30,7 @@ impl World {
     pub(super) fn keep_spool(&mut self, number: usize, now: Now) {
         let node = &mut self.nodes[number];
         let Some(core) = node.core.as_mut().filter(|_| node.spooling.is_none()) else { return };
-        let Some(batch) = core.next_spool(now) else { return };
+        let Some(batch) = core.next_spool_batch(now) else { return };
         node.spooling = Some(batch);
         node.in_batch = (node.unwritten.len(), node.closed.1);
         let took = self.dice.span(MILLISECOND / 10, self.knobs.spool_write);
@@ -69,7 +69,7 @@ impl World {
             self.write_spool(number);
             let node = &mut self.nodes[number];
             let Some(core) = &mut node.core else { return };
-            node.spooling = core.next_spool(now);
+            node.spooling = core.next_spool_batch(now);
             node.in_batch = (node.unwritten.len(), node.closed.1);
             if node.spooling.is_none() {
                 return;

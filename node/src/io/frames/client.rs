@@ -7,7 +7,7 @@ use crate::limits::FRAME_READ_BYTES;
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, length};
 
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 
 pub(super) struct Client {
     stream: UnixStream,
@@ -48,7 +48,7 @@ impl Client {
     /// Reads once, and hands over and answers the frames that are whole now.
     pub(super) fn read(
         &mut self,
-        taken: &mut Taken,
+        taken: &mut SocketPoll,
         on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
     ) -> Result<(), Ended> {
         let mut chunk = [0; FRAME_READ_BYTES];

@@ -29,7 +29,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::place;
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 use client::{Client, Ended};
 
 /// A stream socket that could not be had.
@@ -113,8 +113,8 @@ impl Frames {
     pub fn take(
         &mut self,
         mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
-    ) -> Taken {
-        let mut taken = Taken::default();
+    ) -> SocketPoll {
+        let mut taken = SocketPoll::default();
         let Some(open) = &mut self.0 else { return taken };
         // Clients that only come and go, or cannot be accepted, bring neither frames nor bytes.
         for _look in 0..LOOKS_PER_WAKE {
@@ -210,7 +210,7 @@ impl Open {
     fn read(
         &mut self,
         number: u64,
-        taken: &mut Taken,
+        taken: &mut SocketPoll,
         on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
     ) {
         let Some(client) = self.clients.get_mut(&number) else { return };

@@ -46,7 +46,7 @@ impl Place {
                 came.push(frame.as_ref().map(|frame| frame.seq.0).map_err(FrameError::reason));
                 frame.ok().map(|frame| frame.seq)
             });
-            if taken == Taken::default() {
+            if taken == SocketPoll::default() {
                 return came;
             }
         }
@@ -245,7 +245,7 @@ async fn one_turn_accepts_a_bounded_number_of_clients() {
     let mut place = Place::new();
     let _clients: Vec<_> = (0..LOOKS_PER_WAKE + 10).map(|_| place.connect()).collect();
     place.frames.readable().await;
-    assert_eq!(place.frames.take(|_| None), Taken::default());
+    assert_eq!(place.frames.take(|_| None), SocketPoll::default());
     assert_eq!(place.frames.clients(), LOOKS_PER_WAKE);
     assert!(!place.frames.is_empty());
     place.take_all().await;
@@ -340,5 +340,5 @@ async fn an_absent_socket_is_never_readable() {
     let mut absent = Frames::absent();
     let waited = tokio::time::timeout(Duration::ZERO, absent.readable()).await;
     assert!(waited.is_err());
-    assert_eq!(absent.take(|_| None), Taken::default());
+    assert_eq!(absent.take(|_| None), SocketPoll::default());
 }

@@ -19,8 +19,8 @@ use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::time::seconds;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::breaker::BreakerState;
-use crate::core::{SpoolFigures, Status};
+use crate::core::outbox::BreakerState;
+use crate::core::{Status, spool::SpoolStats};
 use crate::io::cost::{self, Stage};
 use crate::io::otlp::figures as doors;
 
@@ -182,12 +182,12 @@ fn add_outbox(page: &Page, status: &Status) {
         (
             "plimsoll_agent_entrusted_bytes",
             "Bytes of messages not confirmed",
-            status.entrusted_bytes as u64,
+            status.unconfirmed_bytes as u64,
         ),
         (
             "plimsoll_agent_entrusted_samples",
             "Samples in messages not confirmed",
-            status.entrusted_samples,
+            status.unconfirmed_samples,
         ),
         ("plimsoll_agent_in_flight_messages", "Messages in flight", status.in_flight as u64),
         ("plimsoll_agent_connected", "1 while messages can be sent", status.connected.into()),
@@ -218,7 +218,7 @@ fn add_outbox(page: &Page, status: &Status) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_spool(page: &Page, spool: &SpoolFigures) {
+fn add_spool(page: &Page, spool: &SpoolStats) {
     let gauges = [
         ("plimsoll_agent_spool_bytes", "Bytes of the spool", spool.bytes as u64),
         (
@@ -234,7 +234,7 @@ fn add_spool(page: &Page, spool: &SpoolFigures) {
         (
             "plimsoll_agent_spool_released_samples",
             "Samples in messages of former incarnations that were too old to be sent again",
-            spool.released,
+            spool.expired,
         ),
         (
             "plimsoll_agent_spool_recovered_samples",
@@ -255,7 +255,7 @@ fn add_spool(page: &Page, spool: &SpoolFigures) {
     for (name, help, value) in gauges {
         page.gauge(name, help, value as f64);
     }
-    let aside = spool.set_aside.iter().map(|reason| (*reason, 1));
+    let aside = spool.quarantined.iter().map(|reason| (*reason, 1));
     let help = "Spools set aside, by reason";
     by(page, "plimsoll_agent_spool_set_aside_total", help, &["reason"], aside);
     let help = "Writes into the spool that failed";
@@ -279,7 +279,7 @@ fn add_outcomes(page: &Page, status: &Status) {
     ];
     let help = "Messages by what became of them";
     by(page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);
-    let (heard, refused) = (status.confirmations.heard, &status.confirmations.refused);
+    let (heard, refused) = (status.confirmations.accepted, &status.confirmations.rejected);
     let outcomes = refused.iter().map(|(reason, n)| (*reason, *n));
     let outcomes = std::iter::once(("believed", heard)).chain(outcomes);
     let help = "Confirmations heard, by what became of them";

@@ -2,11 +2,11 @@
 
 use plimsoll_runtime::page::{Family, Page};
 
-use crate::core::intake::promtext::{Failure, ScrapeFigures};
+use crate::core::intake::promtext::{Failure, ScrapeStats};
 
 const TARGET: &[&str] = &["target"];
 
-pub(super) fn add(page: &Page, targets: &[ScrapeFigures]) {
+pub(super) fn add(page: &Page, targets: &[ScrapeStats]) {
     if targets.is_empty() {
         return;
     }
@@ -25,8 +25,8 @@ pub(super) fn add(page: &Page, targets: &[ScrapeFigures]) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-fn add_latest(page: &Page, targets: &[ScrapeFigures]) {
-    type Of = fn(&ScrapeFigures) -> f64;
+fn add_latest(page: &Page, targets: &[ScrapeStats]) {
+    type Of = fn(&ScrapeStats) -> f64;
     let latest: [(_, _, Of); 3] = [
         ("plimsoll_agent_scrape_up", "1 when the latest look at a target brought a page", |of| {
             f64::from(u8::from(of.is_up))
@@ -47,20 +47,20 @@ fn add_latest(page: &Page, targets: &[ScrapeFigures]) {
     }
 }
 
-fn add_totals(page: &Page, targets: &[ScrapeFigures]) {
-    type Of = fn(&ScrapeFigures) -> u64;
+fn add_totals(page: &Page, targets: &[ScrapeStats]) {
+    type Of = fn(&ScrapeStats) -> u64;
     let totals: [(_, _, Of); 4] = [
         ("plimsoll_agent_scrape_pages_total", "Pages of a target read", |of| of.pages),
-        ("plimsoll_agent_scrape_points_total", "Values of series taken", |of| of.taken),
+        ("plimsoll_agent_scrape_points_total", "Values of series taken", |of| of.recorded),
         (
             "plimsoll_agent_scrape_refused_total",
             "Lines and series of a target refused; why stands among rejected lines",
-            |of| of.refused,
+            |of| of.rejected,
         ),
         (
             "plimsoll_agent_scrape_left_out_total",
             "Rows of a target that its list of names leaves out",
-            |of| of.left_out,
+            |of| of.excluded,
         ),
     ];
     for (name, help, value) in totals {

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::limits::{BYTES_PER_WAKE, DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 use crate::io::cost::{Cost, Stage};
 
 /// One byte more than allowed: the kernel cuts silently, so a full slot tells of a cut. Not a
@@ -26,7 +26,7 @@ pub(super) struct Batch {
 
 /// What one call brought.
 pub(super) struct Read {
-    pub(super) taken: Taken,
+    pub(super) taken: SocketPoll,
     /// The kernel had no more.
     pub(super) is_last: bool,
 }
@@ -60,7 +60,7 @@ impl Batch {
         let (fd, slots) = (socket.as_raw_fd(), &mut slots[..most]);
         let read = recvmmsg(fd, &mut self.headers, slots, MsgFlags::MSG_DONTWAIT, None);
         cost.end(Stage::Receive);
-        let mut taken = Taken::default();
+        let mut taken = SocketPoll::default();
         let mut longest = self.longest / 2;
         for message in read? {
             let datagram = message.iovs().next().unwrap_or_default();

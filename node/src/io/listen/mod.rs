@@ -30,7 +30,7 @@ use self::drops::Drops;
 use self::rest::Rest;
 use super::cost::Cost;
 use super::place;
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 
 /// A socket that could not be had.
 #[derive(Debug, Error)]
@@ -91,7 +91,7 @@ impl Sockets {
 
     /// Reads what is there, up to a bound. Both sockets take their turn whichever woke us, so
     /// that a flood on one does not starve the other.
-    pub fn take(&mut self, cost: &mut Cost, mut on_heard: impl FnMut(Heard<'_>)) -> Taken {
+    pub fn take(&mut self, cost: &mut Cost, mut on_heard: impl FnMut(Heard<'_>)) -> SocketPoll {
         let unix = self.unix.take(&mut self.batch, cost, &mut on_heard);
         let udp = self.udp.take(&mut self.batch, cost, &mut on_heard);
         unix + udp
@@ -277,8 +277,8 @@ impl Listener {
         batch: &mut Batch,
         cost: &mut Cost,
         mut on_heard: impl FnMut(Heard<'_>),
-    ) -> Taken {
-        let mut taken = Taken::default();
+    ) -> SocketPoll {
+        let mut taken = SocketPoll::default();
         let Some(open) = &mut self.open else { return taken };
         let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {

@@ -32,7 +32,7 @@ fn sizes(sockets: &mut Sockets) -> (Vec<usize>, u64) {
         Heard::Dropped(datagrams) => dropped += datagrams,
         Heard::Failed => panic!("a read failed"),
     });
-    assert_eq!(taken, Taken { datagrams: sizes.len(), bytes: sizes.iter().sum() });
+    assert_eq!(taken, SocketPoll { datagrams: sizes.len(), bytes: sizes.iter().sum() });
     (sizes, dropped)
 }
 

@@ -24,7 +24,7 @@ use plimsoll_runtime::http::{Bounds, ListenError, Protocol, Server};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::OtlpSettings;
-use crate::core::departure::Taken;
+use crate::core::departure::SocketPoll;
 use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use body::Whole;
 use figures::Figures;
@@ -44,11 +44,11 @@ impl Post {
     pub fn answer(
         self,
         record: impl FnOnce(Signal, Encoding, &[u8]) -> Result<Outcome, Malformed>,
-    ) -> Taken {
+    ) -> SocketPoll {
         let outcome = record(self.signal, self.encoding, self.body.bytes());
         // The client may have hung up.
         let _told = self.answer.send(outcome);
-        Taken { datagrams: 1, bytes: self.body.bytes().len() }
+        SocketPoll { datagrams: 1, bytes: self.body.bytes().len() }
     }
 }
 
@@ -123,8 +123,8 @@ impl Doors {
     }
 
     /// Hands over the bodies that wait, up to a bound, and gives what they brought.
-    pub fn take(&mut self, mut on_post: impl FnMut(Post) -> Taken) -> Taken {
-        let mut taken = Taken::default();
+    pub fn take(&mut self, mut on_post: impl FnMut(Post) -> SocketPoll) -> SocketPoll {
+        let mut taken = SocketPoll::default();
         while taken.datagrams <= OTLP_QUEUE_MAX && taken.bytes < BYTES_PER_WAKE {
             let Some(post) = self.first.take().or_else(|| self.posts.try_recv().ok()) else {
                 break;

@@ -13,8 +13,8 @@ use plimsoll_schemas::time::{Now, Wall};
 
 use super::{Failure, SetAside, SpoolError};
 use crate::core::Identity;
-use crate::core::journal::Batch;
-use crate::core::journal::recovered::{Recovered, Unusable, read};
+use crate::core::spool::Batch;
+use crate::core::spool::{RecoveredMessages, UnusableFile, recover};
 
 /// Names the machine's present run.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -22,7 +22,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// A file and what was in it.
 pub(super) struct Opened {
     pub(super) file: SpoolFile,
-    pub(super) recovered: Option<Recovered>,
+    pub(super) recovered: Option<RecoveredMessages>,
     pub(super) set_aside: Option<SetAside>,
 }
 
@@ -66,13 +66,13 @@ impl SpoolFile {
                 let why = format!("it has more than {SPOOL_BYTES_MAX} bytes");
                 (None, Some(set_aside(&path, now.wall, "too_large", why).map_err(at(&path))?))
             }
-            Content::Bytes(bytes) => match read(&bytes, identity, boot.as_deref(), now.mono) {
+            Content::Bytes(bytes) => match recover(&bytes, identity, boot.as_deref(), now.mono) {
                 Ok(recovered) => {
                     let damaged = recovered.damaged.clone();
                     let kept = damaged.map(|why| keep_copy(&path, now.wall, why)).transpose();
                     (Some(recovered), kept.map_err(at(&path))?)
                 }
-                Err(Unusable::Other { mesh, node }) => {
+                Err(UnusableFile::Other { mesh, node }) => {
                     return Err(SpoolError::Other { path, mesh, node });
                 }
                 Err(unusable) => {

@@ -1,7 +1,7 @@
 //! Keeps the spool: hands batches to a thread that writes them, so that the driver never waits
 //! for a disk. One write is under way at any time. What is in a batch, [`journal`] decides.
 //!
-//! [`journal`]: crate::core::journal
+//! [`journal`]: crate::core::spool
 
 mod file;
 
@@ -18,8 +18,8 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::core::Identity;
-use crate::core::journal::recovered::Recovered;
-use crate::core::journal::{Batch, Journal};
+use crate::core::spool::RecoveredMessages;
+use crate::core::spool::{Batch, Wal};
 use file::SpoolFile;
 
 /// Why there is no spool.
@@ -71,9 +71,9 @@ pub struct Opened {
     /// The spool.
     pub spool: Spool,
     /// What belongs into it from now on.
-    pub journal: Journal,
+    pub journal: Wal,
     /// What an earlier process left there. With a damaged file, what of it could be told.
-    pub recovered: Option<Recovered>,
+    pub recovered: Option<RecoveredMessages>,
     /// A file that could not be used, or not all of it.
     pub set_aside: Option<SetAside>,
 }
@@ -125,7 +125,7 @@ impl Spool {
     ) -> Result<Opened, SpoolError> {
         let file::Opened { file, recovered, set_aside } =
             SpoolFile::open(dir, identity, sync, now)?;
-        let journal = Journal::new(identity.clone(), file.boot());
+        let journal = Wal::new(identity.clone(), file.boot());
         let path = file.path().to_owned();
         let spool =
             Self::start(file).map_err(|source| SpoolError::Inaccessible { path, source })?;

@@ -11,7 +11,7 @@ use plimsoll_schemas::wire::Totals;
 use tempfile::TempDir;
 
 use super::*;
-use crate::core::journal::{Held, RunAccount};
+use crate::core::spool::{HeldMessages, RunState};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -24,14 +24,14 @@ fn now() -> Now {
     Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) }
 }
 
-fn account(intervals: u64) -> RunAccount {
+fn account(intervals: u64) -> RunState {
     let totals = Totals { recorded: 5, ..Totals::default() };
-    RunAccount { incarnation: Incarnation(9), newest: Seq(0), totals, intervals, left: false }
+    RunState { incarnation: Incarnation(9), newest: Seq(0), totals, intervals, left: false }
 }
 
-fn batch(journal: &mut Journal, intervals: u64) -> Batch {
+fn batch(journal: &mut Wal, intervals: u64) -> Batch {
     let runs = [account(intervals)];
-    journal.next(&Held { runs: runs.to_vec(), ..Held::default() }).unwrap()
+    journal.next_batch(&HeldMessages { runs: runs.to_vec(), ..HeldMessages::default() }).unwrap()
 }
 
 fn open(dir: &Path) -> Opened {
@@ -130,7 +130,7 @@ async fn what_cannot_be_used_is_set_aside_under_a_name_that_is_free() {
         fs::write(&path, format!("#!/bin/sh {n}")).unwrap();
         let Opened { spool, recovered, set_aside, .. } = open(dir.path());
         let SetAside { reason, why, now_at } = set_aside.unwrap();
-        assert_eq!((reason, why.as_str()), ("damaged", "it does not begin like a spool"));
+        assert_eq!((reason, why.as_str()), ("damaged", "not a spool file"));
         assert_eq!(fs::read_to_string(&now_at).unwrap(), format!("#!/bin/sh {n}"));
         assert!(recovered.is_none() && !path.exists());
         assert!(spool.finish(WAIT).await);
@@ -152,7 +152,7 @@ async fn a_file_that_is_too_large_or_too_new_is_set_aside_with_its_reason() {
     let newer = open(dir.path());
     let SetAside { reason, why, now_at } = newer.set_aside.unwrap();
     assert_eq!((reason, fs::read(now_at).unwrap()), ("newer_version", bytes));
-    assert_eq!(why, "it is of version 2; this program reads 1");
+    assert_eq!(why, "file version 2 is newer than 1, the newest that this program reads");
     assert!(newer.spool.finish(WAIT).await);
     File::create(&path).unwrap().set_len(SPOOL_BYTES_MAX as u64 + 1).unwrap();
     assert_eq!(open(dir.path()).set_aside.unwrap().reason, "too_large");
@@ -222,7 +222,7 @@ async fn after_a_batch_found_no_room_there_is_no_file_until_all_is_written_anew(
     let (dir, path) = place();
     let file::Opened { mut file, .. } =
         SpoolFile::open(dir.path(), &identity(), true, now()).unwrap();
-    let mut journal = Journal::new(identity(), None);
+    let mut journal = Wal::new(identity(), None);
     file.write(&batch(&mut journal, 1)).unwrap();
     file.append_to(File::options().write(true).open("/dev/full").unwrap());
     let failure = file.write(&batch(&mut journal, 2)).unwrap_err();
@@ -241,7 +241,7 @@ fn a_thread_that_panics_leaves_no_file() {
     let (dir, path) = place();
     let file::Opened { mut file, .. } =
         SpoolFile::open(dir.path(), &identity(), true, now()).unwrap();
-    file.write(&batch(&mut Journal::new(identity(), None), 1)).unwrap();
+    file.write(&batch(&mut Wal::new(identity(), None), 1)).unwrap();
     assert!(path.exists());
     let panicked = std::thread::spawn(move || panic!("with {file:?} in its hands")).join();
     assert_eq!((panicked.is_err(), path.exists()), (true, false));
