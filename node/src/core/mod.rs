@@ -1,113 +1,99 @@
 //! The node's decisions, without clock, socket or task: events in, messages to publish out.
 //!
-//! A sample's way: [`intake`] reads it and counts it into its series, the interval closes into a
-//! [`draft`], [`outbox`] seals it when it may be sent, and keeps it until the broker has
-//! acknowledged it ([`flight`]) and an aggregator has confirmed it ([`entrusted`]). [`journal`]
-//! says what of this a spool holds. [`Core`] joins them and keeps the ledger; the driver feeds it
-//! and carries out what it asks. [`departure`] bounds the way out.
+//! [`Core`] composes the rooms of this folder, and only this file sees several of them. A sample
+//! passes [`intake`], which records it in the open interval; at the end of the interval the core
+//! turns what was recorded into drafts for the [`outbox`]; `seal` gives a draft its bytes when the
+//! outbox may send it; the [`spool`] keeps what the outbox holds on disk. The `ledger` counts what
+//! was recorded, sealed and lost. [`departure`] bounds the shutdown and is used by the driver.
+//!
+//! The driver calls an `on_*` method for each event, then takes what is to be done:
+//! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_dead_letter`]; and calls
+//! [`Core::on_deadline`] at [`Core::next_deadline`].
 
-pub mod bounds;
-pub mod breaker;
-mod custody;
-pub mod dead_letters;
+mod bounds;
 pub mod departure;
-pub mod draft;
-pub mod entrusted;
-pub mod flight;
+mod identity;
 pub mod intake;
-pub mod journal;
+mod ledger;
+pub mod loss;
 pub mod outbox;
-pub mod pressure;
-pub mod queue;
 mod seal;
-pub mod sealed;
+pub mod spool;
 mod status;
-pub mod tokens;
 
 use std::time::Duration;
 
 use crate::limits;
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
+use plimsoll_schemas::ids::{Incarnation, Operation, Seq};
+use plimsoll_schemas::limits::wire::INTERVAL_NS_MAX;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::wire::frame::Frame;
-use plimsoll_schemas::wire::{Bus, Totals, confirmation};
+use plimsoll_schemas::wire::{Body, Bus, Hardware, confirmation};
 
-use bounds::Bounds;
-use custody::Custody;
-pub use custody::SpoolFigures;
-use dead_letters::{DeadLetter, DeadLetters, Unacceptable};
-use intake::Intake;
-pub use intake::figures::IntakeFigures;
-use intake::otlp::Otlp;
-use intake::point::Point;
+pub use bounds::Bounds;
+pub use identity::Identity;
+use intake::otlp::{Encoding, Malformed, Outcome, Signal};
+use intake::points::Point;
 use intake::promtext::Scrape;
-use intake::reject::Reject;
-use outbox::{Forged, Outbox};
+use intake::{ClosedInterval, Intake, Reject};
+use ledger::Ledger;
+use outbox::{
+    DeadLetter, DeadLetterReason, DeadLetters, Draft, ForgedConfirmation, Outbox, Publish, Ticket,
+};
 use seal::Sealer;
-use sealed::{Publish, Ticket};
-pub use status::{Confirmations, Status};
+use spool::{Batch, OpenInterval, RecoveredMessages, RunState, Spool, Wal};
+pub use status::{ConfirmationStats, Status};
 
-/// A confirmation of what was never sent, as a label.
+/// Label of a confirmation of a message that was never sent.
 const FORGED: &str = "forged";
 
-/// What a core must know to begin.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The mesh it speaks in.
-    pub mesh: MeshName,
-    /// Its own name.
-    pub node: NodeName,
-    /// What it is grouped by: rack, role, version and the like.
-    pub labels: Labels,
-}
-
-/// What the connection to the broker has to say.
+/// An event of the connection to the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// There is a new connection: messages can be sent.
+pub enum BrokerEvent {
+    /// There is a new connection.
     Connected,
-    /// They cannot.
+    /// The connection is lost.
     Disconnected,
-    /// The connection stands, but the broker is silent: they cannot, until a round trip.
+    /// The connection is up, but the broker does not answer: nothing is sent until a round trip.
     Stalled,
-    /// The broker answered a probe after this long.
+    /// The broker answered a probe after this time.
     RoundTrip(Duration),
-    /// The broker has this message.
+    /// The broker stored this message.
     Acknowledged(Ticket),
-    /// This message did not get as far as the broker; it may later.
+    /// This message did not reach the broker; it may later.
     Deferred(Ticket),
-    /// The broker did not take this message now; it may later.
+    /// The broker did not store this message now; it may later.
     Declined(Ticket),
-    /// The broker will never take this message.
-    Refused(Ticket, Unacceptable),
-    /// The broker does not permit something.
+    /// The broker will never store this message.
+    Rejected(Ticket, DeadLetterReason),
+    /// The broker does not permit an operation.
     Denied,
 }
 
 /// A node's whole state.
 pub struct Core {
-    sealer: Sealer,
-    length: Duration,
     intake: Intake,
-    otlp: Otlp,
-    interval_ends: Mono,
-    hardware: Vec<Reading>,
     outbox: Outbox,
+    spool: Spool,
+    sealer: Sealer,
+    ledger: Ledger,
     dead_letters: DeadLetters,
-    confirmations: Confirmations,
-    custody: Custody,
+    interval_length: Duration,
+    interval_ends: Mono,
     /// Intervals closed so far.
     intervals: u64,
-    totals: Totals,
+    /// Readings that the open interval will carry.
+    hardware: Vec<Reading>,
+    confirmations: ConfirmationStats,
     connections: u64,
     denials: u64,
-    /// True while there is a connection on which the broker is silent.
+    /// True while there is a connection on which the broker does not answer.
     stalled: bool,
     round_trip: Option<Duration>,
-    publish: Operation,
+    publish_operation: Operation,
     leaving: bool,
-    /// When a leaving node had nothing left that was not acknowledged.
+    /// When the outbox of a leaving node became empty.
     emptied: Option<Mono>,
 }
 
@@ -117,37 +103,35 @@ impl Core {
     pub fn new(identity: Identity, bounds: Bounds, now: Now) -> Self {
         let incarnation = Incarnation(now.wall.0.max(1));
         Self {
-            sealer: Sealer::new(identity, incarnation),
-            length: bounds.interval,
-            otlp: Otlp::new(bounds.rules.clone(), incarnation.0),
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
-            interval_ends: now.mono.plus(bounds.interval),
-            hardware: Vec::new(),
             outbox: Outbox::new(incarnation, bounds.outbox),
+            spool: Spool::default(),
+            sealer: Sealer::new(identity, incarnation),
+            ledger: Ledger::default(),
             dead_letters: DeadLetters::default(),
-            confirmations: Confirmations::default(),
-            custody: Custody::default(),
+            interval_length: bounds.interval,
+            interval_ends: now.mono.plus(bounds.interval),
             intervals: 0,
-            totals: Totals::default(),
+            hardware: Vec::new(),
+            confirmations: ConfirmationStats::default(),
             connections: 0,
             denials: 0,
             stalled: false,
             round_trip: None,
-            publish: Operation::new("publish").expect("a constant name of plain letters"),
+            publish_operation: Operation::new("publish").expect("a constant of plain letters"),
             leaving: false,
             emptied: None,
         }
     }
 
-    /// Takes one datagram of newline-separated DogStatsD lines. A bad line costs itself alone;
-    /// a datagram longer than `DATAGRAM_BYTES_MAX` was cut, and nothing of it is taken.
+    /// Records one datagram of newline-separated DogStatsD lines. A bad line is rejected alone; a
+    /// datagram longer than `DATAGRAM_BYTES_MAX` was truncated and is rejected as a whole.
     pub fn on_datagram(&mut self, now: Now, datagram: &[u8]) {
         self.intake.on_datagram(now.wall, datagram);
     }
 
-    /// Takes one frame of a client, and gives the number up to which the client's frames are
-    /// recorded: that is the answer to it, due before time passes. A leaving node records no
-    /// more, and its answer says so.
+    /// Records one frame of a client and returns the number up to which the client's frames are
+    /// recorded, which is the answer to it. A leaving node records none.
     pub fn on_frame(&mut self, now: Now, frame: Frame) -> Seq {
         match self.leaving {
             true => self.intake.recorded_up_to(&frame.client),
@@ -156,22 +140,43 @@ impl Core {
     }
 
     /// A frame could not be read; `reason` is a label.
-    pub fn on_frame_refused(&mut self, reason: &'static str) {
-        self.intake.on_frame_refused(reason);
+    pub fn on_frame_rejected(&mut self, reason: &'static str) {
+        self.intake.on_frame_rejected(reason);
     }
 
-    /// Takes one point that another system tells. What a leaving node takes it sends no more, so
-    /// ask [`Self::is_leaving`] first.
+    /// Records one point of a metric. A leaving node records points that it no longer sends, so
+    /// check [`Self::is_leaving`] first.
     ///
     /// # Errors
-    /// Says why nothing of it was taken, which is counted.
+    /// Why nothing of it was recorded, which is counted.
     pub fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
         self.intake.on_point(now, point)
     }
 
-    /// Takes what a look at a target's page brought, and says what its operator should know.
+    /// Records a scraped page, and returns warnings for the operator.
     pub fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
         if self.leaving { Vec::new() } else { self.intake.on_scrape(now, scrape) }
+    }
+
+    /// Records one OTLP request body: each point or span is accepted or rejected. A leaving node
+    /// rejects all of them.
+    ///
+    /// # Errors
+    /// When the body is malformed; then nothing of it is recorded.
+    pub fn on_otlp(
+        &mut self,
+        now: Now,
+        signal: Signal,
+        encoding: Encoding,
+        body: &[u8],
+    ) -> Result<Outcome, Malformed> {
+        self.intake.on_otlp(now, (signal, encoding), body, self.leaving)
+    }
+
+    /// Warnings about OTLP for the operator, once for each reason: many SDKs do not log what a
+    /// receiver answers.
+    pub fn take_otlp_warnings(&mut self) -> Vec<String> {
+        self.intake.take_otlp_warnings()
     }
 
     /// A socket could not be read, which may have cost a datagram.
@@ -179,41 +184,41 @@ impl Core {
         self.intake.on_read_error();
     }
 
-    /// The kernel dropped so many datagrams more, because a socket was full.
+    /// The kernel dropped this many more datagrams because a socket was full.
     pub fn on_kernel_dropped(&mut self, datagrams: u64) {
         self.intake.on_kernel_dropped(datagrams);
     }
 
-    /// Takes the machine's latest readings; they travel with the interval that is open.
+    /// Stores the latest hardware readings for the open interval.
     pub fn on_hardware(&mut self, readings: Vec<Reading>) {
         self.hardware = readings;
         self.hardware.truncate(limits::READINGS_MAX);
     }
 
-    /// Hears from the connection to the broker.
-    pub fn on_signal(&mut self, now: Now, signal: Signal) {
-        match signal {
-            Signal::Connected => {
+    /// Handles an event of the connection to the broker.
+    pub fn on_broker_event(&mut self, now: Now, event: BrokerEvent) {
+        match event {
+            BrokerEvent::Connected => {
                 self.connections += 1;
                 self.stalled = false;
                 self.outbox.on_connected();
             }
-            Signal::Disconnected | Signal::Stalled => {
-                // A stall told after its connection was lost is no longer one.
-                self.stalled = signal == Signal::Stalled && self.outbox.is_connected();
+            BrokerEvent::Disconnected | BrokerEvent::Stalled => {
+                // A stall that is reported after its connection was lost no longer matters.
+                self.stalled = event == BrokerEvent::Stalled && self.outbox.is_connected();
                 self.round_trip = None;
                 self.outbox.on_disconnected();
             }
-            Signal::RoundTrip(span) => self.on_round_trip(span),
-            Signal::Acknowledged(ticket) => self.on_acknowledged(now, ticket),
-            Signal::Deferred(ticket) => self.outbox.on_deferred(now.mono, ticket),
-            Signal::Declined(ticket) => self.outbox.on_declined(now.mono, ticket),
-            Signal::Refused(ticket, reason) => self.on_refused(ticket, reason),
-            Signal::Denied => self.denials += 1,
+            BrokerEvent::RoundTrip(span) => self.on_round_trip(span),
+            BrokerEvent::Acknowledged(ticket) => self.on_acknowledged(now, ticket),
+            BrokerEvent::Deferred(ticket) => self.outbox.on_deferred(now.mono, ticket),
+            BrokerEvent::Declined(ticket) => self.outbox.on_declined(now.mono, ticket),
+            BrokerEvent::Rejected(ticket, reason) => self.on_rejected(ticket, reason),
+            BrokerEvent::Denied => self.denials += 1,
         }
     }
 
-    /// Ends a stall, which needs no new connection; a late echo of a lost connection ends nothing.
+    /// Ends a stall, which needs no new connection; a late answer of a lost connection does not.
     fn on_round_trip(&mut self, span: Duration) {
         if std::mem::take(&mut self.stalled) {
             self.outbox.on_connected();
@@ -223,75 +228,114 @@ impl Core {
         }
     }
 
-    /// The way from outbox to acknowledgement is itself a budgeted operation. Once the node is
-    /// leaving there is no later snapshot that could carry it, so it is no sample any more.
+    /// The time from the outbox to the acknowledgement is itself recorded as a latency, unless the
+    /// node is leaving: then no later snapshot could carry it.
     fn on_acknowledged(&mut self, now: Now, ticket: Ticket) {
         let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
-        if self.leaving {
-            return;
+        if !self.leaving {
+            let latency_ns = nanos(now.mono.since(enqueued));
+            self.intake.on_own_latency(&self.publish_operation, latency_ns);
         }
-        self.intake.on_own_latency(&self.publish, nanos(now.mono.since(enqueued)));
     }
 
-    /// A message of a former incarnation is not among the samples of this one.
-    fn on_refused(&mut self, ticket: Ticket, reason: Unacceptable) {
-        let Some(sealed) = self.outbox.on_refused(ticket) else { return };
-        if sealed.incarnation == self.sealer.incarnation() {
-            self.lose(seal::REFUSED, sealed.samples);
+    /// A message of a former incarnation is not in this incarnation's ledger.
+    fn on_rejected(&mut self, ticket: Ticket, reason: DeadLetterReason) {
+        let Some(message) = self.outbox.on_rejected(ticket) else { return };
+        if message.incarnation == self.sealer.incarnation() {
+            self.ledger.lose(loss::REFUSED, message.samples);
         }
-        self.dead_letters.push(DeadLetter { sealed, reason });
+        self.dead_letters.push(DeadLetter { message, reason });
     }
 
-    /// Hears what an aggregator says is stored, and over which limits it judges. What cannot be
-    /// true is counted, and nothing of it believed.
+    /// Applies a confirmation of an aggregator: what is stored, and over which limits samples are
+    /// counted. One that cannot be true is counted and not applied.
     ///
     /// # Errors
-    /// Says why, as a label.
+    /// Why it was rejected, as a label.
     pub fn on_confirmation(&mut self, now: Now, payload: &[u8]) -> Result<(), &'static str> {
-        let read = confirmation::decode(self.sealer.node(), payload);
-        let heard = read.map_err(|error| error.reason()).and_then(|confirmation| {
-            self.outbox.on_confirmation(now.mono, &confirmation).map_err(|Forged| FORGED)?;
+        let decoded = confirmation::decode(self.sealer.node(), payload);
+        let applied = decoded.map_err(|error| error.reason()).and_then(|confirmation| {
+            let confirmed = self.outbox.on_confirmation(now.mono, &confirmation);
+            confirmed.map_err(|ForgedConfirmation| FORGED)?;
             self.intake.on_limits(now.mono, &confirmation.limits);
             Ok(())
         });
-        match heard {
-            Ok(()) => self.confirmations.heard += 1,
-            Err(reason) => *self.confirmations.refused.entry(reason).or_default() += 1,
+        match applied {
+            Ok(()) => self.confirmations.accepted += 1,
+            Err(reason) => *self.confirmations.rejected.entry(reason).or_default() += 1,
         }
-        heard
+        applied
     }
 
-    /// The next message that can never be accepted, to be left where someone may look at it.
+    /// The next message that the broker never accepts, to publish as a dead letter.
     pub fn next_dead_letter(&mut self) -> Option<DeadLetter> {
         self.dead_letters.pop()
     }
 
-    /// Lets time pass: closes the interval when it is over, gives up waiting for
-    /// acknowledgements that are overdue.
+    /// Advances time: closes the interval when it is over, and ends waits that are overdue.
     pub fn on_deadline(&mut self, now: Now) {
         self.outbox.on_deadline(now.mono);
-        self.custody.on_deadline(now.mono);
+        self.spool.on_deadline(now.mono);
         while let Some(expired) = self.outbox.expire(now.mono) {
-            self.lose(seal::EXPIRED, expired.samples());
+            self.ledger.lose(loss::EXPIRED, expired.samples());
         }
         if self.leaving && self.outbox.is_empty() {
             self.emptied.get_or_insert(now.mono);
         }
         if now.mono >= self.interval_ends && !self.leaving {
-            self.seal(now, false);
-            let next = self.interval_ends.plus(self.length);
-            // One that has passed as well was merged into the interval just sealed.
+            self.close_interval(now, false);
+            let next = self.interval_ends.plus(self.interval_length);
+            // The interval just closed includes those that a late call has missed.
             let late = next <= now.mono;
-            self.interval_ends = if late { now.mono.plus(self.length) } else { next };
+            self.interval_ends = if late { now.mono.plus(self.interval_length) } else { next };
         }
     }
 
-    /// Closes the last interval and says farewell; what comes after is not recorded.
+    /// Closes the last interval with a final message; nothing is recorded after it.
     pub fn on_leave(&mut self, now: Now) {
         if !self.leaving {
-            self.seal(now, true);
+            self.close_interval(now, true);
             self.outbox.on_leave();
             self.leaving = true;
+        }
+    }
+
+    /// Turns the interval into drafts, each of which enters the outbox or is counted as dropped.
+    /// Every interval ends with a bus message, so a node without samples still reports.
+    fn close_interval(&mut self, now: Now, last: bool) {
+        let ClosedInterval { started, latency, events, lost } = self.intake.close(now);
+        for (reason, samples) in lost {
+            self.ledger.record(samples);
+            self.ledger.lose(reason, samples);
+        }
+        for part in outbox::split(latency) {
+            self.enqueue(now, started, Body::Latency(part), false);
+        }
+        if !events.events.is_empty() {
+            self.enqueue(now, started, Body::Event(events), false);
+        }
+        if !self.hardware.is_empty() {
+            let readings = std::mem::take(&mut self.hardware);
+            self.enqueue(now, started, Body::Hardware(Hardware { readings }), false);
+        }
+        let bus = self.bus_stats();
+        self.outbox.reset_depth_max();
+        self.enqueue(now, started, Body::Bus(bus), last);
+        self.intervals += 1;
+    }
+
+    fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
+        let length_ns = nanos(now.mono.since(started.mono)).min(INTERVAL_NS_MAX);
+        let labels = self.sealer.labels_of(&body);
+        let draft = Draft::new(body, started.wall, length_ns, now.mono).labelled(labels);
+        self.enqueue_draft(now, if last { draft.into_final() } else { draft });
+    }
+
+    /// The samples of a draft for which there is no room are recorded and lost at once.
+    fn enqueue_draft(&mut self, now: Now, draft: Draft) {
+        self.ledger.record(draft.samples());
+        if let Err(dropped) = self.outbox.try_push(now.mono, draft) {
+            self.ledger.lose(loss::OUTBOX_FULL, dropped.samples());
         }
     }
 
@@ -300,39 +344,138 @@ impl Core {
     pub fn next_deadline(&self) -> Mono {
         let interval = if self.leaving { Mono(u64::MAX) } else { self.interval_ends };
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
-        let emptied = emptied.filter(|_| !self.is_confirmed());
-        let outbox = self.outbox.next_deadline();
-        let counted = (!self.leaving).then(|| self.counted());
-        let spool = self.custody.next_deadline(counted);
-        outbox.into_iter().chain(emptied).chain(spool).fold(interval, Mono::min)
+        let emptied = emptied.filter(|_| self.outbox.awaits_confirmation());
+        let open_samples = (!self.leaving).then(|| self.intake.open_samples());
+        let deadlines =
+            [emptied, self.outbox.next_deadline(), self.spool.next_deadline(open_samples)];
+        deadlines.into_iter().flatten().fold(interval, Mono::min)
     }
 
     /// The next message to hand to the broker, if one may be sent now.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
-        let Self { outbox, sealer, totals, .. } = self;
-        let seal = |seq, lane, draft| sealer.seal(&totals.lost, seq, lane, now.wall, draft);
-        outbox.next_publish(now.mono, seal)
+        let Self { outbox, sealer, ledger, .. } = self;
+        outbox.next_publish(now.mono, |seq, lane, draft| {
+            sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft)
+        })
     }
 
-    /// Takes back a message that could not even be handed over.
-    pub fn on_not_taken(&mut self, now: Now, ticket: Ticket) {
-        self.outbox.on_not_taken(now.mono, ticket);
+    /// The message could not be handed to the connection.
+    pub fn on_handover_failed(&mut self, now: Now, ticket: Ticket) {
+        self.outbox.on_handover_failed(now.mono, ticket);
     }
 
-    /// True when a leaving node has nothing more to wait for: every message is acknowledged, and
-    /// confirmed too if there is anybody who confirms and does so soon.
+    /// Starts to keep what is held in a spool, after taking over what former incarnations held:
+    /// their sealed messages are sent again unchanged, their drafts become drafts of this
+    /// incarnation, and each that ended without a final message gets a crash report.
+    pub fn open_spool(&mut self, now: Now, wal: Wal, recovered: Option<RecoveredMessages>) {
+        self.spool.open(wal);
+        self.outbox.set_spooled(true);
+        if let Some(recovered) = recovered {
+            self.take_over(now, recovered);
+        }
+    }
+
+    fn take_over(&mut self, now: Now, mut recovered: RecoveredMessages) {
+        let own = recovered.unused_incarnation(self.sealer.incarnation());
+        self.sealer.set_incarnation(own);
+        self.outbox.set_incarnation(own);
+        let expired = self.spool.on_recovered(now.wall, &mut recovered);
+        self.ledger.record(expired.draft_samples);
+        self.ledger.lose(loss::EXPIRED, expired.draft_samples);
+        self.outbox.lose_events(loss::EXPIRED, expired.draft_events);
+        for run in recovered.runs {
+            self.take_over_run(now, run);
+        }
+        recovered.sealed.into_iter().for_each(|sealed| self.outbox.adopt(now.mono, sealed));
+        // Old readings and counters are superseded, and a crash report replaces a final message.
+        let drafts = recovered.drafts.into_iter().map(|(_, draft)| draft);
+        for draft in drafts.filter(|draft| !draft.is_state()) {
+            self.ledger.record(draft.samples());
+            self.outbox.adopt_draft(draft);
+        }
+    }
+
+    fn take_over_run(&mut self, now: Now, mut run: RunState) {
+        self.outbox.set_newest_sent(run.incarnation, run.newest);
+        if run.needs_crash_report() {
+            let key = (run.incarnation, run.newest);
+            let report = self.sealer.crash_report(now.wall, key, run.totals.clone());
+            (run.newest, run.left) = (report.seq, true);
+            self.outbox.push_sealed(now.mono, report);
+        }
+        self.spool.add_former(run);
+    }
+
+    /// A spool file that could not be used, or only in part, was quarantined.
+    pub fn on_spool_quarantined(&mut self, reason: &'static str) {
+        self.spool.on_quarantined(reason);
+    }
+
+    /// The next batch to write into the spool; `None` while nothing has changed, a write is under
+    /// way, or a failed one is not retried yet.
+    pub fn next_spool_batch(&mut self, now: Now) -> Option<Batch> {
+        if !self.spool.may_write(now.mono) {
+            return None;
+        }
+        let own = self.run_state();
+        let open = (!self.leaving).then(|| OpenInterval {
+            incarnation: own.incarnation,
+            interval: self.intervals + 1,
+            samples: self.intake.open_samples(),
+        });
+        let held = (self.outbox.drafts().collect(), self.outbox.sealed().collect());
+        let batch = self.spool.next_batch(now.mono, held, own, open)?;
+        // What is sealed from here on is not in this batch and must wait for the next.
+        self.outbox.set_spooled(true);
+        self.outbox.on_spooling();
+        Some(batch)
+    }
+
+    fn run_state(&self) -> RunState {
+        RunState {
+            incarnation: self.sealer.incarnation(),
+            newest: self.outbox.newest_sealed(),
+            totals: self.ledger.stated(),
+            intervals: self.intervals,
+            left: self.leaving && self.outbox.is_final_sealed(),
+        }
+    }
+
+    /// The batch is on disk.
+    pub fn on_spooled(&mut self) {
+        self.spool.on_written();
+        self.outbox.on_spooled();
+    }
+
+    /// The batch could not be written and the file is removed: until it is rewritten, messages are
+    /// sent without it.
+    pub fn on_spool_failed(&mut self, now: Now) {
+        self.spool.on_failed(now.mono, false);
+        self.outbox.on_spool_failed();
+    }
+
+    /// The batch could not be written, and an outdated file remains. Until it is removed or
+    /// rewritten, nothing more is sent: a later start would treat what is sent now as unsent.
+    pub fn on_spool_stuck(&mut self, now: Now) {
+        self.spool.on_failed(now.mono, true);
+    }
+
+    /// The spool writer has ended: messages are sent without a spool.
+    pub fn close_spool(&mut self) {
+        self.spool.close();
+        self.outbox.on_spool_failed();
+    }
+
+    /// Whether a leaving node has nothing more to wait for: every message is acknowledged, and
+    /// confirmed as well if an aggregator confirms in time.
     #[must_use]
     pub fn is_drained(&self, now: Now) -> bool {
         let waited = |emptied| now.mono.since(emptied) >= limits::LEAVE_CONFIRM_WAIT;
-        self.outbox.is_empty() && (self.is_confirmed() || self.emptied.is_some_and(waited))
+        let confirmed = !self.outbox.awaits_confirmation();
+        self.outbox.is_empty() && (confirmed || self.emptied.is_some_and(waited))
     }
 
-    fn is_confirmed(&self) -> bool {
-        let entrusted = self.outbox.entrusted();
-        entrusted.messages() == 0 || !entrusted.is_heard()
-    }
-
-    /// True once the last interval was sealed.
+    /// Whether the last interval was closed.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving
@@ -344,26 +487,26 @@ impl Core {
         self.outbox.is_connected()
     }
 
-    /// Whether there is a connection on which the broker is silent.
+    /// Whether there is a connection on which the broker does not answer.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.stalled
     }
 
-    /// Figures for the node's own metrics.
+    /// Statistics for the node's own metrics.
     #[must_use]
     pub fn status(&self) -> Status {
         Status {
-            intake: self.intake.figures(),
-            otlp: self.otlp.figures(),
-            totals: self.totals.clone(),
+            intake: self.intake.stats(),
+            otlp: self.intake.otlp_stats(),
+            totals: self.ledger.totals().clone(),
             held_samples: self.outbox.samples(),
-            entrusted_samples: self.outbox.entrusted().samples(),
-            entrusted_bytes: self.outbox.entrusted().bytes(),
+            unconfirmed_samples: self.outbox.unconfirmed_samples(),
+            unconfirmed_bytes: self.outbox.unconfirmed_bytes(),
             events_lost: self.outbox.events_lost().clone(),
             confirmations: self.confirmations.clone(),
             denials: self.denials,
-            spool: self.custody.figures.clone(),
+            spool: self.spool.stats().clone(),
             in_flight: self.outbox.in_flight(),
             series: self.intake.series(),
             limits: self.intake.limits(),
@@ -372,18 +515,18 @@ impl Core {
             rerouting: self.outbox.pressure().is_rerouting(),
             dropping: self.outbox.pressure().is_dropping(),
             conservative: self.outbox.pressure().is_conservative(),
-            bus: self.bus_account(),
+            bus: self.bus_stats(),
         }
     }
 
-    fn bus_account(&self) -> Bus {
+    fn bus_stats(&self) -> Bus {
         let reason = |reject: &Reject| reject.reason();
         Bus {
             reconnects: self.connections.saturating_sub(1),
             round_trip_ns: self.round_trip.map(nanos),
             kernel_dropped: self.intake.kernel_dropped(),
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
-            ..self.outbox.account()
+            ..self.outbox.stats()
         }
     }
 }

@@ -1,47 +1,47 @@
-//! A node's figures, as its own pages and logs show them.
+//! A snapshot of a node's statistics, for its own metrics, pages and logs.
 
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::wire::{Bus, Totals};
 
-use super::breaker::BreakerState;
-use super::custody::SpoolFigures;
-use super::intake::figures::IntakeFigures;
-use super::intake::otlp::figures::OtlpFigures;
+use super::intake::IntakeStats;
+use super::intake::otlp::OtlpStats;
+use super::outbox::BreakerState;
+use super::spool::SpoolStats;
 
-/// What aggregators said of this node's messages.
+/// Confirmations received from aggregators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Confirmations {
-    /// Confirmations heard and believed.
-    pub heard: u64,
+pub struct ConfirmationStats {
+    /// Confirmations that were applied.
+    pub accepted: u64,
     /// Confirmations that could not be read or cannot be true, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
+    pub rejected: BTreeMap<&'static str, u64>,
 }
 
-/// A node's figures at one moment.
+/// A node's statistics at one time.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// What came in.
-    pub intake: IntakeFigures,
-    /// What came as OTLP.
-    pub otlp: OtlpFigures,
-    /// What was sealed into snapshots, and of that lost.
+    /// Input.
+    pub intake: IntakeStats,
+    /// OTLP requests.
+    pub otlp: OtlpStats,
+    /// Samples recorded, and of those lost.
     pub totals: Totals,
     /// Samples in messages that the broker has not acknowledged.
     pub held_samples: u64,
     /// Samples in messages that no aggregator has confirmed yet.
-    pub entrusted_samples: u64,
+    pub unconfirmed_samples: u64,
     /// Bytes of those messages.
-    pub entrusted_bytes: usize,
-    /// Events and service checks given up before they were sent, by reason.
+    pub unconfirmed_bytes: usize,
+    /// Events and service checks dropped before they were sent, by reason.
     pub events_lost: BTreeMap<&'static str, u64>,
-    /// What aggregators said.
-    pub confirmations: Confirmations,
-    /// What the broker did not permit.
+    /// Confirmations of aggregators.
+    pub confirmations: ConfirmationStats,
+    /// Operations that the broker did not permit.
     pub denials: u64,
-    /// What became of the spool; nothing without one.
-    pub spool: SpoolFigures,
+    /// The spool; all zero without one.
+    pub spool: SpoolStats,
     /// Messages sent and not yet acknowledged.
     pub in_flight: usize,
     /// Series in the open interval.
@@ -50,7 +50,7 @@ pub struct Status {
     pub limits: Vec<(Operation, u64)>,
     /// Whether messages can be sent.
     pub connected: bool,
-    /// Where the breaker stands.
+    /// The state of the breaker.
     pub breaker: BreakerState,
     /// True while new messages go by the emergency lane.
     pub rerouting: bool,
@@ -58,6 +58,6 @@ pub struct Status {
     pub dropping: bool,
     /// True while only the emergency lane is sent.
     pub conservative: bool,
-    /// Messages, as the node tells the aggregator.
+    /// Message counters as the node reports them to the aggregator.
     pub bus: Bus,
 }

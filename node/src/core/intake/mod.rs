@@ -1,30 +1,27 @@
-//! What comes in: datagrams of lines, frames of clients. Decides what is recorded in the open
-//! interval, what is refused, and what of it a socket has lost; nothing passes without a count.
+//! The intake: everything that comes in, from datagrams to scraped pages, until the interval ends.
 //!
-//! A line's way: [`dogstatsd`] cuts it into parts, [`spellings`] finds its series by their bytes,
-//! or [`rules`] do ([`units`], [`labels`]) when it is new; [`number`] reads its values, and
-//! [`interval`] counts them, and those over [`limits`] beside. [`clients`] number their datagrams
-//! and frames, [`events`] have words; what other systems count comes as [`points`],
-//! which [`promtext`] reads from pages.
+//! Owns the readers of each format and the [`recorder`](recorder::Recorder), which counts what they
+//! read into the open interval: [`lines`] reads DogStatsD, [`clients`] detects what numbered
+//! clients lost or sent twice, [`events`] collects events and service checks, [`promtext`] reads
+//! scraped pages and [`otlp`] OTLP requests, both as [`points`]. [`series`] holds the open interval.
+//! Nothing is dropped without a counter.
+//!
+//! Refuses to do I/O, to build messages, and to keep anything of a closed interval except cached
+//! series and the streams of cumulative points.
 
 mod clients;
-mod dogstatsd;
 mod events;
-pub mod figures;
-mod find;
-mod interval;
-pub mod labels;
-mod limits;
-mod number;
+pub mod glob;
+pub mod lines;
 pub mod otlp;
-pub mod point;
 pub mod points;
 pub mod promtext;
-pub mod reject;
-pub mod rules;
-mod slot;
-mod spellings;
-pub mod units;
+mod recorder;
+mod reject;
+mod rules;
+mod scan;
+pub mod series;
+mod stats;
 
 use std::collections::BTreeMap;
 
@@ -32,81 +29,84 @@ use crate::limits::DATAGRAM_BYTES_MAX;
 use plimsoll_schemas::ids::{Operation, Seq};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::frame::Frame;
-use plimsoll_schemas::wire::{Events, Latency};
+use plimsoll_schemas::wire::{EventSource, Events, Latency};
 
-use clients::{Clients, Position, SEQUENCE};
+use super::loss::SOCKET;
+use clients::Clients;
 use events::OpenEvents;
-use figures::IntakeFigures;
-use find::find;
-pub use interval::OVERFLOW;
-use interval::{Admitted, Interval};
-use point::Point;
-use points::Points;
+use lines::Sequence;
+use otlp::{Encoding, Malformed, Otlp, OtlpStats, Outcome, Signal};
+use points::Point;
 use promtext::{Pages, Scrape};
-use reject::Reject;
-use rules::Rules;
-use slot::MetricType;
+use recorder::{RecordedInterval, Recorder};
+pub use reject::Reject;
+pub use rules::Rules;
+use scan::find;
+pub use stats::IntakeStats;
 
-/// Samples that a client sent and no datagram brought.
-pub(super) const SOCKET: &str = "socket";
-/// Samples of a client's distribution that found no room in its series, or in the incarnation.
-pub(super) const SAMPLES_CAP: &str = "samples_cap";
-
-/// Everything that the open interval holds, and what is known of who fills it.
+/// The intake.
 pub(super) struct Intake {
-    interval: Interval,
+    recorder: Recorder,
     clients: Clients,
-    points: Points,
-    pages: Pages,
     events: OpenEvents,
-    /// Samples that were lost before they could be recorded, by reason. They enter the ledger
-    /// with the interval in which that was noticed.
-    lost: BTreeMap<&'static str, u64>,
-    /// Samples recorded and lost in the open interval.
-    counted: u64,
-    figures: IntakeFigures,
+    pages: Pages,
+    otlp: Otlp,
+    input: InputStats,
+}
+
+/// Counts of input by how it arrived; they only grow.
+#[derive(Default)]
+struct InputStats {
+    datagrams: u64,
+    read_errors: u64,
+    kernel_dropped: u64,
+    client_lost_datagrams: u64,
+    frames: u64,
+    frames_rejected: BTreeMap<&'static str, u64>,
+    events: BTreeMap<EventSource, u64>,
+    events_cut: u64,
 }
 
 /// An interval that has ended.
-pub(super) struct Closed {
-    /// When it began.
+pub(super) struct ClosedInterval {
+    /// When it started.
     pub(super) started: Now,
     /// What was recorded.
     pub(super) latency: Latency,
-    /// What was said in words.
+    /// Events and service checks.
     pub(super) events: Events,
-    /// Samples to be counted as recorded and as lost, by reason.
+    /// Samples that count as recorded and as lost, by reason.
     pub(super) lost: BTreeMap<&'static str, u64>,
 }
 
 impl Intake {
-    /// Nothing yet. `seed` is a number that a sender does not choose.
+    /// An intake with an empty interval. `seed` is a number that a sender does not choose.
     pub(super) fn new(now: Now, series_max: usize, rules: Rules, seed: u64) -> Self {
+        let Rules { labels, units, otlp, targets } = rules;
+        let reading = (labels, units);
         Self {
-            pages: Pages::new(now, &rules, seed),
-            interval: Interval::new(now, series_max, rules, seed),
+            pages: Pages::new(now, reading.clone(), targets, seed),
+            otlp: Otlp::new(reading.clone(), otlp, seed),
+            recorder: Recorder::new(now, series_max, reading, seed),
             clients: Clients::default(),
-            points: Points::new(now, seed),
             events: OpenEvents::default(),
-            lost: BTreeMap::new(),
-            counted: 0,
-            figures: IntakeFigures::default(),
+            input: InputStats::default(),
         }
     }
 
-    /// Takes one datagram of lines.
+    /// Records one datagram of lines.
     pub(super) fn on_datagram(&mut self, now: Wall, datagram: &[u8]) {
-        self.figures.datagrams += 1;
+        self.input.datagrams += 1;
         if datagram.len() > DATAGRAM_BYTES_MAX {
-            return self.reject(Reject::Truncated);
+            return self.recorder.reject(Reject::Truncated);
         }
         let mut rest = datagram;
-        if rest.starts_with(SEQUENCE) {
+        if rest.starts_with(Sequence::PREFIX) {
             let line = next_line(&mut rest);
             match self.on_sequence(trimmed(line)) {
                 Ok(()) => {}
-                Err(Reject::Duplicate) => return self.reject(Reject::Duplicate),
-                Err(reason) => self.reject(reason),
+                Err(Reject::Duplicate) => return self.recorder.reject(Reject::Duplicate),
+                Err(reason) => self.recorder.reject(reason),
             }
         }
         while !rest.is_empty() {
@@ -118,21 +118,21 @@ impl Intake {
     }
 
     fn on_sequence(&mut self, line: &[u8]) -> Result<(), Reject> {
-        let missing = self.clients.on_datagram(&Position::read(line)?)?;
-        // Any sender may claim any number.
-        let lost = &mut self.figures.client_lost_datagrams;
+        let missing = self.clients.on_datagram(&Sequence::parse(line)?)?;
+        // Saturates because a sender may claim any number.
+        let lost = &mut self.input.client_lost_datagrams;
         *lost = lost.saturating_add(missing.datagrams);
-        self.lose(SOCKET, missing.samples);
+        self.recorder.lose(SOCKET, missing.samples);
         Ok(())
     }
 
     fn on_line(&mut self, now: Wall, line: &[u8]) {
         let outcome = match line.first() {
             Some(b'_') if events::is_event(line) => self.on_event(now, line),
-            _ => self.on_metric(now, line),
+            _ => lines::parse(line).and_then(|line| self.recorder.on_line(now, line)),
         };
         if let Err(reason) = outcome {
-            self.reject(match reason {
+            self.recorder.reject(match reason {
                 Reject::TooLong => reason,
                 _ if str::from_utf8(line).is_err() => Reject::Encoding,
                 _ => reason,
@@ -140,45 +140,24 @@ impl Intake {
         }
     }
 
-    fn on_metric(&mut self, now: Wall, line: &[u8]) -> Result<(), Reject> {
-        let line = dogstatsd::parse(line)?;
-        let admitted = self.interval.record(now, line)?;
-        self.figures.values += admitted.values;
-        self.figures.timestamped += if line.at.is_some() { admitted.values } else { 0 };
-        self.figures.overflowed += if admitted.folded { admitted.values } else { 0 };
-        self.on_admitted(admitted, admitted.values);
-        Ok(())
-    }
-
-    fn on_admitted(&mut self, admitted: Admitted, values: u64) {
-        self.counted += admitted.samples;
-        self.figures.samples += admitted.samples;
-        self.figures.clamped += admitted.clamped;
-        if let Some(labels) = admitted.labels {
-            self.figures.labels.add(labels, values);
-        }
-    }
-
     fn on_event(&mut self, now: Wall, line: &[u8]) -> Result<(), Reject> {
-        let parsed = events::parse(now, line, &self.interval.rules().labels)?;
+        let parsed = events::parse(now, line, self.recorder.label_rules())?;
         let source = parsed.event.source;
         self.events.push(parsed.event)?;
-        *self.figures.events.entry(source).or_default() += 1;
-        self.figures.cut += parsed.cut;
+        *self.input.events.entry(source).or_default() += 1;
+        self.input.events_cut += parsed.cut;
         if let Some(labels) = parsed.labels {
-            self.figures.labels.add(labels, 1);
+            self.recorder.add_line_labels(labels);
         }
         Ok(())
     }
 
-    /// Records a frame unless it was before, and says up to which number the client's frames are
-    /// recorded. A distribution for which there is no room is lost, as the client has let go of
-    /// it: it was recorded there, so it stands in the ledger.
+    /// Records a frame unless it is a repetition, and returns the number up to which the client's
+    /// frames are recorded.
     pub(super) fn on_frame(&mut self, now: Wall, frame: Frame) -> Seq {
-        self.figures.frames += 1;
+        self.input.frames += 1;
         if self.clients.on_frame(&frame.client, frame.seq) {
-            self.figures.clamped = self.figures.clamped.saturating_add(frame.clamped);
-            self.record_frame(now, frame.latency);
+            self.recorder.on_frame(now, frame.clamped, frame.latency);
         }
         self.recorded_up_to(&frame.client)
     }
@@ -188,150 +167,133 @@ impl Intake {
         self.clients.frame(client)
     }
 
-    fn record_frame(&mut self, now: Wall, latency: Latency) {
-        for (series, histogram) in latency.histograms {
-            let samples = histogram.count();
-            let merged = self.interval.merge(series, histogram);
-            if merged == Err(Reject::SamplesCap) {
-                self.lose(SAMPLES_CAP, samples);
-            }
-            self.on_part(merged, samples);
-        }
-        for (series, amount) in latency.counters {
-            let place = self.interval.place(MetricType::Counter, series);
-            let added = place.map(|place| self.interval.add(place, amount));
-            self.on_part(added, 1);
-        }
-        for (series, value) in latency.gauges {
-            let place = self.interval.place(MetricType::Gauge, series);
-            let set = place.map(|place| self.interval.set(now, place, value));
-            self.on_part(set, 1);
-        }
+    /// A frame could not be read.
+    pub(super) fn on_frame_rejected(&mut self, reason: &'static str) {
+        *self.input.frames_rejected.entry(reason).or_default() += 1;
     }
 
-    /// One series of a frame was recorded, or not.
-    fn on_part(&mut self, part: Result<Admitted, Reject>, values: u64) {
-        match part {
-            Ok(admitted) => {
-                self.figures.overflowed += if admitted.folded { values } else { 0 };
-                self.on_admitted(admitted, values);
-            }
-            Err(reason) => self.reject(reason),
-        }
-    }
-
-    /// Records what a point adds to what its stream told before.
+    /// Records what a point adds to what its stream reported before.
     ///
     /// # Errors
-    /// Says why nothing of it was taken, which is counted.
+    /// Why nothing of it was recorded, which is counted.
     pub(super) fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
-        let taken = self.points.take(now, point, &mut self.interval);
-        self.on_part(taken, 1);
-        taken.map(|_| ())
+        self.recorder.on_point(now, point)
     }
 
-    /// Records what a page of a target says, or that there is none, and says what its operator
-    /// should know.
+    /// Records the page of a target, or that there is none, and returns warnings for the operator.
     pub(super) fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
-        let mut pages = std::mem::take(&mut self.pages);
-        let heard = pages.on_scrape(now, scrape, &mut |point| self.on_point(now, point));
-        self.pages = pages;
-        self.figures.labels.add_all(&heard.labels);
-        for (reason, lines) in heard.refused {
-            *self.figures.rejected.entry(reason).or_default() += lines;
+        let Self { pages, recorder, .. } = self;
+        let outcome = pages.on_scrape(now, scrape, &mut |point| recorder.on_point(now, point));
+        self.recorder.add_labels(&outcome.labels);
+        for (reason, lines) in outcome.rejected {
+            self.recorder.reject_many(reason, lines);
         }
-        heard.warnings
+        outcome.warnings
     }
 
-    /// A frame could not be read.
-    pub(super) fn on_frame_refused(&mut self, reason: &'static str) {
-        *self.figures.frames_refused.entry(reason).or_default() += 1;
+    /// Records one OTLP request body, or rejects all of its items if the node is `leaving`.
+    ///
+    /// # Errors
+    /// When it is malformed; then nothing of it is recorded.
+    pub(super) fn on_otlp(
+        &mut self,
+        now: Now,
+        format: (Signal, Encoding),
+        body: &[u8],
+        leaving: bool,
+    ) -> Result<Outcome, Malformed> {
+        let recorder = (!leaving).then_some(&mut self.recorder);
+        self.otlp.on_body(recorder, now, format, body)
     }
 
-    /// The node has measured a latency itself, which no series cap refuses.
+    /// Warnings about OTLP for the operator, once for each reason.
+    pub(super) fn take_otlp_warnings(&mut self) -> Vec<String> {
+        self.otlp.take_warnings()
+    }
+
+    /// Records a latency that the node measured itself.
     pub(super) fn on_own_latency(&mut self, operation: &Operation, ns: u64) {
-        if !self.interval.record_own(operation, ns) {
-            return self.reject(Reject::SamplesCap);
-        }
-        self.figures.samples += 1;
-        self.counted += 1;
+        self.recorder.on_own_latency(operation, ns);
     }
 
-    /// Hears over which limits samples are to be counted.
-    pub(super) fn on_limits(&mut self, now: Mono, told: &[(Operation, u64)]) {
-        self.interval.hear_limits(now, told);
+    /// Adds limits over which samples are counted exactly.
+    pub(super) fn on_limits(&mut self, now: Mono, limits: &[(Operation, u64)]) {
+        self.recorder.on_limits(now, limits);
     }
 
-    /// The limits known, in nanoseconds.
+    /// All limits, in nanoseconds.
     pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
-        self.interval.limits()
+        self.recorder.limits()
     }
 
     /// A socket could not be read, which may have cost a datagram.
     pub(super) fn on_read_error(&mut self) {
-        self.figures.read_errors += 1;
+        self.input.read_errors += 1;
     }
 
-    /// The kernel dropped datagrams of which nothing else is known.
+    /// The kernel dropped datagrams of unknown senders.
     pub(super) fn on_kernel_dropped(&mut self, datagrams: u64) {
-        self.figures.kernel_dropped += datagrams;
-    }
-
-    /// The ledger counts no further than a reader does; what is beyond is in no account.
-    fn lose(&mut self, reason: &'static str, samples: u64) {
-        let samples = self.interval.reserve(samples);
-        if samples > 0 {
-            *self.lost.entry(reason).or_default() += samples;
-            self.counted += samples;
-        }
-    }
-
-    fn reject(&mut self, reason: Reject) {
-        *self.figures.rejected.entry(reason).or_default() += 1;
+        self.input.kernel_dropped += datagrams;
     }
 
     /// Samples recorded and lost in the open interval.
-    pub(super) fn counted(&self) -> u64 {
-        self.counted
+    pub(super) fn open_samples(&self) -> u64 {
+        self.recorder.open_samples()
     }
 
-    /// Ends the interval; the next begins.
-    pub(super) fn close(&mut self, now: Now) -> Closed {
-        self.counted = 0;
-        let started = self.interval.started();
-        let (latency, moved) = self.interval.close(now);
-        self.points.renew(|slot| moved[slot]);
-        Closed {
-            started,
-            latency,
-            events: self.events.take(),
-            lost: std::mem::take(&mut self.lost),
-        }
+    /// Closes the interval and starts the next.
+    pub(super) fn close(&mut self, now: Now) -> ClosedInterval {
+        let RecordedInterval { started, latency, lost } = self.recorder.close(now);
+        ClosedInterval { started, latency, events: self.events.take(), lost }
     }
 
-    /// Series that spoke in the open interval.
+    /// Series that were active in the open interval.
     pub(super) fn series(&self) -> usize {
-        self.interval.len()
+        self.recorder.series()
     }
 
     /// What came in so far.
-    pub(super) fn figures(&self) -> IntakeFigures {
-        let (points, scrapes) = (self.points.figures(), self.pages.figures());
-        IntakeFigures { clients: self.clients.len(), points, scrapes, ..self.figures.clone() }
+    pub(super) fn stats(&self) -> IntakeStats {
+        let (input, recorded) = (&self.input, self.recorder.stats().clone());
+        IntakeStats {
+            datagrams: input.datagrams,
+            values: recorded.values,
+            timestamped: recorded.timestamped,
+            samples: recorded.samples,
+            clamped: recorded.clamped,
+            overflowed: recorded.overflowed,
+            rejected: recorded.rejected,
+            read_errors: input.read_errors,
+            kernel_dropped: input.kernel_dropped,
+            labels: recorded.labels,
+            events: input.events.clone(),
+            events_cut: input.events_cut,
+            clients: self.clients.len(),
+            client_lost_datagrams: input.client_lost_datagrams,
+            frames: input.frames,
+            frames_rejected: input.frames_rejected.clone(),
+            points: self.recorder.point_stats(),
+            scrapes: self.pages.stats(),
+        }
+    }
+
+    /// What came in as OTLP so far.
+    pub(super) fn otlp_stats(&self) -> OtlpStats {
+        self.otlp.stats()
     }
 
     /// Datagrams that the kernel dropped so far.
     pub(super) fn kernel_dropped(&self) -> u64 {
-        self.figures.kernel_dropped
+        self.input.kernel_dropped
     }
 
-    /// Lines refused so far, by reason.
+    /// Rejected input so far, by reason.
     pub(super) fn rejected(&self) -> &BTreeMap<Reject, u64> {
-        &self.figures.rejected
+        &self.recorder.stats().rejected
     }
 }
 
-/// Takes one line off the front, without its end.
+/// Removes one line from the front, without its line end.
 fn next_line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let (line, after) = match find(b'\n', rest) {
         Some(end) => (&rest[..end], &rest[end + 1..]),

@@ -1,56 +1,55 @@
-//! Why input was refused: every refusal has a reason that becomes a counter, so that a job's
-//! owner can see why its numbers do not arrive.
+//! Reasons of rejections. Each is a counter's label, so that the owner of a job can see why its
+//! values are missing.
 
 use plimsoll_schemas::ids::LossReason;
 
-/// Why a line, or a datagram, was refused.
+/// Why a line, a datagram, a point or a span was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reject {
-    /// More bytes than a line may have.
+    /// Too many bytes in a line or a name.
     TooLong,
-    /// Not UTF-8.
+    /// Invalid UTF-8.
     Encoding,
-    /// Not `name:value|type`; a span without ids.
+    /// Not of the form `name:value|type`; a span without valid ids.
     Shape,
-    /// A name that is no operation.
+    /// A name that is not a valid operation.
     Name,
-    /// A type that is none of `ms h d c g`.
+    /// A type other than `ms`, `h`, `d`, `c` and `g`.
     Type,
-    /// A set: what a set counts cannot be merged.
+    /// A set, which cannot be merged, or another unsupported type.
     Unsupported,
-    /// A value that is no finite number.
+    /// A value that is not a finite number.
     Number,
     /// A latency below zero.
     Negative,
-    /// A sample rate that is not above 0 and at most 1.
+    /// A sample rate outside of (0, 1].
     Rate,
-    /// A timestamp that is no whole number of seconds since 1970; a point without one, or that
-    /// began after it ended.
+    /// A timestamp that is not a whole number of seconds since 1970; a point without one, or whose
+    /// start is after its end.
     Timestamp,
-    /// A value whose unit is none of time, so that it is no latency.
+    /// A value whose unit is not a unit of time.
     Unit,
-    /// An event or a service check that is malformed.
+    /// A malformed event or service check.
     Event,
-    /// An event beyond what one interval holds.
+    /// An event for which the interval has no room.
     EventsCap,
-    /// A sequence line that is malformed, or tells of a loss that cannot be.
+    /// A sequence line that is malformed, or states an impossible loss.
     Sequence,
-    /// A datagram whose number was counted before, or a point whose time was; nothing of it is
-    /// taken.
+    /// A datagram whose number, or a point whose time, was recorded before.
     Duplicate,
-    /// A gauge of a new series when the series cap is reached.
+    /// A gauge of a new series while the series cap is reached.
     SeriesCap,
-    /// Latencies beyond what one series of a message, or one incarnation, may count.
+    /// Latencies beyond what a series of a message, or an incarnation, may count.
     SamplesCap,
-    /// A datagram too long to be read whole; nothing of it is taken.
+    /// A datagram or a page that was cut off.
     Truncated,
-    /// A point that held before the last one taken of its stream.
+    /// A point older than the last one recorded of its stream.
     OutOfOrder,
-    /// Bounds of buckets that are no finite numbers in ascending order, or too many.
+    /// Bucket bounds that are not finite, not ascending, or too many.
     Bounds,
-    /// Counts of buckets that do not add up, or that went down though nothing began anew.
+    /// Bucket counts that do not add up, or that decreased without a restart.
     Counts,
-    /// A point that does not say since when it counts: since the one before it, or since a start.
+    /// A point without temporality (delta or cumulative).
     Temporality,
 }
 
@@ -81,7 +80,7 @@ impl Reject {
         Self::Temporality,
     ];
 
-    /// The reason's value as a label.
+    /// The reason as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -110,10 +109,10 @@ impl Reject {
         }
     }
 
-    /// The reason as it travels to the aggregator.
+    /// The reason as it is sent to the aggregator.
     ///
     /// # Panics
-    /// Never: the names above are plain letters, which a test checks.
+    /// Never: the names above are valid, which a test checks.
     #[must_use]
     pub fn reason(self) -> LossReason {
         LossReason::new(self.as_str()).expect("a constant of letters and underscores")

@@ -1,19 +1,20 @@
-//! What a configuration may say about how input is read.
+//! The part of the configuration that decides how input is read. Only the intake's root sees it as
+//! a whole; each reader gets its own part.
 
-use super::labels::LabelRules;
-use super::otlp::rules::OtlpRules;
+use super::lines::Units;
+use super::otlp::OtlpRules;
 use super::promtext::Target;
-use super::units::Units;
+use super::series::LabelRules;
 
-/// The rules of one node.
+/// The reading rules of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Which tags become labels.
     pub labels: LabelRules,
-    /// In which unit values stand.
+    /// Units of values.
     pub units: Units,
-    /// What becomes of OpenTelemetry.
+    /// How OpenTelemetry data is read.
     pub otlp: OtlpRules,
-    /// Whose pages are read.
+    /// Which pages are scraped.
     pub targets: Vec<Target>,
 }

@@ -1,86 +1,106 @@
-//! Messages on their way to the broker: bounded, in order, nothing forgotten.
+//! The outbox: messages from their draft until an aggregator has confirmed them.
 //!
-//! A message begins as a draft. When it may be sent it is sealed: it gets its seq and its bytes,
-//! and keeps both. With a spool it then waits until it is in there; the broker acknowledges it,
-//! or refuses it for good; an acknowledged one is kept ([`entrusted`](super::entrusted)) until an
-//! aggregator confirms that it is stored. Under pressure drafts are merged
-//! ([`queue`](super::queue)), then new ones go by the emergency lane, and only then are dropped
-//! ([`pressure`](super::pressure)). What is sealed is never pushed out, because it may already
-//! be at the broker.
+//! Owns everything that waits to be sent, is in flight, or is acknowledged and not yet confirmed,
+//! and decides which message goes next. A message starts as a [`Draft`], which has no number and
+//! may be merged. When it may be sent the caller's `seal` turns it into a [`SealedMessage`] with a
+//! number and bytes that never change. With a spool, a sealed message waits until it is on disk.
+//! The broker acknowledges it or rejects it for good; an acknowledged message is kept as
+//! unconfirmed until an aggregator confirms that it is stored.
 //!
-//! Messages: `attempted = published + dropped + refused + coalesced + held` and
-//! `published = confirmed + released + entrusted`, at every moment.
+//! Under pressure drafts are merged first, then new ones go to the emergency lane, then they are
+//! dropped. A sealed message is never dropped here: the broker may already have it.
+//!
+//! Refuses to encode a message, to count samples as recorded or lost, and to do I/O.
+//!
+//! Invariants, in messages: `attempted = published + dropped + refused + coalesced + held` and
+//! `published = confirmed + released + entrusted`.
 
-mod answers;
-mod entering;
-mod sending;
-
-pub use answers::Forged;
+mod bounds;
+mod breaker;
+mod dead_letters;
+mod draft;
+mod drafts;
+mod in_flight;
+mod pressure;
+mod queue;
+mod sealed;
+mod tokens;
+mod unconfirmed;
 
 use std::collections::BTreeMap;
 
+use crate::limits::{IN_FLIGHT_MAX, RETRY_PAUSE};
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
 
-use super::bounds::OutboxBounds;
-use super::breaker::{Breaker, BreakerState};
-use super::draft::{Draft, DraftId, DraftIds};
-use super::entrusted::Entrusted;
-use super::flight::{Adopted, Flight};
-use super::pressure::Pressure;
-use super::queue::Queue;
-pub use super::sealed::{Publish, Sealed, Ticket};
-use super::tokens::TokenBucket;
+pub use bounds::OutboxBounds;
+use breaker::Breaker;
+pub use breaker::BreakerState;
+pub(super) use dead_letters::DeadLetters;
+pub use dead_letters::{DeadLetter, DeadLetterReason};
+pub(super) use draft::split;
+#[cfg(test)]
+pub(super) use draft::tests::events as event_drafts;
+pub use draft::{Draft, DraftId};
+use drafts::{Drafts, Load};
+use in_flight::{InFlight, OutgoingMessage};
+pub use pressure::{Pressure, Thresholds};
+pub use sealed::{Publish, SealedMessage, Ticket};
+use tokens::TokenBucket;
+use unconfirmed::Unconfirmed;
+pub use unconfirmed::UnconfirmedBounds;
+
+/// A confirmation of a message that was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForgedConfirmation;
 
 /// The outbox.
 pub struct Outbox {
-    bounds: OutboxBounds,
-    draft_ids: DraftIds,
-    normal: Queue,
-    emergency: Queue,
-    /// Waits until nothing else does, so that it has the highest seq.
-    farewell: Option<(Lane, Draft)>,
-    flight: Flight,
-    entrusted: Entrusted,
-    /// The greatest number sent, of each incarnation that is still held.
+    drafts: Drafts,
+    in_flight: InFlight,
+    unconfirmed: Unconfirmed,
+    /// The greatest number sent, by incarnation of which a message is held.
     newest_sent: BTreeMap<Incarnation, Seq>,
     next_seq: Seq,
     /// Whether a sealed message must be in a spool before it may be sent.
     spooled: bool,
     leaving: bool,
-    pressure: Pressure,
     tokens: TokenBucket,
     /// When the emergency lane has a token again, while it has none.
     token_at: Option<Mono>,
-    /// When a copy may be let go that is in the way of a draft.
+    /// When the oldest unconfirmed copy may be evicted to make room for a draft.
     room_at: Option<Mono>,
     breaker: Breaker,
+    breaker_open: std::time::Duration,
     connected: bool,
     resume_at: Option<Mono>,
     depth_max: usize,
-    account: Bus,
-    /// Events in no message any more, by reason.
-    events_lost: BTreeMap<&'static str, u64>,
+    stats: Bus,
+}
+
+/// The message that may be sent next.
+#[derive(Clone, Copy)]
+enum Candidate {
+    Retry(Ticket),
+    Resend(Ticket),
+    Draft,
+    Final,
 }
 
 impl Outbox {
-    /// An empty outbox of this run of the node, which waits for its first connection.
+    /// An empty outbox of this incarnation, without a connection.
     #[must_use]
     pub fn new(incarnation: Incarnation, bounds: OutboxBounds) -> Self {
         Self {
-            draft_ids: DraftIds::default(),
-            normal: Queue::default(),
-            emergency: Queue::default(),
-            farewell: None,
-            flight: Flight::default(),
-            entrusted: Entrusted::new(bounds.entrusted),
+            in_flight: InFlight::default(),
+            unconfirmed: Unconfirmed::new(bounds.unconfirmed),
             newest_sent: BTreeMap::from([(incarnation, Seq(0))]),
             next_seq: Seq(1),
             spooled: false,
             leaving: false,
-            pressure: Pressure::new(bounds.marks),
             tokens: TokenBucket::new(
                 bounds.emergency_per_minute,
                 bounds.emergency_burst,
@@ -89,223 +109,459 @@ impl Outbox {
             token_at: None,
             room_at: None,
             breaker: Breaker::new(bounds.breaker_failures, bounds.breaker_open),
+            breaker_open: bounds.breaker_open,
             connected: false,
             resume_at: None,
             depth_max: 0,
-            account: Bus::default(),
-            events_lost: BTreeMap::new(),
-            bounds,
+            stats: Bus::default(),
+            drafts: Drafts::new(bounds),
         }
     }
 
-    fn queue(&mut self, lane: Lane) -> &mut Queue {
-        match lane {
-            Lane::Normal => &mut self.normal,
-            Lane::Emergency => &mut self.emergency,
-        }
+    /// Accepts a new draft, or counts it as dropped and returns it.
+    ///
+    /// # Errors
+    /// When there is no room for it; the caller counts its samples as lost. The final message
+    /// carries none and always has room.
+    pub fn try_push(&mut self, now: Mono, draft: Draft) -> Result<(), Box<Draft>> {
+        self.stats.attempted += 1;
+        self.drafts.push(now, draft, self.sealed_load())?;
+        self.depth_max = self.depth_max.max(self.depth());
+        Ok(())
     }
 
-    /// Sending may begin. What was in flight on an earlier connection is sent again: the broker
-    /// and the aggregator both recognise a repetition.
+    /// Adopts a message that a former incarnation sealed and may have sent.
+    pub fn adopt(&mut self, now: Mono, message: SealedMessage) {
+        self.stats.attempted += 1;
+        self.in_flight.adopt(message, now);
+        self.depth_max = self.depth_max.max(self.depth());
+    }
+
+    /// Adopts a draft that a former incarnation had admitted.
+    pub fn adopt_draft(&mut self, draft: Draft) {
+        self.stats.attempted += 1;
+        self.drafts.adopt(draft, self.sealed_load());
+        self.depth_max = self.depth_max.max(self.depth());
+    }
+
+    /// Accepts a message that was sealed on behalf of a former incarnation.
+    pub fn push_sealed(&mut self, now: Mono, message: SealedMessage) {
+        self.stats.attempted += 1;
+        self.in_flight.add_sealed(message, now, self.spooled);
+    }
+
+    /// Drops the next draft that is older than its time to live.
+    pub fn expire(&mut self, now: Mono) -> Option<Draft> {
+        self.drafts.expire(now, self.sealed_load())
+    }
+
+    /// Counts events and service checks that no message carries any more.
+    pub fn lose_events(&mut self, reason: &'static str, events: u64) {
+        self.drafts.lose_events(reason, events);
+    }
+
+    /// The broker can be reached. What was in flight on an earlier connection is sent again: the
+    /// broker and the aggregator both recognise a repetition.
     pub fn on_connected(&mut self) {
         self.connected = true;
         self.resume_at = None;
         self.breaker.on_connected();
-        self.flight.on_connected();
-        self.entrusted.on_connected();
+        self.in_flight.on_connected();
+        self.unconfirmed.on_connected();
     }
 
-    /// Sending must pause.
+    /// The broker cannot be reached.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
     }
 
-    /// Gives the run another name, before anything of it was sealed.
-    pub fn rename(&mut self, incarnation: Incarnation) {
+    /// Changes the incarnation before anything of it was sealed.
+    pub fn set_incarnation(&mut self, incarnation: Incarnation) {
         self.newest_sent = BTreeMap::from([(incarnation, Seq(0))]);
     }
 
-    /// Hears how far a former incarnation has come.
-    pub fn know(&mut self, incarnation: Incarnation, newest: Seq) {
+    /// Sets the greatest number that a former incarnation may have sent.
+    pub fn set_newest_sent(&mut self, incarnation: Incarnation, newest: Seq) {
         self.newest_sent.insert(incarnation, newest);
     }
 
-    /// All drafts, with the lanes they are to go by.
+    /// Sets whether a sealed message must be in a spool before it may be sent.
+    pub fn set_spooled(&mut self, spooled: bool) {
+        self.spooled = spooled;
+    }
+
+    /// A write of everything sealed so far to the spool has started.
+    pub fn on_spooling(&mut self) {
+        self.in_flight.on_spooling();
+    }
+
+    /// That write is on disk; its messages may be sent.
+    pub fn on_spooled(&mut self) {
+        self.in_flight.on_spooled();
+    }
+
+    /// The spool is gone: sealed messages do not wait for it until it is rewritten.
+    pub fn on_spool_failed(&mut self) {
+        self.spooled = false;
+        self.in_flight.on_spool_failed();
+    }
+
+    /// The node is leaving. Drafts that wait for a token of the emergency lane go by the normal
+    /// one, because the node ends before their tokens arrive.
+    pub fn on_leave(&mut self) {
+        self.leaving = true;
+        self.drafts.on_leave();
+    }
+
+    /// Advances time. An overdue acknowledgement is a failure of the broker only while there is
+    /// a connection on which it could have answered.
+    pub fn on_deadline(&mut self, now: Mono) {
+        for ticket in [self.in_flight.overdue(now), self.unconfirmed.overdue(now)].concat() {
+            if self.connected { self.fail(now, ticket) } else { self.release(ticket) }
+        }
+        self.in_flight.end_rests(now);
+        self.unconfirmed.on_deadline(now);
+        while let Some(ticket) = self.unconfirmed.expire(now) {
+            self.breaker.on_released(ticket);
+            self.stats.released += 1;
+        }
+        self.resume_at.take_if(|resume_at| now >= *resume_at);
+        self.token_at.take_if(|token_at| now >= *token_at);
+        self.room_at.take_if(|room_at| now >= *room_at);
+        self.drafts.on_deadline(now);
+        self.breaker.on_deadline(now);
+    }
+
+    /// When [`Self::on_deadline`], [`Self::expire`] or [`Self::next_publish`] next has something
+    /// to do without an event.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let deadlines = [
+            self.in_flight.next_deadline(),
+            self.unconfirmed.next_deadline(),
+            self.drafts.next_deadline(),
+            self.room_at,
+            self.resume_at,
+            self.token_at,
+            self.breaker.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// The next message, now in flight; `None` while there is no connection, during a pause, while
+    /// the breaker is open, or when enough is in flight. The emergency lane goes first as far as
+    /// its tokens last; retries go before drafts. `seal` turns a draft into a message.
+    pub fn next_publish(
+        &mut self,
+        now: Mono,
+        mut seal: impl FnMut(Seq, Lane, Draft) -> SealedMessage,
+    ) -> Option<Publish> {
+        while self.may_send(now) {
+            if let Some(ticket) = self.in_flight.ready() {
+                return self.send(now, ticket);
+            }
+            let (lane, candidate) = self.next_candidate(now)?;
+            let (lane, draft) = match candidate {
+                Candidate::Retry(ticket) => return self.send(now, ticket),
+                Candidate::Resend(ticket) => return self.resend(now, ticket),
+                Candidate::Draft => (lane, self.drafts.pop(lane)?),
+                Candidate::Final => self.drafts.take_final()?,
+            };
+            let enqueued = draft.enqueued;
+            let message = seal(self.next_seq, lane, draft);
+            self.next_seq = Seq(self.next_seq.0 + 1);
+            self.stats.rerouted += u64::from(lane == Lane::Emergency);
+            self.in_flight.add_sealed(message, enqueued, self.spooled);
+        }
+        None
+    }
+
+    fn may_send(&self, now: Mono) -> bool {
+        let full = self.in_flight() >= IN_FLIGHT_MAX;
+        let paused = self.resume_at.is_some_and(|resume_at| now < resume_at);
+        self.connected && !paused && !full && self.breaker.allows_sending()
+    }
+
+    fn send(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
+        let (sent, publish, was_before) = self.in_flight.send(now, ticket)?;
+        self.stats.retried += u64::from(was_before);
+        if let Some(newest) = self.newest_sent.get_mut(&sent.message.incarnation) {
+            *newest = sent.message.seq.max(*newest);
+        }
+        self.breaker.on_sent(ticket);
+        Some(publish)
+    }
+
+    fn resend(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
+        let publish = self.unconfirmed.send(now, ticket)?;
+        self.stats.resent += 1;
+        self.breaker.on_sent(ticket);
+        Some(publish)
+    }
+
+    fn next_candidate(&mut self, now: Mono) -> Option<(Lane, Candidate)> {
+        let room = self.has_room(now);
+        if let Some((candidate, critical)) = self.candidate(Lane::Emergency, room) {
+            match self.tokens.try_take(now, critical) {
+                Ok(()) => return Some((Lane::Emergency, candidate)),
+                Err(at) => self.token_at = Some(at),
+            }
+            let first_time =
+                matches!(candidate, Candidate::Draft) && self.drafts.mark_rate_limited();
+            self.stats.rate_limited += u64::from(first_time);
+            let reserved = !critical && self.drafts.final_message(Lane::Emergency).is_some();
+            if reserved && self.tokens.try_take(now, true).is_ok() {
+                return Some((Lane::Emergency, Candidate::Final));
+            }
+        }
+        if self.drafts.pressure().is_conservative() {
+            return None;
+        }
+        self.candidate(Lane::Normal, room).map(|(candidate, _)| (Lane::Normal, candidate))
+    }
+
+    /// Whether another draft may be sealed. When unconfirmed copies take all the room, the oldest
+    /// is evicted once its grace time is over, or at once when the node is leaving.
+    fn has_room(&mut self, now: Mono) -> bool {
+        if self.in_flight.under_way() >= IN_FLIGHT_MAX {
+            return false;
+        }
+        let more = (self.in_flight.messages(), self.in_flight.bytes());
+        while self.drafts.is_waiting() && self.unconfirmed.is_full(more) {
+            let until = if self.leaving { Mono(u64::MAX) } else { now };
+            let Some(ticket) = self.unconfirmed.evict_oldest(until) else {
+                self.room_at = self.unconfirmed.evictable_at();
+                return false;
+            };
+            self.breaker.on_released(ticket);
+            self.stats.released += 1;
+        }
+        true
+    }
+
+    /// The message that one lane sends next, and whether it is critical.
+    fn candidate(&self, lane: Lane, room: bool) -> Option<(Candidate, bool)> {
+        if let Some(ticket) = self.in_flight.waiting(lane) {
+            return Some((Candidate::Retry(ticket), false));
+        }
+        if let Some(ticket) = self.unconfirmed.waiting(lane) {
+            return Some((Candidate::Resend(ticket), false));
+        }
+        if let Some(draft) = self.drafts.front(lane) {
+            return room.then(|| (Candidate::Draft, draft.is_critical()));
+        }
+        self.drafts.final_message(lane).map(|draft| (Candidate::Final, draft.is_critical()))
+    }
+
+    /// The message could not be handed to the connection: it waits again as if never sent.
+    pub fn on_handover_failed(&mut self, now: Mono, ticket: Ticket) {
+        self.stats.retried -= u64::from(self.in_flight.undo_send(ticket));
+        self.release(ticket);
+        self.resume_at = Some(now.plus(RETRY_PAUSE / 10));
+    }
+
+    /// The message did not reach the broker: it waits again, and sending pauses.
+    pub fn on_deferred(&mut self, now: Mono, ticket: Ticket) {
+        self.release(ticket);
+        self.resume_at = Some(now.plus(RETRY_PAUSE));
+    }
+
+    /// The broker declined the message for now, which counts as a failure of the broker.
+    pub fn on_declined(&mut self, now: Mono, ticket: Ticket) {
+        self.fail(now, ticket);
+        self.resume_at = Some(now.plus(RETRY_PAUSE));
+    }
+
+    fn release(&mut self, ticket: Ticket) {
+        if self.in_flight.release(ticket) || self.unconfirmed.on_answered(ticket) {
+            self.breaker.on_released(ticket);
+        }
+    }
+
+    fn fail(&mut self, now: Mono, ticket: Ticket) {
+        let until = now.plus(self.breaker_open);
+        if self.in_flight.fail(ticket, until) || self.unconfirmed.on_answered(ticket) {
+            self.breaker.on_failure(now, ticket);
+        }
+    }
+
+    /// The broker stored the message. Returns when it was enqueued, or `None` if it was
+    /// acknowledged before.
+    pub fn on_acknowledged(&mut self, now: Mono, ticket: Ticket) -> Option<Mono> {
+        if self.unconfirmed.on_answered(ticket) {
+            self.breaker.on_success(ticket);
+        }
+        let sent = self.remove(ticket)?;
+        self.breaker.on_success(ticket);
+        self.stats.published += 1;
+        self.unconfirmed.insert(now, ticket, sent.message);
+        Some(sent.enqueued)
+    }
+
+    /// The broker rejected the message for good. Returns it.
+    pub fn on_rejected(&mut self, ticket: Ticket) -> Option<SealedMessage> {
+        if self.unconfirmed.on_answered(ticket) {
+            self.breaker.on_released(ticket);
+        }
+        let sent = self.remove(ticket)?;
+        self.breaker.on_released(ticket);
+        self.stats.refused += 1;
+        Some(sent.message)
+    }
+
+    fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
+        let sent = self.in_flight.remove(ticket)?;
+        self.drafts.on_sealed_removed(self.sealed_load());
+        Some(sent)
+    }
+
+    /// An aggregator reports what is stored: confirmed copies are removed, and missing messages
+    /// are sent again.
+    ///
+    /// # Errors
+    /// When it confirms a message that was never sent; then none of it is applied.
+    pub fn on_confirmation(
+        &mut self,
+        now: Mono,
+        confirmation: &Confirmation,
+    ) -> Result<(), ForgedConfirmation> {
+        let forged = |run: &Confirmed| {
+            let sent = self.newest_sent.get(&run.incarnation);
+            sent.is_some_and(|sent| run.newest() > Some(*sent))
+        };
+        if confirmation.runs.iter().any(forged) {
+            return Err(ForgedConfirmation);
+        }
+        for ticket in self.unconfirmed.on_confirmation(now, confirmation) {
+            // A resend of it may be in flight, whose acknowledgement then means nothing.
+            self.breaker.on_released(ticket);
+            self.stats.confirmed += 1;
+        }
+        for ticket in self.in_flight.covered_by(confirmation) {
+            // Its acknowledgement was lost.
+            if self.remove(ticket).is_some() {
+                self.breaker.on_success(ticket);
+                self.stats.published += 1;
+                self.stats.confirmed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// All drafts with their lanes.
     pub fn drafts(&self) -> impl Iterator<Item = (DraftId, Lane, &Draft)> {
-        let normal = self.normal.iter().map(|draft| (Lane::Normal, draft));
-        let emergency = self.emergency.iter().map(|draft| (Lane::Emergency, draft));
-        let farewell = self.farewell.iter().map(|(lane, draft)| (*lane, draft));
-        let drafts = normal.chain(emergency).chain(farewell);
-        drafts.map(|(lane, draft)| (draft.id, lane, draft))
+        self.drafts.iter()
     }
 
     /// All messages that are sealed and not confirmed.
-    pub fn sealed(&self) -> impl Iterator<Item = &Sealed> {
-        self.flight.iter().map(|(_, sent)| &sent.sealed).chain(self.entrusted.iter())
+    pub fn sealed(&self) -> impl Iterator<Item = &SealedMessage> {
+        self.in_flight.iter().map(|(_, sent)| &sent.message).chain(self.unconfirmed.iter())
     }
 
-    /// The greatest number sealed in this run.
+    /// The greatest number sealed in this incarnation.
     #[must_use]
     pub fn newest_sealed(&self) -> Seq {
         Seq(self.next_seq.0 - 1)
     }
 
-    /// Whether a farewell no longer waits to be sealed.
+    /// Whether no final message waits to be sealed.
     #[must_use]
-    pub fn is_farewell_sealed(&self) -> bool {
-        self.farewell.is_none()
-    }
-
-    /// Whether a sealed message must be in a spool before it may be sent.
-    pub fn set_spooled(&mut self, spooled: bool) {
-        self.spooled = spooled;
-    }
-
-    /// All that is sealed so far is being written to the spool.
-    pub fn on_spooling(&mut self) {
-        self.flight.on_spooling();
-    }
-
-    /// That is safe now, and may be sent.
-    pub fn on_spooled(&mut self) {
-        self.flight.on_spooled();
-    }
-
-    /// There is no spool that a message could wait for, until it is written anew.
-    pub fn on_spool_failed(&mut self) {
-        self.spooled = false;
-        self.flight.on_spool_failed();
-    }
-
-    /// The node is leaving. Drafts that wait for a token of the emergency lane go by the normal
-    /// one after all: there is no later time at which they could.
-    pub fn on_leave(&mut self) {
-        self.leaving = true;
-        self.pressure.on_leave();
-        self.normal.prepend(&mut self.emergency);
-    }
-
-    /// Whoever was not acknowledged in time waits again. Without a connection that is no
-    /// failure: there was nobody who could have answered.
-    pub fn on_deadline(&mut self, now: Mono) {
-        for ticket in [self.flight.overdue(now), self.entrusted.overdue(now)].concat() {
-            if self.connected { self.fail(now, ticket) } else { self.release(ticket) }
-        }
-        self.flight.wake(now);
-        self.entrusted.on_deadline(now);
-        while let Some(ticket) = self.entrusted.expire(now) {
-            self.breaker.on_released(ticket);
-            self.account.released += 1;
-        }
-        self.resume_at.take_if(|resume_at| now >= *resume_at);
-        self.token_at.take_if(|token_at| now >= *token_at);
-        self.room_at.take_if(|room_at| now >= *room_at);
-        self.pressure.on_deadline(now);
-        self.breaker.on_deadline(now);
-    }
-
-    fn expires_at(&self) -> Option<Mono> {
-        let ttl = self.bounds.ttl?;
-        let fronts = [self.normal.front(), self.emergency.front()];
-        fronts.into_iter().flatten().map(|draft| draft.latest.plus(ttl)).min()
-    }
-
-    /// When something changes without an event from outside.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Mono> {
-        let pauses = [
-            self.flight.next_deadline(),
-            self.entrusted.next_deadline(),
-            self.room_at,
-            self.expires_at(),
-            self.resume_at,
-            self.token_at,
-            self.breaker.next_deadline(),
-            self.pressure.next_deadline(),
-        ];
-        pauses.into_iter().flatten().min()
+    pub fn is_final_sealed(&self) -> bool {
+        !self.drafts.has_final()
     }
 
     /// Counters and depth for the aggregator.
     #[must_use]
-    pub fn account(&self) -> Bus {
+    pub fn stats(&self) -> Bus {
         Bus {
+            dropped: self.drafts.dropped(),
+            coalesced: self.drafts.coalesced(),
             outbox_messages: self.depth() as u64,
             outbox_messages_max: self.depth_max as u64,
-            outbox_bytes: self.bytes() as u64,
+            outbox_bytes: (self.drafts.bytes() + self.in_flight.bytes()) as u64,
             breaker_state: Some(self.breaker.state().as_number()),
-            conservative: self.pressure.is_conservative(),
-            entrusted: self.entrusted.messages() as u64,
-            ..self.account.clone()
+            conservative: self.drafts.pressure().is_conservative(),
+            entrusted: self.unconfirmed.messages() as u64,
+            ..self.stats.clone()
         }
     }
 
-    /// Events and service checks given up before they were sent, by reason.
+    /// Events and service checks dropped before they were sent, by reason.
     #[must_use]
     pub fn events_lost(&self) -> &BTreeMap<&'static str, u64> {
-        &self.events_lost
+        self.drafts.events_lost()
     }
 
-    /// Begins a new measurement of the greatest depth.
+    /// Restarts the measurement of the greatest depth.
     pub fn reset_depth_max(&mut self) {
         self.depth_max = self.depth();
     }
 
-    /// Messages held: drafts, and those sent and not acknowledged.
+    /// Messages held: drafts, and sealed messages that are not acknowledged.
     #[must_use]
     pub fn depth(&self) -> usize {
-        let drafts = self.normal.messages() + self.emergency.messages();
-        drafts + usize::from(self.farewell.is_some()) + self.flight.messages()
+        self.drafts.messages() + self.in_flight.messages()
     }
 
-    fn bytes(&self) -> usize {
-        let farewell = self.farewell.as_ref().map_or(0, |(_, draft)| draft.bytes());
-        self.normal.bytes() + self.emergency.bytes() + farewell + self.flight.bytes()
-    }
-
-    /// Messages and bytes held, without what was adopted.
-    fn own(&self) -> (usize, usize) {
-        let Adopted { messages, bytes } = self.flight.adopted();
-        (self.depth() - messages, self.bytes() - bytes)
+    /// Sealed messages of this incarnation. Adopted ones were admitted by a former incarnation
+    /// and must not keep this one from admitting its own.
+    fn sealed_load(&self) -> Load {
+        let adopted = self.in_flight.adopted();
+        Load {
+            messages: self.in_flight.messages() - adopted.messages,
+            bytes: self.in_flight.bytes() - adopted.bytes,
+        }
     }
 
     /// Samples in all messages held.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.normal.samples() + self.emergency.samples() + self.flight.samples()
+        self.drafts.samples() + self.in_flight.samples()
     }
 
     /// Messages in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.flight.in_flight() + self.entrusted.in_flight()
+        self.in_flight.in_flight() + self.unconfirmed.in_flight()
     }
 
-    /// What is acknowledged and not confirmed.
+    /// Samples in unconfirmed messages.
     #[must_use]
-    pub fn entrusted(&self) -> &Entrusted {
-        &self.entrusted
+    pub fn unconfirmed_samples(&self) -> u64 {
+        self.unconfirmed.samples()
     }
 
-    /// True when every message has been acknowledged or refused.
+    /// Bytes of unconfirmed messages.
+    #[must_use]
+    pub fn unconfirmed_bytes(&self) -> usize {
+        self.unconfirmed.bytes()
+    }
+
+    /// Whether an aggregator that confirms messages has yet to confirm some.
+    #[must_use]
+    pub fn awaits_confirmation(&self) -> bool {
+        self.unconfirmed.messages() > 0 && self.unconfirmed.has_confirmation()
+    }
+
+    /// Whether every message has been acknowledged or rejected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.depth() == 0
     }
 
-    /// Whether messages may be sent.
+    /// Whether the broker can be reached.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// What a deep outbox does to new messages.
+    /// What the depth of the outbox does to new messages.
     #[must_use]
     pub fn pressure(&self) -> &Pressure {
-        &self.pressure
+        self.drafts.pressure()
     }
 
-    /// Where the breaker stands.
+    /// The state of the breaker.
     #[must_use]
     pub fn breaker(&self) -> BreakerState {
         self.breaker.state()

@@ -17,7 +17,7 @@ fn frame(seq: u64, samples: u64) -> Frame {
 #[test]
 fn what_a_socket_lost_is_recorded_and_lost_in_the_message_of_its_interval() {
     let mut core = core(Bounds::default());
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     core.on_datagram(start(), b"_seq|c|1|0|2\na:1:2|ms");
     core.on_datagram(start(), b"_seq|c|5|42|1\na:3|ms");
     let now = start().after(SECOND);
@@ -35,22 +35,22 @@ fn what_a_socket_lost_is_recorded_and_lost_in_the_message_of_its_interval() {
 #[test]
 fn a_frame_is_answered_with_what_is_recorded_and_a_leaving_node_records_no_more() {
     let mut core = core(Bounds::default());
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     assert_eq!(core.on_frame(start(), frame(1, 5)), Seq(1));
     assert_eq!(core.on_frame(start(), frame(1, 5)), Seq(1));
-    core.on_frame_refused("shape");
+    core.on_frame_rejected("shape");
     let now = start().after(SECOND);
     core.on_leave(now);
     assert_eq!(core.on_frame(now, frame(2, 7)), Seq(1));
     let snapshots = deliver(&mut core, now);
     assert_eq!((samples(&snapshots), core.status().totals.recorded), (5, 5));
-    assert_eq!(core.status().intake.frames_refused, BTreeMap::from([("shape", 1)]));
+    assert_eq!(core.status().intake.frames_rejected, BTreeMap::from([("shape", 1)]));
 }
 
 #[test]
 fn events_travel_in_a_message_of_their_own() {
     let mut core = core(Bounds::default());
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     core.on_datagram(start(), b"a:1|ms\n_e{5,2}:title|hi|t:warning|#k:v\n_sc|db|2|m:down");
     let now = start().after(SECOND);
     core.on_deadline(now);
@@ -69,7 +69,7 @@ fn events_travel_in_a_message_of_their_own() {
 #[test]
 fn labels_of_the_node_stand_in_messages_with_samples_alone() {
     let mut core = core(Bounds::default());
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     core.on_datagram(start(), b"a:1|ms\n_sc|db|2");
     let now = start().after(SECOND);
     core.on_deadline(now);
@@ -103,7 +103,7 @@ fn a_bus_message_of_every_reason_is_no_larger_than_its_draft_says() {
         heir: Some(Incarnation(u64::MAX)),
         labels: Labels::default(),
     };
-    let draft = draft::Draft::new(Body::Bus(bus.clone()), start().wall, 1, start().mono);
+    let draft = Draft::new(Body::Bus(bus.clone()), start().wall, 1, start().mono);
     let message = wire::encode(&Snapshot { header, body: Body::Bus(bus) });
     assert!(message.len() <= draft.bytes(), "{} of {}", message.len(), draft.bytes());
 }
@@ -136,7 +136,7 @@ proptest! {
         let (mut now, mut number, mut before, mut seq) = (start(), 0, 0, 0);
         // Of datagrams, only what stands before the last one that came is known to the node.
         let (mut heard, mut frames, mut merged, mut first) = (0, 0, 0, None);
-        core.on_signal(now, Signal::Connected);
+        core.on_broker_event(now, BrokerEvent::Connected);
         for step in steps.into_iter().chain([Step::Interval, Step::Send]) {
             match step {
                 Step::Datagram(samples, fate) => {
@@ -169,14 +169,14 @@ proptest! {
                         merged += snapshot.body.samples();
                         let Totals { recorded, .. } = snapshot.header.totals;
                         prop_assert_eq!(merged, recorded - snapshot.header.totals.lost_sum());
-                        let refused = Signal::Refused(publish.ticket, Unacceptable::TooLarge);
-                        core.on_signal(now, refused);
+                        let refused = BrokerEvent::Rejected(publish.ticket, DeadLetterReason::TooLarge);
+                        core.on_broker_event(now, refused);
                         merged -= snapshot.body.samples();
                     }
                 }
             }
             let status = core.status();
-            let open = core.counted();
+            let open = core.intake.open_samples();
             prop_assert_eq!(status.totals.recorded + open, heard + frames);
             prop_assert_eq!(status.totals.recorded, status.held_samples + status.totals.lost_sum());
         }
@@ -186,7 +186,7 @@ proptest! {
 #[test]
 fn a_wall_clock_that_steps_while_lines_come_costs_no_sample_and_bends_no_length() {
     let mut core = core(Bounds::default());
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     let hour = 3_600_000_000_000;
     let mut snapshots = Vec::new();
     for (second, wall) in (1..).zip([0, 2 * hour, hour, 1, u64::MAX / 2 - 1, start().wall.0]) {

@@ -38,7 +38,7 @@ fn ten_thousand_intervals_without_a_broker_stay_bounded_and_keep_every_count() {
         assert!(bus.outbox_bytes <= limits::OUTBOX_BYTES_MAX as u64, "{bus:?}");
     }
     assert_eq!((core.status().totals.lost_sum(), core.status().bus.dropped), (0, 0));
-    core.on_signal(now, Signal::Connected);
+    core.on_broker_event(now, BrokerEvent::Connected);
     let snapshots = deliver(&mut core, now);
     assert_eq!(samples(&snapshots), 80_000);
     let counted: f64 = snapshots
@@ -61,7 +61,7 @@ proptest! {
         coalesce_messages in 2..20_usize,
     ) {
         let outbox = OutboxBounds {
-            marks: Marks { drop: 12, reroute: 8, leave: 3, ..marks() },
+            thresholds: Thresholds { drop: 12, reroute: 8, recover: 3, ..thresholds() },
             coalesce_messages,
             ..OutboxBounds::default()
         };
@@ -73,8 +73,8 @@ proptest! {
             match step {
                 0 => (0..n).for_each(|_| core.on_datagram(start(), b"a:1|ms")),
                 1 => { now = now.after(SECOND); core.on_deadline(now); }
-                2 => core.on_signal(now, Signal::Connected),
-                3 => core.on_signal(now, Signal::Disconnected),
+                2 => core.on_broker_event(now, BrokerEvent::Connected),
+                3 => core.on_broker_event(now, BrokerEvent::Disconnected),
                 4 => while let Some(publish) = core.next_publish(now) {
                     let subject = publish.subject.parse().unwrap();
                     let snapshot = wire::decode(&subject, &publish.payload).unwrap();
@@ -86,11 +86,11 @@ proptest! {
                 _ => if let Some((seq, samples)) = sent.pop() {
                     if n % 7 == 0 {
                         let before = core.status().bus.refused;
-                        core.on_signal(now, Signal::Refused(seq, Unacceptable::TooLarge));
+                        core.on_broker_event(now, BrokerEvent::Rejected(seq, DeadLetterReason::TooLarge));
                         refused += (core.status().bus.refused - before) * samples;
                     } else {
                         let before = core.status().bus.published;
-                        core.on_signal(now, Signal::Acknowledged(seq));
+                        core.on_broker_event(now, BrokerEvent::Acknowledged(seq));
                         acknowledged += (core.status().bus.published - before) * samples;
                     }
                 }
@@ -109,20 +109,20 @@ proptest! {
 fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was_is_not() {
     let outbox = OutboxBounds { ttl: Some(5 * SECOND), ..OutboxBounds::default() };
     let mut core = core(Bounds { outbox, ..Bounds::default() });
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     core.on_datagram(start(), b"a:1:2|ms");
     core.on_deadline(start().after(SECOND));
     assert_eq!(core.next_publish(start().after(SECOND)).map(|sent| sent.ticket), Some(Ticket(1)));
-    core.on_signal(start().after(SECOND), Signal::Disconnected);
+    core.on_broker_event(start().after(SECOND), BrokerEvent::Disconnected);
     core.on_datagram(start(), b"a:1:2:3|ms");
     core.on_deadline(start().after(2 * SECOND));
     assert_eq!((core.status().held_samples, core.status().bus.outbox_messages), (5, 4));
     core.on_deadline(start().after(7 * SECOND));
-    let expired = LossReason::new(seal::EXPIRED).unwrap();
+    let expired = LossReason::new(loss::EXPIRED).unwrap();
     assert_eq!(core.status().totals.lost, BTreeMap::from([(expired, 3)]));
     assert_eq!(core.status().held_samples, 2);
     let now = start().after(8 * SECOND);
-    core.on_signal(now, Signal::Connected);
+    core.on_broker_event(now, BrokerEvent::Connected);
     let snapshots = deliver(&mut core, now);
     assert_eq!(samples(&snapshots), 2);
     let newest = &snapshots.last().unwrap().header.totals;
@@ -132,7 +132,7 @@ fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was
 #[test]
 fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     let mut core = core(Bounds::default());
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     let now = start().after(SECOND);
     core.on_deadline(now);
     deliver(&mut core, now);
@@ -154,15 +154,15 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     assert_eq!(core.on_confirmation(now, &confirm(1)), Ok(()));
     let status = core.status();
     assert_eq!((status.bus.entrusted, status.bus.confirmed), (0, 1));
-    assert_eq!(status.confirmations.heard, 1);
-    assert_eq!(status.confirmations.refused, BTreeMap::from([("forged", 1), ("shape", 1)]));
+    assert_eq!(status.confirmations.accepted, 1);
+    assert_eq!(status.confirmations.rejected, BTreeMap::from([("forged", 1), ("shape", 1)]));
 }
 
 #[test]
 fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long() {
     for (confirmed_before, waits) in [(false, false), (true, true)] {
         let mut core = core(Bounds::default());
-        core.on_signal(start(), Signal::Connected);
+        core.on_broker_event(start(), BrokerEvent::Connected);
         let now = start().after(SECOND);
         core.on_deadline(now);
         deliver(&mut core, now);

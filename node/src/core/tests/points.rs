@@ -3,9 +3,9 @@
 use plimsoll_schemas::ids::Series;
 
 use super::*;
-use crate::core::intake::point::{Buckets, Latencies, Temporality, Value};
-use crate::core::intake::reject::Reject;
-use crate::core::intake::units::TimeUnit;
+use crate::core::intake::Reject;
+use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::points::{Buckets, Latencies, Temporality, Value};
 
 /// Tells what a stream has counted since the node began.
 fn tell(core: &mut Core, stream: u64, now: Now, counts: &[u64; 3]) -> Result<(), Reject> {
@@ -24,7 +24,7 @@ fn tell(core: &mut Core, stream: u64, now: Now, counts: &[u64; 3]) -> Result<(),
 #[test]
 fn what_points_add_is_in_the_message_and_the_ledger_of_their_interval() {
     let mut core = core(Bounds::default());
-    core.on_signal(start(), Signal::Connected);
+    core.on_broker_event(start(), BrokerEvent::Connected);
     let mut now = start();
     // Two producers of one operation; the second is silent for an interval.
     for (first, second, new) in
@@ -44,6 +44,6 @@ fn what_points_add_is_in_the_message_and_the_ledger_of_their_interval() {
         assert_eq!(told.map(|(_, histogram)| histogram.count()), Some(new));
     }
     let status = core.status();
-    assert_eq!(status.intake.points.taken, 5);
+    assert_eq!(status.intake.points.recorded, 5);
     assert_eq!(status.intake.rejected[&Reject::Duplicate], 3);
 }

@@ -1,74 +1,35 @@
-//! Clients that number what they send: what a socket lost is known from the next number, and what
-//! comes twice is counted once.
+//! Numbered clients: the next number shows what a socket lost, and a repetition is recorded once.
 //!
-//! A client that was never heard of, or not for so long that others took its place, has lost
-//! nothing here: what came before may have gone to a former incarnation.
+//! Nothing is counted as lost before the first number of an unknown or evicted client: those
+//! samples may have gone to a former incarnation of the node.
 
 use std::collections::BTreeMap;
 
 use crate::limits::{CLIENTS_MAX, LOST_SAMPLES_MAX};
-use plimsoll_schemas::ids::{Seq, check_token};
-use plimsoll_schemas::limits::wire::COUNT_MAX;
+use plimsoll_schemas::ids::Seq;
 
-use super::number::whole;
+use super::lines::Sequence;
 use super::reject::Reject;
 
-/// How a sequence line begins.
-pub(super) const SEQUENCE: &[u8] = b"_seq|";
-
-/// What a sequence line says of its datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Position<'a> {
-    client: &'a str,
-    /// The datagram's number, from 1.
-    number: u64,
-    /// Latency samples in the datagrams before it.
-    before: u64,
-    /// Latency samples in it.
-    samples: u64,
-}
-
-impl<'a> Position<'a> {
-    /// Reads `_seq|client|number|before|samples`.
-    ///
-    /// # Errors
-    /// When it is malformed.
-    pub(super) fn read(line: &'a [u8]) -> Result<Self, Reject> {
-        let fields = line.strip_prefix(SEQUENCE).unwrap_or_default();
-        let mut fields = fields.split(|byte| *byte == b'|');
-        let client = fields.next().and_then(|client| str::from_utf8(client).ok());
-        let mut count = || fields.next().and_then(|text| whole(text, COUNT_MAX));
-        let counts = (count(), count(), count());
-        let (Some(client), (Some(number), Some(before), Some(samples)), None) =
-            (client, counts, fields.next())
-        else {
-            return Err(Reject::Sequence);
-        };
-        check_token("client", client).map_err(|_| Reject::Sequence)?;
-        let holds = number > 0 && before + samples <= COUNT_MAX;
-        holds.then_some(Self { client, number, before, samples }).ok_or(Reject::Sequence)
-    }
-}
-
-/// What a client's number says was lost on the way.
+/// Datagrams and samples of a client that did not arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing {
     pub(super) datagrams: u64,
     pub(super) samples: u64,
 }
 
-/// What is known of every client.
+/// The state of every client.
 #[derive(Default)]
 pub(super) struct Clients {
     by_name: BTreeMap<Box<str>, Client>,
-    /// Times that any of them was heard.
-    heard: u64,
+    /// Datagrams and frames received from all clients.
+    received: u64,
 }
 
 #[derive(Default)]
 struct Client {
-    /// When it was heard last, in times that any was.
-    heard: u64,
+    /// Value of [`Clients::received`] when it last sent anything.
+    last_received: u64,
     /// Its last datagram; 0 before the first.
     datagram: u64,
     /// Samples in its datagrams up to that one.
@@ -83,28 +44,29 @@ impl Clients {
         self.by_name.len()
     }
 
-    /// A datagram of this position has come.
+    /// A datagram with this sequence arrived.
     ///
     /// # Errors
-    /// When it came before, so that nothing of it may be taken; or when it tells of a loss that
-    /// cannot be, which is not believed: then the datagram is taken and counted on from.
-    pub(super) fn on_datagram(&mut self, position: &Position<'_>) -> Result<Missing, Reject> {
-        let client = self.client(position.client);
-        if position.number <= client.datagram {
+    /// `Duplicate` when it arrived before and must not be recorded; `Sequence` when it states an
+    /// impossible loss, which is not counted, and the datagram is recorded.
+    pub(super) fn on_datagram(&mut self, sequence: &Sequence<'_>) -> Result<Missing, Reject> {
+        let client = self.client(sequence.client);
+        if sequence.number <= client.datagram {
             return Err(Reject::Duplicate);
         }
         let (last, samples) = (client.datagram, client.samples);
-        client.datagram = position.number;
-        client.samples = position.before + position.samples;
-        let datagrams = position.number - last - 1;
+        client.datagram = sequence.number;
+        client.samples = sequence.samples_before + sequence.samples;
+        let datagrams = sequence.number - last - 1;
         if last == 0 || datagrams == 0 {
             return Ok(Missing::default());
         }
-        let lost = position.before.checked_sub(samples).filter(|lost| *lost <= LOST_SAMPLES_MAX);
+        let lost =
+            sequence.samples_before.checked_sub(samples).filter(|lost| *lost <= LOST_SAMPLES_MAX);
         lost.map(|samples| Missing { datagrams, samples }).ok_or(Reject::Sequence)
     }
 
-    /// A frame has come; whether it is to be recorded. If not it was before.
+    /// A frame arrived; returns whether it is new and must be recorded.
     pub(super) fn on_frame(&mut self, client: &str, seq: Seq) -> bool {
         let client = self.client(client);
         let is_new = seq > client.frame;
@@ -112,25 +74,27 @@ impl Clients {
         is_new
     }
 
-    /// The number up to which a client's frames were recorded.
+    /// The number up to which a client's frames are recorded.
     pub(super) fn frame(&self, client: &str) -> Seq {
         self.by_name.get(client).map_or(Seq(0), |client| client.frame)
     }
 
     fn client(&mut self, name: &str) -> &mut Client {
-        self.heard += 1;
+        self.received += 1;
         if !self.by_name.contains_key(name) {
             self.make_room();
             self.by_name.insert(name.into(), Client::default());
         }
-        let client = self.by_name.get_mut(name).expect("it was there or was put there just now");
-        client.heard = self.heard;
+        let client = self.by_name.get_mut(name).expect("it was inserted if it was absent");
+        client.last_received = self.received;
         client
     }
 
     fn make_room(&mut self) {
         while self.by_name.len() >= CLIENTS_MAX {
-            let Some((name, _)) = self.by_name.iter().min_by_key(|(_, client)| client.heard) else {
+            let Some((name, _)) =
+                self.by_name.iter().min_by_key(|(_, client)| client.last_received)
+            else {
                 return;
             };
             let name = name.clone();

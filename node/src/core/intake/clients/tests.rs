@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn hear(clients: &mut Clients, line: &str) -> Result<(u64, u64), Reject> {
-    let missing = clients.on_datagram(&Position::read(line.as_bytes())?)?;
+fn receive(clients: &mut Clients, line: &str) -> Result<(u64, u64), Reject> {
+    let missing = clients.on_datagram(&Sequence::parse(line.as_bytes())?)?;
     Ok((missing.datagrams, missing.samples))
 }
 
@@ -25,7 +25,7 @@ fn a_number_tells_what_is_missing_before_it() {
         ("_seq|b|6|3|0", Ok((0, 0))),
         ("_seq|b|8|9007199254740992|0", Err(Reject::Sequence)),
     ] {
-        assert_eq!(hear(&mut clients, line), expected, "{line}");
+        assert_eq!(receive(&mut clients, line), expected, "{line}");
     }
     assert_eq!(clients.len(), 2);
 }
@@ -50,10 +50,10 @@ fn a_line_that_is_not_exactly_a_position_is_refused() {
         "_seq|",
         &long,
     ] {
-        assert_eq!(Position::read(line.as_bytes()), Err(Reject::Sequence), "{line}");
+        assert_eq!(Sequence::parse(line.as_bytes()), Err(Reject::Sequence), "{line}");
     }
-    assert!(Position::read(long.replacen('a', "", 1).as_bytes()).is_ok());
-    assert_eq!(Position::read(b"_seq|\xff|1|0|0"), Err(Reject::Sequence));
+    assert!(Sequence::parse(long.replacen('a', "", 1).as_bytes()).is_ok());
+    assert_eq!(Sequence::parse(b"_seq|\xff|1|0|0"), Err(Reject::Sequence));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn frames_and_datagrams_of_one_client_have_numbers_of_their_own() {
     let mut clients = Clients::default();
     assert_eq!(clients.frame("a"), Seq(0));
     assert!(clients.on_frame("a", Seq(7)));
-    assert_eq!(hear(&mut clients, "_seq|a|1|0|1"), Ok((0, 0)));
+    assert_eq!(receive(&mut clients, "_seq|a|1|0|1"), Ok((0, 0)));
     assert!(!clients.on_frame("a", Seq(7)) && !clients.on_frame("a", Seq(6)));
     assert!(clients.on_frame("a", Seq(9)));
     assert_eq!(clients.frame("a"), Seq(9));
@@ -101,11 +101,11 @@ proptest! {
                 continue;
             }
             first_before.get_or_insert(before);
-            let (_, missing) = hear(&mut clients, &lines[lines.len() - 1].0).unwrap();
+            let (_, missing) = receive(&mut clients, &lines[lines.len() - 1].0).unwrap();
             (recorded, lost, newest) = (recorded + samples, lost + missing, sent);
             if fate == 1 {
                 let again = &lines[other.index(lines.len())].0;
-                prop_assert_eq!(hear(&mut clients, again), Err(Reject::Duplicate));
+                prop_assert_eq!(receive(&mut clients, again), Err(Reject::Duplicate));
             }
         }
         prop_assert_eq!(recorded + lost, newest - first_before.unwrap_or(newest));

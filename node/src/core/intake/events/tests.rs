@@ -5,7 +5,13 @@ use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
 use plimsoll_schemas::wire::{Body, Header, Snapshot, Totals, encode};
 use proptest::prelude::*;
 
+use super::line::ParsedEvent;
 use super::*;
+use crate::core::intake::series::LabelRules;
+use crate::limits::LINE_BYTES_MAX;
+use plimsoll_schemas::limits::wire::EVENT_TEXT_BYTES_MAX;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::{AlertType, EventSource};
 
 const NOW: Wall = Wall(9_000_000_000);
 
@@ -108,7 +114,8 @@ fn a_field_that_says_nothing_known_costs_itself_alone() {
 fn long_texts_are_cut_at_a_character_and_counted() {
     let (title, text) = ("é".repeat(200), format!("x{}", "🦀".repeat(600)));
     let line = format!("_e{{{},{}}}:{title}|{text}|h:{title}|k:short", title.len(), text.len());
-    let Parsed { event, cut, .. } = parse(NOW, line.as_bytes(), &LabelRules::default()).unwrap();
+    let ParsedEvent { event, cut, .. } =
+        parse(NOW, line.as_bytes(), &LabelRules::default()).unwrap();
     assert_eq!((event.title, event.host), ("é".repeat(128), "é".repeat(128)));
     assert_eq!(event.text, format!("x{}", "🦀".repeat(255)));
     assert_eq!((cut, event.aggregation_key.as_str()), (3, "short"));

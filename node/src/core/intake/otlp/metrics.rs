@@ -1,6 +1,5 @@
-//! `ExportMetricsServiceRequest` as points: one for each gauge, sum and histogram, several for a
-//! summary, whose quantiles cannot be merged and so become gauges. Decides nothing about what a
-//! point adds; says why one cannot be one. Exemplars are passed over.
+//! Reads an `ExportMetricsServiceRequest` as points: one for each gauge, sum and histogram, several
+//! for a summary, whose quantiles cannot be merged and become gauges. Exemplars are ignored.
 
 use std::cell::Cell;
 
@@ -8,16 +7,19 @@ use crate::limits::{OTLP_NAME_BYTES_MAX, OTLP_QUANTILES_MAX};
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::time::Now;
 
-use super::attributes::{Attributes, Listed, Pairs, hash, join};
-use super::data_point::{self, Head, Lists};
-use super::figures::Kind;
+use super::attributes::{AttributeList, Attributes, Pairs, hash, join};
+use super::context::Context;
+use super::data_point::{self, Head, ListBuffers};
+use super::names::to_operation;
 use super::protobuf::{Wire, fields, messages};
-use super::{Otlp, Outcome, fit_operation, words};
-use crate::core::intake::Intake;
-use crate::core::intake::labels::LineFigures;
-use crate::core::intake::point::{Point, Temporality, Value};
+use super::rejection_text;
+use super::report::Report;
+use super::stats::MetricKind;
+use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::points::{Point, Temporality, Value};
+use crate::core::intake::recorder::Recorder;
 use crate::core::intake::reject::Reject;
-use crate::core::intake::units::TimeUnit;
+use crate::core::intake::series::LineLabelStats;
 
 /// The label of a summary's quantiles.
 const QUANTILE: &str = "quantile";
@@ -26,79 +28,91 @@ const QUANTILE: &str = "quantile";
 struct Metric<'a> {
     name: &'a str,
     unit: &'a str,
-    kind: Kind,
-    /// The message of that kind.
+    kind: MetricKind,
+    /// The message of its type.
     data: &'a [u8],
-    /// `None` where the producer does not say.
+    /// `None` if the producer does not state it.
     temporality: Option<Temporality>,
     monotonic: bool,
-    resource: &'a Listed<'a>,
-    /// Of all that its streams have in common.
+    resource: &'a AttributeList<'a>,
+    /// Hash of what all its streams have in common.
     hash: u64,
 }
 
-/// What of a point becomes a point here: all of it, or a figure of a summary.
+/// The part of a point that becomes a point here: all of it, or one value of a summary.
 #[derive(Clone, Copy, Default)]
 struct Part<'a> {
-    /// Behind the metric's name.
+    /// Appended to the metric's name.
     suffix: &'static str,
     quantile: Option<&'a str>,
 }
 
-impl Otlp {
-    /// Takes a body that was checked.
-    pub(super) fn on_metrics(&mut self, intake: &mut Intake, now: Now, body: &[u8]) -> Outcome {
-        let mut outcome = Outcome::default();
-        let mut lists = std::mem::take(&mut self.lists);
+/// The reader of metrics; its buffers are reused.
+#[derive(Default)]
+pub(super) struct MetricReader {
+    lists: ListBuffers,
+}
+
+/// What every point of one request is read with.
+struct Request<'r> {
+    context: &'r Context,
+    recorder: &'r mut Recorder,
+    now: Now,
+    report: &'r mut Report,
+}
+
+impl MetricReader {
+    /// Records a body that was checked.
+    pub(super) fn on_metrics(
+        &mut self,
+        context: &Context,
+        recorder: &mut Recorder,
+        now: Now,
+        body: &[u8],
+        report: &mut Report,
+    ) {
+        let mut request = Request { context, recorder, now, report };
         for resource_metrics in messages(body, 1) {
             let resource = messages(resource_metrics, 1).last().unwrap_or_default();
             let resource = Attributes::new(resource, 1);
-            let (producer, resource) = (resource.hash(&self.state), resource.list());
+            let (producer, resource) = (resource.hash(&context.state), resource.list());
             for scope_metrics in messages(resource_metrics, 2) {
-                let scope = join(&self.state, &[producer, self.scope(scope_metrics)]);
+                let scope = join(&context.state, &[producer, scope_hash(context, scope_metrics)]);
                 for metric in messages(scope_metrics, 2) {
-                    let Some(metric) = self.metric(metric, &resource, scope) else { continue };
+                    let Some(metric) = Metric::read(context, metric, &resource, scope) else {
+                        continue;
+                    };
                     for point in messages(metric.data, 1) {
-                        let taken = self.on_data_point(intake, now, &metric, point, &mut lists);
-                        self.on_item(&mut outcome, taken, |reason| {
-                            words::of_point(reason, metric.name, metric.kind, metric.unit)
-                        });
+                        request.on_data_point(&metric, point, &mut self.lists);
                     }
                 }
             }
         }
-        self.lists = lists;
-        outcome
     }
+}
 
-    /// One number for a scope: its name, its version, its attributes.
-    fn scope(&self, scope_metrics: &[u8]) -> u64 {
-        let scope = messages(scope_metrics, 1).last().unwrap_or_default();
-        let text = |number| hash(&self.state, messages(scope, number).last().unwrap_or_default());
-        join(&self.state, &[text(1), text(2), Attributes::new(scope, 3).hash(&self.state)])
-    }
-
-    /// `None` where it has no points of a kind that is known here.
-    fn metric<'a>(
-        &self,
+impl<'a> Metric<'a> {
+    /// `None` if it has no points of a supported type.
+    fn read(
+        context: &Context,
         metric: &'a [u8],
-        resource: &'a Listed<'a>,
+        resource: &'a AttributeList<'a>,
         scope: u64,
-    ) -> Option<Metric<'a>> {
+    ) -> Option<Self> {
         let text = |number| messages(metric, number).last().unwrap_or_default();
         let kinds = fields(metric).filter_map(|(number, wire)| match (number, wire) {
-            (5, Wire::Bytes(data)) => Some((Kind::Gauge, data)),
-            (7, Wire::Bytes(data)) => Some((Kind::Sum, data)),
-            (9, Wire::Bytes(data)) => Some((Kind::Histogram, data)),
-            (10, Wire::Bytes(data)) => Some((Kind::Exponential, data)),
-            (11, Wire::Bytes(data)) => Some((Kind::Summary, data)),
+            (5, Wire::Bytes(data)) => Some((MetricKind::Gauge, data)),
+            (7, Wire::Bytes(data)) => Some((MetricKind::Sum, data)),
+            (9, Wire::Bytes(data)) => Some((MetricKind::Histogram, data)),
+            (10, Wire::Bytes(data)) => Some((MetricKind::Exponential, data)),
+            (11, Wire::Bytes(data)) => Some((MetricKind::Summary, data)),
             _ => None,
         });
         let (kind, data) = kinds.last()?;
-        let (temporality, monotonic) = sense(kind, data);
-        let sense = [kind as u8, temporality.map_or(0, |t| t as u8 + 1), monotonic.into()];
-        let parts = [text(1), text(3), &sense].map(|part| hash(&self.state, part));
-        Some(Metric {
+        let (temporality, monotonic) = temporality(kind, data);
+        let counts_as = [kind as u8, temporality.map_or(0, |t| t as u8 + 1), monotonic.into()];
+        let parts = [text(1), text(3), &counts_as].map(|part| hash(&context.state, part));
+        Some(Self {
             name: str::from_utf8(text(1)).unwrap_or_default(),
             unit: str::from_utf8(text(3)).unwrap_or_default(),
             kind,
@@ -106,193 +120,188 @@ impl Otlp {
             temporality,
             monotonic,
             resource,
-            hash: join(&self.state, &[scope, parts[0], parts[1], parts[2]]),
+            hash: join(&context.state, &[scope, parts[0], parts[1], parts[2]]),
         })
     }
 
-    fn on_data_point(
-        &mut self,
-        intake: &mut Intake,
-        now: Now,
-        metric: &Metric<'_>,
-        point: &[u8],
-        lists: &mut Lists,
-    ) -> Result<(), Reject> {
-        let head = data_point::head(metric.kind, point);
-        if !head.has_value {
-            self.figures.without_value += 1;
-            return Ok(());
-        }
-        let taken = match self.told(metric, point, lists) {
-            Err(reason) => {
-                intake.reject(reason);
-                Err(reason)
-            }
-            Ok((temporality, Some(value))) => {
-                let whole = Part::default();
-                self.on_value(intake, now, metric, &head, (temporality, value), whole)
-            }
-            Ok((_, None)) => self.on_summary(intake, now, metric, &head, point),
-        };
-        match taken {
-            Ok(()) => self.figures.points[metric.kind as usize] += 1,
-            Err(_) => self.figures.points_refused += 1,
-        }
-        taken
-    }
-
-    /// What a point says and since when; no value for a summary, which says several.
-    fn told<'l>(
-        &self,
-        metric: &Metric<'_>,
-        point: &[u8],
-        lists: &'l mut Lists,
-    ) -> Result<(Temporality, Option<Value<'l>>), Reject> {
-        // All that follows is done for each point, and takes as long as the name.
-        if metric.name.len() > OTLP_NAME_BYTES_MAX {
-            return Err(Reject::TooLong);
-        }
-        let temporality = metric.temporality.ok_or(Reject::Temporality)?;
-        Ok((temporality, self.value(metric, point, lists)?))
-    }
-
-    fn value<'l>(
-        &self,
-        metric: &Metric<'_>,
-        point: &[u8],
-        lists: &'l mut Lists,
-    ) -> Result<Option<Value<'l>>, Reject> {
-        Ok(Some(match metric.kind {
-            Kind::Gauge => Value::Gauge(data_point::number(point)?),
-            Kind::Sum => {
-                let monotonic = metric.monotonic;
-                Value::Sum { value: data_point::number(point)?, monotonic }
-            }
-            Kind::Histogram => lists.histogram(point, self.unit(metric)?)?,
-            Kind::Exponential => lists.exponential(point, self.unit(metric)?)?,
-            Kind::Summary => return Ok(None),
-        }))
-    }
-
-    /// In which unit of time its values stand.
-    fn unit(&self, metric: &Metric<'_>) -> Result<TimeUnit, Reject> {
-        match metric.unit {
+    /// The unit of time of its values.
+    fn time_unit(&self, context: &Context) -> Result<TimeUnit, Reject> {
+        match self.unit {
             "s" => Ok(TimeUnit::Seconds),
             "ms" => Ok(TimeUnit::Milliseconds),
             "us" => Ok(TimeUnit::Microseconds),
             "ns" => Ok(TimeUnit::Nanoseconds),
             "" => {
-                let named = self.rules.units.named(metric.name);
-                named.unwrap_or(self.rules.otlp.unit).0.ok_or(Reject::Unit)
+                let named = context.units.named(self.name);
+                named.unwrap_or(context.otlp.unit).0.ok_or(Reject::Unit)
             }
             _ => Err(Reject::Unit),
         }
     }
 
-    /// Its quantiles as gauges, its count and its sum as counters; the first refusal is told.
-    fn on_summary(
-        &mut self,
-        intake: &mut Intake,
-        now: Now,
-        metric: &Metric<'_>,
-        head: &Head<'_>,
+    /// The value of a point and since when it counts; no value for a summary, which has several.
+    fn value<'l>(
+        &self,
+        context: &Context,
         point: &[u8],
-    ) -> Result<(), Reject> {
-        let told = data_point::summary(point);
-        let mut taken = Ok(());
-        #[expect(clippy::cast_precision_loss, reason = "counters are floats here")]
-        for (suffix, value) in [("_count", told.count as f64), ("_sum", told.sum)] {
-            let value = (Temporality::Cumulative, Value::Sum { value, monotonic: true });
-            let part = Part { suffix, quantile: None };
-            taken = taken.and(self.on_value(intake, now, metric, head, value, part));
+        lists: &'l mut ListBuffers,
+    ) -> Result<(Temporality, Option<Value<'l>>), Reject> {
+        // Everything below is done for each point and takes time proportional to the name.
+        if self.name.len() > OTLP_NAME_BYTES_MAX {
+            return Err(Reject::TooLong);
         }
-        if !self.rules.labels.keeps(QUANTILE) {
-            return taken;
-        }
-        for (quantile, value) in data_point::quantiles(point).take(OTLP_QUANTILES_MAX) {
-            let quantile = quantile.to_string();
-            let part = Part { suffix: "", quantile: Some(&quantile) };
-            let value = (Temporality::Cumulative, Value::Gauge(value));
-            taken = taken.and(self.on_value(intake, now, metric, head, value, part));
-        }
-        taken
-    }
-
-    fn on_value(
-        &mut self,
-        intake: &mut Intake,
-        now: Now,
-        metric: &Metric<'_>,
-        head: &Head<'_>,
-        (temporality, value): (Temporality, Value<'_>),
-        part: Part<'_>,
-    ) -> Result<(), Reject> {
-        let own = head.attributes.hash(&self.state);
-        let of = |text: &str| hash(&self.state, text.as_bytes());
-        let part_hash = of(part.suffix) ^ part.quantile.map_or(0, of);
-        let left_out = Cell::new(None);
-        let series = || {
-            let (series, figures) = self.series(metric, head.attributes, part)?;
-            left_out.set(Some(figures));
-            Ok(series)
+        let temporality = self.temporality.ok_or(Reject::Temporality)?;
+        let value = match self.kind {
+            MetricKind::Gauge => Value::Gauge(data_point::number(point)?),
+            MetricKind::Sum => {
+                let monotonic = self.monotonic;
+                Value::Sum { value: data_point::number(point)?, monotonic }
+            }
+            MetricKind::Histogram => lists.histogram(point, self.time_unit(context)?)?,
+            MetricKind::Exponential => lists.exponential(point, self.time_unit(context)?)?,
+            MetricKind::Summary => return Ok((temporality, None)),
         };
-        let stream = join(&self.state, &[metric.hash, own, part_hash]);
-        let Head { start, time, .. } = *head;
-        let taken = intake
-            .on_point(now, &Point { stream, series: &series, start, time, temporality, value });
-        if let Some((labels, nested, beyond)) = left_out.take() {
-            self.figures.labels.add(labels, 1);
-            self.figures.labels.too_many += beyond;
-            self.figures.nested += nested;
-        }
-        taken
+        Ok((temporality, Some(value)))
     }
 
-    /// Name and labels of a stream, and what of its attributes they leave out.
+    /// Name and labels of a stream, and which of its attributes they leave out.
     fn series(
         &self,
-        metric: &Metric<'_>,
+        context: &Context,
         attributes: Attributes<'_>,
         part: Part<'_>,
-    ) -> Result<(Series, (LineFigures, u64, u64)), Reject> {
-        let operation = self.operation(metric.name, part.suffix)?;
+    ) -> Result<(Series, (LineLabelStats, u64, u64)), Reject> {
+        let operation = self.operation(context, part.suffix)?;
         let mut pairs = Pairs::default();
         if let Some(quantile) = part.quantile {
             pairs.add(QUANTILE, quantile);
         }
-        pairs.add_named(&self.rules.otlp.resource_labels, |key| metric.resource.get(key));
+        pairs.add_named(&context.otlp.resource_labels, |key| self.resource.get(key));
         pairs.add_all(attributes);
-        let (labels, figures) = self.rules.labels.keep(pairs.iter());
-        let left_out = (figures.unwrap_or_default(), pairs.nested, pairs.beyond);
+        let (labels, stats) = context.labels.keep(pairs.iter());
+        let left_out = (stats.unwrap_or_default(), pairs.nested, pairs.beyond);
         Ok((Series { operation, labels }, left_out))
     }
 
-    fn operation(&self, name: &str, suffix: &str) -> Result<Operation, Reject> {
-        let renamed = self.rules.otlp.operations.get(name);
+    fn operation(&self, context: &Context, suffix: &str) -> Result<Operation, Reject> {
+        let renamed = context.otlp.operations.get(self.name);
         match (renamed, suffix) {
             (Some(operation), "") => Ok(operation.clone()),
             (renamed, suffix) => {
-                let name = renamed.map_or(name, Operation::as_str);
-                fit_operation(&[name, suffix].concat())
+                let name = renamed.map_or(self.name, Operation::as_str);
+                to_operation(&[name, suffix].concat())
             }
         }
     }
 }
 
-/// Whether its points count since the one before or since a start, and whether they only grow.
-fn sense(kind: Kind, data: &[u8]) -> (Option<Temporality>, bool) {
-    // Of a gauge and a summary there is one sense only.
-    let is_plain = matches!(kind, Kind::Gauge | Kind::Summary);
-    let mut sense = (is_plain.then_some(Temporality::Cumulative), false);
+impl Request<'_> {
+    fn on_data_point(&mut self, metric: &Metric<'_>, point: &[u8], lists: &mut ListBuffers) {
+        let head = data_point::head(metric.kind, point);
+        if !head.has_value {
+            self.report.stats.without_value += 1;
+            return;
+        }
+        let recorded = match metric.value(self.context, point, lists) {
+            Err(reason) => {
+                self.recorder.reject(reason);
+                Err(reason)
+            }
+            Ok((temporality, Some(value))) => {
+                self.on_value(metric, &head, (temporality, value), Part::default())
+            }
+            Ok((_, None)) => self.on_summary(metric, &head, point),
+        };
+        match recorded {
+            Ok(()) => self.report.stats.points[metric.kind as usize] += 1,
+            Err(reason) => {
+                self.report.stats.points_rejected += 1;
+                self.report.on_rejected(reason, |reason| {
+                    rejection_text::of_point(reason, metric.name, metric.kind, metric.unit)
+                });
+            }
+        }
+    }
+
+    /// Records the quantiles as gauges, count and sum as counters; returns the first rejection.
+    fn on_summary(
+        &mut self,
+        metric: &Metric<'_>,
+        head: &Head<'_>,
+        point: &[u8],
+    ) -> Result<(), Reject> {
+        let summary = data_point::summary(point);
+        let mut recorded = Ok(());
+        #[expect(clippy::cast_precision_loss, reason = "counters are floats here")]
+        for (suffix, value) in [("_count", summary.count as f64), ("_sum", summary.sum)] {
+            let value = (Temporality::Cumulative, Value::Sum { value, monotonic: true });
+            let part = Part { suffix, quantile: None };
+            recorded = recorded.and(self.on_value(metric, head, value, part));
+        }
+        if !self.context.labels.keeps(QUANTILE) {
+            return recorded;
+        }
+        for (quantile, value) in data_point::quantiles(point).take(OTLP_QUANTILES_MAX) {
+            let quantile = quantile.to_string();
+            let part = Part { suffix: "", quantile: Some(&quantile) };
+            let value = (Temporality::Cumulative, Value::Gauge(value));
+            recorded = recorded.and(self.on_value(metric, head, value, part));
+        }
+        recorded
+    }
+
+    fn on_value(
+        &mut self,
+        metric: &Metric<'_>,
+        head: &Head<'_>,
+        (temporality, value): (Temporality, Value<'_>),
+        part: Part<'_>,
+    ) -> Result<(), Reject> {
+        let context = self.context;
+        let own = head.attributes.hash(&context.state);
+        let of = |text: &str| hash(&context.state, text.as_bytes());
+        let part_hash = of(part.suffix) ^ part.quantile.map_or(0, of);
+        let left_out = Cell::new(None);
+        let series = || {
+            let (series, stats) = metric.series(context, head.attributes, part)?;
+            left_out.set(Some(stats));
+            Ok(series)
+        };
+        let stream = join(&context.state, &[metric.hash, own, part_hash]);
+        let Head { start, time, .. } = *head;
+        let point = Point { stream, series: &series, start, time, temporality, value };
+        let recorded = self.recorder.on_point(self.now, &point);
+        if let Some((labels, nested, beyond)) = left_out.take() {
+            let stats = &mut self.report.stats;
+            stats.labels.add(labels, 1);
+            stats.labels.too_many += beyond;
+            stats.nested += nested;
+        }
+        recorded
+    }
+}
+
+/// The hash of a scope: its name, its version, its attributes.
+fn scope_hash(context: &Context, scope_metrics: &[u8]) -> u64 {
+    let scope = messages(scope_metrics, 1).last().unwrap_or_default();
+    let text = |number| hash(&context.state, messages(scope, number).last().unwrap_or_default());
+    join(&context.state, &[text(1), text(2), Attributes::new(scope, 3).hash(&context.state)])
+}
+
+/// The temporality of the points of a metric, and whether they are monotonic.
+fn temporality(kind: MetricKind, data: &[u8]) -> (Option<Temporality>, bool) {
+    // A gauge and a summary have a fixed temporality.
+    let is_plain = matches!(kind, MetricKind::Gauge | MetricKind::Summary);
+    let mut found = (is_plain.then_some(Temporality::Cumulative), false);
     for field in fields(data) {
         match field {
             _ if is_plain => {}
-            (2, Wire::Varint(1)) => sense.0 = Some(Temporality::Delta),
-            (2, Wire::Varint(2)) => sense.0 = Some(Temporality::Cumulative),
-            (2, Wire::Varint(_)) => sense.0 = None,
-            (3, Wire::Varint(truth)) => sense.1 = kind == Kind::Sum && truth != 0,
+            (2, Wire::Varint(1)) => found.0 = Some(Temporality::Delta),
+            (2, Wire::Varint(2)) => found.0 = Some(Temporality::Cumulative),
+            (2, Wire::Varint(_)) => found.0 = None,
+            (3, Wire::Varint(truth)) => found.1 = kind == MetricKind::Sum && truth != 0,
             _ => {}
         }
     }
-    sense
+    found
 }

@@ -1,112 +1,70 @@
-//! OpenTelemetry in: what a body of OTLP says, as points and latencies. Refuses what cannot be
-//! one, each with a reason that its producer is told in words.
+//! OpenTelemetry: reads OTLP request bodies as points and latencies.
 //!
-//! A body's way: [`json`] writes JSON as the same message in Protocol Buffers, [`protobuf`] walks
-//! all of it, so that a malformed one changes nothing; then [`metrics`] reads its points, each a
-//! [`data_point`], and [`traces`] reads spans by [`rules`]. [`attributes`] tell streams apart and
-//! become labels; [`schema`] holds the numbers of it all. What a point adds is not decided here.
+//! Owns the statistics and warnings of all requests, and the ids of recent spans. [`json`] converts
+//! JSON to the same message in Protocol Buffers, [`protobuf`] checks all of it, so that a malformed
+//! body changes nothing; then [`metrics`] reads its points, each a [`data_point`], and [`traces`]
+//! reads spans by [`rules`]. [`attributes`] identify streams and become labels; [`schema`] has the
+//! field numbers. Whatever cannot be recorded is rejected with a text for its producer.
+//!
+//! Does not decide what a point adds: the recorder does.
 
 mod attributes;
+mod context;
 mod data_point;
-pub mod figures;
-pub mod glob;
 mod json;
 mod metrics;
+mod names;
 mod protobuf;
-pub mod rules;
+mod recent_spans;
+mod rejection_text;
+mod report;
+mod request;
+mod rules;
 mod schema;
-mod seen;
+mod stats;
 mod traces;
-mod words;
 
-use std::collections::BTreeSet;
-
-use crate::limits::{OTLP_MESSAGE_BYTES_MAX, OTLP_POINTS_MAX};
+use crate::limits::OTLP_POINTS_MAX;
 use foldhash::fast::FixedState;
-use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::time::Now;
 
-use data_point::Lists;
-use figures::OtlpFigures;
-use seen::Seen;
+use super::lines::Units;
+use super::recorder::Recorder;
+use super::series::LabelRules;
+use context::Context;
+use metrics::MetricReader;
+use report::Report;
+pub use request::{Encoding, Malformed, Outcome, Signal};
+pub use rules::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
+pub use stats::{MetricKind, OtlpStats};
+use traces::SpanReader;
 
-use super::Intake;
-use super::reject::Reject;
-use super::rules::Rules;
-use crate::core::Core;
-
-/// What a body tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// `ExportMetricsServiceRequest`.
-    Metrics,
-    /// `ExportTraceServiceRequest`.
-    Traces,
-}
-
-/// How a body is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// `application/x-protobuf`.
-    Protobuf,
-    /// `application/json`.
-    Json,
-}
-
-/// What became of a body that could be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// Points or spans that were not taken; the rest of the body was.
-    pub refused: u64,
-    /// Why the first of them was not, and what would help.
-    pub message: Option<String>,
-}
-
-/// A body that cannot be read: nothing of it is taken. Says what is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed(pub String);
-
-/// What is known of OTLP from one body to the next.
-pub(in crate::core) struct Otlp {
-    rules: Rules,
-    state: FixedState,
-    lists: Lists,
-    seen: Seen,
-    figures: OtlpFigures,
-    /// Reasons that were told to the operator.
-    warned: BTreeSet<Reject>,
-    warnings: Vec<String>,
-}
-
-impl Malformed {
-    fn new(of: &str, what: &dyn ToString) -> Self {
-        let mut text = format!("{of}: {}", what.to_string());
-        text.truncate(text.floor_char_boundary(OTLP_MESSAGE_BYTES_MAX));
-        Self(text)
-    }
+/// The reader of OTLP requests.
+pub(super) struct Otlp {
+    context: Context,
+    metrics: MetricReader,
+    spans: SpanReader,
+    report: Report,
 }
 
 impl Otlp {
-    /// Nothing yet. `seed` is a number that a sender does not choose.
-    pub(in crate::core) fn new(rules: Rules, seed: u64) -> Self {
+    /// A reader without requests. `seed` is a number that a sender does not choose.
+    pub(super) fn new((labels, units): (LabelRules, Units), otlp: OtlpRules, seed: u64) -> Self {
         Self {
-            rules,
-            state: FixedState::with_seed(seed),
-            lists: Lists::default(),
-            seen: Seen::default(),
-            figures: OtlpFigures::default(),
-            warned: BTreeSet::new(),
-            warnings: Vec::new(),
+            context: Context { labels, units, otlp, state: FixedState::with_seed(seed) },
+            metrics: MetricReader::default(),
+            spans: SpanReader::default(),
+            report: Report::default(),
         }
     }
 
-    /// Takes a body into `intake`, or refuses all of it where there is none any more.
+    /// Records a body in `recorder`, or rejects all of its items without one.
     ///
     /// # Errors
-    /// When it cannot be read whole; then nothing of it is taken.
-    pub(in crate::core) fn on_body(
+    /// When it is malformed; then nothing of it is recorded.
+    pub(super) fn on_body(
         &mut self,
-        intake: Option<&mut Intake>,
+        recorder: Option<&mut Recorder>,
         now: Now,
         (signal, encoding): (Signal, Encoding),
         body: &[u8],
@@ -115,76 +73,44 @@ impl Otlp {
             Signal::Metrics => &schema::METRICS,
             Signal::Traces => &schema::TRACES,
         };
-        let written;
+        let converted;
         let read = match encoding {
             Encoding::Protobuf => Ok(body),
             Encoding::Json => match json::to_protobuf(message, body) {
                 Ok(bytes) => {
-                    written = bytes;
-                    Ok(&written[..])
+                    converted = bytes;
+                    Ok(&converted[..])
                 }
                 Err(malformed) => Err(malformed),
             },
         };
         let checked = read.and_then(|body| Ok((body, items(message, body)?)));
-        self.figures.on_body(signal, checked.is_ok());
+        self.report.stats.on_body(signal, checked.is_ok());
         let (body, items) = checked?;
-        let Some(intake) = intake else {
-            let message = "the node is leaving; send this again to the one that follows";
+        let Some(recorder) = recorder else {
+            let message = "the node is shutting down; retry with its successor";
             return Ok(Outcome { refused: items, message: Some(message.to_owned()) });
         };
-        Ok(match signal {
-            Signal::Metrics => self.on_metrics(intake, now, body),
-            Signal::Traces => self.on_traces(intake, body),
-        })
-    }
-
-    /// Tells the producer why the first was refused, and the operator of each reason once.
-    fn on_item(
-        &mut self,
-        outcome: &mut Outcome,
-        taken: Result<(), Reject>,
-        words: impl Fn(Reject) -> String,
-    ) {
-        let Err(reason) = taken else { return };
-        outcome.refused += 1;
-        outcome.message.get_or_insert_with(|| words(reason));
-        if self.warned.insert(reason) {
-            self.warnings.push(words(reason));
+        let Self { context, metrics, spans, report } = self;
+        match signal {
+            Signal::Metrics => metrics.on_metrics(context, recorder, now, body, report),
+            Signal::Traces => spans.on_traces(context, recorder, body, report),
         }
+        Ok(report.take_outcome())
     }
 
-    /// What came so far.
-    pub(in crate::core) fn figures(&self) -> OtlpFigures {
-        self.figures.clone()
-    }
-}
-
-impl Core {
-    /// Takes one body of OTLP: each point or span of it is taken or refused. A leaving node refuses
-    /// all of them, so whoever can still ask for another try should.
-    ///
-    /// # Errors
-    /// When it cannot be read whole; then nothing of it is taken.
-    pub fn on_otlp(
-        &mut self,
-        now: Now,
-        signal: Signal,
-        encoding: Encoding,
-        body: &[u8],
-    ) -> Result<Outcome, Malformed> {
-        let intake = (!self.leaving).then_some(&mut self.intake);
-        self.otlp.on_body(intake, now, (signal, encoding), body)
+    /// Warnings for the operator, once for each reason.
+    pub(super) fn take_warnings(&mut self) -> Vec<String> {
+        self.report.take_warnings()
     }
 
-    /// What the operator should know, once for each reason: many an SDK keeps to itself what its
-    /// producer is told.
-    pub fn take_otlp_warnings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.otlp.warnings)
+    /// Statistics of all requests so far.
+    pub(super) fn stats(&self) -> OtlpStats {
+        self.report.stats.clone()
     }
 }
 
-/// How many points or spans a body holds.
+/// The number of points or spans of a body.
 fn items(message: &'static schema::Message, body: &[u8]) -> Result<u64, Malformed> {
     let items =
         protobuf::check(message, body).map_err(|fault| Malformed::new(fault.of, &fault.what))?;
@@ -194,13 +120,6 @@ fn items(message: &'static schema::Message, body: &[u8]) -> Result<u64, Malforme
         return Err(Malformed::new(message.name, &what));
     }
     Ok(items as u64)
-}
-
-/// A name as an operation: what does not fit becomes `_`.
-fn fit_operation(name: &str) -> Result<Operation, Reject> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
-    let fit: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    Operation::new(fit).map_err(|_| Reject::Name)
 }
 
 #[cfg(test)]

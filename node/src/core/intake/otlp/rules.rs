@@ -1,27 +1,28 @@
-//! What a configuration may say about OTLP: what metrics are called here, which attributes of
-//! their producers become labels, which spans are latencies.
+//! The rules for OTLP that a configuration sets: names of metrics, attributes that become labels,
+//! and spans that are recorded as latencies.
 
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::wire::LABEL_KEY_BYTES_MAX;
 
-use super::glob::Glob;
-use crate::core::intake::units::Unit;
+use super::names::to_label_key;
+use crate::core::intake::glob::Glob;
+use crate::core::intake::lines::Unit;
 
-/// What becomes a label when nothing is said: the name of the service.
+/// What becomes a label when nothing is value_text: the name of the service.
 pub const RESOURCE_LABELS: [&str; 1] = ["service.name=service"];
 
-/// The rules of one node.
+/// The OTLP rules of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpRules {
-    /// Unit of distributions of which neither unit nor name says one.
+    /// Unit of distributions without a unit of their own or in their name.
     pub unit: Unit,
-    /// Attributes of resources that become labels.
+    /// Resource attributes that become labels.
     pub resource_labels: Vec<LabelOf>,
-    /// What metrics are called here, where it is not their own name.
+    /// Operations by metric name, for metrics that do not keep their name.
     pub operations: BTreeMap<String, Operation>,
-    /// Which spans are latencies; of several that fit, the first counts.
+    /// Which spans are latencies; the first match wins.
     pub spans: Vec<SpanRule>,
 }
 
@@ -34,16 +35,16 @@ pub struct LabelOf {
     pub label: String,
 }
 
-/// Which spans are latencies, and of which series.
+/// Spans that are recorded as latencies, and their series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanRule {
-    /// Which names fit.
+    /// Pattern of the span's name.
     pub name: Glob,
-    /// Attributes of the span, or of its resource, that must have these values as text.
+    /// Attributes of the span or its resource, with the values that they must have as text.
     pub attributes: Vec<(String, String)>,
-    /// What they are called here; by default the span's own name.
+    /// The operation; by default the span's name.
     pub operation: Option<Operation>,
-    /// Attributes of the span, or of its resource, that become labels.
+    /// Attributes of the span or its resource that become labels.
     pub labels: Vec<LabelOf>,
 }
 
@@ -61,16 +62,16 @@ impl Default for OtlpRules {
 }
 
 impl LabelOf {
-    /// Reads `service.name=service`, or `http.route`, which becomes `http_route`.
+    /// Parses `service.name=service`, or `http.route`, which becomes `http_route`.
     ///
     /// # Errors
-    /// Says what is wrong and what would be right.
+    /// What is wrong, and the right form.
     pub fn read(text: &str) -> Result<Self, String> {
         let (attribute, label) = match text.split_once('=') {
             Some((attribute, label)) => (attribute, label.to_owned()),
-            None => (text, fit_key(text)),
+            None => (text, to_label_key(text)),
         };
-        let fits = label == fit_key(&label) && label.len() <= LABEL_KEY_BYTES_MAX;
+        let fits = label == to_label_key(&label) && label.len() <= LABEL_KEY_BYTES_MAX;
         if attribute.is_empty() || label.is_empty() || !fits {
             return Err(format!(
                 "{text:?} must be an attribute, `=` and a label of letters, digits and `_`, as \
@@ -79,11 +80,6 @@ impl LabelOf {
         }
         Ok(Self { attribute: attribute.to_owned(), label })
     }
-}
-
-/// An attribute's key as a label's: what is no letter or digit becomes `_`.
-pub(super) fn fit_key(key: &str) -> String {
-    key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
 #[cfg(test)]

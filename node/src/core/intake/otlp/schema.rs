@@ -2,7 +2,7 @@
 //! opentelemetry-proto 1. Exemplars, events, links, metadata and whatever a later version adds
 //! are not here: they are passed over.
 
-use Kind::{Bool, Bytes, Double, Enum, Fixed64, Id, Int64, Sfixed64, Sint32, Text, Uint};
+use FieldKind::{Bool, Bytes, Double, Enum, Fixed64, Id, Int64, Sfixed64, Sint32, Text, Uint};
 
 /// A message.
 #[derive(Debug)]
@@ -20,14 +20,14 @@ pub(super) struct Field {
     pub(super) number: u32,
     /// Its name in JSON.
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     /// True for a list.
     pub(super) is_many: bool,
 }
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Message(&'static Message),
     Text,
     /// Base64 in JSON.
@@ -64,20 +64,20 @@ const fn item(name: &'static str, fields: &'static [Field]) -> Message {
     Message { name, is_item: true, fields }
 }
 
-const fn one(number: u32, name: &'static str, kind: Kind) -> Field {
+const fn one(number: u32, name: &'static str, kind: FieldKind) -> Field {
     Field { number, name, kind, is_many: false }
 }
 
-const fn many(number: u32, name: &'static str, kind: Kind) -> Field {
+const fn many(number: u32, name: &'static str, kind: FieldKind) -> Field {
     Field { number, name, kind, is_many: true }
 }
 
 const fn message(number: u32, name: &'static str, of: &'static Message) -> Field {
-    one(number, name, Kind::Message(of))
+    one(number, name, FieldKind::Message(of))
 }
 
 const fn list(number: u32, name: &'static str, of: &'static Message) -> Field {
-    many(number, name, Kind::Message(of))
+    many(number, name, FieldKind::Message(of))
 }
 
 /// `ExportMetricsServiceRequest`.

@@ -1,112 +1,101 @@
-//! What one point of another system adds to the open interval. A point is a figure that somebody
-//! else has merged; how it was written is the business of its reader.
+//! Points: decides what one point of another system adds to the open interval.
 //!
-//! - Delta: all of it is new. One of a time that was taken, in part or whole, is refused.
-//! - Cumulative: the difference to the last point of the stream is new. The first one is new as a
-//!   whole when its producer began after this node did, else it adds nothing: it may hold what a
-//!   former run of the node has sent. A start later than what was taken is a restart.
-//! - A count that went down is a restart where no start is told, as in Prometheus. Where one is,
-//!   the producer contradicts itself, or is two that call themselves the same: a distribution is
-//!   refused, since nobody knows what of it is new; a sum is taken from zero.
-//! - Processes that call themselves the same are told apart by their starts. Deltas have none, so
-//!   those of the second overlap and are refused: it has to say who it is, as by
-//!   `service.instance.id`.
-//! - Other bounds than before, from the same start: nothing is added, the next is compared.
+//! Owns the state of every stream. Refuses to read formats: their readers make the [`Point`].
+//!
+//! - Delta: all of it is new. A point that overlaps a recorded time is rejected.
+//! - Cumulative: the difference to the previous point of the stream is new. The first point is new
+//!   as a whole if its producer started after this node, else it adds nothing: a former
+//!   incarnation of the node may have sent it. A start after the recorded time is a restart.
+//! - A count that decreased is a restart if the start is unknown, as in Prometheus. With a known
+//!   start the producer is inconsistent, or two producers share an identity: a distribution is
+//!   rejected, because what of it is new is unknown; a sum is counted from zero.
+//! - Producers that share an identity are distinguished by their starts. Deltas have none, so those
+//!   of the second overlap and are rejected; a `service.instance.id` makes them distinct.
+//! - Other bounds with the same start: nothing is added, and the next point is compared.
 
+mod apply;
+mod buckets;
 mod edges;
-mod kept;
+mod point;
+mod previous;
+mod stats;
 mod streams;
-mod taking;
-mod told;
 
 use crate::limits::POINT_AHEAD_MAX;
 use plimsoll_schemas::time::{Now, Wall};
 
-use super::interval::{Admitted, Interval};
-use super::point::{Point, Temporality, Value};
 use super::reject::Reject;
-use kept::Difference;
-use streams::{First, Memory, Streams};
-use taking::Taking;
+use super::series::{Interval, RecordCounts};
+use apply::PointRecorder;
+pub use point::{Buckets, Latencies, Point, Temporality, Value};
+use previous::BucketDifference;
+pub use stats::PointStats;
+use streams::{FirstPoint, StreamState, StreamTable};
 
-/// What came of points so far; refusals are among all others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PointFigures {
-    /// Points taken, those that added nothing included.
-    pub taken: u64,
-    /// Of those, points that only say from where to count on.
-    pub baselines: u64,
-    /// Of those, points of a process that began anew.
-    pub restarts: u64,
-    /// Streams known at this moment.
-    pub streams: usize,
-    /// Streams that gave way to others.
-    pub forgotten: u64,
-}
-
-/// What is known of all who tell points.
+/// The state of all streams.
 pub(super) struct Points {
-    streams: Streams,
-    difference: Difference,
-    figures: PointFigures,
+    streams: StreamTable,
+    difference: BucketDifference,
+    stats: PointStats,
 }
 
 impl Points {
-    /// Nobody yet. `seed` is a number that a sender does not choose.
+    /// No streams. `seed` is a number that a sender does not choose.
     pub(super) fn new(now: Now, seed: u64) -> Self {
         Self {
-            streams: Streams::new(now, seed),
-            difference: Difference::default(),
-            figures: PointFigures::default(),
+            streams: StreamTable::new(now, seed),
+            difference: BucketDifference::default(),
+            stats: PointStats::default(),
         }
     }
 
-    /// Takes a point, all of it or nothing.
+    /// Records a point as a whole.
     ///
     /// # Errors
-    /// Says why nothing of it was taken.
-    pub(super) fn take(
+    /// Why nothing of it was recorded.
+    pub(super) fn record(
         &mut self,
         now: Now,
         point: &Point<'_>,
         interval: &mut Interval,
-    ) -> Result<Admitted, Reject> {
-        let Self { streams, difference, figures } = self;
+    ) -> Result<RecordCounts, Reject> {
+        let Self { streams, difference, stats } = self;
         let start = if is_since_start(point) { point.start } else { Wall::default() };
         check_time(point)?;
-        let mut taking = Taking { now, point, interval, figures };
-        let admitted = if let Some(stream) = streams.get(point.stream, start) {
+        let mut recorder = PointRecorder { now, point, interval, stats };
+        let counts = if let Some(stream) = streams.get(point.stream, start) {
             check_order(now.wall, point, stream.time)?;
-            let before = stream.memory.bytes();
-            let admitted = taking.take(&mut stream.memory, None, difference)?;
+            let before = stream.state.bytes();
+            let counts = recorder.record(&mut stream.state, None, difference)?;
             stream.time = point.time;
-            let bytes = stream.memory.bytes();
-            streams.on_kept(now, bytes, before);
-            admitted
+            let bytes = stream.state.bytes();
+            streams.on_resized(now, bytes, before);
+            counts
         } else {
-            let first = if is_since_start(point) { streams.first(now, point) } else { First::New };
-            let mut memory = Memory::default();
-            let admitted = taking.take(&mut memory, Some(first), difference)?;
-            streams.insert(now, start, point, memory);
-            admitted
+            let first =
+                if is_since_start(point) { streams.first(now, point) } else { FirstPoint::New };
+            let mut state = StreamState::default();
+            let counts = recorder.record(&mut state, Some(first), difference)?;
+            streams.insert(now, start, point, state);
+            counts
         };
-        self.figures.taken += 1;
-        Ok(admitted)
+        self.stats.recorded += 1;
+        Ok(counts)
     }
 
-    /// Hears where the slots of all series are now.
-    pub(super) fn renew(&mut self, moved: impl Fn(usize) -> Option<usize>) {
-        self.streams.renew(moved);
+    /// Slots have moved: `moved` maps each to its new index.
+    pub(super) fn on_slots_moved(&mut self, moved: impl Fn(usize) -> Option<usize>) {
+        self.streams.on_slots_moved(moved);
     }
 
-    /// What came so far.
-    pub(super) fn figures(&self) -> PointFigures {
-        let (streams, forgotten) = (self.streams.len(), self.streams.forgotten());
-        PointFigures { streams, forgotten, ..self.figures.clone() }
+    /// Statistics so far.
+    pub(super) fn stats(&self) -> PointStats {
+        let (streams, evicted) = (self.streams.len(), self.streams.evicted());
+        PointStats { streams, evicted, ..self.stats.clone() }
     }
 }
 
-/// Whether it matters since when it counts.
+/// Whether its start matters.
 fn is_since_start(point: &Point<'_>) -> bool {
     let grows = match point.value {
         Value::Latencies(_) => true,
@@ -122,8 +111,8 @@ fn check_time(point: &Point<'_>) -> Result<(), Reject> {
     if holds { Ok(()) } else { Err(Reject::Timestamp) }
 }
 
-/// Whether a point goes on from what was taken up to `last`. A time that has not come yet is of a
-/// clock that was set back since: nothing would be taken until it comes.
+/// Whether a point may follow one of time `last`. If `last` is in the future, the clock was set back
+/// since, and order is not checked: nothing would be recorded until that time.
 fn check_order(now: Wall, point: &Point<'_>, last: Wall) -> Result<(), Reject> {
     let is_ahead = |time: Wall| time > now.plus(POINT_AHEAD_MAX);
     if is_ahead(last) && !is_ahead(point.time) {
@@ -136,8 +125,8 @@ fn check_order(now: Wall, point: &Point<'_>, last: Wall) -> Result<(), Reject> {
     if point.time < last {
         return Err(Reject::OutOfOrder);
     }
-    let is_told = point.start != Wall::default();
-    match point.time == last || is_delta && is_told && point.start < last {
+    let has_start = point.start != Wall::default();
+    match point.time == last || is_delta && has_start && point.start < last {
         true => Err(Reject::Duplicate),
         false => Ok(()),
     }

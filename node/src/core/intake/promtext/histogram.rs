@@ -1,55 +1,55 @@
-//! The rows of one histogram, put together. Rows may come in any order and between those of
-//! others; what does not add up is refused whole, since the next page has all of it again.
+//! Assembles a histogram from its rows, which may be in any order and between rows of others. An
+//! inconsistent histogram is rejected as a whole; the next page has all of it again.
 
 use crate::limits::scrape::BUCKETS_MAX;
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 
 use super::line::Row;
-use super::outline::Role;
-use super::reader::Since;
+use super::metadata::Role;
+use super::stream_ids::StreamStart;
 use crate::core::intake::reject::Reject;
 
-/// A histogram of which not all rows may have been read.
-pub(super) struct Partial<'a> {
+/// A histogram whose rows are still being read.
+pub(super) struct PartialHistogram<'a> {
     /// Its name.
     pub(super) family: &'a str,
-    /// The labels of its first row, as they are written.
+    /// The raw labels of its first row.
     pub(super) labels: &'a [u8],
     /// Since when it counts.
-    pub(super) since: Since,
+    pub(super) start: StreamStart,
     /// Upper bound, and samples up to it.
     rows: Vec<(f64, u64)>,
     count: Option<u64>,
     sum: Option<f64>,
-    /// The first thing that was wrong with it.
-    wrong: Option<Reject>,
+    /// Why it is rejected, if a row was invalid.
+    rejected: Option<Reject>,
 }
 
-/// Buckets that hold what is over the bound before and at most their own.
+/// A histogram. A bucket counts samples above the previous bound and up to its own.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Whole {
+pub(super) struct CompleteHistogram {
     pub(super) bounds: Vec<f64>,
     pub(super) counts: Vec<u64>,
     pub(super) count: u64,
     pub(super) sum: Option<f64>,
 }
 
-impl<'a> Partial<'a> {
-    /// None of its rows yet.
-    pub(super) fn new(family: &'a str, labels: &'a [u8], since: Since) -> Self {
-        Self { family, labels, since, rows: Vec::new(), count: None, sum: None, wrong: None }
+impl<'a> PartialHistogram<'a> {
+    /// No rows.
+    pub(super) fn new(family: &'a str, labels: &'a [u8], start: StreamStart) -> Self {
+        Self { family, labels, start, rows: Vec::new(), count: None, sum: None, rejected: None }
     }
 
-    /// Takes a row: of a bucket with its bound, else of the whole.
+    /// Adds a row; `bound` is that of a bucket.
     pub(super) fn add(&mut self, role: Role, row: &Row<'_>, bound: Option<f64>) {
-        let taken = match (role, bound) {
+        let added = match (role, bound) {
             (Role::Bucket, Some(bound)) => self.add_bucket(bound, row.value),
             (Role::Count, _) => whole(row.value).and_then(|count| once(&mut self.count, count)),
             (Role::Sum, _) => once(&mut self.sum, row.value),
             _ => Err(Reject::Bounds),
         };
-        if let Err(reason) = taken {
-            self.wrong.get_or_insert(reason);
+        if let Err(reason) = added {
+            self.rejected.get_or_insert(reason);
         }
     }
 
@@ -64,13 +64,13 @@ impl<'a> Partial<'a> {
     /// The histogram, once there are no more rows.
     ///
     /// # Errors
-    /// When rows contradict each other, or are missing.
-    pub(super) fn finish(&mut self, into: &mut Whole) -> Result<(), Reject> {
-        if let Some(reason) = self.wrong {
+    /// When rows are inconsistent or missing.
+    pub(super) fn finish(&mut self, into: &mut CompleteHistogram) -> Result<(), Reject> {
+        if let Some(reason) = self.rejected {
             return Err(reason);
         }
         self.rows.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-        // A row that stands twice says nothing new; one bound with two counts does.
+        // A repeated row is harmless; one bound with two counts is not.
         self.rows.dedup();
         if self.rows.windows(2).any(|pair| pair[0].0 == pair[1].0 || pair[0].1 > pair[1].1) {
             return Err(Reject::Counts);
@@ -78,7 +78,7 @@ impl<'a> Partial<'a> {
         let infinite = self.rows.pop_if(|(bound, _)| bound.is_infinite()).map(|(_, all)| all);
         let below = self.rows.last().map_or(0, |(_, below)| *below);
         let count = infinite.or(self.count).ok_or(Reject::Counts)?;
-        if count < below || self.count.is_some_and(|told| told != count) {
+        if count < below || self.count.is_some_and(|stated| stated != count) {
             return Err(Reject::Counts);
         }
         into.bounds.clear();
@@ -96,9 +96,9 @@ impl<'a> Partial<'a> {
     }
 }
 
-/// Sets what was not set; the same value twice is no contradiction.
-fn once<T: Copy + PartialEq>(place: &mut Option<T>, value: T) -> Result<(), Reject> {
-    match place.replace(value) {
+/// Sets a value once; the same value twice is allowed.
+fn once<T: Copy + PartialEq>(slot: &mut Option<T>, value: T) -> Result<(), Reject> {
+    match slot.replace(value) {
         Some(before) if before != value => Err(Reject::Counts),
         _ => Ok(()),
     }

@@ -1,128 +1,146 @@
-//! Prometheus text in: what a page of an application says, as points.
+//! Prometheus text: reads scraped pages as points.
 //!
-//! Reads the text format 0.0.4 and OpenMetrics 1.0. Rows of one histogram are put together; all
-//! of them count since their process began, so it is their difference that is recorded. A line
-//! that is wrong costs itself alone, a histogram that does not add up itself alone: the next page
-//! has it again. Timestamps are not used (a page says what holds when it is asked for), exemplars
-//! neither (their samples are counted in the buckets already). Refuses histograms whose unit
-//! nobody tells, and those that may fall.
+//! Owns the targets with their history and statistics. Reads the text format 0.0.4 and OpenMetrics
+//! 1.0. Rows of a histogram are assembled; all count since the start of their process, so their
+//! difference is recorded. A malformed line or an inconsistent histogram is rejected alone; the
+//! next page has it again. Timestamps are not used, because a page has the values of the time of
+//! the scrape; nor are exemplars, because the buckets count their samples. Rejects histograms of
+//! unknown unit and gauge histograms.
+//!
+//! Does no HTTP, and does not decide what a point adds.
 
-mod figures;
 mod histogram;
+mod history;
 mod line;
-mod outline;
+mod metadata;
 mod reader;
 mod scrape;
-mod streams;
+mod stats;
+mod stream_ids;
 mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::time::Now;
 
-use super::labels::LabelFigures;
+use super::lines::Units;
 use super::reject::Reject;
-use super::rules::Rules;
-pub use figures::ScrapeFigures;
-use outline::Outline;
-use reader::{Reader, Refused, Sink, Told};
+use super::series::{LabelRules, LabelStats};
+use history::TargetHistory;
+use metadata::PageMetadata;
+use reader::{PageOutcome, Reader, RejectedRows, Sink};
 pub use scrape::{Failure, Format, Page, Scrape};
-use streams::Streams;
-use target::Memory;
+pub use stats::ScrapeStats;
+use stream_ids::StreamIds;
 pub use target::Target;
 
 /// All targets.
-#[derive(Default)]
 pub(super) struct Pages {
-    rules: Rules,
-    targets: Vec<Known>,
+    labels: LabelRules,
+    units: Units,
+    targets: Vec<TargetState>,
 }
 
-/// A target and what is known of it.
-struct Known {
+/// A target and its state.
+struct TargetState {
     target: Target,
-    streams: Streams,
-    memory: Memory,
-    figures: ScrapeFigures,
-    /// Reasons that were told to the operator.
+    stream_ids: StreamIds,
+    history: TargetHistory,
+    stats: ScrapeStats,
+    /// Reasons that the operator was warned of.
     warned: BTreeSet<Reject>,
 }
 
-/// What is to be counted and said of one scrape.
+/// The outcome of one scrape.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ScrapeOutcome {
     /// Lines and histograms that made no point, by reason.
-    pub(super) refused: BTreeMap<Reject, u64>,
-    /// What became of labels.
-    pub(super) labels: LabelFigures,
-    /// What the operator should know, once for each reason.
+    pub(super) rejected: BTreeMap<Reject, u64>,
+    /// Statistics of labels.
+    pub(super) labels: LabelStats,
+    /// Warnings for the operator, once for each reason.
     pub(super) warnings: Vec<String>,
 }
 
 impl Pages {
-    /// None read yet. `seed` is a number that a page does not choose.
-    pub(super) fn new(now: Now, rules: &Rules, seed: u64) -> Self {
-        let known = |(place, target): (u64, &Target)| Known {
-            target: target.clone(),
-            streams: Streams::new(seed.wrapping_add(place)),
-            memory: Memory::new(now),
-            figures: ScrapeFigures::new(&target.name),
+    /// Targets without pages. `seed` is a number that a page does not choose.
+    pub(super) fn new(
+        now: Now,
+        (labels, units): (LabelRules, Units),
+        targets: Vec<Target>,
+        seed: u64,
+    ) -> Self {
+        let state = |(index, target): (u64, Target)| TargetState {
+            stream_ids: StreamIds::new(seed.wrapping_add(index)),
+            history: TargetHistory::new(now),
+            stats: ScrapeStats::new(&target.name),
             warned: BTreeSet::new(),
+            target,
         };
-        Self { rules: rules.clone(), targets: (0..).zip(&rules.targets).map(known).collect() }
+        Self { labels, units, targets: (0..).zip(targets).map(state).collect() }
     }
 
-    /// Reads what a look at a target brought.
-    pub(super) fn on_scrape(&mut self, now: Now, scrape: &Scrape, sink: &mut Sink<'_>) -> Heard {
-        let Some(known) = self.targets.get_mut(scrape.target) else { return Heard::default() };
-        known.figures.took = scrape.took;
+    /// Reads the page of a scrape and passes its points to `sink`.
+    pub(super) fn on_scrape(
+        &mut self,
+        now: Now,
+        scrape: &Scrape,
+        sink: &mut Sink<'_>,
+    ) -> ScrapeOutcome {
+        let Self { labels, units, targets } = self;
+        let Some(target) = targets.get_mut(scrape.target) else {
+            return ScrapeOutcome::default();
+        };
+        target.stats.took = scrape.took;
         let page = scrape.page.as_ref().map_err(|failure| *failure);
-        match page.and_then(|page| known.read(now, page, &self.rules, sink)) {
-            Ok(told) => known.hear(told),
+        match page.and_then(|page| target.read(now, page, (labels, units), sink)) {
+            Ok(page) => target.on_page(page),
             Err(failure) => {
-                known.figures.on_failure(failure);
-                Heard::default()
+                target.stats.on_failure(failure);
+                ScrapeOutcome::default()
             }
         }
     }
 
-    /// Figures of each target.
-    pub(super) fn figures(&self) -> Vec<ScrapeFigures> {
-        self.targets.iter().map(|known| known.figures.clone()).collect()
+    /// Statistics of each target.
+    pub(super) fn stats(&self) -> Vec<ScrapeStats> {
+        self.targets.iter().map(|target| target.stats.clone()).collect()
     }
 }
 
-impl Known {
+impl TargetState {
     fn read(
         &mut self,
         now: Now,
         page: &Page,
-        rules: &Rules,
+        (labels, units): (&LabelRules, &Units),
         sink: &mut Sink<'_>,
-    ) -> Result<Told, Failure> {
+    ) -> Result<PageOutcome, Failure> {
         let (text, rest) = page.lines()?;
         let lines = text.split(|byte| *byte == b'\n');
-        let outline = Outline::read(lines.clone(), &self.streams);
-        let (target, streams, memory) = (&self.target, &self.streams, &mut self.memory);
-        let reader = Reader::new(now, outline, (target, rules), (streams, memory));
-        let mut told = reader.read(lines, sink);
+        let metadata = PageMetadata::read(lines.clone(), &self.stream_ids);
+        let (target, stream_ids, history) = (&self.target, &self.stream_ids, &mut self.history);
+        let rules = (target, labels, units);
+        let reader = Reader::new(now, metadata, rules, (stream_ids, history));
+        let mut outcome = reader.read(lines, sink);
         if !rest.is_empty() {
-            told.refuse_line(Reject::Truncated, "");
+            outcome.reject_line(Reject::Truncated, "");
         }
-        self.memory.on_read(now, page.is_whole && rest.is_empty() && !told.is_blind);
-        Ok(told)
+        let is_complete = page.is_whole && rest.is_empty() && !outcome.is_incomplete;
+        self.history.on_read(now, is_complete);
+        Ok(outcome)
     }
 
-    fn hear(&mut self, told: Told) -> Heard {
-        self.figures.on_page(&told);
+    fn on_page(&mut self, page: PageOutcome) -> ScrapeOutcome {
+        self.stats.on_page(&page);
         let mut warnings = Vec::new();
-        for (reason, Refused { name, .. }) in &told.refused {
+        for (reason, RejectedRows { name, .. }) in &page.rejected {
             if self.warned.insert(*reason) {
                 warnings.push(self.target.warning(*reason, name));
             }
         }
-        let refused = told.refused.into_iter().map(|(reason, refused)| (reason, refused.lines));
-        Heard { refused: refused.collect(), labels: told.labels, warnings }
+        let rejected = page.rejected.into_iter().map(|(reason, rows)| (reason, rows.lines));
+        ScrapeOutcome { rejected: rejected.collect(), labels: page.labels, warnings }
     }
 }
 

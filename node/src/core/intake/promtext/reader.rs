@@ -1,5 +1,5 @@
-//! Reads the rows of a page and tells each series as a point, histograms last, when all their rows
-//! were read.
+//! Reads the rows of a page and passes each series on as a point; histograms last, when all of their
+//! rows were read.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -7,133 +7,125 @@ use std::time::Duration;
 
 use plimsoll_schemas::time::{Now, Wall};
 
-use super::histogram::{Partial, Whole};
+use super::histogram::{CompleteHistogram, PartialHistogram};
+use super::history::TargetHistory;
 use super::line::{Line, Pair, Row, number, parse};
-use super::outline::{Outline, Role};
-use super::streams::{LE, Streams};
-use super::target::{Memory, Target};
-use crate::core::intake::labels::LabelFigures;
-use crate::core::intake::point::{Buckets, Latencies, Point, Temporality, Value};
+use super::metadata::{PageMetadata, Role};
+use super::stream_ids::{LE, StreamIds, StreamStart};
+use super::target::Target;
+use crate::core::intake::lines::{TimeUnit, Units};
+use crate::core::intake::points::{Buckets, Latencies, Point, Temporality, Value};
 use crate::core::intake::reject::Reject;
-use crate::core::intake::rules::Rules;
-use crate::core::intake::units::TimeUnit;
+use crate::core::intake::series::{LabelRules, LabelStats};
 
-/// Takes a point, or says why not.
+/// Records a point, or returns why not.
 pub(super) type Sink<'s> = dyn FnMut(&Point<'_>) -> Result<(), Reject> + 's;
 
-/// What became of a page.
+/// The outcome of reading a page.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Told {
-    /// Series that were taken.
-    pub(super) taken: u64,
-    /// Rows that the target's list of names leaves out.
-    pub(super) left_out: u64,
-    /// What was refused, by reason.
-    pub(super) refused: BTreeMap<Reject, Refused>,
-    /// What became of labels.
-    pub(super) labels: LabelFigures,
-    /// Whether there may be series that were not seen.
-    pub(super) is_blind: bool,
+pub(super) struct PageOutcome {
+    /// Series recorded.
+    pub(super) recorded: u64,
+    /// Rows that the target's list of names excludes.
+    pub(super) excluded: u64,
+    /// What was rejected, by reason.
+    pub(super) rejected: BTreeMap<Reject, RejectedRows>,
+    /// Statistics of labels.
+    pub(super) labels: LabelStats,
+    /// Whether series may be missing.
+    pub(super) is_incomplete: bool,
 }
 
-/// What was refused for one reason.
+/// What was rejected for one reason.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Refused {
-    /// Lines, and histograms that did not add up.
+pub(super) struct RejectedRows {
+    /// Lines, and inconsistent histograms.
     pub(super) lines: u64,
-    /// Points, which whoever refused them has counted.
+    /// Points, which the recorder has counted.
     pub(super) points: u64,
-    /// What the first of them was called, where that is known.
+    /// The name of the first of them, if known.
     pub(super) name: String,
 }
 
-impl Told {
+impl PageOutcome {
     /// Counts what made no point.
-    pub(super) fn refuse_line(&mut self, reason: Reject, name: &str) {
-        self.refused(reason, name).lines += 1;
+    pub(super) fn reject_line(&mut self, reason: Reject, name: &str) {
+        self.rejected(reason, name).lines += 1;
     }
 
-    fn refused(&mut self, reason: Reject, name: &str) -> &mut Refused {
-        let first = || Refused { name: name.to_owned(), ..Refused::default() };
-        self.refused.entry(reason).or_insert_with(first)
+    fn rejected(&mut self, reason: Reject, name: &str) -> &mut RejectedRows {
+        let first = || RejectedRows { name: name.to_owned(), ..RejectedRows::default() };
+        self.rejected.entry(reason).or_insert_with(first)
     }
 }
 
-/// A page half read.
+/// Reads one page.
 pub(super) struct Reader<'a, 'p> {
-    outline: Outline<'a>,
+    metadata: PageMetadata<'a>,
     /// The page's time.
     time: Wall,
-    /// Whether all that it counts was counted since the page before.
+    /// Whether its process started after the previous page, so that all of its counts are new.
     is_process_new: bool,
     target: &'p Target,
-    rules: &'p Rules,
-    streams: &'p Streams,
-    memory: &'p mut Memory,
-    /// Series that there is still room for.
+    labels: &'p LabelRules,
+    units: &'p Units,
+    stream_ids: &'p StreamIds,
+    history: &'p mut TargetHistory,
+    /// Series for which there is room.
     room: usize,
-    partials: Vec<Partial<'a>>,
-    /// Where in `partials` a stream is.
-    places: BTreeMap<u64, usize>,
-    told: Told,
-}
-
-/// Since when a stream counts.
-#[derive(Clone, Copy)]
-pub(super) struct Since {
-    stream: u64,
-    /// As the page says of it alone; zero where it does not.
-    start: Wall,
-    /// Whether it began, from nothing, after what was read before.
-    is_new: bool,
+    partials: Vec<PartialHistogram<'a>>,
+    /// The index of a stream in `partials`.
+    by_stream: BTreeMap<u64, usize>,
+    outcome: PageOutcome,
 }
 
 impl<'a, 'p> Reader<'a, 'p> {
     /// Before the first row.
     pub(super) fn new(
         now: Now,
-        outline: Outline<'a>,
-        (target, rules): (&'p Target, &'p Rules),
-        (streams, memory): (&'p Streams, &'p mut Memory),
+        metadata: PageMetadata<'a>,
+        (target, labels, units): (&'p Target, &'p LabelRules, &'p Units),
+        (stream_ids, history): (&'p StreamIds, &'p mut TargetHistory),
     ) -> Self {
-        let is_process_new = memory.is_process_new(now, outline.process_start);
+        let is_process_new = history.is_process_new(now, metadata.process_start);
         Self {
-            time: memory.time(now),
-            outline,
+            time: history.time(now),
+            metadata,
             is_process_new,
             target,
-            rules,
-            streams,
-            memory,
+            labels,
+            units,
+            stream_ids,
+            history,
             room: target.series_max,
             partials: Vec::new(),
-            places: BTreeMap::new(),
-            told: Told::default(),
+            by_stream: BTreeMap::new(),
+            outcome: PageOutcome::default(),
         }
     }
 
-    /// Reads all lines. One that is wrong costs itself alone.
+    /// Reads all lines; a malformed one is rejected alone.
     pub(super) fn read(
         mut self,
         lines: impl Iterator<Item = &'a [u8]>,
         sink: &mut Sink<'_>,
-    ) -> Told {
+    ) -> PageOutcome {
         let mut pairs = Vec::new();
         for line in lines {
             match parse(line, &mut pairs) {
                 Ok(Line::Row(row)) => {
-                    let taken = self.on_row(&row, &pairs, sink);
-                    taken.unwrap_or_else(|reason| self.told.refuse_line(reason, row.name));
+                    let recorded = self.on_row(&row, &pairs, sink);
+                    recorded.unwrap_or_else(|reason| self.outcome.reject_line(reason, row.name));
                 }
                 Ok(_) => {}
                 Err(reason) => {
-                    self.told.is_blind = true;
-                    self.told.refuse_line(reason, "");
+                    self.outcome.is_incomplete = true;
+                    self.outcome.reject_line(reason, "");
                 }
             }
         }
-        self.tell_histograms(sink);
-        self.told
+        self.record_histograms(sink);
+        self.outcome
     }
 
     fn on_row(
@@ -142,9 +134,9 @@ impl<'a, 'p> Reader<'a, 'p> {
         pairs: &[Pair<'a>],
         sink: &mut Sink<'_>,
     ) -> Result<(), Reject> {
-        let (family, role) = self.outline.role(row.name);
+        let (family, role) = self.metadata.role(row.name);
         if !self.target.allows(row.name, family) {
-            self.told.left_out += 1;
+            self.outcome.excluded += 1;
             return Ok(());
         }
         match role {
@@ -155,38 +147,39 @@ impl<'a, 'p> Reader<'a, 'p> {
             Role::Quantile if row.value.is_nan() => Ok(()),
             Role::Gauge | Role::Quantile => {
                 self.take_room()?;
-                let stream = self.streams.of(row.name, pairs);
-                let since = Since { stream, start: Wall::default(), is_new: false };
-                self.tell(row, since, Value::Gauge(row.value), sink);
+                let stream = self.stream_ids.of(row.name, pairs);
+                let start = StreamStart { stream, start: Wall::default(), is_new: false };
+                self.record(row, start, Value::Gauge(row.value), sink);
                 Ok(())
             }
             Role::Counter => {
                 self.take_room()?;
-                // What has changed its type is another stream.
-                let stream = self.streams.of(row.name, pairs).wrapping_add(1);
-                let since = self.since(stream, self.outline.created(family, pairs, self.streams));
+                // A series whose type changed is another stream.
+                let stream = self.stream_ids.of(row.name, pairs).wrapping_add(1);
+                let start = self
+                    .stream_start(stream, self.metadata.created(family, pairs, self.stream_ids));
                 let sum = |value| Value::Sum { value, monotonic: true };
-                if since.is_new {
-                    self.tell_nothing(row, since, sum(0.0), sink);
+                if start.is_new {
+                    self.record_zero(row, start, sum(0.0), sink);
                 }
-                self.tell(row, since, sum(row.value), sink);
+                self.record(row, start, sum(row.value), sink);
                 Ok(())
             }
         }
     }
 
-    /// A page may bring so many series and no more; which are the first is up to it.
+    /// Counts one series towards the bound of the page.
     fn take_room(&mut self) -> Result<(), Reject> {
         let room = self.room.checked_sub(1);
-        self.told.is_blind |= room.is_none();
+        self.outcome.is_incomplete |= room.is_none();
         self.room = room.ok_or(Reject::SeriesCap)?;
         Ok(())
     }
 
-    fn since(&mut self, stream: u64, created: Option<Wall>) -> Since {
-        let is_stream_new = self.memory.is_stream_new(stream);
+    fn stream_start(&mut self, stream: u64, created: Option<Wall>) -> StreamStart {
+        let is_stream_new = self.history.is_stream_new(stream);
         let is_new = created.is_none() && (is_stream_new || self.is_process_new);
-        Since { stream, start: created.unwrap_or_default(), is_new }
+        StreamStart { stream, start: created.unwrap_or_default(), is_new }
     }
 
     fn on_part(
@@ -196,100 +189,100 @@ impl<'a, 'p> Reader<'a, 'p> {
         row: &Row<'a>,
         pairs: &[Pair<'a>],
     ) -> Result<(), Reject> {
-        let stream = self.streams.of_histogram(family, pairs).wrapping_add(2);
-        let place = match self.places.get(&stream) {
-            Some(place) => *place,
+        let stream = self.stream_ids.of_histogram(family, pairs).wrapping_add(2);
+        let index = match self.by_stream.get(&stream) {
+            Some(index) => *index,
             None => {
                 self.take_room()?;
-                self.places.insert(stream, self.partials.len());
-                let created = self.outline.created_histogram(family, pairs, self.streams);
-                let since = self.since(stream, created);
-                self.partials.push(Partial::new(family, row.labels, since));
+                self.by_stream.insert(stream, self.partials.len());
+                let created = self.metadata.created_histogram(family, pairs, self.stream_ids);
+                let start = self.stream_start(stream, created);
+                self.partials.push(PartialHistogram::new(family, row.labels, start));
                 self.partials.len() - 1
             }
         };
         let bound = pairs.iter().find(|(key, _)| *key == LE);
         let bound = bound.and_then(|(_, bound)| number(bound.as_bytes()));
-        self.partials[place].add(role, row, bound);
+        self.partials[index].add(role, row, bound);
         Ok(())
     }
 
-    fn tell_histograms(&mut self, sink: &mut Sink<'_>) {
-        let mut whole = Whole::default();
+    fn record_histograms(&mut self, sink: &mut Sink<'_>) {
+        let mut whole = CompleteHistogram::default();
         for mut partial in std::mem::take(&mut self.partials) {
-            let Partial { family: name, labels, since, .. } = partial;
+            let PartialHistogram { family: name, labels, start, .. } = partial;
             let row = Row { name, labels, value: f64::NAN };
             match partial.finish(&mut whole).and_then(|()| self.unit(name)) {
                 Ok(unit) => {
-                    if since.is_new {
-                        let nothing = whole.nothing();
-                        self.tell_nothing(&row, since, nothing.latencies(unit), sink);
+                    if start.is_new {
+                        let zero = whole.zero();
+                        self.record_zero(&row, start, zero.latencies(unit), sink);
                     }
-                    self.tell(&row, since, whole.latencies(unit), sink);
+                    self.record(&row, start, whole.latencies(unit), sink);
                 }
-                Err(reason) => self.told.refuse_line(reason, name),
+                Err(reason) => self.outcome.reject_line(reason, name),
             }
         }
     }
 
-    /// The unit that the name says, else the page, else the operator.
+    /// The unit of a family by its name, else by the page, else by the configuration.
     fn unit(&self, family: &str) -> Result<TimeUnit, Reject> {
-        let units = &self.rules.units;
-        let told = || units.suffixes.get(self.outline.unit(family)?).copied();
-        let unit = units.named(family).or_else(told).unwrap_or(self.target.unit);
+        let units = self.units;
+        let stated = || units.suffixes.get(self.metadata.unit(family)?).copied();
+        let unit = units.named(family).or_else(stated).unwrap_or(self.target.unit);
         unit.0.ok_or(Reject::Unit)
     }
 
-    /// Tells that a stream was at nothing before this page: all that it counts now is new, and a
-    /// process that began anew counts from there.
-    fn tell_nothing(
+    /// Records that a stream was zero before this page, so that all of its count is new, also after
+    /// a restart.
+    fn record_zero(
         &mut self,
         row: &Row<'_>,
-        since: Since,
-        nothing: Value<'_>,
+        start: StreamStart,
+        zero: Value<'_>,
         sink: &mut Sink<'_>,
     ) {
         let before = self.time.minus(Duration::from_nanos(1));
-        // What it counts now is refused for the same reason, and that is told.
-        let _taken = self.point(row, since, (before, nothing), sink);
+        // If it is rejected, so is the current value, which is counted.
+        let _recorded = self.point(row, start, (before, zero), sink);
     }
 
-    fn tell(&mut self, row: &Row<'_>, since: Since, value: Value<'_>, sink: &mut Sink<'_>) {
-        match self.point(row, since, (self.time, value), sink) {
-            Ok(()) => self.told.taken += 1,
-            Err(reason) => self.told.refused(reason, row.name).points += 1,
+    fn record(&mut self, row: &Row<'_>, start: StreamStart, value: Value<'_>, sink: &mut Sink<'_>) {
+        match self.point(row, start, (self.time, value), sink) {
+            Ok(()) => self.outcome.recorded += 1,
+            Err(reason) => self.outcome.rejected(reason, row.name).points += 1,
         }
     }
 
     fn point(
         &mut self,
         row: &Row<'_>,
-        since: Since,
+        start: StreamStart,
         (time, value): (Wall, Value<'_>),
         sink: &mut Sink<'_>,
     ) -> Result<(), Reject> {
-        let figures = Cell::new(None);
+        let stats = Cell::new(None);
         let is_histogram = matches!(value, Value::Latencies(_));
-        let (target, labels) = (self.target, &self.rules.labels);
-        let series = || target.series(labels, row, is_histogram, &figures);
-        let taken = sink(&Point {
-            stream: since.stream,
+        let (target, labels) = (self.target, self.labels);
+        let series = || target.series(labels, row, is_histogram, &stats);
+        let recorded = sink(&Point {
+            stream: start.stream,
             series: &series,
-            start: since.start,
+            start: start.start,
             time,
             temporality: Temporality::Cumulative,
             value,
         });
-        if let Some(line) = figures.take() {
-            self.told.labels.add(line, 1);
+        if let Some(line) = stats.take() {
+            self.outcome.labels.add(line, 1);
         }
-        taken
+        recorded
     }
 }
 
-impl Whole {
-    /// The same buckets without a sample.
-    fn nothing(&self) -> Self {
+impl CompleteHistogram {
+    /// The same buckets without samples.
+    fn zero(&self) -> Self {
         let (bounds, counts) = (self.bounds.clone(), vec![0; self.counts.len()]);
         Self { bounds, counts, count: 0, sum: Some(0.0) }
     }

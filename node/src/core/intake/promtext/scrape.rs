@@ -1,26 +1,26 @@
-//! What a look at a target brought: a page, or nothing for a reason.
+//! The result of one scrape: a page, or the reason why there is none.
 
 use std::time::Duration;
 
-/// One look at a target.
+/// One scrape of a target.
 #[derive(Debug)]
 pub struct Scrape {
-    /// Which, in the order of the configuration.
+    /// The index of the target in the configuration.
     pub target: usize,
-    /// How long it took, from the connection to the last byte.
+    /// Its duration from the connection to the last byte.
     pub took: Duration,
-    /// What it brought.
+    /// Its result.
     pub page: Result<Page, Failure>,
 }
 
 /// A page of text.
 #[derive(Debug)]
 pub struct Page {
-    /// Which text.
+    /// Its format.
     pub format: Format,
-    /// All that came of it.
+    /// The body as far as it was received.
     pub body: Vec<u8>,
-    /// Whether it is known that nothing is missing: its length was told before or at its end.
+    /// Whether the body is known to be complete: its length was declared before or at its end.
     pub is_whole: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Page {
 pub enum Format {
     /// 0.0.4 of Prometheus.
     Text,
-    /// `OpenMetrics` 1.0, which says where a page ends.
+    /// `OpenMetrics` 1.0, which marks the end of a page.
     OpenMetrics,
 }
 
@@ -40,17 +40,17 @@ pub enum Failure {
     Connect,
     /// No connection in time.
     ConnectTimeout,
-    /// No answer in time.
+    /// No response in time.
     AnswerTimeout,
-    /// An answer that did not end in time.
+    /// A response that did not end in time.
     BodyTimeout,
-    /// A connection that ended before its answer did.
+    /// A connection that ended before its response.
     Reset,
-    /// An answer that is not HTTP.
+    /// A response that is not HTTP.
     Garbage,
     /// A status other than 200; redirects are not followed.
     Status,
-    /// A body in an encoding that nobody asked for.
+    /// A body in an encoding that was not requested.
     Encoding,
     /// A body of another type than Prometheus text.
     Type,
@@ -63,7 +63,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The reason's value as a label.
+    /// The reason as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -84,11 +84,11 @@ impl Failure {
 }
 
 impl Page {
-    /// The lines that have an end, and what stands behind them: a number that was cut reads as a
-    /// smaller one, and a smaller one as a restart.
+    /// The complete lines, and the rest: a number that was cut off would be read as a smaller one,
+    /// and that as a restart.
     ///
     /// # Errors
-    /// When the page has no end.
+    /// When the end of the page is missing.
     pub(super) fn lines(&self) -> Result<(&[u8], &[u8]), Failure> {
         const EOF: &[u8] = b"# EOF";
         let text = self.body.trim_ascii_end();

@@ -33,10 +33,10 @@ fn a_frame_adds_to_what_lines_have_brought_and_counts_once() {
     assert_eq!(intake.on_frame(NOW.wall, frame(3, latency.clone())), Seq(3));
     assert_eq!(intake.on_frame(NOW.wall, frame(3, latency.clone())), Seq(3));
     assert_eq!(intake.on_frame(NOW.wall, frame(2, latency)), Seq(3));
-    intake.on_frame_refused("shape");
-    let figures = intake.figures();
-    assert_eq!((figures.samples, figures.clamped, intake.counted()), (18, 1, 18));
-    assert_eq!((figures.frames, figures.frames_refused), (3, BTreeMap::from([("shape", 1)])));
+    intake.on_frame_rejected("shape");
+    let figures = intake.stats();
+    assert_eq!((figures.samples, figures.clamped, intake.open_samples()), (18, 1, 18));
+    assert_eq!((figures.frames, figures.frames_rejected), (3, BTreeMap::from([("shape", 1)])));
     let Latency { histograms, counters, gauges } = intake.close(NOW).latency;
     let counts: Vec<_> = histograms.iter().map(|(s, h)| (s.to_string(), h.count())).collect();
     assert_eq!(counts, [("a".to_owned(), 11), ("d".to_owned(), 7)]);
@@ -50,7 +50,7 @@ fn past_the_series_cap_frames_fold_into_other_and_gauges_are_refused() {
     let latency =
         Latency { gauges: vec![(plain("g"), 1.0)], ..histograms(&[("a", 2), ("b", 3), ("c", 4)]) };
     intake.on_frame(NOW.wall, frame(1, latency));
-    let figures = intake.figures();
+    let figures = intake.stats();
     assert_eq!(figures.rejected, BTreeMap::from([(Reject::SeriesCap, 1)]));
     assert_eq!((figures.overflowed, figures.samples), (7, 10));
     let histograms = intake.close(NOW).latency.histograms;
@@ -63,11 +63,11 @@ fn a_distribution_for_which_there_is_no_room_is_lost_by_name_and_in_the_account(
     let mut intake = intake();
     intake.on_frame(NOW.wall, frame(1, histograms(&[("a", SAMPLES_MAX)])));
     assert_eq!(intake.on_frame(NOW.wall, frame(2, histograms(&[("a", 3), ("b", 4)]))), Seq(2));
-    assert_eq!(intake.counted(), SAMPLES_MAX + 7);
+    assert_eq!(intake.open_samples(), SAMPLES_MAX + 7);
     let closed = intake.close(NOW);
     assert_eq!(closed.lost, BTreeMap::from([(SAMPLES_CAP, 3)]));
     assert_eq!(closed.latency.samples(), SAMPLES_MAX + 4);
-    assert_eq!(intake.figures().rejected, BTreeMap::from([(Reject::SamplesCap, 1)]));
+    assert_eq!(intake.stats().rejected, BTreeMap::from([(Reject::SamplesCap, 1)]));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn labels_of_a_frame_are_under_the_rules_and_may_become_one_series() {
     let parts = ["x", "y"].map(|pod| (series(pod), samples(5, 2)));
     let latency = Latency { histograms: parts.into(), ..Latency::default() };
     intake.on_frame(NOW.wall, frame(1, latency));
-    assert_eq!(intake.figures().labels.allow, 4);
+    assert_eq!(intake.stats().labels.allow, 4);
     let histograms = intake.close(NOW).latency.histograms;
     assert_eq!((histograms.len(), histograms[0].1.count()), (1, 4));
     assert_eq!(histograms[0].0.to_string(), "a{k=v}");

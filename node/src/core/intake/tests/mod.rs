@@ -4,6 +4,8 @@ use plimsoll_schemas::ids::Series;
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::intake::series::OVERFLOW;
+use crate::core::loss::SAMPLES_CAP;
 
 mod frames;
 mod model;
@@ -20,13 +22,13 @@ fn plain(name: &str) -> Series {
 }
 
 fn take(intake: &mut Intake, datagram: &[u8]) -> BTreeMap<&'static str, u64> {
-    let before = intake.figures().rejected;
+    let before = intake.stats().rejected;
     intake.on_datagram(NOW.wall, datagram);
     let new = |(reason, n): (Reject, u64)| {
         let n = n - before.get(&reason).copied().unwrap_or(0);
         (n > 0).then(|| (reason.as_str(), n))
     };
-    intake.figures().rejected.into_iter().filter_map(new).collect()
+    intake.stats().rejected.into_iter().filter_map(new).collect()
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn every_malformed_line_has_its_reason_and_costs_itself_alone() {
         let shown = String::from_utf8_lossy(line).into_owned();
         assert_eq!(take(&mut intake, &datagram), expected, "{shown}");
         assert_eq!(take(&mut intake, line), expected, "{shown} alone");
-        assert_eq!((intake.figures().samples, intake.series()), (2, 1), "{shown}");
+        assert_eq!((intake.stats().samples, intake.series()), (2, 1), "{shown}");
     }
 }
 
@@ -74,16 +76,16 @@ fn figures_tell_what_was_taken() {
     let lines = b"a:1:2|ms|@0.5|T7\nb:4|c|T5\nc:1|g|T6\nc:2|g\nd:3600001|ms|#:x,e:1,e:2\n\
         _e{1,1}:a|b\n_sc|a|0\n_sc|b|1";
     assert_eq!(take(&mut intake, lines), BTreeMap::new());
-    let figures = intake.figures();
+    let figures = intake.stats();
     assert_eq!((figures.datagrams, figures.values, figures.timestamped), (1, 6, 4));
-    assert_eq!((figures.samples, figures.clamped, intake.counted()), (5, 1, 5));
+    assert_eq!((figures.samples, figures.clamped, intake.open_samples()), (5, 1, 5));
     let dropped: Vec<_> = figures.labels.dropped().into_iter().filter(|(_, n)| *n > 0).collect();
     assert_eq!(dropped, [("repeated", 1), ("no_key", 1)]);
     let events: Vec<u64> = figures.events.into_values().collect();
     assert_eq!(events, [1, 2]);
     let closed = intake.close(NOW);
     assert_eq!((closed.latency.samples(), closed.events.events.len()), (5, 3));
-    assert_eq!((intake.counted(), intake.close(NOW).events.events.len()), (0, 0));
+    assert_eq!((intake.open_samples(), intake.close(NOW).events.events.len()), (0, 0));
 }
 
 #[test]
@@ -103,7 +105,7 @@ proptest! {
         let mut intake = intake();
         let refused: u64 = take(&mut intake, &datagram).values().sum();
         let lines = datagram.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
-        let figures = intake.figures();
+        let figures = intake.stats();
         prop_assert!(refused <= lines as u64);
         prop_assert!(refused + figures.values >= lines as u64);
     }

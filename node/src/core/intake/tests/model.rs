@@ -228,7 +228,7 @@ proptest! {
         let mut bytes = line.into_bytes();
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        prop_assume!(!events::is_event(&bytes) && !bytes.starts_with(SEQUENCE));
+        prop_assume!(!events::is_event(&bytes) && !bytes.starts_with(Sequence::PREFIX));
         assert_equal(&mut intake(), &bytes)?;
     }
 

@@ -13,9 +13,9 @@ fn a_gap_is_lost_by_name_and_a_repetition_taken_once() {
     ] {
         assert_eq!(take(&mut intake, datagram.as_bytes()), refused, "{datagram}");
     }
-    let figures = intake.figures();
+    let figures = intake.stats();
     assert_eq!((figures.samples, figures.client_lost_datagrams, figures.clients), (4, 2, 1));
-    assert_eq!(intake.counted(), 14);
+    assert_eq!(intake.open_samples(), 14);
     assert_eq!(intake.close(NOW).lost, BTreeMap::from([(SOCKET, 10)]));
     assert_eq!(intake.close(NOW).lost, BTreeMap::new());
 }
@@ -27,7 +27,7 @@ fn claims_beyond_any_count_stay_at_the_greatest() {
         take(&mut intake, format!("_seq|c{client}|1|0|0").as_bytes());
         take(&mut intake, format!("_seq|c{client}|9007199254740992|0|0").as_bytes());
     }
-    assert_eq!(intake.figures().client_lost_datagrams, u64::MAX);
+    assert_eq!(intake.stats().client_lost_datagrams, u64::MAX);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::draft::tests::events::{draft, numbers};
 use super::*;
-use crate::core::draft::events::tests::{draft, numbers};
 
 /// Sends all that may be sent; tells the numbers of the events in it.
 fn send_events(outbox: &mut Outbox, now: Mono) -> Vec<u64> {
@@ -85,7 +85,7 @@ proptest! {
             let held: u64 = outbox.drafts().map(|(_, _, draft)| draft.events()).sum();
             let lost: u64 = outbox.events_lost().values().sum();
             prop_assert_eq!(sent.len() as u64 + held + lost, pushed);
-            prop_assert!(outbox.account().outbox_bytes <= bytes_max as u64);
+            prop_assert!(outbox.stats().outbox_bytes <= bytes_max as u64);
         }
         let count = sent.len();
         sent.sort_unstable();

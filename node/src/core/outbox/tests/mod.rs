@@ -11,8 +11,6 @@ use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
 use plimsoll_schemas::wire::{Body, Hardware, Latency};
 
-use super::super::entrusted::EntrustedBounds;
-use super::super::pressure::Marks;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -20,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Nothing is merged below 50 messages; rerouting begins at 20, dropping at 30, both end at 5.
 fn bounds() -> OutboxBounds {
     OutboxBounds {
-        marks: Marks { drop: 30, reroute: 20, leave: 5, conservative_max: 60 * SECOND },
+        thresholds: Thresholds { drop: 30, reroute: 20, recover: 5, conservative_max: 60 * SECOND },
         coalesce_messages: 50,
         ..OutboxBounds::default()
     }
@@ -41,8 +39,8 @@ fn state(hardware: bool) -> Draft {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape of the outbox's argument")]
-fn seal(seq: Seq, lane: Lane, draft: Draft) -> Sealed {
-    Sealed {
+fn seal(seq: Seq, lane: Lane, draft: Draft) -> SealedMessage {
+    SealedMessage {
         incarnation: Incarnation(1),
         seq,
         lane,
@@ -106,7 +104,7 @@ fn a_message_stays_until_acknowledged_and_tells_when_it_came() {
     send(&mut outbox, Mono(9));
     assert_eq!(outbox.on_acknowledged(Mono(9), Ticket(1)), Some(Mono(7)));
     assert_eq!(outbox.on_acknowledged(Mono(9), Ticket(1)), None);
-    assert_eq!((outbox.samples(), outbox.account().published), (5, 1));
+    assert_eq!((outbox.samples(), outbox.stats().published), (5, 1));
 }
 
 #[test]
@@ -117,14 +115,14 @@ fn an_overdue_message_is_sent_again_with_the_same_bytes_before_newer_ones() {
     assert_eq!(outbox.next_deadline(), Some(Mono(0).plus(ACK_WAIT)));
     outbox.on_deadline(Mono(0).plus(ACK_WAIT));
     assert_eq!(send(&mut outbox, at(6)), first);
-    assert_eq!(outbox.account().retried, 1);
+    assert_eq!(outbox.stats().retried, 1);
 }
 
 #[test]
 fn a_deep_outbox_drops_what_is_new_until_it_is_shallow_and_pushes_nothing_out() {
     let mut outbox = filled(bounds(), 30);
     assert_eq!(outbox.try_push(Mono(0), latency(9)).unwrap_err().samples(), 9);
-    assert_eq!((outbox.depth(), outbox.account().dropped), (30, 1));
+    assert_eq!((outbox.depth(), outbox.stats().dropped), (30, 1));
     outbox.on_connected();
     outbox.on_deadline(at(60));
     for publish in send_all(&mut outbox, at(60)).iter().take(24) {
@@ -141,10 +139,10 @@ fn without_room_in_bytes_a_draft_is_merged_if_it_can_and_dropped_if_not() {
     let bytes = latency(5).bytes();
     let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { bytes_max: bytes * 2, ..bounds() });
     (0..3).for_each(|_| outbox.try_push(Mono(0), latency(5)).unwrap());
-    let account = outbox.account();
+    let account = outbox.stats();
     assert_eq!((account.outbox_messages, account.coalesced, outbox.samples()), (2, 1, 15));
     assert!(outbox.try_push(Mono(0), state(true)).is_err());
-    assert_eq!((outbox.account().dropped, outbox.samples()), (1, 15));
+    assert_eq!((outbox.stats().dropped, outbox.samples()), (1, 15));
 }
 
 #[test]
@@ -154,7 +152,7 @@ fn from_the_reroute_mark_on_new_messages_go_by_the_emergency_lane_and_first() {
     outbox.on_deadline(at(60));
     let sent = send_all(&mut outbox, at(60));
     assert_eq!(subjects(&sent[..3]), ["emergency-false", "emergency-false", "normal-false"]);
-    assert_eq!(outbox.account().rerouted, 2);
+    assert_eq!(outbox.stats().rerouted, 2);
     assert_eq!(sent.iter().map(|sent| sent.ticket.0).collect::<Vec<_>>(), Vec::from_iter(1..=22));
 }
 
@@ -169,9 +167,9 @@ fn conservative_mode_sends_the_emergency_lane_alone_and_ends() {
     }
     let end = at(60);
     assert_eq!(outbox.pressure().next_deadline(), Some(end));
-    assert!(outbox.account().conservative);
+    assert!(outbox.stats().conservative);
     outbox.on_deadline(end);
-    assert!(!outbox.account().conservative);
+    assert!(!outbox.stats().conservative);
     assert_eq!(subjects(&send_all(&mut outbox, end)), ["normal-false"; 20]);
 }
 
@@ -181,7 +179,7 @@ fn a_rerouted_message_without_a_token_waits_and_is_counted_once() {
     let mut outbox = filled(tight, 23);
     outbox.on_connected();
     assert_eq!([0; 2].map(|_| send_all(&mut outbox, Mono(0)).len()), [1, 0]);
-    assert_eq!((outbox.account().rate_limited, outbox.depth()), (1, 23));
+    assert_eq!((outbox.stats().rate_limited, outbox.depth()), (1, 23));
     assert_eq!(outbox.next_deadline(), Some(Mono(0).plus(SECOND / 2)));
     assert_eq!(send_all(&mut outbox, Mono(0).plus(SECOND / 2)).len(), 1);
 }
@@ -192,7 +190,7 @@ fn the_farewell_goes_last_and_may_take_a_reserved_token() {
     let mut outbox = filled(tight, 25);
     outbox.on_connected();
     assert_eq!(send_all(&mut outbox, Mono(0)).len(), 2);
-    outbox.try_push(Mono(0), state(false).farewell()).unwrap();
+    outbox.try_push(Mono(0), state(false).into_final()).unwrap();
     outbox.on_leave();
     let sent = send_all(&mut outbox, Mono(0));
     assert_eq!(subjects(&sent)[..23], ["normal-false"; 23]);
@@ -207,7 +205,7 @@ fn above_the_coalesce_mark_drafts_are_merged_and_sent_messages_are_not() {
     (0..3).for_each(|_| outbox.try_push(Mono(0), latency(5)).unwrap());
     let first = send(&mut outbox, Mono(0));
     outbox.try_push(Mono(0), latency(5)).unwrap();
-    let account = outbox.account();
+    let account = outbox.stats();
     assert_eq!((account.outbox_messages, account.coalesced, outbox.samples()), (3, 1, 20));
     outbox.on_deferred(Mono(0), Ticket(1));
     assert_eq!(send(&mut outbox, at(1)), first, "what was sent is what is sent again");
@@ -241,7 +239,7 @@ fn only_failures_of_the_broker_open_the_breaker() {
     outbox.on_connected();
     for now in 1..9 {
         let seq = send(&mut outbox, at(now)).unwrap().ticket;
-        outbox.on_not_taken(at(now), seq);
+        outbox.on_handover_failed(at(now), seq);
         outbox.on_deadline(at(now + 1));
     }
     assert!(outbox.try_push(at(9), latency(1)).is_ok());
@@ -264,10 +262,10 @@ fn only_failures_of_the_broker_open_the_breaker() {
 fn a_refused_message_gives_back_the_samples_lost_with_it() {
     let mut outbox = filled(bounds(), 1);
     outbox.on_connected();
-    assert_eq!(outbox.on_refused(Ticket(1)), None, "a draft has no seq that could be refused");
+    assert_eq!(outbox.on_rejected(Ticket(1)), None, "a draft has no seq that could be refused");
     send(&mut outbox, Mono(0));
-    assert_eq!(outbox.on_refused(Ticket(1)).map(|sealed| sealed.samples), Some(5));
-    assert_eq!((outbox.is_empty(), outbox.account().refused), (true, 1));
+    assert_eq!(outbox.on_rejected(Ticket(1)).map(|sealed| sealed.samples), Some(5));
+    assert_eq!((outbox.is_empty(), outbox.stats().refused), (true, 1));
 }
 
 #[test]
@@ -277,7 +275,7 @@ fn a_confirmation_takes_the_place_of_an_acknowledgement_that_was_lost() {
     send_all(&mut outbox, Mono(9));
     outbox.on_acknowledged(Mono(9), Ticket(1));
     assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 2)), Ok(()));
-    let account = outbox.account();
+    let account = outbox.stats();
     assert_eq!((account.published, account.confirmed, account.entrusted), (2, 2, 0));
     assert_eq!((outbox.depth(), outbox.on_acknowledged(Mono(9), Ticket(2))), (1, None));
 }
@@ -288,16 +286,16 @@ fn a_confirmation_of_what_was_never_sent_is_not_believed() {
     outbox.on_connected();
     send(&mut outbox, Mono(9));
     outbox.on_acknowledged(Mono(9), Ticket(1));
-    assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 2)), Err(Forged));
-    assert_eq!(outbox.entrusted().messages(), 1);
+    assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 2)), Err(ForgedConfirmation));
+    assert_eq!(outbox.unconfirmed.messages(), 1);
     assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 1)), Ok(()));
-    assert_eq!(outbox.entrusted().messages(), 0);
+    assert_eq!(outbox.unconfirmed.messages(), 0);
 }
 
 #[test]
 fn past_the_bound_of_copies_new_messages_wait_and_then_the_oldest_copies_go() {
-    let entrusted = EntrustedBounds { messages: 3, bytes: 1 << 20 };
-    let mut outbox = filled(OutboxBounds { entrusted, ..bounds() }, 5);
+    let unconfirmed = UnconfirmedBounds { messages: 3, bytes: 1 << 20 };
+    let mut outbox = filled(OutboxBounds { unconfirmed, ..bounds() }, 5);
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(0));
     assert_eq!(sent.len(), 3);
@@ -308,7 +306,7 @@ fn past_the_bound_of_copies_new_messages_wait_and_then_the_oldest_copies_go() {
     assert_eq!(outbox.next_deadline(), Some(at(10)));
     outbox.on_deadline(at(10));
     assert_eq!(send_all(&mut outbox, at(10)).len(), 2);
-    let account = outbox.account();
+    let account = outbox.stats();
     assert_eq!((account.released, account.entrusted, account.published), (2, 1, 3));
 }
 
@@ -317,7 +315,7 @@ fn with_a_spool_a_message_sets_out_only_once_it_is_in_there() {
     let mut outbox = filled(bounds(), 2);
     outbox.set_spooled(true);
     outbox.on_connected();
-    assert_eq!((send(&mut outbox, at(0)), outbox.flight.messages()), (None, 2));
+    assert_eq!((send(&mut outbox, at(0)), outbox.in_flight.messages()), (None, 2));
     outbox.on_spooling();
     outbox.try_push(at(0), latency(5)).unwrap();
     assert_eq!(send(&mut outbox, at(0)), None);
@@ -354,9 +352,10 @@ fn a_probe_that_is_confirmed_before_it_is_acknowledged_lets_another_go() {
 
 #[test]
 fn the_farewell_finds_its_reserve_whatever_waits_in_its_lane() {
-    let marks = Marks { drop: 200, reroute: 20, leave: 5, conservative_max: 60 * SECOND };
+    let thresholds =
+        Thresholds { drop: 200, reroute: 20, recover: 5, conservative_max: 60 * SECOND };
     let mut outbox =
-        filled(OutboxBounds { marks, coalesce_messages: 500, ..OutboxBounds::default() }, 120);
+        filled(OutboxBounds { thresholds, coalesce_messages: 500, ..OutboxBounds::default() }, 120);
     outbox.on_connected();
     for quarter in 0..16 {
         let now = Mono(quarter * 250_000_000);
@@ -365,7 +364,7 @@ fn the_farewell_finds_its_reserve_whatever_waits_in_its_lane() {
     }
     // All of them wait to go again, and for tokens.
     outbox.on_connected();
-    outbox.try_push(at(4), state(false).farewell()).unwrap();
+    outbox.try_push(at(4), state(false).into_final()).unwrap();
     outbox.on_leave();
     let mut after = None;
     for quarter in 16..200 {
@@ -382,16 +381,16 @@ fn the_farewell_finds_its_reserve_whatever_waits_in_its_lane() {
 }
 
 #[test]
-fn a_copy_that_is_older_than_any_aggregator_remembers_is_let_go() {
+fn a_copy_that_is_older_than_any_aggregator_remembers_is_evict_oldest() {
     let mut outbox = filled(bounds(), 1);
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(0));
     outbox.on_acknowledged(at(0), sent[0].ticket);
     let day = at(24 * 3_600);
     outbox.on_deadline(Mono(day.0 - 1));
-    assert_eq!(outbox.entrusted().messages(), 1);
+    assert_eq!(outbox.unconfirmed.messages(), 1);
     outbox.on_deadline(day);
-    assert_eq!((outbox.entrusted().messages(), outbox.account().released), (0, 1));
+    assert_eq!((outbox.unconfirmed.messages(), outbox.stats().released), (0, 1));
 }
 
 mod events;

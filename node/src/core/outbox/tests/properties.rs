@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use crate::limits::IN_FLIGHT_MAX;
 
+use super::super::event_drafts;
 use super::*;
-use crate::core::draft::events;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -16,8 +16,8 @@ enum Step {
     Acknowledge(u64),
     Defer(u64),
     Decline(u64),
-    NotTaken(u64),
-    Refuse(u64),
+    HandoverFailed(u64),
+    Reject(u64),
     Confirm(u64, u64),
     Connect,
     Disconnect,
@@ -33,8 +33,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => seq().prop_map(Step::Acknowledge),
         1 => seq().prop_map(Step::Defer),
         1 => seq().prop_map(Step::Decline),
-        1 => seq().prop_map(Step::NotTaken),
-        1 => seq().prop_map(Step::Refuse),
+        1 => seq().prop_map(Step::HandoverFailed),
+        1 => seq().prop_map(Step::Reject),
         2 => (seq(), 0..20_u64).prop_map(|(first, more)| Step::Confirm(first, first + more)),
         2 => Just(Step::Connect),
         1 => Just(Step::Disconnect),
@@ -78,7 +78,7 @@ fn apply(
             let draft = match kind {
                 0 | 1 => latency(samples),
                 2 | 3 => state(kind == 2),
-                _ => events::tests::draft(0..samples),
+                _ => event_drafts::draft(0..samples),
             };
             let samples = draft.samples();
             model.samples += if outbox.try_push(*now, draft).is_ok() { samples } else { 0 };
@@ -93,19 +93,19 @@ fn apply(
                 model.samples -= model.carried(seq);
             }
         }
-        Step::Refuse(seq) => {
-            model.samples -= outbox.on_refused(Ticket(seq)).map_or(0, |sealed| sealed.samples);
+        Step::Reject(seq) => {
+            model.samples -= outbox.on_rejected(Ticket(seq)).map_or(0, |sealed| sealed.samples);
         }
         Step::Defer(seq) => outbox.on_deferred(*now, Ticket(seq)),
         Step::Decline(seq) => outbox.on_declined(*now, Ticket(seq)),
-        Step::NotTaken(seq) => outbox.on_not_taken(*now, Ticket(seq)),
+        Step::HandoverFailed(seq) => outbox.on_handover_failed(*now, Ticket(seq)),
         Step::Confirm(first, last) => {
-            let account = outbox.account();
+            let account = outbox.stats();
             let newest = model.sent.last_key_value().map_or(0, |(ticket, _)| ticket.0);
             let told = outbox.on_confirmation(*now, &confirm(first, last));
             prop_assert_eq!(told.is_err(), last > newest);
             if told.is_err() {
-                prop_assert_eq!(outbox.account(), account, "nothing of it is believed");
+                prop_assert_eq!(outbox.stats(), account, "nothing of it is believed");
             }
             model.samples = outbox.samples();
         }
@@ -140,7 +140,7 @@ proptest! {
         let mut now = Mono(0);
         for step in steps {
             apply(&step, &mut now, &mut outbox, &mut model)?;
-            let account = outbox.account();
+            let account = outbox.stats();
             prop_assert_eq!(
                 account.attempted,
                 account.published + account.dropped + account.refused + account.coalesced

@@ -8,8 +8,9 @@ use std::hash::{BuildHasher, Hasher};
 use crate::limits::OTLP_ATTRIBUTES_MAX;
 use foldhash::fast::FixedState;
 
+use super::names::to_label_key;
 use super::protobuf::{Wire, fields, messages};
-use super::rules::{LabelOf, fit_key};
+use super::rules::LabelOf;
 
 /// Attributes as they stand in one field of a message that was checked.
 #[derive(Clone, Copy)]
@@ -20,7 +21,7 @@ pub(super) struct Attributes<'a> {
 
 /// What the value of an attribute says.
 #[derive(Debug, PartialEq)]
-pub(super) enum Said<'a> {
+pub(super) enum AttributeValue<'a> {
     /// In words.
     Text(Cow<'a, str>),
     /// Nothing that a label holds: a list, a map, bytes.
@@ -34,8 +35,8 @@ impl<'a> Attributes<'a> {
     }
 
     /// Keys and values in the order in which they stand, as many as may become labels.
-    pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, Said<'a>)> {
-        self.values().map(|(key, value)| (key, said(value)))
+    pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, AttributeValue<'a>)> {
+        self.values().map(|(key, value)| (key, value_text(value)))
     }
 
     /// The same, values as they are written.
@@ -64,8 +65,8 @@ impl<'a> Attributes<'a> {
     }
 
     /// The same to be asked many times: a message is walked once, however much else is in it.
-    pub(super) fn list(self) -> Listed<'a> {
-        Listed(self.values().collect())
+    pub(super) fn list(self) -> AttributeList<'a> {
+        AttributeList(self.values().collect())
     }
 
     /// The same for the same attributes in any order, whatever they hold.
@@ -76,9 +77,9 @@ impl<'a> Attributes<'a> {
 }
 
 /// Attributes that many points or spans have in common.
-pub(super) struct Listed<'a>(Vec<(&'a str, &'a [u8])>);
+pub(super) struct AttributeList<'a>(Vec<(&'a str, &'a [u8])>);
 
-impl<'a> Listed<'a> {
+impl<'a> AttributeList<'a> {
     /// The value of one in words.
     pub(super) fn get(&self, key: &str) -> Option<Cow<'a, str>> {
         value_of(self.0.iter().copied(), key)
@@ -89,30 +90,34 @@ fn value_of<'a>(
     values: impl Iterator<Item = (&'a str, &'a [u8])>,
     key: &str,
 ) -> Option<Cow<'a, str>> {
-    values.filter(|(found, _)| *found == key).find_map(|(_, value)| match said(value) {
-        Said::Text(text) => Some(text),
-        Said::Nested => None,
+    values.filter(|(found, _)| *found == key).find_map(|(_, value)| match value_text(value) {
+        AttributeValue::Text(text) => Some(text),
+        AttributeValue::Nested => None,
     })
 }
 
-fn said(value: &[u8]) -> Said<'_> {
-    let mut said = Said::Text(Cow::Borrowed(""));
+fn value_text(value: &[u8]) -> AttributeValue<'_> {
+    let mut value_text = AttributeValue::Text(Cow::Borrowed(""));
     for field in fields(value) {
-        said = match field {
+        value_text = match field {
             (1, Wire::Bytes(text)) => {
-                Said::Text(Cow::Borrowed(str::from_utf8(text).unwrap_or_default()))
+                AttributeValue::Text(Cow::Borrowed(str::from_utf8(text).unwrap_or_default()))
             }
-            (2, Wire::Varint(truth)) => Said::Text(Cow::Borrowed(match truth {
+            (2, Wire::Varint(truth)) => AttributeValue::Text(Cow::Borrowed(match truth {
                 0 => "false",
                 _ => "true",
             })),
-            (3, Wire::Varint(number)) => Said::Text(number.cast_signed().to_string().into()),
-            (4, Wire::Fixed64(bits)) => Said::Text(f64::from_bits(bits).to_string().into()),
-            (5..=7, Wire::Bytes(_)) => Said::Nested,
+            (3, Wire::Varint(number)) => {
+                AttributeValue::Text(number.cast_signed().to_string().into())
+            }
+            (4, Wire::Fixed64(bits)) => {
+                AttributeValue::Text(f64::from_bits(bits).to_string().into())
+            }
+            (5..=7, Wire::Bytes(_)) => AttributeValue::Nested,
             _ => continue,
         };
     }
-    said
+    value_text
 }
 
 /// One number for some bytes.
@@ -162,10 +167,10 @@ impl<'a> Pairs<'a> {
     /// Adds all, their keys made fit, in an order that is not theirs.
     pub(super) fn add_all(&mut self, attributes: Attributes<'a>) {
         let begin = self.pairs.len();
-        for (key, said) in attributes.iter() {
-            match said {
-                Said::Text(value) => self.pairs.push((fit_key(key).into(), value)),
-                Said::Nested => self.nested += 1,
+        for (key, value_text) in attributes.iter() {
+            match value_text {
+                AttributeValue::Text(value) => self.pairs.push((to_label_key(key).into(), value)),
+                AttributeValue::Nested => self.nested += 1,
             }
         }
         self.beyond += attributes.beyond() as u64;

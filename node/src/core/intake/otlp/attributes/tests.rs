@@ -1,7 +1,7 @@
 //! Attributes in any order and of any kind.
 
-use super::super::writer::Writer;
 use super::*;
+use crate::core::intake::otlp::writer::Writer;
 
 fn state() -> FixedState {
     FixedState::with_seed(7)

@@ -1,15 +1,15 @@
-//! One data point of each kind of metric, read from its bytes. Lists of counts and bounds go into
+//! One data point of each kind of metric, read from its bytes. ListBuffers of counts and bounds go into
 //! buffers that are used again, so that a point allocates nothing.
 
 use crate::limits::POINT_BUCKETS_MAX;
 use plimsoll_schemas::time::Wall;
 
 use super::attributes::Attributes;
-use super::figures::Kind;
 use super::protobuf::{Wire, fields, messages, take_varint, zigzag};
-use crate::core::intake::point::{Buckets, Latencies, Value};
+use super::stats::MetricKind;
+use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::points::{Buckets, Latencies, Value};
 use crate::core::intake::reject::Reject;
-use crate::core::intake::units::TimeUnit;
 
 /// The bit of a point's flags that says that it has no value.
 const NO_RECORDED_VALUE: u64 = 1;
@@ -35,17 +35,17 @@ pub(super) struct Summary {
 
 /// Where lists are read to.
 #[derive(Default)]
-pub(super) struct Lists {
+pub(super) struct ListBuffers {
     counts: Vec<u64>,
     bounds: Vec<f64>,
 }
 
 /// Reads what all kinds have, each under numbers of its own.
-pub(super) fn head(kind: Kind, point: &[u8]) -> Head<'_> {
+pub(super) fn head(kind: MetricKind, point: &[u8]) -> Head<'_> {
     let (attributes, flags) = match kind {
-        Kind::Gauge | Kind::Sum | Kind::Summary => (7, 8),
-        Kind::Histogram => (9, 10),
-        Kind::Exponential => (1, 10),
+        MetricKind::Gauge | MetricKind::Sum | MetricKind::Summary => (7, 8),
+        MetricKind::Histogram => (9, 10),
+        MetricKind::Exponential => (1, 10),
     };
     let attributes = Attributes::new(point, attributes);
     let mut head = Head { attributes, start: Wall(0), time: Wall(0), has_value: true };
@@ -103,7 +103,7 @@ pub(super) fn quantiles(point: &[u8]) -> impl Iterator<Item = (f64, f64)> {
     })
 }
 
-impl Lists {
+impl ListBuffers {
     /// The distribution of a histogram.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::super::writer::Writer;
 use super::*;
+use crate::core::intake::otlp::writer::Writer;
 
 const UNIT: TimeUnit = TimeUnit::Seconds;
 
@@ -109,10 +109,10 @@ proptest! {
     #[test]
     fn a_histogram_is_read_as_it_was_written(source in source()) {
         let bytes = source.histogram();
-        let head = head(Kind::Histogram, &bytes);
+        let head = head(MetricKind::Histogram, &bytes);
         prop_assert_eq!((head.start.0, head.time.0), source.times);
         prop_assert!(head.has_value);
-        let mut lists = Lists::default();
+        let mut lists = ListBuffers::default();
         let read = latencies(lists.histogram(&bytes, UNIT).unwrap());
         prop_assert_eq!((read.count, read.sum), (source.count, source.sum));
         prop_assert_eq!(read.min.zip(read.max), source.ends);
@@ -123,7 +123,7 @@ proptest! {
     #[test]
     fn an_exponential_histogram_is_read_as_it_was_written(source in source()) {
         let bytes = source.exponential();
-        let mut lists = Lists::default();
+        let mut lists = ListBuffers::default();
         let read = latencies(lists.exponential(&bytes, UNIT).unwrap());
         prop_assert_eq!((read.count, read.sum), (source.count, source.sum));
         prop_assert_eq!(read.min.zip(read.max), source.ends);
@@ -141,7 +141,7 @@ proptest! {
 
 #[test]
 fn lists_are_read_up_to_their_bound_and_used_again() {
-    let mut lists = Lists::default();
+    let mut lists = ListBuffers::default();
     let most = vec![0_u64; POINT_BUCKETS_MAX];
     let fits = Writer::default().packed(6, most.clone()).0;
     assert!(lists.histogram(&fits, UNIT).is_ok());
@@ -164,5 +164,5 @@ fn a_number_is_a_float_or_an_integer_and_must_be_there() {
     assert_eq!(number(&integer), Ok(-7.0));
     assert_eq!(number(&Writer::default().double(4, 0.25).0), Ok(0.25));
     assert_eq!(number(&[]), Err(Reject::Number));
-    assert!(!head(Kind::Sum, &Writer::default().varint(8, 1).0).has_value);
+    assert!(!head(MetricKind::Sum, &Writer::default().varint(8, 1).0).has_value);
 }

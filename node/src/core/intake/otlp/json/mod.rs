@@ -10,8 +10,8 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::Malformed;
-use super::schema::{Field, Kind, Message};
+use super::request::Malformed;
+use super::schema::{Field, FieldKind, Message};
 
 /// Bytes left for a length that is known once its message is written.
 const LENGTH_BYTES: usize = 5;
@@ -107,16 +107,20 @@ impl<'de> Visitor<'de> for Value<'_> {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.field.kind {
             _ if self.field.is_many && !self.is_within => "a list",
-            Kind::Message(of) => return write!(f, "{}: {} as an object", self.field.name, of.name),
-            Kind::Text => "text",
-            Kind::Bytes => "base64",
-            Kind::Id => "hexadecimal text of at most 16 bytes",
-            Kind::Double => "a number",
-            Kind::Bool => "true or false",
-            Kind::Enum => "a number, as all enums in OTLP",
-            Kind::Fixed64 | Kind::Sfixed64 | Kind::Uint | Kind::Int64 | Kind::Sint32 => {
-                "a whole number within its range"
+            FieldKind::Message(of) => {
+                return write!(f, "{}: {} as an object", self.field.name, of.name);
             }
+            FieldKind::Text => "text",
+            FieldKind::Bytes => "base64",
+            FieldKind::Id => "hexadecimal text of at most 16 bytes",
+            FieldKind::Double => "a number",
+            FieldKind::Bool => "true or false",
+            FieldKind::Enum => "a number, as all enums in OTLP",
+            FieldKind::Fixed64
+            | FieldKind::Sfixed64
+            | FieldKind::Uint
+            | FieldKind::Int64
+            | FieldKind::Sint32 => "a whole number within its range",
         };
         write!(f, "{}: {what}", self.field.name)
     }
@@ -127,7 +131,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
         match self.field.kind {
-            Kind::Bool if self.is_placed() => self.varint(value.into()),
+            FieldKind::Bool if self.is_placed() => self.varint(value.into()),
             _ => return Err(self.wrong()),
         }
         Ok(())
@@ -143,7 +147,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
         match self.field.kind {
-            Kind::Double => self.double(value),
+            FieldKind::Double => self.double(value),
             _ => match text::integral(value) {
                 Some(whole) => self.whole(whole),
                 None => Err(self.wrong()),
@@ -154,20 +158,20 @@ impl<'de> Visitor<'de> for Value<'_> {
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
         match self.field.kind {
             _ if !self.is_placed() => Err(self.wrong()),
-            Kind::Text => self.bytes(value.as_bytes()),
-            Kind::Bytes => match text::base64(value) {
+            FieldKind::Text => self.bytes(value.as_bytes()),
+            FieldKind::Bytes => match text::base64(value) {
                 Some(bytes) => self.bytes(&bytes),
                 None => Err(self.wrong()),
             },
-            Kind::Id => match text::hexadecimal(value) {
+            FieldKind::Id => match text::hexadecimal(value) {
                 Some(bytes) => self.bytes(&bytes),
                 None => Err(self.wrong()),
             },
-            Kind::Double => match value.parse() {
+            FieldKind::Double => match value.parse() {
                 Ok(number) => self.double(number),
                 Err(_) => Err(self.wrong()),
             },
-            Kind::Message(_) | Kind::Bool | Kind::Enum => Err(self.wrong()),
+            FieldKind::Message(_) | FieldKind::Bool | FieldKind::Enum => Err(self.wrong()),
             _ => match value.parse() {
                 Ok(whole) => self.whole(whole),
                 Err(_) => Err(self.wrong()),
@@ -185,7 +189,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, map: A) -> Result<(), A::Error> {
-        let Kind::Message(message) = self.field.kind else { return Err(self.wrong()) };
+        let FieldKind::Message(message) = self.field.kind else { return Err(self.wrong()) };
         if !self.is_placed() {
             return Err(self.wrong());
         }
@@ -230,17 +234,21 @@ impl Value<'_> {
     #[expect(clippy::cast_precision_loss, reason = "an integer where a float belongs is one")]
     fn try_whole(&mut self, value: i128) -> Option<()> {
         match self.field.kind {
-            Kind::Double => self.fixed((value as f64).to_bits()),
-            Kind::Fixed64 => self.fixed(u64::try_from(value).ok()?),
-            Kind::Sfixed64 => self.fixed(i64::try_from(value).ok()?.cast_unsigned()),
-            Kind::Uint => self.varint(u64::try_from(value).ok()?),
-            Kind::Int64 => self.varint(i64::try_from(value).ok()?.cast_unsigned()),
-            Kind::Enum => self.varint(u32::try_from(value).ok()?.into()),
-            Kind::Sint32 => {
+            FieldKind::Double => self.fixed((value as f64).to_bits()),
+            FieldKind::Fixed64 => self.fixed(u64::try_from(value).ok()?),
+            FieldKind::Sfixed64 => self.fixed(i64::try_from(value).ok()?.cast_unsigned()),
+            FieldKind::Uint => self.varint(u64::try_from(value).ok()?),
+            FieldKind::Int64 => self.varint(i64::try_from(value).ok()?.cast_unsigned()),
+            FieldKind::Enum => self.varint(u32::try_from(value).ok()?.into()),
+            FieldKind::Sint32 => {
                 let value = i32::try_from(value).ok()?;
                 self.varint(((value << 1) ^ (value >> 31)).cast_unsigned().into());
             }
-            Kind::Message(_) | Kind::Text | Kind::Bytes | Kind::Id | Kind::Bool => return None,
+            FieldKind::Message(_)
+            | FieldKind::Text
+            | FieldKind::Bytes
+            | FieldKind::Id
+            | FieldKind::Bool => return None,
         }
         Some(())
     }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::protobuf::{Wire, check, fields};
-use super::super::schema::{METRICS, TRACES};
 use super::*;
+use crate::core::intake::otlp::protobuf::{Wire, check, fields};
+use crate::core::intake::otlp::schema::{METRICS, TRACES};
 
 fn metrics(json: &str) -> Result<Vec<u8>, Malformed> {
     to_protobuf(&METRICS, json.as_bytes())

@@ -6,7 +6,7 @@
 
 use crate::limits::OTLP_DEPTH_MAX;
 
-use super::schema::{Kind, Message};
+use super::schema::{FieldKind, Message};
 
 /// What is wrong with bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,12 +154,12 @@ fn check_within(message: &'static Message, bytes: &[u8], depth: usize) -> Result
         let (number, wire) = field.map_err(fault)?;
         let (Some(field), Wire::Bytes(inner)) = (message.field(number), wire) else { continue };
         match field.kind {
-            Kind::Message(of) => items += check_within(of, inner, depth)?,
-            Kind::Text if str::from_utf8(inner).is_err() => {
+            FieldKind::Message(of) => items += check_within(of, inner, depth)?,
+            FieldKind::Text if str::from_utf8(inner).is_err() => {
                 return Err(fault("has a text that is not UTF-8"));
             }
-            Kind::Uint => check_varints(inner).map_err(fault)?,
-            Kind::Double | Kind::Fixed64 if inner.len() % 8 != 0 => {
+            FieldKind::Uint => check_varints(inner).map_err(fault)?,
+            FieldKind::Double | FieldKind::Fixed64 if inner.len() % 8 != 0 => {
                 return Err(fault("has a list that ends within a number"));
             }
             _ => {}

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::schema::{METRICS, TRACES};
-use super::super::writer::{Writer, varint};
 use super::*;
+use crate::core::intake::otlp::schema::{METRICS, TRACES};
+use crate::core::intake::otlp::writer::{Writer, varint};
 
 fn fault(bytes: &[u8]) -> &'static str {
     check(&METRICS, bytes).unwrap_err().what

@@ -67,7 +67,7 @@ fn spans_of_the_official_sdk_are_latencies_in_either_encoding() {
     for (encoding, body) in ENCODINGS.into_iter().zip(SPANS) {
         let mut rules = Rules::default();
         rules.otlp.spans = vec![SpanRule {
-            name: glob::Glob::new("GET *"),
+            name: Glob::new("GET *"),
             attributes: vec![],
             operation: Some(Operation::new("get").unwrap()),
             labels: vec![LabelOf::read("http.route=route").unwrap()],
@@ -77,7 +77,7 @@ fn spans_of_the_official_sdk_are_latencies_in_either_encoding() {
             let taken = node.take(Signal::Traces, encoding, body);
             assert_eq!(taken, Ok(Outcome::default()), "{encoding:?}");
         }
-        let figures = node.otlp.figures();
+        let figures = node.intake.otlp_stats();
         assert_eq!((figures.spans_matched, figures.spans_repeated), (2, 2));
         assert_eq!((figures.spans_unmatched, figures.traces), (2, 2));
         let all = node.close().histograms;

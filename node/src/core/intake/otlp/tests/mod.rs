@@ -6,9 +6,11 @@ use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::Latency;
 use proptest::prelude::*;
 
-use super::writer::{metrics as body_of, *};
 use super::*;
-use crate::core::intake::otlp::rules::{LabelOf, SpanRule};
+use crate::core::intake::glob::Glob;
+use crate::core::intake::otlp::writer::{metrics as body_of, *};
+use crate::core::intake::{Intake, Rules};
+use plimsoll_schemas::ids::Operation;
 
 mod golden;
 mod refusals;
@@ -18,7 +20,6 @@ const BEGAN: u64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 pub(super) struct Node {
-    pub(super) otlp: Otlp,
     pub(super) intake: Intake,
     now: Now,
 }
@@ -28,7 +29,6 @@ impl Node {
     pub(super) fn new(rules: Rules) -> Self {
         let began = Now { mono: Mono(0), wall: Wall(BEGAN) };
         Self {
-            otlp: Otlp::new(rules.clone(), 7),
             intake: Intake::new(began, 2_000, rules, 7),
             now: began.after(Duration::from_secs(10)),
         }
@@ -40,7 +40,7 @@ impl Node {
         encoding: Encoding,
         body: &[u8],
     ) -> Result<Outcome, Malformed> {
-        self.otlp.on_body(Some(&mut self.intake), self.now, (signal, encoding), body)
+        self.intake.on_otlp(self.now, (signal, encoding), body, false)
     }
 
     pub(super) fn metrics(&mut self, metrics: &[Writer]) -> Outcome {
@@ -92,7 +92,7 @@ fn each_kind_of_metric_is_recorded() {
         ("load{service=shop}", 0.5),
     ];
     assert_eq!(node.recorded(), recorded(expected));
-    assert_eq!(node.otlp.figures().points, [1, 1, 1, 1, 0]);
+    assert_eq!(node.intake.otlp_stats().points, [1, 1, 1, 1, 0]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_summary_becomes_gauges_and_counters() {
         ];
         assert_eq!(node.recorded(), recorded(expected));
     }
-    let figures = node.otlp.figures();
+    let figures = node.intake.otlp_stats();
     assert_eq!((figures.points, figures.metrics), ([0, 0, 0, 0, 2], 2));
     let mut rules = Rules::default();
     rules.labels.drop.insert("quantile".to_owned());
@@ -142,7 +142,7 @@ fn producers_of_one_metric_are_differenced_apart_and_merged() {
     body("one", 20, 7.0);
     body("two", 20, 101.0);
     assert_eq!(node.recorded(), recorded([("a{service=shop}", 108.0)]));
-    assert_eq!(node.intake.figures().points.streams, 2);
+    assert_eq!(node.intake.stats().points.streams, 2);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_stream_is_known_by_its_attributes_in_any_order() {
     let points = [point(10, 5.0, ["x", "y"]), point(20, 6.0, ["y", "x"])];
     node.metrics(&[metric(("a", ""), SUM, &points, CUMULATIVE)]);
     assert_eq!(node.recorded(), recorded([("a{service=shop,x=x,y=y}", 6.0)]));
-    assert_eq!(node.intake.figures().points.streams, 1);
+    assert_eq!(node.intake.stats().points.streams, 1);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn rules_rename_metrics_and_choose_labels() {
     node.take(Signal::Metrics, Encoding::Protobuf, &body).unwrap();
     let expected = [("__c{host=h,keep_me=2}", 1.0), ("http_request{host=h,keep_me=2}", 1.0)];
     assert_eq!(node.recorded(), recorded(expected));
-    let figures = node.otlp.figures();
+    let figures = node.intake.otlp_stats();
     assert_eq!((figures.nested, figures.labels.drop), (2, 2));
 }
 
@@ -203,12 +203,12 @@ fn a_point_that_says_there_is_no_value_is_passed_over_and_counted() {
     let mut node = Node::new(Rules::default());
     let gone = number(BEGAN + 1, BEGAN + 2, 1.0).varint(8, 1);
     assert_eq!(node.metrics(&[metric(("a", ""), GAUGE, &[gone], 0)]), Outcome::default());
-    assert_eq!((node.otlp.figures().without_value, node.recorded()), (1, recorded([])));
+    assert_eq!((node.intake.otlp_stats().without_value, node.recorded()), (1, recorded([])));
 }
 
 fn any_span_rule() -> Rules {
     let mut rules = Rules::default();
-    let name = glob::Glob::new("*");
+    let name = Glob::new("*");
     let rule = SpanRule { name, attributes: vec![], operation: None, labels: vec![] };
     rules.otlp.spans = vec![rule];
     rules
@@ -234,7 +234,7 @@ proptest! {
                 }
             }
         }
-        let samples = node.intake.figures().samples;
+        let samples = node.intake.stats().samples;
         prop_assert_eq!(node.close().samples(), samples);
     }
 

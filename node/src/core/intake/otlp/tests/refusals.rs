@@ -21,29 +21,29 @@ fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
         (
             metric(("req", ""), EXPONENTIAL, &[buckets()], DELTA),
             "unit",
-            "metric req: this exponential_histogram says no unit of time; set",
+            "metric req: this exponential_histogram has no unit of time; set",
         ),
         (
             metric(("req_bytes", ""), HISTOGRAM, &[buckets()], DELTA),
             "unit",
-            "metric req_bytes: this histogram says no unit of time",
+            "metric req_bytes: this histogram has no unit of time",
         ),
         (
             metric(("req", "s"), HISTOGRAM, &[buckets()], 0),
             "temporality",
-            "metric req: this histogram says no temporality; set it to delta or cumulative",
+            "metric req: this histogram has no temporality; set it to delta or cumulative",
         ),
         (
             metric(("req", "s"), SUM, &[number(from, to, 1.0)], 9),
             "temporality",
-            "metric req: this sum says no temporality",
+            "metric req: this sum has no temporality",
         ),
         (metric(("n", ""), GAUGE, &[Writer::default().fixed(3, to)], 0), "number", "metric n:"),
         (metric(("n", ""), GAUGE, &[number(0, to, f64::NAN)], 0), "number", "no finite value"),
         (
             metric(("n", ""), GAUGE, &[number(0, 0, 1.0)], 0),
             "timestamp",
-            "metric n: it says no time",
+            "metric n: it has no time",
         ),
         (metric(("", ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "metric without a name: "),
         (metric((&long[..200], ""), GAUGE, &[number(0, to, 1.0)], 0), "name", "otlp.operations"),
@@ -62,9 +62,9 @@ fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
         let expected = [("good{service=shop}", 1.0), ("too{service=shop}", 1.0)];
         assert_eq!(node.recorded(), recorded(expected), "{words}");
         let rejected: Vec<_> =
-            node.intake.figures().rejected.iter().map(|(r, n)| (r.as_str(), *n)).collect();
+            node.intake.stats().rejected.iter().map(|(r, n)| (r.as_str(), *n)).collect();
         assert_eq!(rejected, [(reason, 1)], "{words}");
-        assert_eq!(node.otlp.figures().points_refused, 1, "{words}");
+        assert_eq!(node.intake.otlp_stats().points_rejected, 1, "{words}");
     }
 }
 
@@ -95,7 +95,7 @@ fn two_processes_that_call_themselves_the_same_are_told_what_tells_them_apart() 
         assert!(message.contains("service.instance.id"), "{message}");
     }
     let (_, message) = told([(1, 3, [1, 0]), (1, 2, [1, 0])], DELTA);
-    assert!(message.contains("is the clock set back"), "{message}");
+    assert!(message.contains("was the clock set back"), "{message}");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn the_first_refusal_is_told_and_all_are_counted() {
     // Many an SDK keeps that to itself, so the operator hears of each reason once.
     let unsaid = metric(("d", "s"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], 0);
     node.metrics(&[bad("e"), unsaid]);
-    let told = std::mem::take(&mut node.otlp.warnings);
+    let told = node.intake.take_otlp_warnings();
     let begin = |text: &String| text.split(':').next().unwrap().to_owned();
     assert_eq!(told.iter().map(begin).collect::<Vec<_>>(), ["metric a", "metric d"]);
 }
@@ -124,7 +124,7 @@ fn a_malformed_body_changes_nothing() {
     let Malformed(text) = node.take(Signal::Traces, Encoding::Json, json).unwrap_err();
     assert!(text.starts_with("trace request: EOF while parsing"), "{text}");
     assert_eq!(node.recorded(), recorded([]));
-    let figures = node.otlp.figures();
+    let figures = node.intake.otlp_stats();
     assert_eq!((figures.malformed, figures.metrics, figures.points), ([1, 1], 0, [0; 5]));
 }
 
@@ -144,7 +144,7 @@ fn a_leaving_node_takes_nothing() {
     let mut node = Node::new(Rules::default());
     let body = body_of(&[], &[good(), good_too()]);
     let how = (Signal::Metrics, Encoding::Protobuf);
-    let outcome = node.otlp.on_body(None, node.now, how, &body).unwrap();
+    let outcome = node.intake.on_otlp(node.now, how, &body, true).unwrap();
     assert_eq!(outcome.refused, 2);
-    assert!(outcome.message.unwrap().contains("leaving"));
+    assert!(outcome.message.unwrap().contains("shutting down"));
 }

@@ -1,101 +1,112 @@
-//! `ExportTraceServiceRequest` as latencies: the spans that a rule names, once each. A span is
-//! one sample, known to the nanosecond; whatever no rule names is counted and no more.
+//! Reads an `ExportTraceServiceRequest` as latencies: each span that a rule matches is one sample,
+//! exact to the nanosecond and recorded once. Other spans are only counted.
 
 use std::borrow::Cow;
 
 use crate::limits::OTLP_NAME_BYTES_MAX;
 use plimsoll_schemas::ids::Series;
 
-use super::attributes::{Attributes, Listed, Pairs, hash, join};
+use super::attributes::{AttributeList, Attributes, Pairs, hash, join};
+use super::context::Context;
+use super::names::to_operation;
 use super::protobuf::{Wire, fields, messages};
+use super::recent_spans::RecentSpans;
+use super::rejection_text;
+use super::report::Report;
 use super::rules::SpanRule;
-use super::{Otlp, Outcome, fit_operation, words};
-use crate::core::intake::Intake;
+use super::stats::OtlpStats;
+use crate::core::intake::recorder::Recorder;
 use crate::core::intake::reject::Reject;
 
-/// The label that says how a span ended, and what it says of one that failed.
+/// The label of a span that failed, and its value.
 const OUTCOME: (&str, &str) = ("outcome", "error");
 /// The status code of a span that failed.
 const ERROR: u64 = 2;
 const TRACE_ID_BYTES: usize = 16;
 const SPAN_ID_BYTES: usize = 8;
 
-/// One span, as it stands in the body.
+/// One span of a body.
 #[derive(Clone, Copy)]
 struct Span<'a> {
     trace_id: &'a [u8],
     id: &'a [u8],
     name: &'a str,
-    /// Nanoseconds since 1970; zero where nobody says.
+    /// Nanoseconds since 1970; zero if unknown.
     start: u64,
     end: u64,
     failed: bool,
     attributes: Attributes<'a>,
-    resource: &'a Listed<'a>,
+    resource: &'a AttributeList<'a>,
 }
 
-impl Otlp {
-    /// Takes a body that was checked.
-    pub(super) fn on_traces(&mut self, intake: &mut Intake, body: &[u8]) -> Outcome {
-        let mut outcome = Outcome::default();
+/// The reader of traces; it has the ids of recent spans.
+#[derive(Default)]
+pub(super) struct SpanReader {
+    recent: RecentSpans,
+}
+
+impl SpanReader {
+    /// Records a body that was checked.
+    pub(super) fn on_traces(
+        &mut self,
+        context: &Context,
+        recorder: &mut Recorder,
+        body: &[u8],
+        report: &mut Report,
+    ) {
         for resource_spans in messages(body, 1) {
             let resource = messages(resource_spans, 1).last().unwrap_or_default();
             let resource = Attributes::new(resource, 1).list();
             for span in messages(resource_spans, 2).flat_map(|scope| messages(scope, 2)) {
                 let span = Span::read(span, &resource);
-                let taken = self.on_span(intake, &span);
-                if let Err(reason) = taken {
-                    self.figures.spans_refused += 1;
-                    intake.reject(reason);
+                if let Err(reason) = self.on_span(context, recorder, &span, &mut report.stats) {
+                    report.stats.spans_rejected += 1;
+                    recorder.reject(reason);
+                    report.on_rejected(reason, |reason| rejection_text::of_span(reason, span.name));
                 }
-                self.on_item(&mut outcome, taken, |reason| words::of_span(reason, span.name));
             }
         }
-        outcome
     }
 
-    fn on_span(&mut self, intake: &mut Intake, span: &Span<'_>) -> Result<(), Reject> {
-        let Some(rule) = self.rules.otlp.spans.iter().find(|rule| rule.fits(span)) else {
-            self.figures.spans_unmatched += 1;
+    fn on_span(
+        &mut self,
+        context: &Context,
+        recorder: &mut Recorder,
+        span: &Span<'_>,
+        stats: &mut OtlpStats,
+    ) -> Result<(), Reject> {
+        let Some(rule) = context.otlp.spans.iter().find(|rule| matches(rule, span)) else {
+            stats.spans_unmatched += 1;
             return Ok(());
         };
         let latency_ns = span.latency_ns()?;
-        let id = join(&self.state, &[span.trace_id, span.id].map(|id| hash(&self.state, id)));
-        if self.seen.holds(id) {
-            self.figures.spans_repeated += 1;
+        let state = &context.state;
+        let id = join(state, &[span.trace_id, span.id].map(|id| hash(state, id)));
+        if self.recent.contains(id) {
+            stats.spans_repeated += 1;
             return Ok(());
         }
         let operation = match &rule.operation {
             Some(operation) => operation.clone(),
-            None => fit_operation(span.name)?,
+            None => to_operation(span.name)?,
         };
         let mut pairs = Pairs::default();
-        pairs.add_named(&rule.labels, |key| span.said(key));
+        pairs.add_named(&rule.labels, |key| span.attribute(key));
         if span.failed {
             pairs.add(OUTCOME.0, OUTCOME.1);
         }
-        pairs.add_named(&self.rules.otlp.resource_labels, |key| span.resource.get(key));
-        let (labels, figures) = self.rules.labels.keep(pairs.iter());
-        self.figures.labels.add(figures.unwrap_or_default(), 1);
-        intake.on_latency(Series { operation, labels }, latency_ns)?;
-        self.figures.spans_matched += 1;
-        self.seen.remember(id);
-        Ok(())
-    }
-}
-
-impl Intake {
-    /// One latency of a series, known exactly.
-    fn on_latency(&mut self, series: Series, ns: u64) -> Result<(), Reject> {
-        let admitted = self.interval.record_one(series, ns)?;
-        self.figures.overflowed += u64::from(admitted.folded);
-        self.on_admitted(admitted, 1);
+        pairs.add_named(&context.otlp.resource_labels, |key| span.resource.get(key));
+        let (labels, dropped) = context.labels.keep(pairs.iter());
+        stats.labels.add(dropped.unwrap_or_default(), 1);
+        recorder.on_latency(Series { operation, labels }, latency_ns)?;
+        stats.spans_matched += 1;
+        self.recent.insert(id);
         Ok(())
     }
 }
 
 impl<'a> Span<'a> {
-    fn read(span: &'a [u8], resource: &'a Listed<'a>) -> Self {
+    fn read(span: &'a [u8], resource: &'a AttributeList<'a>) -> Self {
         let mut read = Self {
             trace_id: &[],
             id: &[],
@@ -122,12 +133,12 @@ impl<'a> Span<'a> {
         read
     }
 
-    /// What it says of itself, or else its producer of all.
-    fn said(&self, key: &str) -> Option<Cow<'a, str>> {
+    /// The text of an attribute of the span, or else of its resource.
+    fn attribute(&self, key: &str) -> Option<Cow<'a, str>> {
         self.attributes.get(key).or_else(|| self.resource.get(key))
     }
 
-    /// What it took, where it says so and can be known again.
+    /// Its duration, if its times and its ids are valid.
     fn latency_ns(&self) -> Result<u64, Reject> {
         let has_id = |id: &[u8], len| id.len() == len && id.iter().any(|byte| *byte != 0);
         if !has_id(self.trace_id, TRACE_ID_BYTES) || !has_id(self.id, SPAN_ID_BYTES) {
@@ -140,15 +151,14 @@ impl<'a> Span<'a> {
     }
 }
 
-impl SpanRule {
-    fn fits(&self, span: &Span<'_>) -> bool {
-        let is_so = |(key, value): &(String, String)| {
-            span.said(key).is_some_and(|said| said == value.as_str())
-        };
-        span.name.len() <= OTLP_NAME_BYTES_MAX
-            && self.name.matches(span.name)
-            && self.attributes.iter().all(is_so)
-    }
+/// Whether a rule applies to a span.
+fn matches(rule: &SpanRule, span: &Span<'_>) -> bool {
+    let has_attribute = |(key, value): &(String, String)| {
+        span.attribute(key).is_some_and(|found| found == value.as_str())
+    };
+    span.name.len() <= OTLP_NAME_BYTES_MAX
+        && rule.name.matches(span.name)
+        && rule.attributes.iter().all(has_attribute)
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use plimsoll_schemas::ids::Operation;
 
-use super::super::glob::Glob;
-use super::super::rules::LabelOf;
-use super::super::tests::{Node, recorded};
-use super::super::writer::{Writer, span, traces};
-use super::super::{Encoding, Outcome, Signal};
 use super::*;
-use crate::core::intake::rules::Rules;
+use crate::core::intake::Rules;
+use crate::core::intake::glob::Glob;
+use crate::core::intake::otlp::LabelOf;
+use crate::core::intake::otlp::tests::{Node, recorded};
+use crate::core::intake::otlp::writer::{Writer, span, traces};
+use crate::core::intake::otlp::{Encoding, Outcome, Signal};
 
 const AT: u64 = 1_700_000_000_000_000_000;
 
@@ -52,7 +52,7 @@ fn the_first_rule_that_fits_decides_and_a_span_that_none_fits_is_counted() {
         ],
     );
     assert_eq!(outcome, Outcome::default());
-    let figures = node.otlp.figures();
+    let figures = node.intake.otlp_stats();
     assert_eq!((figures.spans_matched, figures.spans_unmatched), (2, 1));
     let expected =
         [("GET_/b{host_name=h,service=shop}", 1.0), ("ok{host_name=h,route=/a,service=shop}", 1.0)];
@@ -74,7 +74,7 @@ fn a_latency_is_exact_and_a_failure_is_told_where_no_attribute_tells_it() {
             span("a", 3, AT, 5_000_000_000_000).message(15, &fine),
         ],
     );
-    let figures = node.intake.figures();
+    let figures = node.intake.stats();
     assert_eq!((figures.samples, figures.clamped), (3, 1));
     let latency = node.close();
     let all: Vec<_> =
@@ -90,7 +90,7 @@ fn what_comes_again_counts_once() {
     let spans = [span("a", 1, AT, 5), span("b", 2, AT, 5), span("a", 1, AT, 5)];
     for repeated in [1, 4] {
         assert_eq!(take(&mut node, &spans), Outcome::default());
-        assert_eq!(node.otlp.figures().spans_repeated, repeated);
+        assert_eq!(node.intake.otlp_stats().spans_repeated, repeated);
     }
     assert_eq!(node.recorded(), recorded([("op{host_name=h,service=shop}", 2.0)]));
 }
@@ -100,19 +100,23 @@ fn a_span_that_cannot_be_is_refused_in_words() {
     let no_id = Writer::default().text(5, "a").fixed(7, AT).fixed(8, AT + 5);
     let backwards = Writer::default().bytes(1, &[9; 16]).bytes(2, &[9; 8]).text(5, "a");
     for (bad, reason, words) in [
-        (no_id.clone(), "shape", "span a: the span has no id"),
-        (no_id.bytes(1, &[0; 16]).bytes(2, &[0; 8]), "shape", "no id"),
-        (backwards.clone().fixed(7, 8).fixed(8, 7), "negative", "ends before it begins"),
-        (backwards.clone().fixed(7, AT), "timestamp", "no begin or no end"),
-        (backwards.fixed(8, AT), "timestamp", "no begin or no end"),
-        (span("", 9, AT, 5), "name", "span without a name: the span's name is no operation"),
+        (no_id.clone(), "shape", "span a: the trace id must have 16 bytes"),
+        (no_id.bytes(1, &[0; 16]).bytes(2, &[0; 8]), "shape", "span id 8"),
+        (backwards.clone().fixed(7, 8).fixed(8, 7), "negative", "ends before it starts"),
+        (backwards.clone().fixed(7, AT), "timestamp", "no start or no end"),
+        (backwards.fixed(8, AT), "timestamp", "no start or no end"),
+        (
+            span("", 9, AT, 5),
+            "name",
+            "span without a name: the span's name is not a valid operation",
+        ),
     ] {
         let mut node = node(vec![rule("*", &[], None)]);
         let outcome = take(&mut node, &[span("good", 1, AT, 5), bad]);
         let message = outcome.message.unwrap_or_default();
         assert!(message.contains(words), "{words}: {message}");
-        assert_eq!((outcome.refused, node.otlp.figures().spans_refused), (1, 1), "{words}");
-        let rejected = node.intake.figures().rejected;
+        assert_eq!((outcome.refused, node.intake.otlp_stats().spans_rejected), (1, 1), "{words}");
+        let rejected = node.intake.stats().rejected;
         let rejected: Vec<_> = rejected.iter().map(|(r, n)| (r.as_str(), *n)).collect();
         assert_eq!(rejected, [(reason, 1)], "{words}");
         assert_eq!(node.recorded().len(), 1, "{words}");

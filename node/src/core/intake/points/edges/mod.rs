@@ -1,35 +1,35 @@
-//! Where the buckets of a producer end, in nanoseconds. An end that is no whole nanosecond is
-//! rounded outward, so that what a bucket is said to span is never less than what it spans.
+//! The ends of a producer's buckets in nanoseconds. An end between two nanoseconds is rounded
+//! outward, so that the span of a bucket is never too small.
 //!
-//! An end that was written as a decimal stays what was meant: 0.018 s are 18 000 000 ns, though no
-//! float is 0.018, because the float nearest to 18 000 000 / 10^9 is the one that was told.
+//! An end written as a decimal stays exact: 0.018 s is 18 000 000 ns, although no float equals
+//! 0.018, because the float nearest to 18 000 000 / 10^9 is the one that was sent.
 
 use plimsoll_schemas::histogram::layout::MAX_NS;
 
-use crate::core::intake::units::TimeUnit;
+use crate::core::intake::lines::TimeUnit;
 
-/// Nanoseconds above which nothing is told apart, and integers of a float are exact.
+/// Up to here integers of a float are exact.
 const EXACT_MAX: f64 = (1_u64 << 53) as f64;
-/// How far the power below and its product may be off, and more: 20 roots, each off by a unit in
-/// the last place and by half a one more where it is multiplied.
+/// An upper bound of the relative error of a power: 20 roots, each with an error of one unit in the
+/// last place plus half a unit for its multiplication.
 const SLACK: f64 = 32.0 * f64::EPSILON;
 
-/// One end between two buckets.
+/// The edge between two buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edge {
-    /// What is over it is over so many nanoseconds.
+    /// A sample above the edge is above this.
     pub(super) over_ns: u64,
-    /// What is not over it is at most so many.
+    /// A sample at or below the edge is at most this.
     pub(super) upto_ns: u64,
 }
 
 impl Edge {
-    /// Below which no latency is.
+    /// The lowest edge.
     pub(super) const FIRST: Self = Self { over_ns: 0, upto_ns: 0 };
-    /// Over which none is told apart.
+    /// The edge above which samples are not distinguished.
     pub(super) const LAST: Self = Self { over_ns: MAX_NS, upto_ns: u64::MAX };
 
-    /// A finite value.
+    /// The edge at a finite value.
     pub(super) fn of(value: f64, unit: TimeUnit) -> Self {
         let product = value * per(unit);
         let whole = product.round();
@@ -39,7 +39,7 @@ impl Edge {
         }
     }
 
-    /// The power `index` of `2^(2^-scale)`.
+    /// The edge at power `index` of `2^(2^-scale)`.
     pub(super) fn power(scale: i32, index: i64, unit: TimeUnit) -> Self {
         let (doublings, rest) = match u32::try_from(scale) {
             Ok(scale) => (index >> scale, index & ((1 << scale) - 1)),
@@ -57,24 +57,24 @@ impl Edge {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "what is below zero becomes zero, and what is too large the largest"
+        reason = "saturates: below zero to zero, above the range to the maximum"
     )]
     fn between(least: f64, most: f64) -> Self {
         Self { over_ns: least.floor() as u64, upto_ns: most.ceil() as u64 }
     }
 }
 
-/// What samples sum up to, in nanoseconds; what is below zero is zero.
+/// A sum in nanoseconds; a negative one is zero.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "what is below zero becomes zero, and what is too large the largest"
+    reason = "saturates: below zero to zero, above the range to the maximum"
 )]
 pub(super) fn sum_ns(sum: f64, unit: TimeUnit) -> u128 {
     (sum * per(unit)).round() as u128
 }
 
-/// Nanoseconds.
+/// Nanoseconds of one unit.
 const fn per(unit: TimeUnit) -> f64 {
     match unit {
         TimeUnit::Seconds => 1e9,
@@ -84,8 +84,8 @@ const fn per(unit: TimeUnit) -> f64 {
     }
 }
 
-/// Two to the power of `rest / 2^scale`, from square roots: these are instructions, where `exp2`
-/// would be the only use of a library.
+/// Two to the power of `rest / 2^scale`, by square roots: those are single instructions, while
+/// `exp2` would be the only use of a library.
 fn part_of_doubling(rest: i64, scale: i32) -> f64 {
     let mut root = 2.0_f64;
     (0..scale).rev().fold(1.0, |product, bit| {
@@ -94,7 +94,7 @@ fn part_of_doubling(rest: i64, scale: i32) -> f64 {
     })
 }
 
-/// Exact where it is a normal number; what is below them is the least, and above them infinite.
+/// Exact for normal numbers; saturates to the least one and to infinity.
 fn power_of_two(exponent: i64) -> f64 {
     match exponent {
         ..-1_022 => f64::MIN_POSITIVE,

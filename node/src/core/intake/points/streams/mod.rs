@@ -1,8 +1,8 @@
-//! What is known of every stream: how far it was taken, and what it had counted then.
+//! The state of every stream: up to when it was recorded, and what it had counted then.
 //!
-//! A process that begins anew tells its later start, and so do several processes that call
-//! themselves the same: each start of a stream is a stream of its own. What may have been counted
-//! before, here or by a former run of this node, is never counted again.
+//! A restarted process has a later start, and processes that share an identity have different ones:
+//! each start of a stream is a stream of its own. What may have been recorded before, here or by a
+//! former incarnation of this node, is never recorded again.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -12,96 +12,96 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use plimsoll_schemas::time::{Now, Wall};
 
-use super::kept::Kept;
-use crate::core::intake::interval::Place;
-use crate::core::intake::point::Point;
+use super::point::Point;
+use super::previous::PreviousBuckets;
+use crate::core::intake::series::SlotRef;
 
-/// One of so many streams is forgotten at a time, so that a flood of them costs little each.
-const FORGOTTEN_SHARE: usize = 16;
+/// The share of streams that is evicted at a time, so that a flood of them costs little each.
+const EVICTED_SHARE: usize = 16;
 
 /// One start of a stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     id: u64,
     start: Wall,
-    /// Up to when it was taken.
+    /// Up to when it was recorded.
     pub(super) time: Wall,
-    /// When it was heard last, in times that any was.
-    heard: u64,
-    pub(super) memory: Memory,
+    /// Value of [`StreamTable::lookups`] when it was last found.
+    last_found: u64,
+    pub(super) state: StreamState,
 }
 
-/// What is remembered of a stream.
+/// What the next point of a stream is compared with.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    /// Where its series is counted, as long as that holds.
-    pub(super) place: Option<Place>,
-    pub(super) last: Last,
+pub(super) struct StreamState {
+    /// The slot of its series, until slots move.
+    pub(super) slot: Option<SlotRef>,
+    pub(super) last: LastValue,
 }
 
-/// What a stream told last.
+/// The last value of a stream.
 #[derive(Debug, Default)]
-pub(super) enum Last {
-    /// Nothing that has to be known.
+pub(super) enum LastValue {
+    /// Not needed.
     #[default]
     Nothing,
-    /// A sum, or what amounts came to.
+    /// A sum.
     Number(f64),
     /// A distribution.
-    Buckets(Kept),
+    Buckets(PreviousBuckets),
 }
 
-/// What is to be done with the first point of a stream.
+/// How the first point of a stream is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum First {
-    /// All that it counts is new.
+pub(super) enum FirstPoint {
+    /// All of it is new.
     New,
-    /// The same, and a process has begun anew.
+    /// All of it is new, because its process restarted.
     Restart,
-    /// What it counts may have been counted before; the next is compared with it.
+    /// It may have been recorded before; the next point is compared with it.
     Baseline,
-    /// Another start of the stream was taken for the same time. Either two processes call
-    /// themselves the same, or one tells another start each time: it is believed when it tells
-    /// the same again, and then all of it is new.
-    Doubtful,
+    /// Another start of the stream was recorded for the same time. Either two processes share an
+    /// identity, or one reports a different start each time: it is accepted once it repeats its
+    /// start, and then all of it is new.
+    Ambiguous,
 }
 
-/// All streams that are known.
-pub(super) struct Streams {
+/// All known streams.
+pub(super) struct StreamTable {
     table: HashTable<Stream>,
     hasher: FixedState,
-    /// Bytes of counts kept.
+    /// Bytes of counts.
     bytes: usize,
-    /// Times that any stream was heard.
-    heard: u64,
-    /// What was counted since then, and only that, is known.
+    /// Number of lookups so far.
+    lookups: u64,
+    /// Streams are known completely from this time on.
     since: Now,
-    /// The same of streams of which a start was forgotten; each later than that.
+    /// Likewise for streams of which a start was evicted; each later than `since`.
     since_of: BTreeMap<u64, Now>,
-    forgotten: u64,
+    evicted: u64,
 }
 
-impl Memory {
-    /// Bytes of counts in it.
+impl StreamState {
+    /// Bytes of its counts.
     pub(super) fn bytes(&self) -> usize {
         match &self.last {
-            Last::Buckets(kept) => kept.bytes(),
-            Last::Nothing | Last::Number(_) => 0,
+            LastValue::Buckets(kept) => kept.bytes(),
+            LastValue::Nothing | LastValue::Number(_) => 0,
         }
     }
 }
 
-impl Streams {
-    /// None yet. `seed` keeps a sender from choosing streams that collide.
+impl StreamTable {
+    /// No streams. `seed` keeps a sender from choosing streams that collide.
     pub(super) fn new(now: Now, seed: u64) -> Self {
         Self {
             table: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             bytes: 0,
-            heard: 0,
+            lookups: 0,
             since: now,
             since_of: BTreeMap::new(),
-            forgotten: 0,
+            evicted: 0,
         }
     }
 
@@ -110,101 +110,102 @@ impl Streams {
         self.table.len()
     }
 
-    /// Streams that gave way to others.
-    pub(super) fn forgotten(&self) -> u64 {
-        self.forgotten
+    /// StreamTable that gave way to others.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted
     }
 
-    /// What is known of this start of a stream.
+    /// The state of this start of a stream.
     pub(super) fn get(&mut self, id: u64, start: Wall) -> Option<&mut Stream> {
         let hash = self.hasher.hash_one(id);
-        self.heard += 1;
+        self.lookups += 1;
         let stream = self.table.find_mut(hash, |known| (known.id, known.start) == (id, start))?;
-        stream.heard = self.heard;
+        stream.last_found = self.lookups;
         Some(stream)
     }
 
-    /// Hears that a known stream keeps so many bytes of counts, and how many it kept before.
-    pub(super) fn on_kept(&mut self, now: Now, bytes: usize, before: usize) {
+    /// The counts of a stream changed from `before` bytes to `bytes`.
+    pub(super) fn on_resized(&mut self, now: Now, bytes: usize, before: usize) {
         self.bytes = self.bytes + bytes - before;
         self.make_room(now);
     }
 
-    /// What the first point of a start that is not known adds. The clocks of producer and node
-    /// may differ: who began after this node did so by both, and has not run for longer.
-    pub(super) fn first(&self, now: Now, point: &Point<'_>) -> First {
+    /// How the first point of an unknown start is recorded. The clocks of producer and node may
+    /// differ: a producer counts as started after this node only if both its start and its age
+    /// show it.
+    pub(super) fn first(&self, now: Now, point: &Point<'_>) -> FirstPoint {
         let since = self.since_of.get(&point.stream).unwrap_or(&self.since);
         let lived = now.mono.since(since.mono);
         let is_young = point.start >= since.wall && point.time.since(point.start) <= lived;
-        match self.taken_up_to(point.stream) {
-            _ if point.start == Wall::default() => First::Baseline,
-            // Its own clock says so, unless this start was known and is forgotten.
-            Some(taken) if point.start >= taken && (is_young || self.forgotten == 0) => {
-                First::Restart
+        match self.recorded_up_to(point.stream) {
+            _ if point.start == Wall::default() => FirstPoint::Baseline,
+            // A restart by its own clock, unless this start was known and evicted.
+            Some(taken) if point.start >= taken && (is_young || self.evicted == 0) => {
+                FirstPoint::Restart
             }
-            Some(_) if is_young => First::Doubtful,
-            None if is_young => First::New,
-            _ => First::Baseline,
+            Some(_) if is_young => FirstPoint::Ambiguous,
+            None if is_young => FirstPoint::New,
+            _ => FirstPoint::Baseline,
         }
     }
 
-    /// Up to when any start of a stream was taken.
-    fn taken_up_to(&self, id: u64) -> Option<Wall> {
+    /// Up to when any start of a stream was recorded.
+    fn recorded_up_to(&self, id: u64) -> Option<Wall> {
         let same = self.table.iter_hash(self.hasher.hash_one(id));
         same.filter(|known| known.id == id).map(|known| known.time).max()
     }
 
-    /// Remembers what was not known; the longest silent ones give way.
-    pub(super) fn insert(&mut self, now: Now, start: Wall, point: &Point<'_>, memory: Memory) {
+    /// Adds an unknown stream; the least recently used ones are evicted if there is no room.
+    pub(super) fn insert(&mut self, now: Now, start: Wall, point: &Point<'_>, state: StreamState) {
         let Self { table, hasher, .. } = self;
-        let (id, time, heard) = (point.stream, point.time, self.heard);
-        self.bytes += memory.bytes();
-        let stream = Stream { id, start, time, heard, memory };
+        let (id, time, last_found) = (point.stream, point.time, self.lookups);
+        self.bytes += state.bytes();
+        let stream = Stream { id, start, time, last_found, state };
         table.insert_unique(hasher.hash_one(id), stream, |known| hasher.hash_one(known.id));
-        self.forget_starts(now, id);
+        self.evict_starts(now, id);
         self.make_room(now);
     }
 
-    /// Of too many starts of one stream the longest silent is forgotten.
-    fn forget_starts(&mut self, now: Now, id: u64) {
+    /// Evicts the least recently used start of a stream that has too many.
+    fn evict_starts(&mut self, now: Now, id: u64) {
         let hash = self.hasher.hash_one(id);
         let same = self.table.iter_hash(hash).filter(|known| known.id == id);
-        let heard: Vec<u64> = same.map(|known| known.heard).collect();
-        let Some(oldest) = heard.iter().min().filter(|_| heard.len() > STREAM_STARTS_MAX) else {
+        let found: Vec<u64> = same.map(|known| known.last_found).collect();
+        let Some(oldest) = found.iter().min().filter(|_| found.len() > STREAM_STARTS_MAX) else {
             return;
         };
-        if let Ok(entry) = self.table.find_entry(hash, |known| known.heard == *oldest) {
-            self.bytes -= entry.remove().0.memory.bytes();
-            self.forgotten += 1;
-            // A process that begins anew each minute must not make those beside it baselines.
+        if let Ok(entry) = self.table.find_entry(hash, |known| known.last_found == *oldest) {
+            self.bytes -= entry.remove().0.state.bytes();
+            self.evicted += 1;
+            // A process that restarts each minute must not turn the others into baselines.
             self.since_of.insert(id, now);
-            if self.since_of.len() > STREAMS_MAX / FORGOTTEN_SHARE {
-                self.know_from(now);
+            if self.since_of.len() > STREAMS_MAX / EVICTED_SHARE {
+                self.reset_since(now);
             }
         }
     }
 
     fn make_room(&mut self, now: Now) {
         while self.table.len() > STREAMS_MAX || self.bytes > STREAMS_BYTES_MAX {
-            let mut heard: Vec<u64> = self.table.iter().map(|known| known.heard).collect();
-            let nth = heard.len() / FORGOTTEN_SHARE;
-            let upto = *heard.select_nth_unstable(nth).1;
-            self.table.retain(|known| known.heard > upto);
-            self.bytes = self.table.iter().map(|known| known.memory.bytes()).sum();
-            self.forgotten += (heard.len() - self.table.len()) as u64;
-            self.know_from(now);
+            let mut found: Vec<u64> = self.table.iter().map(|known| known.last_found).collect();
+            let nth = found.len() / EVICTED_SHARE;
+            let upto = *found.select_nth_unstable(nth).1;
+            self.table.retain(|known| known.last_found > upto);
+            self.bytes = self.table.iter().map(|known| known.state.bytes()).sum();
+            self.evicted += (found.len() - self.table.len()) as u64;
+            self.reset_since(now);
         }
     }
 
-    fn know_from(&mut self, now: Now) {
+    fn reset_since(&mut self, now: Now) {
         self.since = now;
         self.since_of.clear();
     }
 
-    /// Hears where the slots of all series are now.
-    pub(super) fn renew(&mut self, moved: impl Fn(usize) -> Option<usize>) {
-        for Stream { memory: Memory { place, .. }, .. } in &mut self.table {
-            *place = place.and_then(|place| place.moved(&moved));
+    /// Slots have moved: `moved` maps each to its new index.
+    pub(super) fn on_slots_moved(&mut self, moved: impl Fn(usize) -> Option<usize>) {
+        for Stream { state: StreamState { slot, .. }, .. } in &mut self.table {
+            *slot = slot.and_then(|slot| slot.moved(&moved));
         }
     }
 }

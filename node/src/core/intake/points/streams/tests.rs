@@ -5,9 +5,9 @@ use std::time::Duration;
 use plimsoll_schemas::ids::Series;
 
 use super::*;
-use crate::core::intake::point::{Temporality, Value};
-use crate::core::intake::points::told::Counted;
-use crate::core::intake::reject::Reject;
+use crate::core::intake::Reject;
+use crate::core::intake::points::buckets::BucketCounts;
+use crate::core::intake::points::{Temporality, Value};
 
 const NONE: fn() -> Result<Series, Reject> = || Err(Reject::Name);
 
@@ -26,16 +26,21 @@ fn point(stream: u64, start: u64, time: u64) -> Point<'static> {
     }
 }
 
-fn memory(buckets: usize) -> Memory {
+fn memory(buckets: usize) -> StreamState {
     let counts = vec![1; buckets];
-    let counted = Counted { layout: 1, scale: 0, zero: 0, offset: 0, counts: &counts };
-    let mut kept = Kept::nothing(&counted);
-    kept.keep(&counted, None);
-    Memory { place: None, last: Last::Buckets(kept) }
+    let counted = BucketCounts { layout: 1, scale: 0, zero: 0, offset: 0, counts: &counts };
+    let mut kept = PreviousBuckets::nothing(&counted);
+    kept.replace(&counted, None);
+    StreamState { slot: None, last: LastValue::Buckets(kept) }
 }
 
 /// Tells a point and what it was taken for; `None` when its stream was known.
-fn tell(streams: &mut Streams, at: Now, point: &Point<'_>, buckets: usize) -> Option<First> {
+fn tell(
+    streams: &mut StreamTable,
+    at: Now,
+    point: &Point<'_>,
+    buckets: usize,
+) -> Option<FirstPoint> {
     if let Some(stream) = streams.get(point.stream, point.start) {
         stream.time = point.time;
         return None;
@@ -47,62 +52,62 @@ fn tell(streams: &mut Streams, at: Now, point: &Point<'_>, buckets: usize) -> Op
 
 #[test]
 fn the_longest_silent_are_forgotten_and_what_they_counted_is_not_counted_again() {
-    let (mut streams, most) = (Streams::new(now(0), 7), STREAMS_MAX as u64);
+    let (mut streams, most) = (StreamTable::new(now(0), 7), STREAMS_MAX as u64);
     for id in 0..most {
-        assert_eq!(tell(&mut streams, now(9), &point(id, 1, 9), 1), Some(First::New));
+        assert_eq!(tell(&mut streams, now(9), &point(id, 1, 9), 1), Some(FirstPoint::New));
     }
     assert_eq!(tell(&mut streams, now(10), &point(0, 1, 10), 1), None);
-    assert_eq!((streams.len(), streams.forgotten()), (STREAMS_MAX, 0));
-    assert_eq!(tell(&mut streams, now(11), &point(most, 1, 11), 1), Some(First::New));
-    let share = most / FORGOTTEN_SHARE as u64 + 1;
-    assert_eq!(streams.forgotten(), share);
+    assert_eq!((streams.len(), streams.evicted()), (STREAMS_MAX, 0));
+    assert_eq!(tell(&mut streams, now(11), &point(most, 1, 11), 1), Some(FirstPoint::New));
+    let share = most / EVICTED_SHARE as u64 + 1;
+    assert_eq!(streams.evicted(), share);
     assert_eq!(streams.len() as u64, most + 1 - share);
     assert_eq!(streams.bytes, streams.len() * 8);
     // The first was heard later than those after it.
     assert_eq!(tell(&mut streams, now(12), &point(0, 1, 12), 1), None);
-    assert_eq!(tell(&mut streams, now(12), &point(1, 1, 12), 1), Some(First::Baseline));
+    assert_eq!(tell(&mut streams, now(12), &point(1, 1, 12), 1), Some(FirstPoint::Baseline));
     assert_eq!(tell(&mut streams, now(12), &point(share + 1, 1, 12), 1), None);
     // Nor is a start that may have been forgotten taken for one anew.
-    assert_eq!(tell(&mut streams, now(12), &point(2, 10, 12), 1), Some(First::Baseline));
-    assert_eq!(tell(&mut streams, now(13), &point(3, 12, 13), 1), Some(First::New));
+    assert_eq!(tell(&mut streams, now(12), &point(2, 10, 12), 1), Some(FirstPoint::Baseline));
+    assert_eq!(tell(&mut streams, now(13), &point(3, 12, 13), 1), Some(FirstPoint::New));
 }
 
 #[test]
 fn bytes_of_counts_are_bounded_as_well() {
-    let mut streams = Streams::new(now(0), 7);
+    let mut streams = StreamTable::new(now(0), 7);
     for id in 0..2_000 {
         tell(&mut streams, now(9), &point(id, 1, 9), 1_024);
         assert!(streams.bytes <= STREAMS_BYTES_MAX);
         assert_eq!(streams.bytes, streams.len() * 8 * 1_024);
     }
-    assert!(streams.len() > STREAMS_BYTES_MAX / 8_192 * 9 / 10 && streams.forgotten() > 0);
+    assert!(streams.len() > STREAMS_BYTES_MAX / 8_192 * 9 / 10 && streams.evicted() > 0);
     let bytes = streams.bytes;
-    streams.on_kept(now(9), 0, 8_192);
+    streams.on_resized(now(9), 0, 8_192);
     assert_eq!(streams.bytes, bytes - 8_192);
 }
 
 #[test]
 fn one_stream_has_so_many_starts() {
-    let mut streams = Streams::new(now(0), 7);
+    let mut streams = StreamTable::new(now(0), 7);
     tell(&mut streams, now(9), &point(2, 1, 9), 1);
     for start in 0..1_000 {
         let first = tell(&mut streams, now(2_000), &point(1, start, 2_000), 1);
         let expected = match start {
-            0 => First::New,
-            1..=64 => First::Doubtful,
-            _ => First::Baseline,
+            0 => FirstPoint::New,
+            1..=64 => FirstPoint::Ambiguous,
+            _ => FirstPoint::Baseline,
         };
         assert_eq!(first, Some(expected), "{start}");
     }
-    assert_eq!((streams.len(), streams.forgotten()), (STREAM_STARTS_MAX + 1, 1_000 - 64));
+    assert_eq!((streams.len(), streams.evicted()), (STREAM_STARTS_MAX + 1, 1_000 - 64));
     assert_eq!(tell(&mut streams, now(10), &point(2, 1, 10), 1), None);
     // Of others as much is known as before.
-    assert_eq!(tell(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(First::New));
+    assert_eq!(tell(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(FirstPoint::New));
 }
 
 #[test]
 fn when_starts_of_too_many_streams_are_forgotten_nothing_from_before_is_believed() {
-    let (mut streams, most) = (Streams::new(now(0), 7), STREAMS_MAX / FORGOTTEN_SHARE);
+    let (mut streams, most) = (StreamTable::new(now(0), 7), STREAMS_MAX / EVICTED_SHARE);
     let mut forget_of = |id| {
         for start in 0..=STREAM_STARTS_MAX as u64 {
             let at = 2_000 + start;

@@ -7,9 +7,9 @@ use plimsoll_schemas::wire::Latency;
 
 use super::*;
 use crate::core::intake::Intake;
-use crate::core::intake::point::{Buckets, Latencies};
-use crate::core::intake::rules::Rules;
-use crate::core::intake::units::TimeUnit;
+use crate::core::intake::Rules;
+use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::points::{Buckets, Latencies};
 
 mod bounds;
 mod model;
@@ -62,10 +62,10 @@ fn since(start: u64, time: u64, value: Value<'_>) -> Point<'_> {
 
 /// Samples of a point told as soon as it holds, or why there are none.
 fn told(intake: &mut Intake, point: &Point<'_>) -> Result<u64, &'static str> {
-    let (before, now) = (intake.counted(), Now { wall: point.time, ..at(1_000) });
+    let (before, now) = (intake.open_samples(), Now { wall: point.time, ..at(1_000) });
     let now = Now { mono: at(0).mono.plus(now.wall.since(at(0).wall)), ..now };
     intake.on_point(now, point).map_err(Reject::as_str)?;
-    Ok(intake.counted() - before)
+    Ok(intake.open_samples() - before)
 }
 
 fn closed(intake: &mut Intake) -> Latency {
@@ -73,8 +73,8 @@ fn closed(intake: &mut Intake) -> Latency {
 }
 
 fn figures(intake: &Intake) -> (u64, u64, u64) {
-    let figures = intake.figures().points;
-    (figures.taken, figures.baselines, figures.restarts)
+    let figures = intake.stats().points;
+    (figures.recorded, figures.baselines, figures.restarts)
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn a_clock_that_was_set_back_costs_no_more_than_the_point_that_it_divides() {
         ..since(start, time, explicit(if time < 3_000 { &[2, 2, 3, 4] } else { &[1, 2, 3, 4] }))
     };
     let told = |intake: &mut Intake, now, point: &Point<'_>| {
-        let before = intake.counted();
+        let before = intake.open_samples();
         intake.on_point(at(now), point).map_err(Reject::as_str)?;
-        Ok(intake.counted() - before)
+        Ok(intake.open_samples() - before)
     };
     let (delta, cumulative) = (Temporality::Delta, Temporality::Cumulative);
     let mut intake = intake();
@@ -241,11 +241,11 @@ fn a_clock_that_is_wrong_makes_nothing_count_twice() {
         let mut intake = Intake::new(began, 2_000, Rules::default(), 7);
         let now = began.after(Duration::from_secs(5));
         assert_eq!(intake.on_point(now, &skewed(ahead, start, 5)), Ok(()));
-        assert_eq!(intake.counted(), new, "{ahead} {start}");
+        assert_eq!(intake.open_samples(), new, "{ahead} {start}");
         // A restart is one by its own clock.
         let now = began.after(Duration::from_secs(9));
         assert_eq!(intake.on_point(now, &skewed(ahead, 6, 9)), Ok(()));
-        assert_eq!(intake.counted(), new + 10, "{ahead} {start}");
+        assert_eq!(intake.open_samples(), new + 10, "{ahead} {start}");
     }
 }
 

@@ -99,9 +99,9 @@ fn tell(intake: &mut Intake, now: u64, said: &Said) -> Result<u64, &'static str>
     let start = if said.start == 0 { Wall(0) } else { at(said.start).wall };
     let point =
         Point { stream: said.stream(), start, ..since(0, said.time, explicit(&said.counts)) };
-    let before = intake.counted();
+    let before = intake.open_samples();
     intake.on_point(at(now), &point).map_err(Reject::as_str)?;
-    Ok(intake.counted() - before)
+    Ok(intake.open_samples() - before)
 }
 
 fn watching() -> Intake {

@@ -10,10 +10,11 @@ fn refused(point: &Point<'_>, reason: &str) {
     let mut intake = intake();
     let shown = format!("{:?} {:?} {:?}", point.start, point.time, point.value);
     assert_eq!(told(&mut intake, point), Err(reason), "{shown}");
-    let figures = intake.figures();
+    let figures = intake.stats();
     assert_eq!(figures.rejected.values().sum::<u64>(), 1, "{shown}");
     assert_eq!(figures.rejected.keys().map(|reason| reason.as_str()).next(), Some(reason));
-    let held = (figures.points.streams, figures.points.taken, intake.series(), intake.counted());
+    let held =
+        (figures.points.streams, figures.points.recorded, intake.series(), intake.open_samples());
     assert_eq!(held, (0, 0, 0, 0), "{shown}");
     assert_eq!(told(&mut intake, &since(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10), "{shown}");
 }
@@ -136,7 +137,7 @@ fn past_the_series_cap_latencies_fold_and_gauges_are_refused() {
     }
     let gauge = Point { stream: 2, ..since(1, 5, Value::Gauge(1.0)) };
     assert_eq!(told(&mut intake, &gauge), Err("series_cap"));
-    assert_eq!(intake.figures().overflowed, 2);
+    assert_eq!(intake.stats().overflowed, 2);
     let names = closed(&mut intake).histograms;
     let names: Vec<_> = names.iter().map(|(series, h)| (series.to_string(), h.count())).collect();
     assert_eq!(names, [("b".to_owned(), 1), ("other".to_owned(), 2)]);

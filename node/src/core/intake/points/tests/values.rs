@@ -8,7 +8,7 @@ fn one(value: Latencies<'_>) -> (Histogram, u64) {
     let mut intake = intake();
     intake.on_limits(at(0).mono, &[(Operation::new("a").unwrap(), 18_000_000)]);
     told(&mut intake, &delta(1, 5, Value::Latencies(value))).unwrap();
-    let clamped = intake.figures().clamped;
+    let clamped = intake.stats().clamped;
     (closed(&mut intake).histograms.remove(0).1, clamped)
 }
 

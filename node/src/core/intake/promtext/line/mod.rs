@@ -1,50 +1,50 @@
-//! One line of a page: a row, or what is said of a family. Keeps nothing, allocates only where a
-//! label's value is escaped.
+//! Parses one line of a page: a row, or metadata of a family. Keeps no state, and allocates only
+//! for an escaped label value.
 
 use std::borrow::Cow;
 
 use crate::limits::LINE_BYTES_MAX;
 use crate::limits::scrape::ROW_LABELS_MAX;
 
-use crate::core::intake::find::find;
 use crate::core::intake::reject::Reject;
+use crate::core::intake::scan::find;
 
 /// A label of a row.
-pub(super) type Pair<'a> = (&'a str, Cow<'a, str>);
+pub(crate) type Pair<'a> = (&'a str, Cow<'a, str>);
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug, PartialEq)]
-pub(super) enum Line<'a> {
-    /// `name{labels} value`; what stands behind the value is read and not used.
+pub(crate) enum Line<'a> {
+    /// `name{labels} value`; timestamp and exemplar are checked and not used.
     Row(Row<'a>),
     /// `# TYPE name kind`.
-    Type(&'a str, Kind),
+    Type(&'a str, FamilyType),
     /// `# UNIT name unit`.
     Unit(&'a str, &'a str),
     /// `# EOF`.
     End,
-    /// A help text, a remark, nothing.
-    Silent,
+    /// A help text, a comment, or an empty line.
+    Ignored,
 }
 
 /// One value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Row<'a> {
-    /// As it is written, with its suffix.
-    pub(super) name: &'a str,
-    /// What stands between the braces, which [`pairs`] reads without an error.
-    pub(super) labels: &'a [u8],
-    /// The value, which may be no number or without bound.
-    pub(super) value: f64,
+pub(crate) struct Row<'a> {
+    /// The name with its suffix.
+    pub(crate) name: &'a str,
+    /// The text between the braces, which [`pairs`] parses without an error.
+    pub(crate) labels: &'a [u8],
+    /// The value, which may be NaN or infinite.
+    pub(crate) value: f64,
 }
 
-/// What a family is said to be.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum FamilyType {
     Counter,
     Gauge,
     Histogram,
-    /// A histogram of what is, not of what was: it may fall.
+    /// A histogram of current values: its counts may decrease.
     GaugeHistogram,
     Summary,
     Info,
@@ -52,7 +52,7 @@ pub(super) enum Kind {
     Untyped,
 }
 
-impl Kind {
+impl FamilyType {
     fn read(text: &str) -> Option<Self> {
         Some(match text {
             "counter" => Self::Counter,
@@ -68,25 +68,25 @@ impl Kind {
     }
 }
 
-/// Reads a line without its end. Leaves the labels of a row in `pairs`.
+/// Parses a line without its line end. Leaves the labels of a row in `pairs`.
 ///
 /// # Errors
-/// Says why the line is none.
-pub(super) fn parse<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
+/// Why the line is malformed.
+pub(crate) fn parse<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
     pairs.clear();
     if line.len() > LINE_BYTES_MAX {
         return Err(Reject::TooLong);
     }
     let line = line.trim_ascii();
     match line.first() {
-        None => Ok(Line::Silent),
-        Some(b'#') => remark(&line[1..]),
+        None => Ok(Line::Ignored),
+        Some(b'#') => comment(&line[1..]),
         Some(_) => row(line, pairs),
     }
 }
 
 /// The name at the front of a row, and what follows it.
-pub(super) fn name_of(line: &[u8]) -> Option<(&str, &[u8])> {
+pub(crate) fn name_of(line: &[u8]) -> Option<(&str, &[u8])> {
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
     let end = line.iter().position(|byte| !fits(byte)).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
@@ -94,7 +94,7 @@ pub(super) fn name_of(line: &[u8]) -> Option<(&str, &[u8])> {
     (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then_some((name, rest))
 }
 
-fn remark(text: &[u8]) -> Result<Line<'_>, Reject> {
+fn comment(text: &[u8]) -> Result<Line<'_>, Reject> {
     let mut words = text.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     let keyword = words.next();
     let mut word = || {
@@ -104,11 +104,11 @@ fn remark(text: &[u8]) -> Result<Line<'_>, Reject> {
     match keyword {
         Some(b"TYPE") => {
             let (name, kind) = (word()?, word()?);
-            Ok(Line::Type(name, Kind::read(kind).ok_or(Reject::Type)?))
+            Ok(Line::Type(name, FamilyType::read(kind).ok_or(Reject::Type)?))
         }
         Some(b"UNIT") => Ok(Line::Unit(word()?, word()?)),
         Some(b"EOF") if words.next().is_none() => Ok(Line::End),
-        _ => Ok(Line::Silent),
+        _ => Ok(Line::Ignored),
     }
 }
 
@@ -125,11 +125,11 @@ fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject
         labels = &inner[..inner.len() - rest.len()];
         rest = rest.strip_prefix(b"}").ok_or(Reject::Shape)?;
     }
-    // An exemplar, which stands for one sample that the row counts already.
-    let told = find(b'#', rest).map_or(rest, |at| &rest[..at]);
-    let mut words = told.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    // An exemplar is one of the samples that the row counts.
+    let values = find(b'#', rest).map_or(rest, |at| &rest[..at]);
+    let mut words = values.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let value = number(words.next().ok_or(Reject::Shape)?).ok_or(Reject::Number)?;
-    // A page says what holds when it is asked for; what else it claims is checked and left.
+    // A page has the values of the time of the scrape; a timestamp is checked and not used.
     let timestamp = words.next().map(number);
     if timestamp.is_some_and(|at| at.is_none_or(|at| !at.is_finite())) {
         return Err(Reject::Timestamp);
@@ -140,20 +140,20 @@ fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject
     Ok(Line::Row(Row { name, labels, value }))
 }
 
-/// A number as the format writes it, `NaN` and `+Inf` included.
-pub(super) fn number(text: &[u8]) -> Option<f64> {
+/// Parses a number, including `NaN` and `+Inf`.
+pub(crate) fn number(text: &[u8]) -> Option<f64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Reads again the labels of a row that was read before.
-pub(super) fn pairs(mut labels: &[u8]) -> Vec<Pair<'_>> {
+/// Parses the labels of a row that was parsed before.
+pub(crate) fn pairs(mut labels: &[u8]) -> Vec<Pair<'_>> {
     let mut pairs = Vec::new();
     let read = take_pairs(&mut labels, &mut pairs);
-    debug_assert!(read.is_ok(), "a row that was read");
+    debug_assert!(read.is_ok(), "the row was parsed before");
     pairs
 }
 
-/// Takes labels up to the closing brace, which is left, or to the end.
+/// Parses labels up to the closing brace, exclusive, or to the end.
 fn take_pairs<'a>(rest: &mut &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<(), Reject> {
     loop {
         *rest = rest.trim_ascii_start();
@@ -180,7 +180,7 @@ fn take_pairs<'a>(rest: &mut &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<(), 
     }
 }
 
-/// Takes a value up to and with its closing quote.
+/// Parses a value up to its closing quote, inclusive.
 fn take_value<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, str>, Reject> {
     let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).ok_or(Reject::Shape)?;
     let (plain, after) = rest.split_at(end);
@@ -200,7 +200,7 @@ fn take_value<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, str>, Reject> {
             b'\\' => match bytes.next().ok_or(Reject::Shape)? {
                 b'n' => value.push(b'\n'),
                 escaped @ (b'"' | b'\\') => value.push(*escaped),
-                // Neither format knows another escape; both libraries keep it as it stands.
+                // Neither format has another escape; both client libraries keep it unchanged.
                 other => value.extend([b'\\', *other]),
             },
             _ => value.push(*byte),

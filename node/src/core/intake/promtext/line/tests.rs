@@ -16,7 +16,7 @@ fn told(line: &[u8]) -> Result<String, Reject> {
         Line::Type(name, kind) => format!("type {name} {kind:?}"),
         Line::Unit(name, unit) => format!("unit {name} {unit}"),
         Line::End => "end".to_owned(),
-        Line::Silent => String::new(),
+        Line::Ignored => String::new(),
     })
 }
 

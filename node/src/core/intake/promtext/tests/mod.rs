@@ -1,4 +1,4 @@
-//! Whole pages, and what is made of them.
+//! CompleteHistogram pages, and what is made of them.
 
 mod restarts;
 mod rows;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
 use super::*;
-use crate::core::intake::point::{Buckets, Point, Value};
-use crate::core::intake::units::Unit;
+use crate::core::intake::lines::Unit;
+use crate::core::intake::points::{Buckets, Point, Value};
 
 const BEGAN: Now = Now { mono: Mono(5_000_000_000), wall: Wall(1_700_000_000_000_000_000) };
 
@@ -33,8 +33,8 @@ struct Desk {
 
 impl Desk {
     fn new(target: Target) -> Self {
-        let rules = Rules { targets: vec![target], ..Rules::default() };
-        let pages = Pages::new(BEGAN, &rules, 7);
+        let rules = (LabelRules::default(), Units::default());
+        let pages = Pages::new(BEGAN, rules, vec![target], 7);
         Self { pages, format: Format::Text, is_whole: true, warnings: Vec::new() }
     }
 
@@ -56,8 +56,8 @@ impl Desk {
         self.warnings.extend(heard.warnings);
     }
 
-    fn figures(&self) -> ScrapeFigures {
-        self.pages.figures().remove(0)
+    fn figures(&self) -> ScrapeStats {
+        self.pages.stats().remove(0)
     }
 }
 

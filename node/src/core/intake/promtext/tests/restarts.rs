@@ -110,7 +110,7 @@ fn a_clock_that_is_set_starts_nothing_anew_and_makes_no_page_older() {
 #[test]
 fn the_series_that_are_known_to_have_been_there_are_bounded() {
     use crate::limits::scrape::SERIES_KNOWN_MAX;
-    let mut memory = Memory::new(BEGAN);
+    let mut memory = TargetHistory::new(BEGAN);
     memory.on_read(BEGAN, true);
     let all = (0..SERIES_KNOWN_MAX as u64).filter(|stream| memory.is_stream_new(*stream)).count();
     assert_eq!(all, SERIES_KNOWN_MAX);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::intake::otlp::glob::Glob;
+use crate::core::intake::glob::Glob;
 
 /// As the Python library writes it for who asks for the older format.
 const TEXT: &str = "\
@@ -55,7 +55,7 @@ fn a_page_of_either_format_becomes_points() {
     assert_eq!(desk.read(1, &openmetrics), POINTS);
     let figures = desk.figures();
     assert!(figures.is_up && figures.failures.is_empty());
-    assert_eq!((figures.pages, figures.series, figures.refused), (1, 7, 0));
+    assert_eq!((figures.pages, figures.series, figures.rejected), (1, 7, 0));
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn a_page_without_its_end_is_not_taken_where_its_format_demands_one() {
 fn a_line_without_its_end_is_not_taken_because_it_may_be_a_smaller_number() {
     let mut desk = Desk::new(target());
     assert_eq!(desk.read(1, "a 1\nb 12"), ["a = 1"]);
-    assert_eq!(desk.figures().refused, 1);
-    assert_eq!(desk.warnings, ["http://app/metrics: a line was refused: truncated"]);
+    assert_eq!(desk.figures().rejected, 1);
+    assert_eq!(desk.warnings, ["http://app/metrics: a line was rejected: truncated"]);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn histograms_are_put_together_from_rows_in_any_order_or_refused_alone() {
         assert_eq!(histograms, Vec::from_iter(told.ok()), "{rows}");
         assert_eq!(read.last().unwrap(), "last = 2");
         let refused =
-            expected.err().map(|why| format!("http://app/metrics: \"a\" was refused: {why}"));
+            expected.err().map(|why| format!("http://app/metrics: \"a\" was rejected: {why}"));
         assert_eq!(desk.warnings, Vec::from_iter(refused), "{rows}");
     }
 }
@@ -146,9 +146,9 @@ fn the_unit_is_told_by_name_page_or_operator_and_by_nobody_else() {
     }
     let mut desk = Desk::new(target());
     (1..9).for_each(|at| assert_eq!(desk.read(at, &page("a", "")), [""; 0]));
-    let words = "http://app/metrics: nothing tells the unit of histogram \"a\"; set unit in its \
-                 [[scrape]] to s, ms, us or ns, or leave the name out of allow";
-    assert_eq!((desk.warnings, desk.pages.figures()[0].refused), (vec![words.to_owned()], 8));
+    let words = "http://app/metrics: the unit of histogram \"a\" is unknown; set unit in its \
+                 [[scrape]] to s, ms, us or ns, or remove the name from allow";
+    assert_eq!((desk.warnings, desk.pages.stats()[0].rejected), (vec![words.to_owned()], 8));
 }
 
 #[test]
@@ -159,14 +159,14 @@ fn what_is_of_no_use_is_refused_or_left_out() {
                 # TYPE s stateset\ns{s=\"on\"} 1\nNaN NaN\n";
     let mut desk = Desk::new(target());
     assert_eq!(desk.read(1, page), ["build_info{v=1} = 1", "s{s=on} = 1", "NaN = NaN"]);
-    assert_eq!(desk.figures().refused, 4);
-    let told = |name: &str, why: &str| format!("http://app/metrics: {name:?} was refused: {why}");
+    assert_eq!(desk.figures().rejected, 4);
+    let told = |name: &str, why: &str| format!("http://app/metrics: {name:?} was rejected: {why}");
     let expected = [told("h_seconds", "shape"), told("g_bucket", "unsupported")];
     assert_eq!(desk.warnings, expected);
     let allow = vec![Glob::new("bui*"), Glob::new("h_seconds")];
     let mut desk = Desk::new(Target { allow, ..target() });
     assert_eq!(desk.read(1, page), ["build_info{v=1} = 1"]);
-    assert_eq!((desk.figures().left_out, desk.figures().refused), (4, 2));
+    assert_eq!((desk.figures().excluded, desk.figures().rejected), (4, 2));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn labels_of_the_operator_win_and_those_that_do_not_fit_are_counted() {
         page: Ok(Page { format: Format::Text, body: page.into_bytes(), is_whole: true }),
     };
     let heard = desk.pages.on_scrape(now, &scrape, &mut |point| (point.series)().map(drop));
-    assert_eq!(heard.labels.mended, 1);
+    assert_eq!(heard.labels.sanitized, 1);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_page_brings_so_many_series_and_no_more() {
     let page = "# TYPE h_ms histogram\na 1\nh_ms_bucket{le=\"1\"} 1\nh_ms_count 1\nb 1\nc 1\n";
     assert_eq!(desk.read(1, page), ["a = 1", "h_ms Milliseconds [1.0] [1, 0] sum -"]);
     let figures = desk.figures();
-    assert_eq!((figures.series, figures.refused), (2, 2));
+    assert_eq!((figures.series, figures.rejected), (2, 2));
     assert!(desk.warnings[0].contains("more than 2 series"), "{:?}", desk.warnings);
 }
 

@@ -1,0 +1,195 @@
+//! The buckets of one point, validated: a point with inconsistent buckets is rejected alone.
+
+use std::hash::{BuildHasher, Hasher};
+
+use crate::limits::POINT_BUCKETS_MAX;
+use foldhash::fast::FixedState;
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::layout::MAX_NS;
+
+use super::edges::{Edge, sum_ns};
+use super::point::{Buckets, Latencies};
+use crate::core::intake::reject::Reject;
+
+/// Valid scales, as in OpenTelemetry.
+const SCALES: std::ops::RangeInclusive<i32> = -10..=20;
+
+/// Samples in the buckets of their producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BucketCounts<'a> {
+    /// A hash of what must be equal to subtract one from the other: unit and bounds, or unit and
+    /// zero threshold.
+    pub(super) layout: u64,
+    /// Doublings of the resolution; zero for explicit bounds.
+    pub(super) scale: i32,
+    /// Samples in the zero bucket.
+    pub(super) zero: u64,
+    /// The number of the first bucket.
+    pub(super) offset: i64,
+    /// Samples in each; the first and the last are not empty.
+    pub(super) counts: &'a [u64],
+}
+
+impl<'a> BucketCounts<'a> {
+    /// Validates the buckets of a point.
+    ///
+    /// # Errors
+    /// When bounds are invalid, counts do not add up, or there are samples below zero.
+    pub(super) fn validated(latencies: &Latencies<'a>) -> Result<Self, Reject> {
+        if [latencies.sum, latencies.min].into_iter().flatten().any(|least| least < 0.0) {
+            return Err(Reject::Negative);
+        }
+        match latencies.buckets {
+            Buckets::Explicit { bounds, counts } => Self::explicit(latencies, bounds, counts),
+            Buckets::Exponential { negative: 1.., .. } => Err(Reject::Negative),
+            Buckets::Exponential { scale, zero, zero_threshold, offset, positive, .. } => {
+                let is_zero = zero_threshold.is_finite() && zero_threshold >= 0.0;
+                if !SCALES.contains(&scale) || !is_zero || positive.len() > POINT_BUCKETS_MAX {
+                    return Err(Reject::Bounds);
+                }
+                check_sum(latencies.count, zero, positive)?;
+                let layout = layout(latencies, 1, &[zero_threshold]);
+                Ok(Self::trimmed(layout, scale, zero, offset.into(), positive))
+            }
+        }
+    }
+
+    fn explicit(
+        latencies: &Latencies<'a>,
+        bounds: &[f64],
+        counts: &'a [u64],
+    ) -> Result<Self, Reject> {
+        let ascends = bounds.windows(2).all(|pair| pair[0] < pair[1]);
+        let is_finite = bounds.iter().all(|bound| bound.is_finite());
+        if !ascends || !is_finite || bounds.len() >= POINT_BUCKETS_MAX {
+            return Err(Reject::Bounds);
+        }
+        // Without buckets, samples may have any value.
+        if bounds.is_empty() && counts.is_empty() {
+            return Ok(Self::trimmed(layout(latencies, 0, bounds), 0, latencies.count, 0, &[]));
+        }
+        if counts.len() != bounds.len() + 1 {
+            return Err(Reject::Counts);
+        }
+        check_sum(latencies.count, 0, counts)?;
+        if bounds.iter().zip(counts).any(|(bound, n)| *bound < 0.0 && *n > 0) {
+            return Err(Reject::Negative);
+        }
+        Ok(Self::trimmed(layout(latencies, 2, bounds), 0, 0, 0, counts))
+    }
+
+    /// Buckets of which the first has number `offset`, without empty ones at the ends.
+    pub(super) fn trimmed(
+        layout: u64,
+        scale: i32,
+        zero: u64,
+        offset: i64,
+        counts: &'a [u64],
+    ) -> Self {
+        let first = counts.iter().position(|n| *n > 0).unwrap_or(counts.len());
+        let end = counts.iter().rposition(|n| *n > 0).map_or(first, |last| last + 1);
+        #[expect(clippy::cast_possible_wrap, reason = "at most POINT_BUCKETS_MAX")]
+        let offset = offset + first as i64;
+        Self { layout, scale, zero, offset, counts: &counts[first..end] }
+    }
+
+    /// All samples.
+    pub(super) fn samples(&self) -> u64 {
+        self.counts.iter().fold(self.zero, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// Records these samples in `histogram`, with the bounds, minimum and maximum of `latencies` and the
+    /// given sum. Returns how many are above one hour.
+    pub(super) fn fill(
+        &self,
+        latencies: &Latencies<'_>,
+        sum: Option<f64>,
+        histogram: &mut Histogram,
+    ) -> u64 {
+        let ends = SampleRange::of(latencies);
+        if self.zero > 0 {
+            let (over_ns, upto_ns) = ends.narrowed(Edge::FIRST, zero_edge(latencies));
+            histogram.record_within(over_ns, upto_ns, self.zero);
+        }
+        let (mut clamped, mut known) = (0, None);
+        for (index, n) in (self.offset..).zip(self.counts) {
+            if *n == 0 {
+                known = None;
+                continue;
+            }
+            let lower = known.unwrap_or_else(|| edge(latencies, self.scale, index));
+            let upper = edge(latencies, self.scale, index + 1);
+            let (over_ns, upto_ns) = ends.narrowed(lower, upper);
+            clamped += if over_ns >= MAX_NS { *n } else { 0 };
+            histogram.record_within(over_ns, upto_ns, *n);
+            known = Some(upper);
+        }
+        if let Some(sum) = sum.filter(|sum| sum.is_finite()) {
+            histogram.state_sum(sum_ns(sum, latencies.unit));
+        }
+        clamped
+    }
+}
+
+/// The range of all samples. That of a cumulative point holds for earlier samples too, and so for
+/// the new ones.
+struct SampleRange {
+    over_ns: u64,
+    upto_ns: u64,
+}
+
+impl SampleRange {
+    fn of(latencies: &Latencies<'_>) -> Self {
+        let edge = |value: Option<f64>| {
+            value.filter(|value| value.is_finite()).map(|value| Edge::of(value, latencies.unit))
+        };
+        // The minimum is itself a sample, so the exclusive lower end is below it.
+        let least = edge(latencies.min).map_or(0, |edge| match edge.over_ns == edge.upto_ns {
+            true => edge.over_ns.saturating_sub(1),
+            false => edge.over_ns,
+        });
+        Self { over_ns: least, upto_ns: edge(latencies.max).map_or(u64::MAX, |edge| edge.upto_ns) }
+    }
+
+    /// The range of a bucket, narrowed unless it would be empty.
+    fn narrowed(&self, lower: Edge, upper: Edge) -> (u64, u64) {
+        let over_ns = lower.over_ns.max(self.over_ns);
+        let upto_ns = upper.upto_ns.min(self.upto_ns);
+        match over_ns < upto_ns {
+            true => (over_ns, upto_ns),
+            false => (lower.over_ns, upper.upto_ns),
+        }
+    }
+}
+
+/// The upper end of the zero bucket, or of all samples without buckets.
+fn zero_edge(latencies: &Latencies<'_>) -> Edge {
+    match latencies.buckets {
+        Buckets::Explicit { .. } => Edge::LAST,
+        Buckets::Exponential { zero_threshold, .. } => Edge::of(zero_threshold, latencies.unit),
+    }
+}
+
+/// The lower end of a bucket.
+fn edge(latencies: &Latencies<'_>, scale: i32, index: i64) -> Edge {
+    match latencies.buckets {
+        Buckets::Exponential { .. } => Edge::power(scale, index, latencies.unit),
+        Buckets::Explicit { .. } if index == 0 => Edge::FIRST,
+        Buckets::Explicit { bounds, .. } => {
+            let bound = usize::try_from(index - 1).ok().and_then(|index| bounds.get(index));
+            bound.map_or(Edge::LAST, |bound| Edge::of(*bound, latencies.unit))
+        }
+    }
+}
+
+fn layout(latencies: &Latencies<'_>, kind: u8, bounds: &[f64]) -> u64 {
+    let mut hasher = FixedState::with_seed(0).build_hasher();
+    hasher.write_u16(u16::from_le_bytes([kind, latencies.unit as u8]));
+    bounds.iter().for_each(|bound| hasher.write_u64(bound.to_bits()));
+    hasher.finish()
+}
+
+fn check_sum(count: u64, zero: u64, counts: &[u64]) -> Result<(), Reject> {
+    let sum = counts.iter().try_fold(zero, |sum, n| sum.checked_add(*n));
+    if sum == Some(count) { Ok(()) } else { Err(Reject::Counts) }
+}

@@ -1,0 +1,76 @@
+//! What earlier pages of a target showed, to detect restarts and new series.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::limits::scrape::{SERIES_KNOWN_MAX, START_ROUNDING};
+use plimsoll_schemas::time::{Now, Wall};
+
+/// The history of a target.
+pub(super) struct TargetHistory {
+    /// When the node started.
+    began: Now,
+    /// When the last page was read.
+    last: Option<Now>,
+    /// The time of the last page, which never goes back.
+    time: Wall,
+    /// Whether all series of the last page were read.
+    is_complete: bool,
+    process_start: Option<Wall>,
+    /// All cumulative streams of earlier pages.
+    known: BTreeSet<u64>,
+}
+
+impl TargetHistory {
+    /// No pages.
+    pub(super) fn new(began: Now) -> Self {
+        Self {
+            began,
+            last: None,
+            time: Wall::default(),
+            is_complete: false,
+            process_start: None,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// The time of a page that is read now, which is never before that of the previous page, even if
+    /// the clock was set back.
+    pub(super) fn time(&mut self, now: Now) -> Wall {
+        let since_last = self.last.map_or(Duration::ZERO, |last| now.mono.since(last.mono));
+        self.time = now.wall.max(self.time.plus(since_last));
+        self.time
+    }
+
+    /// Whether the process started after the previous page, or, for the first page, after the node.
+    /// A process states its start by the machine's clock, and setting the clock moves the start of a
+    /// running process: so it must also be younger than the previous page.
+    pub(super) fn is_process_new(&mut self, now: Now, stated: Option<Wall>) -> bool {
+        let Some(stated) = stated else { return false };
+        let age = now.wall.since(stated);
+        match (self.process_start.replace(stated), self.last) {
+            (Some(before), Some(last)) => {
+                stated > before.plus(START_ROUNDING)
+                    && age < now.mono.since(last.mono) + START_ROUNDING
+            }
+            (None, None) => {
+                let lived = now.mono.since(self.began.mono);
+                (self.began.wall..=now.wall).contains(&stated) && age <= lived
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether this stream was on no earlier page although the previous page was complete: then it
+    /// started from zero since.
+    pub(super) fn is_stream_new(&mut self, stream: u64) -> bool {
+        let has_room = self.known.len() < SERIES_KNOWN_MAX;
+        has_room && self.known.insert(stream) && self.last.is_some() && self.is_complete
+    }
+
+    /// A page was read; `is_complete` if all its series were.
+    pub(super) fn on_read(&mut self, now: Now, is_complete: bool) {
+        self.last = Some(now);
+        self.is_complete = is_complete;
+    }
+}

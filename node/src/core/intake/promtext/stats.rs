@@ -1,0 +1,51 @@
+//! Statistics of one scrape target, for the node's own metrics.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::reader::PageOutcome;
+use super::scrape::Failure;
+
+/// Scrapes of one target so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrapeStats {
+    /// The target's address.
+    pub target: String,
+    /// Whether the latest scrape returned a page.
+    pub is_up: bool,
+    /// Duration of the latest scrape.
+    pub took: Duration,
+    /// Series recorded from the latest page.
+    pub series: u64,
+    /// Pages read.
+    pub pages: u64,
+    /// Series recorded from all pages.
+    pub recorded: u64,
+    /// Lines and series rejected; their reasons are counted with those of the whole node.
+    pub rejected: u64,
+    /// Rows that the target's list of names excludes.
+    pub excluded: u64,
+    /// Scrapes without a page, by reason.
+    pub failures: BTreeMap<Failure, u64>,
+}
+
+impl ScrapeStats {
+    pub(super) fn new(target: &str) -> Self {
+        Self { target: target.to_owned(), ..Self::default() }
+    }
+
+    pub(super) fn on_page(&mut self, page: &PageOutcome) {
+        self.is_up = true;
+        self.pages += 1;
+        self.series = page.recorded;
+        self.recorded += page.recorded;
+        self.rejected += page.rejected.values().map(|of| of.lines + of.points).sum::<u64>();
+        self.excluded += page.excluded;
+    }
+
+    pub(super) fn on_failure(&mut self, failure: Failure) {
+        self.is_up = false;
+        self.series = 0;
+        *self.failures.entry(failure).or_default() += 1;
+    }
+}

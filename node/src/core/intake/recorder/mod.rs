@@ -1,0 +1,290 @@
+//! The recorder: counts parsed input into the open interval. The one way into it for lines, frames,
+//! points and spans.
+//!
+//! Owns the [`Interval`] with its series cache, the streams of [`Points`], what was lost before it
+//! could be recorded, and the counters of all that; every input is counted as recorded or as
+//! rejected. Refuses to know formats: readers of pages and requests pass points and latencies.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::ids::{Operation, Series};
+use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::wire::Latency;
+
+use super::lines::{Line, TimeUnit, Units, ValueReader};
+use super::points::{Point, PointStats, Points};
+use super::reject::Reject;
+use super::series::{
+    CachedSeries, Interval, LabelRules, LabelStats, LineLabelStats, RecordCounts, SeriesCache,
+    SeriesType,
+};
+use crate::core::loss::SAMPLES_CAP;
+
+/// Counts of what was recorded and rejected; they only grow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecorderStats {
+    /// Values recorded.
+    pub(super) values: u64,
+    /// Of those, values with a timestamp.
+    pub(super) timestamped: u64,
+    /// Latency samples recorded.
+    pub(super) samples: u64,
+    /// Latencies above one hour, recorded as one hour.
+    pub(super) clamped: u64,
+    /// Values folded into the series `other`.
+    pub(super) overflowed: u64,
+    /// Rejected input, by reason.
+    pub(super) rejected: BTreeMap<Reject, u64>,
+    /// Tags that did not become labels unchanged.
+    pub(super) labels: LabelStats,
+}
+
+/// What a closed interval recorded.
+pub(super) struct RecordedInterval {
+    /// When it started.
+    pub(super) started: Now,
+    pub(super) latency: Latency,
+    /// Samples that count as recorded and as lost, by reason.
+    pub(super) lost: BTreeMap<&'static str, u64>,
+}
+
+/// The recorder.
+pub(super) struct Recorder {
+    units: Units,
+    values: ValueReader,
+    cache: SeriesCache,
+    interval: Interval,
+    points: Points,
+    /// Samples lost before they could be recorded, by reason. They enter the ledger with the
+    /// interval in which the loss was noticed.
+    lost: BTreeMap<&'static str, u64>,
+    /// Samples recorded and lost in the open interval.
+    open_samples: u64,
+    stats: RecorderStats,
+}
+
+impl Recorder {
+    /// A recorder with an empty interval. `seed` is a number that a sender does not choose.
+    pub(super) fn new(
+        now: Now,
+        series_max: usize,
+        (labels, units): (LabelRules, Units),
+        seed: u64,
+    ) -> Self {
+        Self {
+            units,
+            values: ValueReader::default(),
+            cache: SeriesCache::new(series_max, seed),
+            interval: Interval::new(now, series_max, labels),
+            points: Points::new(now, seed),
+            lost: BTreeMap::new(),
+            open_samples: 0,
+            stats: RecorderStats::default(),
+        }
+    }
+
+    /// Records all values of a line and counts them.
+    ///
+    /// # Errors
+    /// When nothing of it could be recorded, which the caller counts.
+    pub(super) fn on_line(&mut self, now: Wall, line: Line<'_>) -> Result<(), Reject> {
+        let is_timestamped = line.at.is_some();
+        let counts = self.record_line(now, line)?;
+        self.stats.values += counts.values;
+        self.stats.timestamped += if is_timestamped { counts.values } else { 0 };
+        self.stats.overflowed += if counts.folded { counts.values } else { 0 };
+        self.on_recorded(counts, counts.values);
+        Ok(())
+    }
+
+    /// Records all values of a line, or none of them.
+    fn record_line(&mut self, now: Wall, mut line: Line<'_>) -> Result<RecordCounts, Reject> {
+        if !self.interval.label_rules().container {
+            line.container = b"";
+        }
+        let hash = self.cache.hash(&line);
+        let Some(cached) = self.cache.find(hash, &line) else {
+            return self.record_new_line(now, &line, hash);
+        };
+        let values = self.values.read(&line, cached.unit)?;
+        self.interval.record_line(now, cached.slot, cached.labels, values)
+    }
+
+    /// Records a line whose form is not cached.
+    fn record_new_line(
+        &mut self,
+        now: Wall,
+        line: &Line<'_>,
+        hash: u64,
+    ) -> Result<RecordCounts, Reject> {
+        let text = |bytes| str::from_utf8(bytes).map_err(|_| Reject::Encoding);
+        let name = str::from_utf8(line.name).map_err(|_| Reject::Name)?;
+        let operation = Operation::new(name).map_err(|_| Reject::Name)?;
+        let (tags, container) = (text(line.tags)?, text(line.container)?);
+        let series_type = SeriesType::of(line.metric_type);
+        let unit = match series_type {
+            SeriesType::Latency => self.units.of(line.metric_type, name)?,
+            SeriesType::Counter | SeriesType::Gauge => TimeUnit::Nanoseconds,
+        };
+        let values = self.values.read(line, unit)?;
+        let (kept, labels) = self.interval.label_rules().read(tags, container);
+        let (slot, folded) = self.interval.slot(series_type, Series { operation, labels: kept })?;
+        if !folded {
+            self.cache.insert(hash, line, CachedSeries { slot, unit, labels });
+        }
+        let counts = self.interval.record_line(now, slot, labels, values)?;
+        Ok(RecordCounts { folded, ..counts })
+    }
+
+    fn on_recorded(&mut self, counts: RecordCounts, values: u64) {
+        self.open_samples += counts.samples;
+        self.stats.samples += counts.samples;
+        self.stats.clamped += counts.clamped;
+        if let Some(labels) = counts.labels {
+            self.stats.labels.add(labels, values);
+        }
+    }
+
+    /// Records the series of a frame. A distribution for which there is no room is lost: the
+    /// client has counted it as sent, so it is in the ledger.
+    pub(super) fn on_frame(&mut self, now: Wall, clamped: u64, latency: Latency) {
+        self.stats.clamped = self.stats.clamped.saturating_add(clamped);
+        for (series, histogram) in latency.histograms {
+            let samples = histogram.count();
+            let merged = self.interval.merge(series, histogram);
+            if merged == Err(Reject::SamplesCap) {
+                self.lose(SAMPLES_CAP, samples);
+            }
+            self.on_outcome(merged, samples);
+        }
+        for (series, amount) in latency.counters {
+            let slot = self.interval.slot_ref(SeriesType::Counter, series);
+            let added = slot.map(|slot| self.interval.add(slot, amount));
+            self.on_outcome(added, 1);
+        }
+        for (series, value) in latency.gauges {
+            let slot = self.interval.slot_ref(SeriesType::Gauge, series);
+            let set = slot.map(|slot| self.interval.set(now, slot, value));
+            self.on_outcome(set, 1);
+        }
+    }
+
+    /// Counts `values` values as recorded or one rejection.
+    fn on_outcome(&mut self, outcome: Result<RecordCounts, Reject>, values: u64) {
+        match outcome {
+            Ok(counts) => {
+                self.stats.overflowed += if counts.folded { values } else { 0 };
+                self.on_recorded(counts, values);
+            }
+            Err(reason) => self.reject(reason),
+        }
+    }
+
+    /// Records what a point adds to what its stream reported before.
+    ///
+    /// # Errors
+    /// Why nothing of it was recorded, which is counted.
+    pub(super) fn on_point(&mut self, now: Now, point: &Point<'_>) -> Result<(), Reject> {
+        let outcome = self.points.record(now, point, &mut self.interval);
+        self.on_outcome(outcome, 1);
+        outcome.map(|_| ())
+    }
+
+    /// Records one latency of a series.
+    ///
+    /// # Errors
+    /// Why it was not recorded, which the caller counts.
+    pub(super) fn on_latency(&mut self, series: Series, ns: u64) -> Result<(), Reject> {
+        let counts = self.interval.record_one(series, ns)?;
+        self.stats.overflowed += u64::from(counts.folded);
+        self.on_recorded(counts, 1);
+        Ok(())
+    }
+
+    /// Records a latency that the node measured itself, which no series cap rejects.
+    pub(super) fn on_own_latency(&mut self, operation: &Operation, ns: u64) {
+        if !self.interval.record_own(operation, ns) {
+            return self.reject(Reject::SamplesCap);
+        }
+        self.stats.samples += 1;
+        self.open_samples += 1;
+    }
+
+    /// Adds limits over which samples are counted exactly.
+    pub(super) fn on_limits(&mut self, now: Mono, limits: &[(Operation, u64)]) {
+        self.interval.on_limits(now, limits);
+    }
+
+    /// Counts samples that never arrived as recorded and lost, up to what an incarnation may
+    /// count.
+    pub(super) fn lose(&mut self, reason: &'static str, samples: u64) {
+        let samples = self.interval.reserve(samples);
+        if samples > 0 {
+            *self.lost.entry(reason).or_default() += samples;
+            self.open_samples += samples;
+        }
+    }
+
+    /// Counts one rejection.
+    pub(super) fn reject(&mut self, reason: Reject) {
+        self.reject_many(reason, 1);
+    }
+
+    /// Counts rejections.
+    pub(super) fn reject_many(&mut self, reason: Reject, count: u64) {
+        *self.stats.rejected.entry(reason).or_default() += count;
+    }
+
+    /// Counts the tags of one event.
+    pub(super) fn add_line_labels(&mut self, labels: LineLabelStats) {
+        self.stats.labels.add(labels, 1);
+    }
+
+    /// Counts tags that a reader turned into labels.
+    pub(super) fn add_labels(&mut self, labels: &LabelStats) {
+        self.stats.labels.add_all(labels);
+    }
+
+    /// Closes the interval and starts the next.
+    pub(super) fn close(&mut self, now: Now) -> RecordedInterval {
+        self.open_samples = 0;
+        let started = self.interval.started();
+        let (latency, moved) = self.interval.close(now);
+        self.cache.on_slots_moved(|slot| moved[slot]);
+        self.points.on_slots_moved(|slot| moved[slot]);
+        RecordedInterval { started, latency, lost: std::mem::take(&mut self.lost) }
+    }
+
+    /// Which tags become labels.
+    pub(super) fn label_rules(&self) -> &LabelRules {
+        self.interval.label_rules()
+    }
+
+    /// All limits, in nanoseconds.
+    pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
+        self.interval.limits()
+    }
+
+    /// Samples recorded and lost in the open interval.
+    pub(super) fn open_samples(&self) -> u64 {
+        self.open_samples
+    }
+
+    /// Series that were active in the open interval.
+    pub(super) fn series(&self) -> usize {
+        self.interval.len()
+    }
+
+    /// What was recorded and rejected so far.
+    pub(super) fn stats(&self) -> &RecorderStats {
+        &self.stats
+    }
+
+    /// Statistics of points.
+    pub(super) fn point_stats(&self) -> PointStats {
+        self.points.stats()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Bounds of the outbox and their defaults.
+
+use std::time::Duration;
+
+use crate::limits;
+
+use super::pressure::Thresholds;
+use super::unconfirmed::UnconfirmedBounds;
+
+/// The bounds of an outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxBounds {
+    /// Depths at which new messages are rerouted and dropped.
+    pub thresholds: Thresholds,
+    /// Bytes held.
+    pub bytes_max: usize,
+    /// Messages held above which drafts are merged.
+    pub coalesce_messages: usize,
+    /// Bytes held above which drafts are merged.
+    pub coalesce_bytes: usize,
+    /// Messages a minute in the emergency lane.
+    pub emergency_per_minute: u32,
+    /// Burst of the emergency lane, in messages.
+    pub emergency_burst: u32,
+    /// Part of the burst that is reserved for critical messages.
+    pub emergency_reserved: u32,
+    /// Consecutive failures that open the breaker.
+    pub breaker_failures: u32,
+    /// How long the breaker stays open.
+    pub breaker_open: Duration,
+    /// Copies of acknowledged messages kept until an aggregator confirms them.
+    pub unconfirmed: UnconfirmedBounds,
+    /// Age at which a draft expires; `None` for never.
+    pub ttl: Option<Duration>,
+}
+
+impl Default for OutboxBounds {
+    fn default() -> Self {
+        Self {
+            thresholds: Thresholds {
+                drop: limits::OUTBOX_MESSAGES_MAX,
+                reroute: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES,
+                recover: limits::RECOVER_MESSAGES,
+                conservative_max: limits::CONSERVATIVE_MAX,
+            },
+            bytes_max: limits::OUTBOX_BYTES_MAX,
+            coalesce_messages: limits::COALESCE_MESSAGES,
+            coalesce_bytes: limits::COALESCE_BYTES,
+            emergency_per_minute: limits::EMERGENCY_PER_MINUTE,
+            emergency_burst: limits::EMERGENCY_BURST,
+            emergency_reserved: limits::EMERGENCY_RESERVED,
+            breaker_failures: limits::BREAKER_FAILURES,
+            breaker_open: limits::BREAKER_OPEN,
+            unconfirmed: UnconfirmedBounds {
+                messages: limits::UNCONFIRMED_MESSAGES_MAX,
+                bytes: limits::UNCONFIRMED_BYTES_MAX,
+            },
+            ttl: None,
+        }
+    }
+}

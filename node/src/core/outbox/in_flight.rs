@@ -1,0 +1,264 @@
+//! Messages that are sealed and not acknowledged. Each is in exactly one state: waiting for the
+//! spool, ready, in flight, waiting for a retry, or resting.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::ATTEMPTS_IN_A_ROW_MAX;
+use plimsoll_schemas::limits::delivery::ACK_WAIT;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::wire::confirmation::Confirmation;
+
+use super::sealed::{Publish, SealedMessage, Ticket};
+
+/// A message that is in flight or about to be.
+#[derive(Debug)]
+pub(super) struct OutgoingMessage {
+    pub(super) message: SealedMessage,
+    /// When its oldest part was enqueued.
+    pub(super) enqueued: Mono,
+    /// True for a message of a former incarnation.
+    adopted: bool,
+    attempts: u32,
+    failures_in_a_row: u32,
+}
+
+/// Messages adopted from former incarnations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct AdoptedMessages {
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+}
+
+/// All messages that are sealed and not acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    messages: BTreeMap<Ticket, OutgoingMessage>,
+    next_ticket: u64,
+    bytes: usize,
+    samples: u64,
+    adopted: AdoptedMessages,
+    /// Not in the spool, and not in the batch that is being written.
+    unspooled: BTreeSet<Ticket>,
+    /// In the batch that is being written.
+    spooling: BTreeSet<Ticket>,
+    /// May be sent for the first time.
+    ready: BTreeSet<Ticket>,
+    /// Sent at this time and not yet answered.
+    in_flight: BTreeMap<Ticket, Mono>,
+    retries: BTreeMap<Lane, BTreeSet<Ticket>>,
+    /// Failed too often in a row; may be retried from this time on.
+    resting: BTreeMap<Ticket, Mono>,
+}
+
+impl InFlight {
+    /// Number of messages.
+    pub(super) fn messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Their samples.
+    pub(super) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Those of them that a former incarnation sealed.
+    pub(super) fn adopted(&self) -> AdoptedMessages {
+        self.adopted
+    }
+
+    /// Messages sent and not yet answered.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Messages sent and not yet answered, or sealed and not yet sent.
+    pub(super) fn under_way(&self) -> usize {
+        self.in_flight.len() + self.ready.len() + self.unspooled.len() + self.spooling.len()
+    }
+
+    /// All messages.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &OutgoingMessage)> {
+        self.messages.iter().map(|(ticket, sent)| (*ticket, sent))
+    }
+
+    /// The oldest message of a lane that waits for a retry.
+    pub(super) fn waiting(&self, lane: Lane) -> Option<Ticket> {
+        self.retries.get(&lane)?.first().copied()
+    }
+
+    /// The oldest message that may be sent for the first time.
+    pub(super) fn ready(&self) -> Option<Ticket> {
+        self.ready.first().copied()
+    }
+
+    /// Adds a message that was just sealed; with a spool it waits until it is written there.
+    pub(super) fn add_sealed(&mut self, message: SealedMessage, enqueued: Mono, spooled: bool) {
+        let ticket = self.add(message, enqueued);
+        let state = if spooled { &mut self.unspooled } else { &mut self.ready };
+        state.insert(ticket);
+    }
+
+    /// Adds a message of a former incarnation, which may have sent it.
+    pub(super) fn adopt(&mut self, message: SealedMessage, now: Mono) {
+        let lane = message.lane;
+        let ticket = self.add(message, now);
+        if let Some(sent) = self.messages.get_mut(&ticket) {
+            (sent.attempts, sent.adopted) = (1, true);
+            self.adopted.messages += 1;
+            self.adopted.bytes += sent.message.payload.len();
+        }
+        self.retries.entry(lane).or_default().insert(ticket);
+    }
+
+    fn add(&mut self, message: SealedMessage, enqueued: Mono) -> Ticket {
+        self.next_ticket += 1;
+        let ticket = Ticket(self.next_ticket);
+        self.bytes += message.payload.len();
+        self.samples = self.samples.saturating_add(message.samples);
+        let sent = OutgoingMessage {
+            message,
+            enqueued,
+            adopted: false,
+            attempts: 0,
+            failures_in_a_row: 0,
+        };
+        self.messages.insert(ticket, sent);
+        ticket
+    }
+
+    /// A write of everything sealed so far to the spool has started.
+    pub(super) fn on_spooling(&mut self) {
+        self.spooling.append(&mut self.unspooled);
+    }
+
+    /// That write is on disk.
+    pub(super) fn on_spooled(&mut self) {
+        self.ready.append(&mut self.spooling);
+    }
+
+    /// There is no spool any more that a message could wait for.
+    pub(super) fn on_spool_failed(&mut self) {
+        self.ready.append(&mut self.spooling);
+        self.ready.append(&mut self.unspooled);
+    }
+
+    /// Sends a message that is ready or waits for a retry; the flag is true for a retry.
+    pub(super) fn send(
+        &mut self,
+        now: Mono,
+        ticket: Ticket,
+    ) -> Option<(&OutgoingMessage, Publish, bool)> {
+        let sent = self.messages.get_mut(&ticket)?;
+        sent.attempts += 1;
+        self.ready.remove(&ticket);
+        self.retries.entry(sent.message.lane).or_default().remove(&ticket);
+        self.in_flight.insert(ticket, now);
+        let publish = sent.message.publish(ticket, 0);
+        Some((sent, publish, sent.attempts > 1))
+    }
+
+    /// Messages that an aggregator has stored although their acknowledgement is missing.
+    pub(super) fn covered_by(&self, confirmation: &Confirmation) -> Vec<Ticket> {
+        let stored = |message: &SealedMessage| {
+            let mut runs = confirmation.runs.iter();
+            runs.any(|run| run.incarnation == message.incarnation && run.covers(message.seq))
+        };
+        let covered = self.messages.iter().filter(|(_, sent)| stored(&sent.message));
+        covered.map(|(ticket, _)| *ticket).collect()
+    }
+
+    /// A message came back without an answer and waits for a retry; false if it was not in
+    /// flight.
+    pub(super) fn release(&mut self, ticket: Ticket) -> bool {
+        let was_in_flight = self.in_flight.remove(&ticket).is_some();
+        if was_in_flight {
+            self.wait_for_retry(ticket);
+        }
+        was_in_flight
+    }
+
+    /// A message was not sent after all; returns whether this send was a retry.
+    pub(super) fn undo_send(&mut self, ticket: Ticket) -> bool {
+        let Some(sent) = self.messages.get_mut(&ticket) else { return false };
+        let was_retry = sent.attempts > 1;
+        sent.attempts = sent.attempts.saturating_sub(1);
+        was_retry
+    }
+
+    /// A message was not acknowledged; false if it was not in flight. After too many failures in
+    /// a row it rests, so that a message which the broker cannot store does not block the others.
+    pub(super) fn fail(&mut self, ticket: Ticket, rests_until: Mono) -> bool {
+        if self.in_flight.remove(&ticket).is_none() {
+            return false;
+        }
+        let Some(sent) = self.messages.get_mut(&ticket) else { return false };
+        sent.failures_in_a_row += 1;
+        if sent.failures_in_a_row < ATTEMPTS_IN_A_ROW_MAX {
+            self.wait_for_retry(ticket);
+        } else {
+            sent.failures_in_a_row = 0;
+            self.resting.insert(ticket, rests_until);
+        }
+        true
+    }
+
+    fn wait_for_retry(&mut self, ticket: Ticket) {
+        if let Some(sent) = self.messages.get(&ticket) {
+            self.retries.entry(sent.message.lane).or_default().insert(ticket);
+        }
+    }
+
+    /// Removes a message.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
+        let sent = self.messages.remove(&ticket)?;
+        self.retries.entry(sent.message.lane).or_default().remove(&ticket);
+        for state in [&mut self.unspooled, &mut self.spooling, &mut self.ready] {
+            state.remove(&ticket);
+        }
+        self.in_flight.remove(&ticket);
+        self.resting.remove(&ticket);
+        self.bytes -= sent.message.payload.len();
+        if sent.adopted {
+            self.adopted.messages -= 1;
+            self.adopted.bytes -= sent.message.payload.len();
+        }
+        self.samples = self.samples.saturating_sub(sent.message.samples);
+        Some(sent)
+    }
+
+    /// No answer to what was sent on an earlier connection will arrive: everything in flight or
+    /// resting waits for a retry.
+    pub(super) fn on_connected(&mut self) {
+        let unanswered = std::mem::take(&mut self.in_flight).into_keys();
+        let resting = std::mem::take(&mut self.resting).into_keys();
+        unanswered.chain(resting).for_each(|ticket| self.wait_for_retry(ticket));
+        self.messages.values_mut().for_each(|sent| sent.failures_in_a_row = 0);
+    }
+
+    /// Messages whose acknowledgement is overdue.
+    pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
+        let late = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= ACK_WAIT);
+        late.map(|(ticket, _)| *ticket).collect()
+    }
+
+    /// Ends the rest of messages whose time is over.
+    pub(super) fn end_rests(&mut self, now: Mono) {
+        let rested = self.resting.iter().filter(|(_, until)| now >= **until);
+        for ticket in rested.map(|(ticket, _)| *ticket).collect::<Vec<_>>() {
+            self.resting.remove(&ticket);
+            self.wait_for_retry(ticket);
+        }
+    }
+
+    /// When the next acknowledgement is overdue or the next rest ends.
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
+        overdue.into_iter().chain(self.resting.values().min().copied()).min()
+    }
+}

@@ -1,0 +1,68 @@
+//! A message with its number and its bytes. It never changes, because it may have been sent.
+
+use bytes::Bytes;
+use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Wall;
+
+/// Identifies a message in the broker's answers. Assigned once per process in the order of
+/// sealing; unlike a sequence number it is unique across incarnations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A sealed message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedMessage {
+    /// The incarnation that sealed it.
+    pub incarnation: Incarnation,
+    /// Its sequence number.
+    pub seq: Seq,
+    /// The lane in its subject.
+    pub lane: Lane,
+    /// The subject it is published to.
+    pub subject: String,
+    /// The encoded snapshot.
+    pub payload: Bytes,
+    /// Samples that it carries.
+    pub samples: u64,
+    /// True for an incarnation's last message.
+    pub last: bool,
+    /// When it was sealed.
+    pub sealed_at: Wall,
+}
+
+/// One message for the broker. A retry has the same bytes and the same sequence number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publish {
+    /// Identifies it in an acknowledgement.
+    pub ticket: Ticket,
+    /// The subject it is published to.
+    pub subject: String,
+    /// The key of the broker's deduplication.
+    pub message_id: String,
+    /// The encoded snapshot.
+    pub payload: Bytes,
+}
+
+impl SealedMessage {
+    /// Unique among all messages of this node.
+    #[must_use]
+    pub fn key(&self) -> (Incarnation, Seq) {
+        (self.incarnation, self.seq)
+    }
+
+    /// The message for the broker. `resends` counts how often it was sent again *after* the broker
+    /// had acknowledged it: a broker that lost a message may still have its id and would discard
+    /// the same id as a duplicate.
+    #[must_use]
+    pub fn publish(&self, ticket: Ticket, resends: u32) -> Publish {
+        let node = self.subject.rsplit('.').nth(1).unwrap_or_default();
+        let (incarnation, seq) = (self.incarnation, self.seq);
+        let message_id = match resends {
+            0 => format!("{node}-{incarnation}-{seq}"),
+            n => format!("{node}-{incarnation}-{seq}-r{n}"),
+        };
+        let (subject, payload) = (self.subject.clone(), self.payload.clone());
+        Publish { ticket, subject, message_id, payload }
+    }
+}

@@ -1,0 +1,252 @@
+//! Messages that the broker has acknowledged and no aggregator has confirmed.
+//!
+//! A broker may lose what it acknowledged. So a copy is copy until an aggregator confirms that it
+//! is stored, and sent again when the aggregator reports it missing, or when no confirmation
+//! arrives for a long time. The number of copies is bounded: at the bound nothing new is sealed
+//! for a grace time, and then the oldest copies are evicted and counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::limits::{
+    CONFIRMATION_PROBE_MAX, RESEND_AFTER, RESEND_AFTER_MAX, SPOOL_AGE_MAX, UNCONFIRMED_GRACE,
+};
+use plimsoll_schemas::limits::delivery::{ACK_WAIT, CONFIRMATION_PROBE_AFTER};
+use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
+
+use super::sealed::{Publish, SealedMessage, Ticket};
+
+/// Bounds of the copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnconfirmedBounds {
+    /// Messages.
+    pub messages: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+/// One copy.
+#[derive(Debug)]
+struct UnconfirmedCopy {
+    /// The message.
+    message: SealedMessage,
+    acknowledged: Mono,
+    resends: u32,
+    /// Not sent again before this time.
+    rests_until: Mono,
+}
+
+/// All copies.
+#[derive(Debug)]
+pub(super) struct Unconfirmed {
+    bounds: UnconfirmedBounds,
+    copies: BTreeMap<Ticket, UnconfirmedCopy>,
+    bytes: usize,
+    samples: u64,
+    /// Due for a resend.
+    due: BTreeMap<Lane, BTreeSet<Ticket>>,
+    /// Sent again at this time and not yet answered.
+    in_flight: BTreeMap<Ticket, Mono>,
+    /// Whether a confirmation was ever received.
+    has_confirmation: bool,
+    /// When the newest copy is sent again because no confirmation arrives.
+    probe_at: Mono,
+    probe_pause: Duration,
+}
+
+impl Unconfirmed {
+    /// No copies yet.
+    pub(super) fn new(bounds: UnconfirmedBounds) -> Self {
+        Self {
+            bounds,
+            copies: BTreeMap::new(),
+            bytes: 0,
+            samples: 0,
+            due: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            has_confirmation: false,
+            probe_at: Mono(0).plus(CONFIRMATION_PROBE_AFTER),
+            probe_pause: CONFIRMATION_PROBE_AFTER,
+        }
+    }
+
+    /// Number of copies.
+    pub(super) fn messages(&self) -> usize {
+        self.copies.len()
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Their samples.
+    pub(super) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Resends in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Whether a confirmation was ever received.
+    pub(super) fn has_confirmation(&self) -> bool {
+        self.has_confirmation
+    }
+
+    /// All copies.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &SealedMessage> {
+        self.copies.values().map(|copy| &copy.message)
+    }
+
+    /// Whether nothing new should be sealed, with `more` messages and bytes about to be added.
+    pub(super) fn is_full(&self, more: (usize, usize)) -> bool {
+        self.copies.len() + more.0 >= self.bounds.messages
+            || self.bytes + more.1 >= self.bounds.bytes
+    }
+
+    /// The broker has acknowledged a message for the first time.
+    pub(super) fn insert(&mut self, now: Mono, ticket: Ticket, message: SealedMessage) {
+        if self.copies.is_empty() && !self.has_confirmation {
+            self.probe_at = now.plus(self.probe_pause);
+        }
+        self.bytes += message.payload.len();
+        self.samples = self.samples.saturating_add(message.samples);
+        let rests_until = now.plus(RESEND_AFTER);
+        self.copies.insert(
+            ticket,
+            UnconfirmedCopy { message, acknowledged: now, resends: 0, rests_until },
+        );
+    }
+
+    /// Removes what is stored and returns its tickets; schedules what is missing for a resend.
+    pub(super) fn on_confirmation(
+        &mut self,
+        now: Mono,
+        confirmation: &Confirmation,
+    ) -> Vec<Ticket> {
+        (self.has_confirmation, self.probe_pause) = (true, CONFIRMATION_PROBE_AFTER);
+        self.probe_at = now.plus(self.probe_pause);
+        let run_of = |copy: &UnconfirmedCopy| -> Option<&Confirmed> {
+            confirmation.runs.iter().find(|run| run.incarnation == copy.message.incarnation)
+        };
+        // A list of full length may have been cut: a run that is absent may be stored all the same.
+        let names_all = confirmation.runs.len() < CONFIRMED_RUNS_MAX;
+        let (mut stored, mut missing) = (Vec::new(), Vec::new());
+        for (ticket, copy) in &self.copies {
+            match run_of(copy) {
+                Some(run) if run.covers(copy.message.seq) => stored.push(*ticket),
+                Some(run) if !confirmation.behind && !run.is_silent_about(copy.message.seq) => {
+                    missing.push(*ticket);
+                }
+                None if !confirmation.behind && names_all => missing.push(*ticket),
+                Some(_) | None => {}
+            }
+        }
+        // A confirmation of some age could not cover what was acknowledged after it was written.
+        let as_of = now.minus(confirmation.age);
+        missing.into_iter().for_each(|ticket| self.send_again(as_of, ticket));
+        stored.retain(|ticket| self.remove(*ticket).is_some());
+        stored
+    }
+
+    fn send_again(&mut self, now: Mono, ticket: Ticket) {
+        let Some(copy) = self.copies.get(&ticket) else { return };
+        if now >= copy.rests_until && !self.in_flight.contains_key(&ticket) {
+            self.due.entry(copy.message.lane).or_default().insert(ticket);
+        }
+    }
+
+    /// The oldest copy of a lane that is due for a resend.
+    pub(super) fn waiting(&self, lane: Lane) -> Option<Ticket> {
+        self.due.get(&lane)?.first().copied()
+    }
+
+    /// Sends a copy again.
+    pub(super) fn send(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
+        let copy = self.copies.get_mut(&ticket)?;
+        copy.resends += 1;
+        let doublings = copy.resends.min(16);
+        let rest = RESEND_AFTER.saturating_mul(1 << doublings).min(RESEND_AFTER_MAX);
+        copy.rests_until = now.plus(rest);
+        self.due.entry(copy.message.lane).or_default().remove(&ticket);
+        self.in_flight.insert(ticket, now);
+        Some(copy.message.publish(ticket, copy.resends))
+    }
+
+    /// A resend was answered, whatever the answer; false if none was in flight. It is sent again
+    /// if an aggregator still reports it missing.
+    pub(super) fn on_answered(&mut self, ticket: Ticket) -> bool {
+        self.in_flight.remove(&ticket).is_some()
+    }
+
+    /// Removes a copy.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<SealedMessage> {
+        let UnconfirmedCopy { message, .. } = self.copies.remove(&ticket)?;
+        self.bytes -= message.payload.len();
+        self.samples = self.samples.saturating_sub(message.samples);
+        self.due.entry(message.lane).or_default().remove(&ticket);
+        self.in_flight.remove(&ticket);
+        Some(message)
+    }
+
+    /// Evicts the oldest copy if its grace time is over, and returns its ticket.
+    pub(super) fn evict_oldest(&mut self, now: Mono) -> Option<Ticket> {
+        let (ticket, copy) = self.copies.first_key_value()?;
+        let over = now.since(copy.acknowledged) >= UNCONFIRMED_GRACE;
+        let ticket = over.then_some(*ticket)?;
+        self.remove(ticket).map(|_| ticket)
+    }
+
+    /// Removes the oldest copy if it is so old that an aggregator may have evicted its sequence.
+    pub(super) fn expire(&mut self, now: Mono) -> Option<Ticket> {
+        let (ticket, copy) = self.copies.first_key_value()?;
+        let ticket = (now.since(copy.acknowledged) >= SPOOL_AGE_MAX).then_some(*ticket)?;
+        self.remove(ticket).map(|_| ticket)
+    }
+
+    /// When the oldest copy may be evicted.
+    pub(super) fn evictable_at(&self) -> Option<Mono> {
+        self.copies.values().next().map(|copy| copy.acknowledged.plus(UNCONFIRMED_GRACE))
+    }
+
+    /// Resends whose acknowledgement is overdue.
+    pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
+        let late = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= ACK_WAIT);
+        late.map(|(ticket, _)| *ticket).collect()
+    }
+
+    /// No answer to what was sent on an earlier connection will arrive.
+    pub(super) fn on_connected(&mut self) {
+        self.in_flight.clear();
+    }
+
+    /// Sends the newest copy again when no confirmation has arrived for a long time: once an
+    /// aggregator merges it, it can report what else it misses.
+    pub(super) fn on_deadline(&mut self, now: Mono) {
+        if self.copies.is_empty() || now < self.probe_at {
+            return;
+        }
+        if let Some(newest) = self.copies.keys().next_back().copied() {
+            self.send_again(now, newest);
+        }
+        self.probe_pause = (self.probe_pause * 2).min(CONFIRMATION_PROBE_MAX);
+        self.probe_at = now.plus(self.probe_pause);
+    }
+
+    /// When [`Self::on_deadline`] or [`Self::expire`] next has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
+        let probe = (!self.copies.is_empty()).then_some(self.probe_at);
+        let oldest = self.copies.values().next();
+        let expires = oldest.map(|copy| copy.acknowledged.plus(SPOOL_AGE_MAX));
+        overdue.into_iter().chain(probe).chain(expires).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! How far an incarnation of the node came: what a spool stores of it besides its messages.
+
+use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::wire::Totals;
+
+/// The state of an incarnation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunState {
+    /// The incarnation.
+    pub incarnation: Incarnation,
+    /// The greatest number that it sealed; 0 before the first.
+    pub newest: Seq,
+    /// Recorded and lost, as its next message would state them.
+    pub totals: Totals,
+    /// Intervals that it closed.
+    pub intervals: u64,
+    /// True once its final message or its crash report is sealed.
+    pub left: bool,
+}
+
+impl RunState {
+    /// Whether it ended without a final message after it had sealed or recorded anything.
+    pub(crate) fn needs_crash_report(&self) -> bool {
+        let nothing = self.newest.0 == 0 && self.totals.recorded == 0;
+        !self.left && !nothing
+    }
+}
+
+/// Samples in the interval that is still open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenInterval {
+    /// The incarnation.
+    pub incarnation: Incarnation,
+    /// The interval's number: one more than are closed.
+    pub interval: u64,
+    /// Samples recorded in it so far.
+    pub samples: u64,
+}

@@ -1,0 +1,226 @@
+//! The journal against a naive model: after any batches, cut anywhere, damaged anywhere.
+
+mod faults;
+mod model;
+
+use crate::limits::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES, SPOOL_RUNS_MAX};
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::spool::recovery::{UnusableFile, recover};
+use model::{Found, Op, World, identity, op};
+use plimsoll_schemas::wire::Totals;
+
+#[test]
+fn nothing_is_written_while_nothing_changes() {
+    let mut world = World::new();
+    world.step(&Op::Draft(0, vec![1_000]));
+    assert_eq!(world.batch(), None);
+    world.step(&Op::Seal(0));
+    world.step(&Op::Release(0));
+    assert_eq!(world.batch(), None);
+}
+
+#[test]
+fn what_stands_in_another_order_is_the_same() {
+    let mut world = World::new();
+    (1..4).for_each(|n| world.step(&Op::Draft(0, vec![n])));
+    (0..2).for_each(|_| world.step(&Op::Seal(0)));
+    let bytes = world.wal.bytes();
+    world.sealed.reverse();
+    assert_eq!((world.batch(), world.wal.bytes()), (None, bytes));
+    world.step(&Op::Release(0));
+    assert_eq!(Found::of(&world.file), world.held());
+}
+
+#[test]
+fn of_nothing_the_file_says_nothing() {
+    let mut world = World::new();
+    world.runs.clear();
+    let batch = world.batch().unwrap();
+    assert_eq!((batch.replaces, &batch.bytes), (true, &world.head()));
+    assert_eq!(Found::of(&batch.bytes), Found::default());
+}
+
+#[test]
+fn the_first_batch_is_the_whole_file_and_so_is_the_one_after_a_failure() {
+    let mut world = World::new();
+    world.change(&Op::Draft(0, vec![1_000]));
+    let first = world.batch().unwrap();
+    assert!(first.replaces && first.sync);
+    world.change(&Op::Draft(1, vec![2_000]));
+    let second = world.batch().unwrap();
+    assert!(!second.replaces && second.sync);
+    world.wal.on_failed();
+    assert_eq!(world.wal.bytes(), 0);
+    let third = world.batch().expect("though nothing has changed");
+    assert!(third.replaces && third.sync);
+    assert_eq!(third.bytes.len(), world.wal.bytes());
+    assert_eq!(Found::of(&third.bytes), world.held());
+}
+
+#[test]
+fn only_what_is_released_waits_for_no_disk() {
+    let mut world = World::new();
+    [Op::Draft(0, vec![7]), Op::Draft(0, vec![8])].iter().for_each(|op| world.step(op));
+    let mut sync_after = |op| {
+        world.change(&op);
+        world.batch().unwrap().sync
+    };
+    let ops = [Op::Interval, Op::Bus, Op::Merge(0), Op::Seal(0), Op::Release(0)];
+    assert_eq!(ops.map(&mut sync_after), [true, true, true, true, false]);
+    // A testament is sealed without ever having been a draft.
+    world.change(&Op::Farewell);
+    let (lane, farewell) = world.drafts.pop_last().unwrap().1;
+    world.step(&Op::Interval);
+    let former = RunState { incarnation: Incarnation(1), ..world.runs[0].clone() };
+    world.sealed.push(model::sealed(lane, farewell, &former));
+    assert!(world.batch().unwrap().sync);
+}
+
+#[test]
+fn a_file_that_would_grow_too_large_is_begun_anew() {
+    let mut world = World::new();
+    world.step(&Op::Draft(0, vec![1]));
+    let file = world.wal.file.as_mut().unwrap();
+    file.drafts.insert(DraftId(99), SPOOL_BYTES_MAX / 2);
+    file.bytes = SPOOL_BYTES_MAX - 10;
+    world.change(&Op::Interval);
+    assert!(world.batch().unwrap().replaces);
+    assert!(world.wal.bytes() < 1_000);
+}
+
+#[test]
+fn an_open_interval_is_noted_once_and_only_where_there_is_a_file() {
+    let mut world = World::new();
+    let note = OpenInterval { incarnation: Incarnation(9), interval: 1, samples: 5 };
+    assert_eq!(world.wal.open_interval_batch(note), None, "there is no file yet");
+    world.step(&Op::Interval);
+    let more = OpenInterval { samples: 6, ..note };
+    let batch = world.wal.open_interval_batch(more).unwrap();
+    assert!(!batch.replaces && !batch.sync && batch.bytes.len() < 64, "{batch:?}");
+    assert_eq!(world.wal.open_interval_batch(more), None, "the file says so already");
+}
+
+#[test]
+fn an_open_interval_is_lost_by_a_crash_and_a_closed_one_is_not() {
+    let mut world = World::new();
+    [Op::Interval, Op::OpenInterval(5)].iter().for_each(|op| world.step(op));
+    let crashed = world.recover();
+    assert_eq!((crashed.crashed, crashed.runs[0].intervals), (5, 2));
+    assert_eq!(crashed.runs[0].totals.recorded, world.runs[0].totals.recorded + 5);
+    assert_eq!(crashed.runs[0].totals.lost.get("crash"), Some(&5));
+    world.wal.on_failed();
+    world.step(&Op::Draft(0, vec![1]));
+    assert_eq!(world.recover().crashed, 5, "a file that is begun anew still says so");
+    world.step(&Op::Interval);
+    let closed = world.recover();
+    assert_eq!((closed.crashed, &closed.runs), (0, &world.runs));
+}
+
+#[test]
+fn drafts_of_every_kind_come_back_as_they_were() {
+    let mut world = World::new();
+    for op in [Op::Draft(0, vec![1, 1 << 41, 9_000_123]), Op::Hardware, Op::Bus, Op::Farewell] {
+        world.step(&op);
+    }
+    let read = world.recover();
+    assert_eq!(Found::from(&read), world.held());
+    assert!(read.drafts.iter().all(|(_, draft)| draft.enqueued == model::NOW));
+    let sizes = |drafts: Vec<&Draft>| drafts.iter().map(|d| (d.samples(), d.bytes())).collect();
+    let read: Vec<(u64, usize)> = sizes(read.drafts.iter().map(|(_, draft)| draft).collect());
+    assert_eq!(read, sizes(world.drafts.values().map(|(_, draft)| draft).collect()) as Vec<_>);
+}
+
+#[test]
+fn the_file_stays_small_over_ten_thousand_intervals() {
+    let mut world = World::new();
+    let (mut largest, mut anew) = (0, 0);
+    for n in 0..10_000_u64 {
+        world.change(&Op::Draft(0, vec![n, 2 * n, 1_000_000]));
+        world.change(&Op::Interval);
+        if world.drafts.len() > 20 {
+            (0..20).for_each(|_| world.change(&Op::Seal(0)));
+            (0..20).for_each(|_| world.change(&Op::Release(0)));
+        }
+        anew += u32::from(world.write());
+        largest = largest.max(world.file.len());
+        assert_eq!(world.file.len(), world.wal.bytes());
+    }
+    assert!(largest < 2 * SPOOL_GARBAGE_BYTES, "{largest} bytes");
+    assert!((2..40).contains(&anew), "{anew} times");
+    assert_eq!(Found::of(&world.file), world.held());
+}
+
+#[test]
+fn of_too_many_incarnations_the_latest_are_known() {
+    let mut world = World::new();
+    let own = world.runs[0].clone();
+    world.runs = (1..=SPOOL_RUNS_MAX as u64 + 3)
+        .map(|n| RunState { incarnation: Incarnation(n), ..own.clone() })
+        .collect();
+    world.write();
+    assert_eq!(world.recover().runs, world.runs[3..]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn reading_after_any_batch_gives_what_was_held_then(
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        let mut world = World::new();
+        for op in &ops {
+            world.step(op);
+            prop_assert_eq!(world.file.len(), world.wal.bytes());
+        }
+        for (length, held) in &world.points {
+            prop_assert_eq!(&Found::of(&world.file[..*length]), held);
+        }
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_its_last_whole_batch(
+        ops in prop::collection::vec(op(), 1..40), cuts in prop::collection::vec(0.0..1.0_f64, 20),
+    ) {
+        let mut world = World::new();
+        ops.iter().for_each(|op| world.step(op));
+        for cut in cuts.iter().map(|cut| world.place(*cut)) {
+            faults::check_cut(&world, cut)?;
+        }
+    }
+
+    #[test]
+    fn a_byte_that_flips_anywhere_is_reported_and_adds_nothing(
+        ops in prop::collection::vec(op(), 1..40),
+        flips in prop::collection::vec((0.0..1.0_f64, 1..=255_u8), 20),
+    ) {
+        let mut world = World::new();
+        ops.iter().for_each(|op| world.step(op));
+        for (at, mask) in flips {
+            faults::check_flip(&world, world.place(at), mask)?;
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..300), good: bool) {
+        if good {
+            bytes.splice(0..0, World::new().head());
+        }
+        let read = recover(&bytes, &identity(), None, model::NOW);
+        prop_assert!(read.map_or(0, |read| read.samples() + read.uncertain_samples) == 0);
+    }
+}
+
+#[test]
+fn a_file_of_another_node_or_version_says_whose_it_is() {
+    let mut world = World::new();
+    world.step(&Op::Interval);
+    let mut own = identity();
+    own.node = plimsoll_schemas::ids::NodeName::new("other").unwrap();
+    let found = recover(&world.file, &own, None, model::NOW).unwrap_err();
+    let Identity { mesh, node, .. } = identity();
+    assert_eq!(found, UnusableFile::Other { mesh, node });
+    assert_eq!(found.to_string(), "it belongs to node n of mesh m");
+}

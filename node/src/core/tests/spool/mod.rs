@@ -1,0 +1,390 @@
+//! A node that crashes and starts again, with a model of its disk and of its broker: no sample
+//! arrives twice, and what does not arrive is lost by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::ids::{Labels, LossReason, MeshName, NodeName, Seq};
+use plimsoll_schemas::subject::SnapshotSubject;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::{self, Body, Header};
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::loss::CRASH;
+use crate::core::outbox::OutboxBounds;
+use crate::core::outbox::event_drafts;
+use crate::core::spool::recover;
+use crate::limits::{OPEN_INTERVAL_WRITTEN_EVERY, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn identity() -> Identity {
+    let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
+    Identity { mesh, node, labels: Labels::default() }
+}
+
+/// A node, its disk, and everything that ever reached the broker.
+struct World {
+    now: Now,
+    core: Core,
+    /// What the next start will be called by.
+    labels: Labels,
+    /// What a power cut leaves.
+    synced: Vec<u8>,
+    /// What `kill -9` leaves.
+    file: Vec<u8>,
+    sent: Vec<Ticket>,
+    arrived: BTreeMap<(u64, Seq), (Header, u64)>,
+    /// Samples of the job, recorded and arrived.
+    recorded: u64,
+    job_arrived: u64,
+    /// Events put into drafts, and those that arrived.
+    events: u64,
+    events_arrived: Vec<u64>,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Now { mono: Mono(0), wall: Wall(1_000_000_000_000) };
+        let mut world = Self {
+            now,
+            core: Core::new(identity(), bounds(), now),
+            labels: Labels::default(),
+            synced: Vec::new(),
+            file: Vec::new(),
+            sent: Vec::new(),
+            arrived: BTreeMap::new(),
+            recorded: 0,
+            job_arrived: 0,
+            events: 0,
+            events_arrived: Vec::new(),
+        };
+        world.start();
+        world
+    }
+
+    fn start(&mut self) {
+        let named = Identity { labels: self.labels.clone(), ..identity() };
+        self.core = Core::new(named, bounds(), self.now);
+        let found = recover(&self.file, &identity(), None, self.now.mono).unwrap();
+        assert_eq!(found.damaged, None);
+        self.core.open_spool(self.now, Wal::new(identity(), None), Some(found));
+        self.sent.clear();
+    }
+
+    fn crash(&mut self, power_cut: bool) {
+        if power_cut {
+            self.file.clone_from(&self.synced);
+        }
+        // The start of a run is its name, so no two fall on one nanosecond.
+        self.now = self.now.after(Duration::from_nanos(1));
+        self.start();
+    }
+
+    fn spool(&mut self, fails: bool) {
+        let Some(batch) = self.core.next_spool_batch(self.now) else { return };
+        if fails {
+            self.file.clear();
+            self.synced.clear();
+            return self.core.on_spool_failed(self.now);
+        }
+        if batch.replaces {
+            self.file.clear();
+        }
+        self.file.extend(batch.bytes);
+        if batch.sync || batch.replaces {
+            self.synced.clone_from(&self.file);
+        }
+        self.core.on_spooled();
+    }
+
+    fn send(&mut self, arrives: bool) {
+        while let Some(publish) = self.core.next_publish(self.now) {
+            if arrives {
+                self.sent.push(publish.ticket);
+                let subject: SnapshotSubject = publish.subject.parse().unwrap();
+                let snapshot = wire::decode(&subject, &publish.payload).unwrap();
+                let key = (snapshot.header.incarnation.0, snapshot.header.seq);
+                let arrived = (snapshot.header, snapshot.body.samples());
+                match self.arrived.get(&key) {
+                    Some(first) => assert_eq!(*first, arrived, "one number, two messages"),
+                    None => {
+                        self.job_arrived += of_the_job(&snapshot.body);
+                        self.events_arrived.extend(events_in(&snapshot.body));
+                    }
+                }
+                self.arrived.insert(key, arrived);
+            }
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        for ticket in std::mem::take(&mut self.sent) {
+            self.core.on_broker_event(self.now, BrokerEvent::Acknowledged(ticket));
+        }
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.now = self.now.after(span);
+        self.core.on_deadline(self.now);
+    }
+
+    /// `n` events, one after another, as the end of an interval leaves them.
+    fn report(&mut self, n: u64) {
+        let body = event_drafts::draft(self.events..self.events + n).body;
+        self.events += n;
+        self.core.enqueue_draft(self.now, Draft::new(body, self.now.wall, 1, self.now.mono));
+    }
+
+    fn settle(&mut self) {
+        self.core.on_broker_event(self.now, BrokerEvent::Connected);
+        self.core.on_leave(self.now);
+        for _ in 0..600 {
+            self.spool(false);
+            self.send(true);
+            self.acknowledge();
+            self.pass(SECOND);
+        }
+    }
+}
+
+fn bounds() -> Bounds {
+    let outbox = OutboxBounds { coalesce_messages: 6, ..OutboxBounds::default() };
+    Bounds { outbox, ..Bounds::default() }
+}
+
+#[test]
+fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
+    let mut world = World::new();
+    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
+    world.pass(SECOND);
+    world.send(false);
+    world.spool(false);
+    world.core.on_datagram(world.now, b"a:4:5|ms");
+    world.pass(SECOND / 2);
+    world.spool(false);
+    let former = world.core.sealer.incarnation();
+    world.crash(true);
+    assert_eq!(world.core.spool.stats().recovered, 3);
+    assert_eq!(world.core.spool.stats().crashed, 0, "nothing was synced since");
+    world.crash(false);
+    world.settle();
+    let testament = &world.arrived[&(former.0, Seq(3))].0;
+    assert!(testament.last && testament.heir.is_some());
+    assert_eq!(testament.totals.recorded, 3);
+    assert_eq!(world.arrived.values().map(|(_, samples)| samples).sum::<u64>(), 3);
+}
+
+#[test]
+fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
+    let mut world = World::new();
+    world.spool(false);
+    world.core.on_datagram(world.now, b"a:4:5|ms");
+    world.pass(SECOND / 2);
+    world.spool(false);
+    let former = world.core.sealer.incarnation();
+    world.crash(false);
+    world.settle();
+    let totals = &world.arrived[&(former.0, Seq(1))].0.totals;
+    let crash = LossReason::new(CRASH).unwrap();
+    assert_eq!((totals.recorded, totals.lost.get(&crash)), (2, Some(&2)));
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_give_a_name_twice() {
+    let mut world = World::new();
+    world.core.on_datagram(world.now, b"a:1|ms");
+    world.pass(SECOND);
+    world.spool(false);
+    let former = world.core.sealer.incarnation();
+    world.now.wall = Wall(former.0);
+    world.crash(false);
+    assert!(world.core.sealer.incarnation() > former);
+}
+
+#[test]
+fn without_its_spool_a_node_goes_on_and_writes_it_anew_later() {
+    let mut world = World::new();
+    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_datagram(world.now, b"a:1|ms");
+    world.pass(SECOND);
+    world.send(true);
+    assert_eq!(world.arrived.len(), 0, "nothing is sent before it is in the spool");
+    world.spool(true);
+    world.send(true);
+    assert_eq!(world.arrived.len(), 2);
+    assert!(world.core.next_spool_batch(world.now).is_none(), "a pause runs");
+    world.pass(SPOOL_RETRY_PAUSE);
+    world.spool(false);
+    let figures = world.core.spool.stats().clone();
+    assert_eq!((figures.durable, figures.failures), (true, 1));
+}
+
+#[test]
+fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
+    let mut world = World::new();
+    world.spool(false);
+    world.spool(false);
+    world.core.on_datagram(world.now, b"a:1|ms");
+    let due = world.core.next_deadline();
+    assert!(due <= world.now.mono.plus(OPEN_INTERVAL_WRITTEN_EVERY), "{due:?}");
+    world.pass(OPEN_INTERVAL_WRITTEN_EVERY);
+    world.spool(false);
+    assert!(world.core.next_deadline() > world.now.mono.plus(SECOND / 2));
+    world.crash(false);
+    assert_eq!(world.core.spool.stats().crashed, 1);
+}
+
+#[test]
+fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
+    let mut world = World::new();
+    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.report(3);
+    // The first message sets out, arrives, and nobody hears of that; the next stays a draft.
+    world.send(false);
+    world.spool(false);
+    world.send(true);
+    assert_eq!(world.events_arrived, [0, 1, 2]);
+    world.core.on_broker_event(world.now, BrokerEvent::Disconnected);
+    world.report(2);
+    world.spool(false);
+    world.crash(true);
+    world.settle();
+    assert_eq!(world.events_arrived, [0, 1, 2, 3, 4]);
+}
+
+mod disks;
+mod labels;
+mod losses;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Record(u64),
+    Report(u64),
+    Pass(u64),
+    Spool,
+    SpoolFails,
+    Send(bool),
+    Acknowledge,
+    Connect,
+    Disconnect,
+    Crash(bool),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (1..9_u64).prop_map(Step::Record),
+        2 => (0..200_u64).prop_map(Step::Report),
+        6 => (0..900_u64).prop_map(Step::Pass),
+        8 => Just(Step::Spool),
+        5 => any::<bool>().prop_map(Step::Send),
+        3 => Just(Step::Acknowledge),
+        2 => Just(Step::Connect),
+        1 => Just(Step::Disconnect),
+        1 => any::<bool>().prop_map(Step::Crash),
+    ];
+    let failing = prop_oneof![20 => step, 1 => Just(Step::SpoolFails)];
+    prop::collection::vec(failing, 0..120)
+}
+
+fn run(steps: &[Step]) -> World {
+    let mut world = World::new();
+    steps.iter().for_each(|step| world.take(step));
+    world.settle();
+    world
+}
+
+impl World {
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Record(n) => {
+                self.recorded += n;
+                for _ in 0..n {
+                    self.core.on_datagram(self.now, b"a:1|ms");
+                }
+            }
+            Step::Report(n) => self.report(n),
+            Step::Pass(ms) => self.pass(Duration::from_millis(ms)),
+            Step::Spool => self.spool(false),
+            Step::SpoolFails => self.spool(true),
+            Step::Send(arrives) => self.send(arrives),
+            Step::Acknowledge => self.acknowledge(),
+            Step::Connect => self.core.on_broker_event(self.now, BrokerEvent::Connected),
+            Step::Disconnect => self.core.on_broker_event(self.now, BrokerEvent::Disconnected),
+            Step::Crash(power_cut) => self.crash(power_cut),
+        }
+    }
+}
+
+/// Samples of the job; not those that the node takes of itself.
+fn of_the_job(body: &Body) -> u64 {
+    let Body::Latency(latency) = body else { return 0 };
+    let job = latency.histograms.iter().filter(|(series, _)| series.operation.as_str() == "a");
+    job.map(|(_, histogram)| histogram.count()).sum()
+}
+
+fn events_in(body: &Body) -> Vec<u64> {
+    if matches!(body, Body::Event(_)) { event_drafts::numbers(body) } else { Vec::new() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// With every batch written, all that may be missing was in an open interval, or was closed
+    /// and not yet in the spool; every incarnation says what was recorded and lost.
+    #[test]
+    fn no_crash_makes_a_sample_arrive_twice_or_vanish_unnamed(steps in steps()) {
+        let fails = steps.iter().any(|step| matches!(step, Step::SpoolFails));
+        let world = run(&steps);
+        let crashes = steps.iter().any(|step| matches!(step, Step::Crash(_)));
+        prop_assert!(world.job_arrived <= world.recorded, "doubled");
+        prop_assert!(crashes || world.job_arrived == world.recorded, "lost without a crash");
+        let events: BTreeSet<u64> = world.events_arrived.iter().copied().collect();
+        prop_assert_eq!(events.len(), world.events_arrived.len(), "an event arrived twice");
+        let lost: u64 = world.core.outbox.events_lost().values().sum();
+        prop_assert!(crashes || events.len() as u64 + lost == world.events, "an event vanished");
+        let mut newest: BTreeMap<u64, &Header> = BTreeMap::new();
+        let mut carried: BTreeMap<u64, u64> = BTreeMap::new();
+        for ((incarnation, _), (header, samples)) in &world.arrived {
+            newest.insert(*incarnation, header);
+            *carried.entry(*incarnation).or_default() += samples;
+        }
+        for (incarnation, header) in newest {
+            let said = header.totals.recorded - header.totals.lost_sum();
+            let own = world.arrived.keys().filter(|key| key.0 == incarnation);
+            let seqs: BTreeSet<u64> = own.map(|key| key.1.0).collect();
+            if !fails {
+                prop_assert!(header.last, "{} has no last word", incarnation);
+                prop_assert_eq!(said, carried[&incarnation], "of {}: {:?}", incarnation, header);
+                prop_assert_eq!(seqs.len() as u64, header.seq.0, "holes in {}", incarnation);
+            }
+            prop_assert!(carried[&incarnation] <= said, "doubled in {}", incarnation);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// A deadline that stays in the past would keep the driver spinning.
+    #[test]
+    fn with_a_spool_too_the_next_deadline_always_lies_ahead(steps in steps(), leave: bool) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+            if leave && world.recorded > 20 {
+                world.core.on_leave(world.now);
+            }
+            world.pass(Duration::ZERO);
+            world.send(false);
+            while let Some(batch) = world.core.next_spool_batch(world.now) {
+                prop_assert!(!batch.bytes.is_empty());
+                world.core.on_spooled();
+                world.send(false);
+            }
+            let next = world.core.next_deadline();
+            prop_assert!(next > world.now.mono, "{:?} at {:?} after {:?}", next, world.now, step);
+        }
+    }
+}
