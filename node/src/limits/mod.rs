@@ -62,14 +62,14 @@ pub const OTLP_RETRY_SECONDS: u64 = 1;
 /// Series (histograms, counters and gauges together) in one interval.
 pub const SERIES_MAX: usize = 2_000;
 /// Ways to write one series (orders of its tags) that are remembered, on average.
-pub const SPELLINGS_PER_SERIES_MAX: usize = 4;
+pub const CACHED_FORMS_PER_SERIES_MAX: usize = 4;
 /// Bytes of name and tags above which a way is not remembered, only read anew each time.
-pub const SPELLING_BYTES_MAX: usize = 512;
+pub const CACHED_SERIES_BYTES_MAX: usize = 512;
 /// Operations of which limits are known: twice what one aggregator tells, since those of a pair
 /// may differ for a while.
 pub const LIMITS_OPERATIONS_MAX: usize = 2 * plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 /// A limit that nobody repeats for so long, while others are told, is none any more.
-pub const LIMIT_FORGET_AFTER: Duration = Duration::from_secs(600);
+pub const LIMIT_EVICTED_AFTER: Duration = Duration::from_secs(600);
 /// Clients known that number what they send; for one more the longest silent is forgotten.
 pub const CLIENTS_MAX: usize = 1_024;
 /// Streams of points known, each start of a process one of its own; one of 16 is forgotten, the
@@ -156,7 +156,7 @@ pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;
 /// Their bytes.
 pub const UNCONFIRMED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Time for which nothing new is sealed once there are so many; then the oldest are evicted.
-pub const ENTRUSTED_PATIENCE: Duration = Duration::from_secs(10);
+pub const UNCONFIRMED_GRACE: Duration = Duration::from_secs(10);
 /// Time after an acknowledgement from which on an aggregator that does not have the message
 /// is sent it again; it doubles with every repetition.
 pub const RESEND_AFTER: Duration = Duration::from_secs(5);
@@ -167,7 +167,7 @@ pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
 /// Wait of a leaving node for confirmations, once everything is acknowledged.
 pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
 /// Time between two notes of how much the open interval has counted.
-pub const RUNNING_NOTED_EVERY: Duration = Duration::from_millis(100);
+pub const OPEN_INTERVAL_WRITTEN_EVERY: Duration = Duration::from_millis(100);
 /// Time after which a write into the spool that is not done is told of.
 pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
 /// Wait on the way out for what is written into the spool last.

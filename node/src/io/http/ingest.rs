@@ -31,7 +31,7 @@ pub(super) fn add(page: &Page, intake: &IntakeStats) {
         (
             "plimsoll_agent_event_texts_cut_total",
             "Event texts truncated to the length limit",
-            intake.cut,
+            intake.events_cut,
         ),
         (
             "plimsoll_agent_points_total",

@@ -97,7 +97,7 @@ pub(super) fn name_bytes(series: &Series) -> usize {
 pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
     let buckets = histogram.counts().iter().count();
     let uncertainty = |uncertain: usize| UNCERTAINTY_BYTES + uncertain * BUCKET_BYTES;
-    let uncertainty = histogram.blur().map_or(0, |blur| uncertainty(blur.buckets()));
+    let uncertainty = histogram.uncertainty().map_or(0, |blur| uncertainty(blur.buckets()));
     buckets * BUCKET_BYTES + uncertainty + histogram.overs().limits().len() * OVER_BYTES
 }
 
