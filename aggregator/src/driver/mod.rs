@@ -309,7 +309,7 @@ impl Driver {
         view.rule_files = self.rules.stats().clone();
         view.confirmations = self.confirmations.stats();
         let ended = self.clock.now().mono;
-        let connections = self.server.figures();
+        let connections = self.server.stats();
         let source = |views| PageSource { view, views, connections };
         self.views.store((began.mono, ended), source)
     }

@@ -8,7 +8,7 @@ use crate::limits;
 use plimsoll_runtime::logs::LogSettings;
 use plimsoll_runtime::settings::BusSettings;
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::core::Bounds;
 use crate::core::intake::Rules;
@@ -18,10 +18,12 @@ mod endpoint;
 mod hardware;
 mod identity;
 mod intake;
+mod optional;
 mod otlp;
 mod scrape;
 mod watch;
 
+use self::optional::{address_or_none, path_or_none};
 pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
 pub use endpoint::Endpoint;
 pub use hardware::HardwareSettings;
@@ -151,23 +153,6 @@ impl Default for Interval {
         let length_ms = limits::INTERVAL.as_secs() * 1_000;
         Self { length_ms, series_max: limits::SERIES_MAX }
     }
-}
-
-fn address_or_none<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<SocketAddr>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(|_| {
-        serde::de::Error::custom(format!("{text:?} is not an address such as \"127.0.0.1:8125\""))
-    })
-}
-
-fn path_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
-    let path = PathBuf::deserialize(deserializer)?;
-    Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
 }
 
 impl Config {

@@ -8,8 +8,8 @@ use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::wire::LABELS_MAX;
 use serde::Deserialize;
 
-use super::address_or_none;
 use super::intake::unit;
+use super::optional::address_or_none;
 use crate::core::intake::glob::Glob;
 use crate::core::intake::otlp::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
 use crate::core::intake::lines::Unit;

@@ -261,7 +261,7 @@ async fn a_node_that_leaves_tells_its_callers_to_come_again() {
     let request = request.body(Full::new(Bytes::from(framed(0, b"m")))).unwrap();
     let (status, code, message, _) = fixture.answering(called(kept, request)).await;
     assert_eq!((status, code.as_str()), (200, "14"));
-    assert!(message.contains("leaving"), "{message}");
+    assert!(message.contains("shutting down"), "{message}");
     assert_eq!((fixture.came.len(), fixture.ended("grpc metrics leaving")), (0, 1));
     fixture.servers.end().await;
 }

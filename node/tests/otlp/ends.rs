@@ -11,7 +11,7 @@ const JSON: &str = "application/json";
 fn is_told_to_come_again(told: &Answer) {
     assert_eq!((told.status, told.header("retry-after")), (503, "1"));
     let text = String::from_utf8_lossy(&told.body).into_owned();
-    assert!(text.contains("leaving"), "{text}");
+    assert!(text.contains("shutting down"), "{text}");
 }
 
 /// A request of which all but the last byte is there.

@@ -34,13 +34,13 @@ impl Merged {
     pub(super) fn add_packed(&mut self, samples: &Packed) {
         self.exact.merge(&samples.exact());
         samples.each_bucket(|index, n| self.add(index, n));
-        self.add_blur(samples.blur().as_ref());
+        self.add_blur(samples.uncertainty().as_ref());
     }
 
     pub(super) fn add_histogram(&mut self, samples: &Histogram) {
         self.exact.merge(&samples.exact());
         samples.counts().iter().for_each(|(index, n)| self.add(index, n));
-        self.add_blur(samples.blur());
+        self.add_blur(samples.uncertainty());
     }
 
     /// Adds all samples of `other`.

@@ -14,7 +14,7 @@ pub struct ServingStats {
     /// Read views of the state.
     pub views: ReadViewStats,
     /// Connections of HTTP clients.
-    pub connections: Figures,
+    pub connections: ServerStats,
     /// By page and format.
     pub pages: BTreeMap<(&'static str, &'static str), PageStats>,
     /// Responses by page, format and encoding.
@@ -88,7 +88,7 @@ fn write_pages(writer: &mut Writer, serving: &ServingStats) {
     });
 }
 
-fn write_connections(writer: &mut Writer, connections: &Figures) {
+fn write_connections(writer: &mut Writer, connections: &ServerStats) {
     let help = "Open HTTP connections, by stage";
     let open = connections.open.map(|(stage, n)| (stage.as_str(), Value::Count(n as u64)));
     writer.by_label(Family::gauge("plimsoll_aggregator_connections", help), "stage", open);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plimsoll_schemas::budget::effective;
+use plimsoll_schemas::rule::file::effective;
 use tempfile::TempDir;
 
 use super::*;

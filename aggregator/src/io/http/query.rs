@@ -40,7 +40,7 @@ pub struct PageSource {
     /// What read views have cost so far, this one included.
     pub views: ReadViewStats,
     /// Connections of HTTP clients.
-    pub connections: Figures,
+    pub connections: ServerStats,
 }
 
 /// Whether the aggregator is ready, and if not, why.

@@ -331,7 +331,7 @@ async fn a_path_in_use_or_of_another_kind_is_refused_and_a_left_over_one_replace
     drop(datagrams);
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "mine").unwrap();
-    refused("no socket");
+    refused("not a socket");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
 

@@ -242,7 +242,7 @@ async fn a_socket_in_use_is_refused_and_a_left_over_one_replaced() {
 async fn a_file_that_is_no_socket_is_left_alone() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = Listener::unix(Some(file.path())).err().unwrap().to_string();
-    assert!(error.contains("no socket"), "{error}");
+    assert!(error.contains("not a socket"), "{error}");
     assert!(file.path().exists());
 }
 

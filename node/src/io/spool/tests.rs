@@ -201,7 +201,7 @@ fn a_place_that_cannot_be_used_is_named_with_what_the_system_said() {
     let (dir, path) = place();
     fs::create_dir(&path).unwrap();
     let not_a_file = Spool::open(dir.path(), &identity(), true, now()).unwrap_err().to_string();
-    assert_eq!(not_a_file, format!("spool.path: {}: it is not a file", path.display()));
+    assert_eq!(not_a_file, format!("spool.path: {}: not a regular file", path.display()));
     let below_a_file = dir.path().join("n.lock/below");
     let error = Spool::open(&below_a_file, &identity(), true, now()).unwrap_err();
     assert!(matches!(error, SpoolError::Inaccessible { path, .. } if path == below_a_file));
