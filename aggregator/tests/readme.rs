@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::delivery::fields::{fields, sample};
-use plimsoll_schemas::budget::{PACES, Pace};
+use plimsoll_schemas::budget::{BurnRate, PACES};
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
 use plimsoll_node::core::Bounds;
-use plimsoll_node::core::{Core as Node, Identity, BrokerEvent};
+use plimsoll_node::core::{BrokerEvent, Core as Node, Identity};
 use plimsoll_node::limits::INTERVAL;
 use plimsoll_schemas::histogram::{Over, Packed};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use plimsoll_mesh::api::Api;
-use plimsoll_tests::jobs::with_jobs;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::jetstream::JetStreamAdmin;
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::oracle::check_drained;
 use plimsoll_tests::process::{await_summary, fleet_samples};
@@ -137,8 +137,7 @@ no_auth_user: mesh
 async fn a_refused_permission_is_logged_and_its_messages_are_held() {
     let dir = tempfile::tempdir().unwrap();
     let broker_settings = ALLOWING.to_owned();
-    let mut stack =
-        started(StackOptions { broker_settings, ..with_jobs(dir.path()) }).await;
+    let mut stack = started(StackOptions { broker_settings, ..with_jobs(dir.path()) }).await;
     stack.broker().reload(DENYING).unwrap();
     poll_held(&stack, Some(1), 12.0).await;
     let denied = ["broker denies", "Permissions Violation", "plimsoll.v1.local.normal.node-2."];

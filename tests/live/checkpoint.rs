@@ -5,10 +5,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_mesh::child::until;
-use plimsoll_tests::jobs::with_jobs;
-use plimsoll_mesh::stack::{Stack, StackOptions, Station, bin_dir};
+use plimsoll_mesh::stack::{Stack, Station, bin_dir};
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use plimsoll_tests::process::{self, operation_row};
 

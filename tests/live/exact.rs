@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use plimsoll_mesh::stack::{Stack, StackOptions};
-use plimsoll_tests::jobs::with_jobs;
 use plimsoll_clock::Deadline;
+use plimsoll_mesh::stack::Stack;
 use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::{MetricsPage, await_value};
 use plimsoll_tests::oracle::check_drained;
 use plimsoll_tests::process::{await_summary, fleet_samples, node_row, operation_row};

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use plimsoll_clock::Clock;
 use plimsoll_mesh::api::Api;
-use plimsoll_tests::jobs::with_jobs;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions};
-use plimsoll_clock::Clock;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::{MetricsPage, get_any_status};
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use plimsoll_tests::process::{await_summary, fleet_samples, node_row, operation_row};

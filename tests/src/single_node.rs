@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::jobs::with_jobs;
 use anyhow::{Result, ensure};
 use nix::sys::signal::Signal;
 use plimsoll_mesh::stack::{Stack, StackOptions};
-use crate::jobs::with_jobs;
 use plimsoll_schemas::summary::{Presence, Summary};
 
 use crate::process::{MeshProcess, await_summary, node_row};

@@ -14,13 +14,13 @@
 use std::time::Duration;
 
 use plimsoll_node::core::Bounds;
-use plimsoll_node::core::intake::otlp;
 use plimsoll_node::core::intake::glob::Glob;
+use plimsoll_node::core::intake::lines::{TimeUnit, Unit};
+use plimsoll_node::core::intake::otlp;
 use plimsoll_node::core::intake::otlp::{LabelOf, SpanRule};
 use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
-use plimsoll_node::core::intake::lines::{TimeUnit, Unit};
 use plimsoll_node::core::outbox::Publish;
-use plimsoll_node::core::{Core, Identity, BrokerEvent};
+use plimsoll_node::core::{BrokerEvent, Core, Identity};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};

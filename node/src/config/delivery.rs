@@ -7,8 +7,8 @@ use crate::limits;
 use serde::Deserialize;
 
 use crate::core::outbox::OutboxBounds;
-use crate::core::outbox::UnconfirmedBounds;
 use crate::core::outbox::Thresholds;
+use crate::core::outbox::UnconfirmedBounds;
 
 /// The `[outbox]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -6,10 +6,10 @@ use crate::limits::{LABEL_RULES_MAX, UNIT_SUFFIXES_MAX};
 use plimsoll_schemas::ids::Labels;
 use serde::{Deserialize, Deserializer};
 
-use crate::core::intake::series::LabelRules;
-use crate::core::intake::otlp::OtlpRules;
 use crate::core::intake::Rules;
 use crate::core::intake::lines::{DEFAULT_SUFFIXES, Unit, Units, suffix};
+use crate::core::intake::otlp::OtlpRules;
+use crate::core::intake::series::LabelRules;
 
 /// The `[labels]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use super::intake::unit;
 use super::optional::address_or_none;
 use crate::core::intake::glob::Glob;
-use crate::core::intake::otlp::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
 use crate::core::intake::lines::Unit;
+use crate::core::intake::otlp::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
 
 /// The `[otlp]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

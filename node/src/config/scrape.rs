@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::endpoint::Endpoint;
 use super::intake::unit;
 use crate::core::intake::glob::Glob;
-use crate::core::intake::promtext::Target;
 use crate::core::intake::lines::Unit;
+use crate::core::intake::promtext::Target;
 
 /// A `[[scrape]]` section: an application to scrape periodically.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

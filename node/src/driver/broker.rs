@@ -9,7 +9,7 @@ use plimsoll_schemas::time::{Mono, Now};
 
 use crate::core::outbox::DeadLetterReason;
 use crate::core::outbox::Ticket;
-use crate::core::{Core, BrokerEvent};
+use crate::core::{BrokerEvent, Core};
 use crate::io::link::{Link, LinkEvent};
 
 pub(super) struct Broker {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use plimsoll_bus::{Bus, BusConfig, Credentials, Listener};
 use plimsoll_mesh::stack::{Stack, StackOptions};
-use plimsoll_tests::jobs::with_jobs;
 use plimsoll_schemas::histogram::{Over, Packed};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::wire::{Body, decode_packed};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::process::{MeshProcess, await_summary, fleet_samples, operation_row};
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use plimsoll_tests::statsd::{StatsdSender, await_datagrams};

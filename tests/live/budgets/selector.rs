@@ -1,9 +1,9 @@
 //! A budget may be about some series of some nodes alone.
 
 use plimsoll_mesh::stack::{Stack, StackOptions};
-use plimsoll_tests::jobs::with_jobs;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::{Summary, Verdict};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::process::{MeshProcess, await_summary, fleet_samples};
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use plimsoll_tests::statsd::StatsdSender;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_mesh::child::until;
-use plimsoll_tests::jobs::with_jobs;
-use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_mesh::stack::Stack;
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::wire::{Body, Bus};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::{MetricsPage, promtool_findings};
 use plimsoll_tests::oracle::check_drained;
 use plimsoll_tests::process::{await_summary, fleet_samples, node_row};

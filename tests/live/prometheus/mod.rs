@@ -6,8 +6,8 @@ mod restart;
 mod silence;
 
 use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::Stack;
 use plimsoll_tests::jobs::with_jobs;
-use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_tests::metrics_page::promtool_findings;
 use plimsoll_tests::oracle::RawSamples;
 use plimsoll_tests::process::{await_summary, fleet_samples, operation_row};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use app::{App, flooding, hanging};
 use plimsoll_mesh::api::Api;
-use plimsoll_tests::jobs::with_jobs;
 use plimsoll_mesh::child::{Child, free_port, until};
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::{MetricsPage, await_value, promtool_findings};
 use plimsoll_tests::process::{MeshProcess, node_row, operation_row};
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};

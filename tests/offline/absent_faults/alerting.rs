@@ -7,7 +7,7 @@ use plimsoll_aggregator::core::checkpoint::CheckpointFigures;
 use plimsoll_aggregator::core::delivery::{Kind, Receiver};
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::Bounds;
-use plimsoll_node::core::{Core as Node, BrokerEvent};
+use plimsoll_node::core::{BrokerEvent, Core as Node};
 use plimsoll_schemas::alert::{AlertState, Notice, Scope};
 use plimsoll_schemas::rule::Severity;
 

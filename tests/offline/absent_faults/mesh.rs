@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use plimsoll_aggregator::core::notices::Due;
 use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
-use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
-use plimsoll_node::core::outbox::Thresholds;
 use plimsoll_node::core::outbox::Publish;
-use plimsoll_node::core::{Core as Node, Identity, BrokerEvent};
+use plimsoll_node::core::outbox::Thresholds;
+use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
+use plimsoll_node::core::{BrokerEvent, Core as Node, Identity};
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::rule::file::effective;

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
 use plimsoll_node::core::outbox::DeadLetterReason;
+use plimsoll_node::core::outbox::Thresholds;
 use plimsoll_node::core::outbox::UnconfirmedBounds;
+use plimsoll_node::core::outbox::{Publish, Ticket};
 use plimsoll_node::core::spool::Wal;
 use plimsoll_node::core::spool::{self, RecoveredMessages};
-use plimsoll_node::core::outbox::Thresholds;
-use plimsoll_node::core::outbox::{Publish, Ticket};
-use plimsoll_node::core::{Core, Identity, BrokerEvent, Status};
+use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
+use plimsoll_node::core::{BrokerEvent, Core, Identity, Status};
 use plimsoll_schemas::ids::{Labels, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
 
+pub use plimsoll_node::core::departure::{Departure, SocketPoll, Step};
 pub use plimsoll_node::core::outbox::BreakerState;
-pub use plimsoll_node::core::departure::{Departure, Step, SocketPoll};
 pub use plimsoll_node::core::spool::Batch;
 pub use plimsoll_node::limits::IN_FLIGHT_MAX;
 
@@ -77,7 +77,7 @@ fn bounds(depths: Depths, interval: Duration) -> Bounds {
     let (emergency_per_minute, emergency_burst, emergency_reserved) = tokens;
     let thresholds = Thresholds { drop, reroute, recover: leave, ..defaults.thresholds };
     let outbox = OutboxBounds {
-        marks,
+        thresholds,
         coalesce_messages: coalesce,
         emergency_per_minute,
         emergency_burst,
@@ -115,7 +115,9 @@ impl NodeCore {
         let doubt = recovered.as_ref().and_then(|recovered| recovered.damaged.clone());
         let adopted = Adopted {
             is_found: recovered.as_ref().is_some_and(|found| found.samples() > 0),
-            is_torn: recovered.as_ref().is_some_and(|found: &RecoveredMessages| found.torn_bytes > 0),
+            is_torn: recovered
+                .as_ref()
+                .is_some_and(|found: &RecoveredMessages| found.torn_bytes > 0),
             doubt: unusable.or(doubt),
         };
         self.0.open_spool(now, journal, recovered);
@@ -138,7 +140,7 @@ impl NodeCore {
 
     /// Name and samples of the next message that no broker accepts.
     pub fn next_dead_letter(&mut self) -> Option<((u64, u64), u64)> {
-        let sealed = self.0.next_dead_letter()?.sealed;
+        let sealed = self.0.next_dead_letter()?.message;
         Some(((sealed.incarnation.0, sealed.seq.0), sealed.samples))
     }
 

@@ -18,7 +18,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 
 use super::act::{End, Lie, Who};
-use super::cores::node::{Departure, NodeCore, Sending, Step, Taken};
+use super::cores::node::{Departure, NodeCore, Sending, SocketPoll, Step};
 use super::event::{ConnectionEvent, Event, Message, Request, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
@@ -254,7 +254,7 @@ impl Node {
         if self.departure.step() == Step::Running {
             self.down = Some(down);
             self.departure.on_shutdown_requested(now.mono);
-            self.departure.on_polled(now.mono, Taken::default(), false);
+            self.departure.on_polled(now.mono, SocketPoll::default(), false);
         }
         self.settle(k, net, oracle);
     }
@@ -369,7 +369,7 @@ impl Node {
         if self.is_jammed && k.rng().chance(700) {
             if k.rng().chance(500) {
                 let Some(core) = &mut self.core else { return false };
-                core.on_handover_failed(now, token);
+                core.on_not_taken(now, token);
                 return false;
             }
             self.report_locally(k, ConnectionEvent::Deferred(token));

@@ -34,7 +34,7 @@ impl Spool {
         if self.writing.is_some() {
             return false;
         }
-        self.writing = core.next_spool_batch(now);
+        self.writing = core.next_spool(now);
         self.writing.is_some()
     }
 

@@ -5,8 +5,8 @@ use plimsoll_schemas::wire::EventSource;
 
 use super::by_label::counters_by;
 use crate::core::intake::IntakeStats;
-use crate::core::intake::otlp::{MetricKind, OtlpStats};
 use crate::core::intake::Reject;
+use crate::core::intake::otlp::{MetricKind, OtlpStats};
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 pub(super) fn add(page: &Page, intake: &IntakeStats) {

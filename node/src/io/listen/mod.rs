@@ -93,7 +93,11 @@ impl Sockets {
 
     /// Reads what is there, up to a bound. Both sockets take their turn whichever woke us, so
     /// that a flood on one does not starve the other.
-    pub fn take(&mut self, cost: &mut Cost, mut on_event: impl FnMut(SocketEvent<'_>)) -> SocketPoll {
+    pub fn take(
+        &mut self,
+        cost: &mut Cost,
+        mut on_event: impl FnMut(SocketEvent<'_>),
+    ) -> SocketPoll {
         let unix = self.unix.take(&mut self.batch, cost, &mut on_event);
         let udp = self.udp.take(&mut self.batch, cost, &mut on_event);
         unix + udp
