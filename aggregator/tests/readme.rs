@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::delivery::fields::{fields, sample};
-use plimsoll_schemas::budget::{BurnRate, PACES};
+use plimsoll_schemas::budget::{Burn, PACES};
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
 
@@ -38,8 +38,8 @@ fn the_table_of_rules_is_what_ships() {
 
 #[test]
 fn the_table_of_burn_rates_is_what_ships() {
-    let row = |pace: &Pace| {
-        let Pace { factor, long, short, severity, .. } = pace;
+    let row = |pace: &Burn| {
+        let Burn { factor, long, short, severity, .. } = pace;
         let severity = severity.as_str();
         format!("| `<budget>_burn_{long}` | {factor} | {long} and {short} | {severity} |")
     };
