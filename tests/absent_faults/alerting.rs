@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::Delivered;
-use plimsoll_aggregator::core::checkpoint::CheckpointFigures;
-use plimsoll_aggregator::core::delivery::{Kind, Receiver};
+use plimsoll_aggregator::core::alerting::delivery::{Kind, Receiver};
+use plimsoll_aggregator::core::durable::CheckpointFigures;
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::{Core as Node, Signal};

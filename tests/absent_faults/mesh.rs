@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_aggregator::core::notices::Due;
+use plimsoll_aggregator::core::alerting::notifications::Due;
 use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
 use plimsoll_node::core::bounds::{Bounds, OutboxBounds};
 use plimsoll_node::core::pressure::Marks;

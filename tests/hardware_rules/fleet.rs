@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plimsoll_aggregator::core::standing::Wanted;
+use plimsoll_aggregator::core::alerting::alerts_page::Wanted;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::hardware::Reading;

@@ -5,47 +5,12 @@
 //! [`alert`] moves, which leaves [`notices`]. The state is a fold over the stream: the same
 //! messages in any order give the same answer.
 
-pub mod alert;
-mod announce;
-pub mod buckets;
-pub mod burns;
-pub(crate) mod catalogue;
-pub mod checkpoint;
-pub mod completeness;
-pub mod confirm;
-mod conflicts;
-pub mod dashboard;
-pub mod delivery;
-mod evaluate;
-pub mod events;
-mod evidence;
-mod gaps;
-mod hearing;
-mod hidden;
-mod itself;
-pub mod judge;
-mod keeping;
-mod latency;
-pub mod ledger;
-mod matches;
-pub mod moment;
-pub mod node;
-pub mod notices;
-mod overruns;
-mod past;
-pub mod progress;
-pub mod reload;
-pub mod rollup;
-mod run;
-pub mod seqs;
-pub mod silences;
-pub mod standing;
-pub mod statement;
-pub mod still;
-mod telling;
-pub mod thresholds;
+pub mod alerting;
+pub mod durable;
+pub mod fleet;
+pub mod ingest;
+pub mod rules;
 pub mod view;
-pub mod window;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -64,27 +29,27 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{self, Body, Events, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use alert::Alerts;
-use announce::Watched;
-use checkpoint::Unsaved;
-use conflicts::Conflicts;
-use dashboard::Dashboard;
-use delivery::Deliveries;
-use events::Newest;
-use gaps::Gaps;
-use hearing::Hearing;
-use itself::Itself;
-use keeping::Keepings;
-use ledger::Decision;
-use matches::Matches;
-use moment::Moment;
-use node::{Node, Operations, bounded_entry};
-use notices::Notices;
-use past::Past;
-use progress::Progress;
-use rollup::{Definition, Rollups};
-use silences::Silences;
-use window::{Timeliness, Times};
+use alerting::alert::Alerts;
+use alerting::announce::Watched;
+use alerting::dashboard::Dashboard;
+use alerting::delivery::Deliveries;
+use alerting::notifications::Notices;
+use alerting::silences::Silences;
+use durable::Unsaved;
+use fleet::duplicate_names::Conflicts;
+use fleet::events::Newest;
+use fleet::gaps::Gaps;
+use fleet::ledger::Decision;
+use fleet::node::{Node, Operations, bounded_entry};
+use fleet::retention::Keepings;
+use fleet::rollup::{Definition, Rollups};
+use fleet::window::{Timeliness, Times};
+use ingest::broker_health::Hearing;
+use ingest::catch_up::Past;
+use ingest::event_time::Moment;
+use ingest::progress::Progress;
+use rules::self_monitoring::Itself;
+use rules::unmatched::Matches;
 
 /// A label's value: a word of this program, or the same word read from a checkpoint.
 pub type Word = Cow<'static, str>;
@@ -196,7 +161,7 @@ impl Core {
             nodes: BTreeMap::new(),
             fleet: Arc::default(),
             rollups: Rollups::default(),
-            keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
+            keepings: Keepings::new(&rules.budgets, fleet::retention::NODES_UP_TO),
             matches: Matches::new(&rules.budgets),
             alerts: Alerts::default(),
             watched_before: None,

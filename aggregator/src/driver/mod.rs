@@ -26,8 +26,8 @@ use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
-use crate::core::checkpoint::Position;
-use crate::core::reload::RuleFigures;
+use crate::core::durable::Position;
+use crate::core::rules::reload::RuleFigures;
 use crate::core::{Core, Delivered};
 use crate::io::confirmations::Confirmations;
 use crate::io::http::{self, Query, Readiness};

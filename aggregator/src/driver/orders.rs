@@ -3,8 +3,8 @@
 use plimsoll_schemas::alert::{Acknowledgement, Silence};
 
 use super::Driver;
-use crate::core::silences::Refused;
-use crate::core::standing::{Done, Order};
+use crate::core::alerting::alerts_page::{Done, Order};
+use crate::core::alerting::silences::Refused;
 
 impl Driver {
     pub(super) fn on_order(&mut self, order: Order) -> Result<Done, Refused> {

@@ -8,7 +8,7 @@ use plimsoll_schemas::subject::{alert_subject, confirm_subject, event_subject};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::Driver;
-use crate::core::notices::Due;
+use crate::core::alerting::notifications::Due;
 
 impl Driver {
     /// Tells nodes what is stored, some at a time: what a checkpoint of a large fleet confirms

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::writer::{Family, Value, Writer};
 use crate::core::Word;
-use crate::core::delivery::{ReceiverFigures, Tally};
+use crate::core::alerting::delivery::{ReceiverFigures, Tally};
 use crate::core::view::View;
 
 /// Counters begin at 0, so that the first loss is an increase.

@@ -8,7 +8,7 @@ use plimsoll_schemas::hardware::{CATALOGUE, Reading, SensorState};
 use super::families::Page;
 use super::jobs::Numbers;
 use super::writer::{Family, LabelSet, Rows, Value, Writer};
-use crate::core::catalogue;
+use crate::core::fleet::catalogue;
 
 /// A reading under its node's labels.
 type Told<'v> = (&'v LabelSet, &'v Reading);

@@ -8,7 +8,7 @@ use plimsoll_runtime::http::Figures;
 
 use super::rule_files;
 use super::writer::{Family, NONE, Value, Writer};
-use crate::core::progress::Recoveries;
+use crate::core::ingest::progress::Recoveries;
 use crate::core::view::View;
 
 /// What showing things has cost so far.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::time::Mono;
 
-use crate::core::confirm::{ConfirmationFigures, Told};
+use crate::core::durable::confirm::{ConfirmationFigures, Told};
 
 /// Confirmations on their way out; no more than there are nodes.
 #[derive(Debug, Default)]

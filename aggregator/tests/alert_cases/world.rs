@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_aggregator::core::checkpoint::StoredRecords;
-use plimsoll_aggregator::core::standing::{Order, Wanted};
+use plimsoll_aggregator::core::alerting::alerts_page::{Order, Wanted};
+use plimsoll_aggregator::core::durable::StoredRecords;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::{
     Acknowledgement, AlertKey, AlertState, Notice, Pattern, Scope, Silence, SilenceMatch,

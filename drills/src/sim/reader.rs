@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_aggregator::core::checkpoint::{Changes, Part, StoredRecords};
-use plimsoll_aggregator::core::confirm::Told;
-use plimsoll_aggregator::core::node::Node;
+use plimsoll_aggregator::core::durable::confirm::Told;
+use plimsoll_aggregator::core::durable::{Changes, Part, StoredRecords};
+use plimsoll_aggregator::core::fleet::node::Node;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation};

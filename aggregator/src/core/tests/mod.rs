@@ -15,8 +15,8 @@ use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{Bus, Header, Latency, Totals};
 use proptest::prelude::*;
 
-use super::notices::Due;
-use super::*;
+use crate::core::alerting::notifications::Due;
+use crate::core::*;
 
 pub(crate) use speaker::Speaker;
 

@@ -5,9 +5,9 @@ use plimsoll_schemas::histogram::ExactFigures;
 use plimsoll_schemas::time::nanos;
 
 use super::*;
-use crate::core::checkpoint::tests::restarted;
-use crate::core::rollup::Definition;
-use crate::core::window::Windows;
+use crate::core::durable::tests::restarted;
+use crate::core::fleet::rollup::Definition;
+use crate::core::fleet::window::Windows;
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 const OPERATIONS: [&str; 2] = ["epoch_hook", "fetch"];

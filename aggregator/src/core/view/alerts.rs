@@ -8,8 +8,8 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::Severity;
 
 use crate::core::Word;
-use crate::core::node::Node;
-use crate::core::still::Still;
+use crate::core::fleet::node::Node;
+use crate::core::view::read_view::Still;
 
 /// One alert that stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,8 @@
 //! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
 
 mod alerts;
+pub mod ledger_page;
+pub mod read_view;
 mod rollups;
 mod rows;
 mod rules;
@@ -18,17 +20,17 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
-use super::buckets::Buckets;
-use super::burns::ErrorBudget;
-use super::checkpoint::CheckpointFigures;
-use super::confirm::ConfirmationFigures;
-use super::delivery::ReceiverFigures;
-use super::node::{Node, Trouble};
-use super::notices::NoticeCounts;
-use super::progress::Recoveries;
-use super::reload::RuleFigures;
-use super::still::Still;
-use super::{Core, Counts};
+use crate::core::alerting::delivery::ReceiverFigures;
+use crate::core::alerting::notifications::NoticeCounts;
+use crate::core::durable::CheckpointFigures;
+use crate::core::durable::confirm::ConfirmationFigures;
+use crate::core::fleet::buckets::Buckets;
+use crate::core::fleet::node::{Node, Trouble};
+use crate::core::ingest::progress::Recoveries;
+use crate::core::rules::burn_rate::ErrorBudget;
+use crate::core::rules::reload::RuleFigures;
+use crate::core::view::read_view::Still;
+use crate::core::{Core, Counts};
 pub use alerts::{AlertCounts, AlertView};
 use rows::Rows;
 

@@ -6,10 +6,10 @@ use plimsoll_schemas::summary::{Quantiles, RollupRow};
 
 use super::Total;
 use super::rows::quantiles;
-use crate::core::buckets::{Buckets, ends};
-use crate::core::rollup::{Group, Rollup};
-use crate::core::still::Still;
-use crate::core::window::{Merged, Windows};
+use crate::core::fleet::buckets::{Buckets, ends};
+use crate::core::fleet::rollup::{Group, Rollup};
+use crate::core::fleet::window::{Merged, Windows};
+use crate::core::view::read_view::Still;
 
 impl Still {
     pub(super) fn rollup_rows(&self, native: bool) -> Vec<(RollupRow, Total)> {

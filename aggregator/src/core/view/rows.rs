@@ -10,13 +10,13 @@ use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::summary::{Approximate, BudgetRow, OperationRow, Quantiles, WindowRow};
 
 use super::Total;
-use crate::core::alert::displayed;
-use crate::core::buckets::{Buckets, ends};
-use crate::core::completeness::{Completeness, Seen};
-use crate::core::judge::{Judgement, judge};
-use crate::core::node::{Node, Operations};
-use crate::core::still::Still;
-use crate::core::window::{Merged, Ranks, Windows};
+use crate::core::alerting::alert::displayed;
+use crate::core::fleet::buckets::{Buckets, ends};
+use crate::core::fleet::completeness::{Completeness, Seen};
+use crate::core::fleet::node::{Node, Operations};
+use crate::core::fleet::window::{Merged, Ranks, Windows};
+use crate::core::rules::judge::{Judgement, judge};
+use crate::core::view::read_view::Still;
 
 /// Not inactive, by rule, node and operation.
 type AlertsBy<'s> = BTreeMap<(&'s str, &'s str, &'s str), AlertState>;

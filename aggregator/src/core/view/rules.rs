@@ -4,8 +4,8 @@ use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::summary::BudgetRow;
 
-use crate::core::burns::ErrorBudget;
-use crate::core::still::Still;
+use crate::core::rules::burn_rate::ErrorBudget;
+use crate::core::view::read_view::Still;
 
 impl Still {
     /// What is left of error budgets.

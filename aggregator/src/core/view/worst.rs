@@ -9,8 +9,8 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::Presence;
 
 use super::Nodes;
-use crate::core::node::{Node, Trouble};
-use crate::core::still::Still;
+use crate::core::fleet::node::{Node, Trouble};
+use crate::core::view::read_view::Still;
 
 /// Greater is worse: what rules look for on each node, alerts, silence, and how far the share of
 /// samples over a limit is from what the budget allows, in thousandths. Silence comes before the

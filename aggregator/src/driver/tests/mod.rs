@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::*;
-use crate::core::confirm::Told;
+use crate::core::durable::confirm::Told;
 use crate::io::rules::{Sources, Stamps};
 
 const WAIT: Duration = Duration::from_secs(60);

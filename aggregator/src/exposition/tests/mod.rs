@@ -17,10 +17,10 @@ use super::labels::label_key;
 use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
-use crate::core::buckets::Buckets;
-use crate::core::rollup::Definition;
+use crate::core::fleet::buckets::Buckets;
+use crate::core::fleet::rollup::Definition;
+use crate::core::fleet::window::Merged;
 use crate::core::tests::{MS, Speaker, core, deliver, start};
-use crate::core::window::Merged;
 use messages::MetricFamily;
 
 /// Two nodes, of which one is over the limit of epoch_hook.

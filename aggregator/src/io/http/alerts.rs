@@ -13,8 +13,8 @@ use plimsoll_runtime::http::ending;
 use super::orders::{self, BadRequest};
 use super::{Asker, Query};
 use crate::config::Token;
-use crate::core::silences::Refused;
-use crate::core::standing::{Done, Order};
+use crate::core::alerting::alerts_page::{Done, Order};
+use crate::core::alerting::silences::Refused;
 
 /// The pages about alerts.
 pub(super) fn routes() -> Router<Asker> {

@@ -6,7 +6,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use thiserror::Error;
 
-use crate::core::events::Wanted;
+use crate::core::fleet::events::Wanted;
 
 /// Why a question was refused.
 #[derive(Debug, Error, PartialEq, Eq)]

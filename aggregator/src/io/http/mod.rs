@@ -24,11 +24,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::pages::{Kind, Pages};
 use crate::config::{Metrics, Token};
-use crate::core::delivery::Undelivered;
-use crate::core::events::Wanted;
-use crate::core::silences::Refused;
-use crate::core::standing::{self, Done, Order};
-use crate::core::still::Still;
+use crate::core::alerting::alerts_page::{self, Done, Order};
+use crate::core::alerting::delivery::Undelivered;
+use crate::core::alerting::silences::Refused;
+use crate::core::fleet::events::Wanted;
+use crate::core::view::read_view::Still;
 use crate::exposition::Looks;
 
 /// A question to the driver, with the place for its answer.
@@ -38,7 +38,7 @@ pub enum Query {
     /// The newest events.
     Events(Wanted, oneshot::Sender<Box<EventsPage>>),
     /// The alerts that stand.
-    Alerts(standing::Wanted, oneshot::Sender<Box<AlertsPage>>),
+    Alerts(alerts_page::Wanted, oneshot::Sender<Box<AlertsPage>>),
     /// The silences that hold or are yet to begin.
     Silences(oneshot::Sender<SilencesPage>),
     /// Something is to be done about alerts, by somebody who may ask for it.

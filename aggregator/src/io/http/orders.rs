@@ -12,7 +12,7 @@ use plimsoll_schemas::time::Wall;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::core::standing::Wanted;
+use crate::core::alerting::alerts_page::Wanted;
 
 /// Why a request was refused; names the key and what it may be.
 #[derive(Debug, Error, PartialEq, Eq)]

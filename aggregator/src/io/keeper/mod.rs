@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 use super::store::{Opened, SetAside, Store, StoreError};
 use crate::core::Core;
-use crate::core::checkpoint::{Changes, Checkpoint, CheckpointFigures};
-use crate::core::confirm::Told;
+use crate::core::durable::confirm::Told;
+use crate::core::durable::{Changes, Checkpoint, CheckpointFigures};
 
 /// Why a state could not be used, or not be written, in the failures' counter.
 const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];

@@ -14,8 +14,8 @@ use url::{Host, Url};
 
 use super::trust::{Trust, trust};
 use crate::config::{Alertmanager, Config, Webhook};
-use crate::core::delivery::template::Template;
-use crate::core::delivery::{Body, Kind, Receiver, fields};
+use crate::core::alerting::delivery::template::Template;
+use crate::core::alerting::delivery::{Body, Kind, Receiver, fields};
 
 /// Where PagerDuty takes events.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use plimsoll_aggregator::core::Delivered;
-use plimsoll_aggregator::core::checkpoint::Changes;
-use plimsoll_aggregator::core::confirm::Told;
+use plimsoll_aggregator::core::durable::Changes;
+use plimsoll_aggregator::core::durable::confirm::Told;
 use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
