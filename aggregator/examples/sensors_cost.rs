@@ -5,7 +5,7 @@
 //! `cargo run --release -p plimsoll-aggregator --example sensors_cost -- 2000 16 5`
 //! (nodes, cores of each, pages)
 
-use plimsoll_aggregator::core::view::{Nodes, Wanted};
+use plimsoll_aggregator::core::view::{Nodes, ViewQuery};
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_aggregator::exposition::{Format, Shown, nodes_page};
 use plimsoll_clock::Stopwatch;
@@ -83,8 +83,8 @@ fn main() {
     println!("readings of each    {}", of_one.len());
     println!("us per message      {:.1}", each(&watch, nodes));
     core.on_deadline(START);
-    let still = core.still(START.wall, "jetstream");
-    let view = still.view(Wanted { fleet: false, nodes: Nodes::All, native: false });
+    let still = core.read_view(START.wall, "jetstream");
+    let view = still.view(ViewQuery { fleet: false, nodes: Nodes::All, native: false });
     let shown = Shown { budgets: &budgets, aliases: false };
     let watch = Stopwatch::start();
     let bytes = (0..pages).map(|_| nodes_page(&view, shown, Format::Text).len()).max();

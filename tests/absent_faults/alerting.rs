@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::Delivered;
-use plimsoll_aggregator::core::alerting::delivery::{Kind, Receiver};
-use plimsoll_aggregator::core::durable::CheckpointFigures;
+use plimsoll_aggregator::core::alerting::{Receiver, ReceiverKind};
+use plimsoll_aggregator::core::durable::CheckpointStats;
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::bounds::Bounds;
 use plimsoll_node::core::{Core as Node, Signal};
@@ -132,7 +132,7 @@ fn metrics_of(text: &str) -> BTreeSet<&str> {
 
 /// Somebody who is told, since without one there is nothing to be counted.
 fn pager() -> Receiver {
-    let kind = Kind::Webhook { resolved: true, acknowledged: false };
+    let kind = ReceiverKind::Webhook { resolved: true, acknowledged: false };
     Receiver { name: "pager".into(), kind, severity_min: Severity::Info }
 }
 
@@ -166,7 +166,7 @@ fn every_metric_in_a_rule_has_somebody_who_produces_it() {
     aggregator.on_deadline(now);
     let mut view = aggregator.view(now.wall, "jetstream");
     // What the driver knows of the store.
-    view.checkpoints = CheckpointFigures { kept: true, at, ..CheckpointFigures::default() };
+    view.checkpoints = CheckpointStats { kept: true, at, ..CheckpointStats::default() };
     let page = fleet(&view, &effective_budgets()) + &own(&view);
     let rules = concat!(
         include_str!("../../deploy/prometheus/rules/plimsoll.yml"),

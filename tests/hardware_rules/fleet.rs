@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plimsoll_aggregator::core::alerting::alerts_page::Wanted;
+use plimsoll_aggregator::core::alerting::AlertsQuery;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::hardware::Reading;
@@ -66,7 +66,7 @@ impl Fleet {
 
     /// Where the alert of a rule about the node stands.
     pub(crate) fn state(&self, rule: &str) -> AlertState {
-        let page = self.core.alerts_page(self.now.wall, &Wanted::default());
+        let page = self.core.alerts_page(self.now.wall, &AlertsQuery::default());
         let row = page.alerts.into_iter().find(|row| row.key.rule.as_str() == rule);
         row.map_or(AlertState::Inactive, |row| row.state)
     }

@@ -1,6 +1,6 @@
 //! Quantiles that Prometheus interpolates from native histograms, against the samples themselves.
 
-use plimsoll_aggregator::core::fleet::buckets::Native;
+use plimsoll_aggregator::core::fleet::Native;
 use plimsoll_schemas::histogram::{Histogram, rank};
 use plimsoll_tests::fed::{Fed, NODE};
 use plimsoll_tests::feed::Feed;

@@ -16,7 +16,7 @@ use plimsoll_schemas::rule::Rules;
 use serde::Deserialize;
 use toml::Table;
 
-use crate::core::fleet::rollup::Definition;
+use crate::core::fleet::Definition;
 use crate::io::notify::Endpoint;
 
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};

@@ -45,7 +45,7 @@ impl Driver {
         if let Some((_, look)) = &self.looks.latest {
             return Arc::clone(look);
         }
-        let mut still = self.core.still(begun.wall, self.broker());
+        let mut still = self.core.read_view(begun.wall, self.broker());
         still.checkpoints = self.keeper.figures().clone();
         still.rule_files = self.rule_files.clone();
         still.confirmations = self.confirmations.figures();

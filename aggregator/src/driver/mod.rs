@@ -26,8 +26,8 @@ use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
-use crate::core::durable::Position;
-use crate::core::rules::reload::RuleFigures;
+use crate::core::ingest::Position;
+use crate::core::rules::RuleFileStats;
 use crate::core::{Core, Delivered};
 use crate::io::confirmations::Confirmations;
 use crate::io::http::{self, Query, Readiness};
@@ -79,7 +79,7 @@ struct Driver {
     absence: Absence,
     /// Looks at files of rules.
     watch: Watch,
-    rule_files: RuleFigures,
+    rule_files: RuleFileStats,
     /// Sections of the settings that differ from those of the start, as last told.
     restart_told: Vec<&'static str>,
     looks: LookedAt,
@@ -139,7 +139,7 @@ impl Driver {
             url,
             absence: Absence::since(clock.now().mono),
             watch,
-            rule_files: RuleFigures::at_start(clock.now().wall),
+            rule_files: RuleFileStats::at_start(clock.now().wall),
             restart_told: Vec::new(),
             mesh: config.mesh.clone(),
             clock,

@@ -3,11 +3,11 @@
 use plimsoll_schemas::alert::{Acknowledgement, Silence};
 
 use super::Driver;
-use crate::core::alerting::alerts_page::{Done, Order};
-use crate::core::alerting::silences::Refused;
+use crate::core::alerting::CommandError;
+use crate::core::alerting::{AlertCommand, CommandResult};
 
 impl Driver {
-    pub(super) fn on_order(&mut self, order: Order) -> Result<Done, Refused> {
+    pub(super) fn on_order(&mut self, order: AlertCommand) -> Result<CommandResult, CommandError> {
         let told = order.clone();
         let done = self.core.on_order(self.clock.now().wall, order)?;
         log(&told, &done);
@@ -17,17 +17,17 @@ impl Driver {
     }
 }
 
-fn log(order: &Order, done: &Done) {
+fn log(order: &AlertCommand, done: &CommandResult) {
     match order {
-        Order::Silence(Silence { matches, by, comment, until, .. }) => {
-            let id = if let Done::Silence(row) = done { row.id } else { 0 };
+        AlertCommand::Silence(Silence { matches, by, comment, until, .. }) => {
+            let id = if let CommandResult::Silence(row) = done { row.id } else { 0 };
             let matches = serde_json::to_string(matches).unwrap_or_default();
             tracing::info!(id, matches, by, comment, %until, "alerts silenced");
         }
-        Order::EndSilence(id) => tracing::info!(id, "silence ended"),
-        Order::Acknowledge(key, Acknowledgement { by, comment, until }) => {
+        AlertCommand::EndSilence(id) => tracing::info!(id, "silence ended"),
+        AlertCommand::Acknowledge(key, Acknowledgement { by, comment, until }) => {
             tracing::info!(%key, by, comment, %until, "alert acknowledged");
         }
-        Order::Unacknowledge(key) => tracing::info!(%key, "alert not acknowledged any more"),
+        AlertCommand::Unacknowledge(key) => tracing::info!(%key, "alert not acknowledged any more"),
     }
 }

@@ -6,7 +6,7 @@ use plimsoll_schemas::subject::undelivered_subject;
 use plimsoll_schemas::time::Now;
 
 use super::Driver;
-use crate::core::alerting::delivery::Answer;
+use crate::core::alerting::Answer;
 
 impl Driver {
     /// Hands out every post that is due, and says on the bus what was given up.

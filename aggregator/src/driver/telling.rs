@@ -8,7 +8,7 @@ use plimsoll_schemas::subject::{alert_subject, confirm_subject, event_subject};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::Driver;
-use crate::core::alerting::notifications::Due;
+use crate::core::alerting::DueNotification;
 
 impl Driver {
     /// Tells nodes what is stored, some at a time: what a checkpoint of a large fleet confirms
@@ -35,7 +35,9 @@ impl Driver {
     }
 
     pub(super) fn send_notices(&mut self, now: Now) {
-        while let Some(Due { token, notice, again }) = self.core.notices().next_due(now.mono) {
+        while let Some(DueNotification { token, notice, again }) =
+            self.core.notices().next_due(now.mono)
+        {
             if !again {
                 log(&notice);
             }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::writer::{Family, Value, Writer};
-use crate::core::Word;
-use crate::core::alerting::delivery::{ReceiverFigures, Tally};
+use crate::core::alerting::{ReceiverCounts, ReceiverStats};
 use crate::core::view::View;
+use std::borrow::Cow;
 
 /// Counters begin at 0, so that the first loss is an increase.
 const OUTCOMES: [&str; 4] = ["delivered", "superseded", "suppressed", "undelivered"];
@@ -18,7 +18,7 @@ type Table = (
     &'static str,
     &'static str,
     &'static [&'static str],
-    fn(&Tally) -> &BTreeMap<Word, u64>,
+    fn(&ReceiverCounts) -> &BTreeMap<Cow<'static, str>, u64>,
 );
 
 const TABLES: [Table; 3] = [
@@ -64,7 +64,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
             }
         });
     }
-    let mut gauge = |name, help, of: fn(&ReceiverFigures, &View) -> Option<Value>| {
+    let mut gauge = |name, help, of: fn(&ReceiverStats, &View) -> Option<Value>| {
         writer.family(Family::gauge(name, help), |rows| {
             for receiver in receivers {
                 if let Some(value) = of(receiver, view) {

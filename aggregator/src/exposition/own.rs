@@ -8,7 +8,7 @@ use plimsoll_runtime::http::Figures;
 
 use super::rule_files;
 use super::writer::{Family, NONE, Value, Writer};
-use crate::core::ingest::progress::Recoveries;
+use crate::core::ingest::Recoveries;
 use crate::core::view::View;
 
 /// What showing things has cost so far.
@@ -97,7 +97,7 @@ fn reading(writer: &mut Writer, view: &View) {
             "plimsoll_undecodable_total",
             "Messages that could not be read, by reason",
             "reason",
-            &counts.undecodable,
+            &view.undecodable,
         ),
         (
             "plimsoll_over_cap_total",

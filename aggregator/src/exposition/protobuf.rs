@@ -2,7 +2,7 @@
 //! bytes, and no message is built to be thrown away. Tests read them back with `prost`.
 
 use super::writer::Value;
-use crate::core::fleet::buckets::Buckets;
+use crate::core::fleet::Buckets;
 
 /// A field's number and wire type, as one key.
 #[derive(Clone, Copy)]

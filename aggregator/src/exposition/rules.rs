@@ -2,7 +2,7 @@
 
 use super::families::Page;
 use super::writer::{Family, Value, Writer};
-use crate::core::rules::burn_rate::ErrorBudget;
+use crate::core::rules::ErrorBudget;
 
 impl Page<'_> {
     /// What does not change while rules do not.

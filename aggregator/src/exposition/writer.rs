@@ -9,7 +9,7 @@ use super::format::Format;
 use super::labels::push_label;
 use super::number::{push_seconds, push_value};
 use super::protobuf::{self, Field};
-use crate::core::fleet::buckets::Buckets;
+use crate::core::fleet::Buckets;
 
 /// What kind of number a family holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

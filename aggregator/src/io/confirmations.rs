@@ -10,20 +10,20 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::time::Mono;
 
-use crate::core::durable::confirm::{ConfirmationFigures, Told};
+use crate::core::durable::{ConfirmationStats, PendingConfirmation};
 
 /// Confirmations on their way out; no more than there are nodes.
 #[derive(Debug, Default)]
 pub struct Confirmations {
-    waiting: BTreeMap<NodeName, Told>,
+    waiting: BTreeMap<NodeName, PendingConfirmation>,
     /// Whose turn it was last.
     last: Option<NodeName>,
-    figures: ConfirmationFigures,
+    figures: ConfirmationStats,
 }
 
 impl Confirmations {
     /// Takes what is now stored; an older confirmation that still waits is replaced.
-    pub fn offer(&mut self, told: Vec<Told>) {
+    pub fn offer(&mut self, told: Vec<PendingConfirmation>) {
         for told in told {
             let replaced = self.waiting.insert(told.node.clone(), told);
             self.figures.unsent += u64::from(replaced.is_some());
@@ -48,7 +48,7 @@ impl Confirmations {
         }
     }
 
-    fn next(&self) -> Option<&Told> {
+    fn next(&self) -> Option<&PendingConfirmation> {
         let after = self.last.as_ref().map_or(Unbounded, Excluded);
         let mut next = self.waiting.range::<NodeName, _>((after, Unbounded));
         next.next().or_else(|| self.waiting.first_key_value()).map(|(_, told)| told)
@@ -68,7 +68,7 @@ impl Confirmations {
 
     /// What became of them so far.
     #[must_use]
-    pub fn figures(&self) -> ConfirmationFigures {
+    pub fn figures(&self) -> ConfirmationStats {
         self.figures
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     use crate::core::tests::{MS, Speaker, core, deliver, start};
 
     /// What a core that has just heard these nodes has for them, as of a second.
-    fn told(names: &[&'static str], second: u64) -> Vec<Told> {
+    fn told(names: &[&'static str], second: u64) -> Vec<PendingConfirmation> {
         let mut core = core();
         let mut told = |name: &&'static str| {
             deliver(&mut core, start(), &Speaker::new(name).say(start(), MS, 1));
@@ -117,7 +117,7 @@ mod tests {
             said.extend(say(&mut confirmations, 2).into_iter().map(|(node, _)| node));
         }
         assert_eq!(said, ["a", "b", "c", "a", "b", "c", "a", "b"]);
-        assert_eq!(confirmations.figures(), ConfirmationFigures { sent: 8, unsent: 3 });
+        assert_eq!(confirmations.figures(), ConfirmationStats { sent: 8, unsent: 3 });
     }
 
     #[test]
@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(say(&mut confirmations, 1), [("a".to_owned(), 8)]);
         confirmations.discard();
         assert!(confirmations.is_empty());
-        assert_eq!(confirmations.figures(), ConfirmationFigures { sent: 1, unsent: 2 });
+        assert_eq!(confirmations.figures(), ConfirmationStats { sent: 1, unsent: 2 });
     }
 }

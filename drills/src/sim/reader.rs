@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_aggregator::core::durable::confirm::Told;
+use plimsoll_aggregator::core::durable::PendingConfirmation;
 use plimsoll_aggregator::core::durable::{Changes, Part, StoredRecords};
-use plimsoll_aggregator::core::fleet::node::Node;
+use plimsoll_aggregator::core::fleet::Node;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation};
@@ -252,7 +252,7 @@ impl ReaderCore {
 
     /// What nodes are told once these changes, taken at `as_of`, are on the disk.
     #[must_use]
-    pub fn confirmations(changes: &Changes, as_of: Mono) -> Vec<Told> {
+    pub fn confirmations(changes: &Changes, as_of: Mono) -> Vec<PendingConfirmation> {
         changes.confirmations(as_of)
     }
 

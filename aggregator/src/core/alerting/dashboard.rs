@@ -11,23 +11,21 @@ use plimsoll_schemas::limits::wire::OPERATION_BYTES_MAX;
 use plimsoll_schemas::time::Wall;
 use thiserror::Error;
 
-use crate::core::Core;
-
 /// A link's time reaches so far to either side of the alert's, or twice its window before it.
 const AROUND: Duration = Duration::from_secs(15 * 60);
 
-/// A link with places for an alert's names and times.
+/// A link with placeholders for an alert's names and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dashboard(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Place(Place),
+    Placeholder(Placeholder),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Placeholder {
     From,
     To,
     Mesh,
@@ -36,13 +34,13 @@ enum Place {
     Operation,
 }
 
-const PLACES: [(&str, Place); 6] = [
-    ("from_ms", Place::From),
-    ("to_ms", Place::To),
-    ("mesh", Place::Mesh),
-    ("rule", Place::Rule),
-    ("node", Place::Node),
-    ("operation", Place::Operation),
+const PLACEHOLDERS: [(&str, Placeholder); 6] = [
+    ("from_ms", Placeholder::From),
+    ("to_ms", Placeholder::To),
+    ("mesh", Placeholder::Mesh),
+    ("rule", Placeholder::Rule),
+    ("node", Placeholder::Node),
+    ("operation", Placeholder::Operation),
 ];
 
 /// Why a template was refused.
@@ -54,7 +52,7 @@ pub enum DashboardError {
     /// A blank or a control character, or one that is not ASCII.
     #[error("holds {0:?}, which no link may; write it as %20 or the like")]
     Character(char),
-    /// A place that nothing fills.
+    /// An unknown placeholder.
     #[error(
         "{{{0}}} is unknown; there are {{from_ms}}, {{to_ms}}, {{mesh}}, {{rule}}, {{node}} and \
          {{operation}}"
@@ -87,14 +85,14 @@ impl FromStr for Dashboard {
         parts.extend(pieces.next().map(&mut text).transpose()?);
         for piece in pieces {
             let (name, after) = piece.split_once('}').ok_or(DashboardError::Brace)?;
-            let place = PLACES.iter().find(|(known, _)| *known == name);
+            let place = PLACEHOLDERS.iter().find(|(known, _)| *known == name);
             let (_, place) = place.ok_or_else(|| DashboardError::Unknown(name.to_owned()))?;
-            parts.extend([Part::Place(*place), text(after)?]);
+            parts.extend([Part::Placeholder(*place), text(after)?]);
         }
         // Every character of a name may take three.
         let longest = parts.iter().map(|part| match part {
             Part::Text(text) => text.len(),
-            Part::Place(_) => 3 * OPERATION_BYTES_MAX,
+            Part::Placeholder(_) => 3 * OPERATION_BYTES_MAX,
         });
         match longest.sum() {
             bytes if bytes > LINK_BYTES_MAX => Err(DashboardError::TooLong(bytes)),
@@ -122,12 +120,16 @@ impl Dashboard {
         for part in &self.0 {
             match part {
                 Part::Text(text) => link.push_str(text),
-                Part::Place(Place::From) => link.push_str(&ms(at.minus(before.max(AROUND)))),
-                Part::Place(Place::To) => link.push_str(&ms(at.plus(AROUND))),
-                Part::Place(Place::Mesh) => encode(&mut link, mesh.as_str()),
-                Part::Place(Place::Rule) => encode(&mut link, key.rule.as_str()),
-                Part::Place(Place::Node) => encode(&mut link, key.scope.node()),
-                Part::Place(Place::Operation) => encode(&mut link, key.operation.as_str()),
+                Part::Placeholder(Placeholder::From) => {
+                    link.push_str(&ms(at.minus(before.max(AROUND))))
+                }
+                Part::Placeholder(Placeholder::To) => link.push_str(&ms(at.plus(AROUND))),
+                Part::Placeholder(Placeholder::Mesh) => encode(&mut link, mesh.as_str()),
+                Part::Placeholder(Placeholder::Rule) => encode(&mut link, key.rule.as_str()),
+                Part::Placeholder(Placeholder::Node) => encode(&mut link, key.scope.node()),
+                Part::Placeholder(Placeholder::Operation) => {
+                    encode(&mut link, key.operation.as_str())
+                }
             }
         }
         Some(link)
@@ -143,14 +145,6 @@ fn encode(link: &mut String, name: &str) {
             }
             _ => write!(link, "%{byte:02X}").expect("a string takes whatever is written"),
         }
-    }
-}
-
-impl Core {
-    /// The same core whose alerts link to these pages.
-    #[must_use]
-    pub fn linking(self, dashboard: Dashboard) -> Self {
-        Self { dashboard, ..self }
     }
 }
 

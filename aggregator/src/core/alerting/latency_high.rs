@@ -1,54 +1,20 @@
-//! The event `latency_high`: said on the bus each time that a budget's alert begins anew, which is
-//! before anybody is alarmed.
+//! The event `latency_high`: sent to the bus each time that a budget's alert begins anew, which is
+//! before any receiver is notified.
 
 use plimsoll_schemas::alert::{AlertState, Evidence, LatencyHigh, Notice};
 use plimsoll_schemas::time::{Wall, seconds};
 
-use crate::core::Core;
-use crate::core::alerting::alert::Change;
+use super::alert::Change;
 
-impl Core {
-    /// An alert has moved, as this notice tells.
-    pub(crate) fn note_overrun(&mut self, at: Wall, notice: &Notice, change: Change) {
-        let rested = matches!(change.from, AlertState::Inactive | AlertState::Resolved);
-        let begins = rested && matches!(change.to, AlertState::Pending | AlertState::Firing);
-        let Evidence::Latency(evidence) = &notice.evidence else { return };
-        if begins {
-            self.notices.push_event(LatencyHigh {
-                mesh: notice.mesh.clone(),
-                key: notice.key.clone(),
-                at_seconds: seconds(at.0),
-                evidence: evidence.clone(),
-            });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use plimsoll_schemas::alert::Scope;
-
-    use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
-
-    #[test]
-    fn an_overrun_is_said_once_each_time_that_an_alert_begins_anew() {
-        let (mut core, mut slow, mut now) = (core(), Speaker::new("slow"), start());
-        let mut said = Vec::new();
-        for second in 0..60 {
-            now = now.after(SECOND);
-            let ms = if (10..20).contains(&second) || second >= 50 { 30 } else { 5 };
-            deliver(&mut core, now, &slow.say(now, ms * MS, 60));
-            core.on_deadline(now);
-            while let Some((token, event)) = core.notices().next_event_due(now.mono) {
-                core.notices().on_delivered(token);
-                let Scope::Node(_) = event.key.scope else { continue };
-                said.push((second, event));
-            }
-        }
-        let [(10, first), (50, _)] = &said[..] else { panic!("{said:?}") };
-        let text = serde_json::to_value(first).unwrap();
-        assert_eq!((&text["event"], &text["rule"]), (&"latency_high".into(), &"epoch_hook".into()));
-        assert_eq!(text["scope"]["node"], "slow");
-        assert_eq!((first.evidence.limit_seconds, first.evidence.samples), (0.018, 660));
-    }
+/// The event that a change of an alert is, if its budget's latency has just become too high.
+pub(super) fn latency_high(at: Wall, notice: &Notice, change: Change) -> Option<LatencyHigh> {
+    let rested = matches!(change.from, AlertState::Inactive | AlertState::Resolved);
+    let begins = rested && matches!(change.to, AlertState::Pending | AlertState::Firing);
+    let Evidence::Latency(evidence) = &notice.evidence else { return None };
+    begins.then(|| LatencyHigh {
+        mesh: notice.mesh.clone(),
+        key: notice.key.clone(),
+        at_seconds: seconds(at.0),
+        evidence: evidence.clone(),
+    })
 }

@@ -1,4 +1,4 @@
-//! Notices and events on their way to the bus: kept until the broker has them, bounded, counted.
+//! Notifications and events on their way to the bus: kept until the broker has them, bounded, counted.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// What became of notices so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoticeCounts {
+pub struct NotificationCounts {
     /// Made.
     pub raised: u64,
     /// Acknowledged by the broker.
@@ -21,7 +21,7 @@ pub struct NoticeCounts {
 
 /// A notice that is to be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Due {
+pub struct DueNotification {
     /// What an acknowledgement names.
     pub token: u64,
     /// The notice.
@@ -39,21 +39,21 @@ struct Waiting<T> {
     sent: Option<Mono>,
 }
 
-/// Notices and events that the broker has not acknowledged.
+/// Notifications and events that the broker has not acknowledged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Notices {
+pub struct Notifications {
     waiting: BTreeMap<u64, Waiting<Notice>>,
     /// After these: none holds up a notice, or pushes one out.
     #[serde(default)]
     events: BTreeMap<u64, Waiting<LatencyHigh>>,
     /// Of both.
     next_token: u64,
-    counts: NoticeCounts,
+    counts: NotificationCounts,
     #[serde(default)]
-    event_counts: NoticeCounts,
+    event_counts: NotificationCounts,
 }
 
-impl Notices {
+impl Notifications {
     /// Takes a notice. When there is no room the oldest goes, since the newest state matters: a
     /// node's that tells of no end, then a node's, and the fleet's when nothing else is there.
     pub fn push(&mut self, notice: Notice) {
@@ -71,9 +71,9 @@ impl Notices {
 
     /// The next notice to send, with its token: new, or overdue for an acknowledgement. The
     /// fleet's go first.
-    pub fn next_due(&mut self, now: Mono) -> Option<Due> {
+    pub fn next_due(&mut self, now: Mono) -> Option<DueNotification> {
         let (token, notice, again) = next_due(&mut self.waiting, now, |of| !is_of_fleet(&of.key))?;
-        Some(Due { token, notice, again })
+        Some(DueNotification { token, notice, again })
     }
 
     /// The next event to send, with its token.
@@ -102,13 +102,13 @@ impl Notices {
 
     /// What became of notices so far.
     #[must_use]
-    pub fn counts(&self) -> NoticeCounts {
+    pub fn counts(&self) -> NotificationCounts {
         self.counts
     }
 
     /// What became of events so far.
     #[must_use]
-    pub fn event_counts(&self) -> NoticeCounts {
+    pub fn event_counts(&self) -> NotificationCounts {
         self.event_counts
     }
 }
@@ -119,7 +119,7 @@ fn is_of_fleet(key: &AlertKey) -> bool {
 
 fn push<T, W: Ord>(
     waiting: &mut BTreeMap<u64, Waiting<T>>,
-    counts: &mut NoticeCounts,
+    counts: &mut NotificationCounts,
     (token, what): (u64, T),
     worth: impl Fn(&T) -> W,
 ) {
@@ -166,21 +166,24 @@ mod tests {
 
     #[test]
     fn a_notice_is_sent_again_until_the_broker_has_it() {
-        let mut notices = Notices::default();
+        let mut notices = Notifications::default();
         notices.push(notice(1.0));
-        let due = |again| Some(Due { token: 1, notice: notice(1.0), again });
+        let due = |again| Some(DueNotification { token: 1, notice: notice(1.0), again });
         assert_eq!(notices.next_due(Mono(0)), due(false));
         assert_eq!(notices.next_due(Mono(1)), None);
         assert_eq!(notices.next_due(Mono(0).plus(ACK_WAIT)), due(true));
         notices.on_delivered(1);
         notices.on_delivered(1);
         assert!(notices.is_empty());
-        assert_eq!(notices.counts(), NoticeCounts { raised: 1, delivered: 1, undelivered: 0 });
+        assert_eq!(
+            notices.counts(),
+            NotificationCounts { raised: 1, delivered: 1, undelivered: 0 }
+        );
     }
 
     #[test]
     fn past_the_bound_the_oldest_notice_goes_and_is_counted() {
-        let mut notices = Notices::default();
+        let mut notices = Notifications::default();
         (0..=NOTICES_MAX).for_each(|_| notices.push(notice(1.0)));
         assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(2));
         assert_eq!(notices.counts().undelivered, 1);
@@ -194,7 +197,7 @@ mod tests {
             of_node.state = state;
             of_node
         };
-        let mut notices = Notices::default();
+        let mut notices = Notifications::default();
         notices.push(of_node(AlertState::Resolved));
         notices.push(notice(1.0));
         (0..NOTICES_MAX).for_each(|_| notices.push(of_node(AlertState::Firing)));
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn events_wait_beside_notices_and_never_in_their_place() {
-        let mut notices = Notices::default();
+        let mut notices = Notifications::default();
         notices.push(notice(1.0));
         (0..=NOTICES_MAX).for_each(|_| notices.push_event(event(2.0)));
         assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(1));
@@ -232,7 +235,8 @@ mod tests {
         notices.on_delivered(3);
         notices.on_refused(4);
         assert!(notices.is_empty());
-        let of = |raised, delivered, undelivered| NoticeCounts { raised, delivered, undelivered };
+        let of =
+            |raised, delivered, undelivered| NotificationCounts { raised, delivered, undelivered };
         assert_eq!(notices.counts(), of(1, 1, 0));
         assert_eq!(notices.event_counts(), of(NOTICES_MAX as u64 + 1, 1, 2));
     }

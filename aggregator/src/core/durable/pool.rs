@@ -3,13 +3,10 @@
 //! which of them have changed, and makes no records.
 
 use std::fmt;
-use std::sync::Arc;
 
 use plimsoll_schemas::ids::{Operation, RuleName};
 
-use crate::core::fleet::node::Operations;
-use crate::core::fleet::rollup::{Group, Rollups};
-use crate::core::fleet::window::Windows;
+use crate::core::fleet::{Group, Pools, Windows};
 
 /// Whose samples a pool holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,13 +17,6 @@ pub enum Pool {
     Selected(RuleName),
     /// A group's of the roll-up with this name.
     Group(String, Group),
-}
-
-/// All pools at one moment.
-#[derive(Clone, Debug)]
-pub(super) struct Pools {
-    pub(super) fleet: Arc<Operations>,
-    pub(super) rollups: Rollups,
 }
 
 impl fmt::Display for Pool {
@@ -65,48 +55,44 @@ impl Pool {
     }
 }
 
-impl Pools {
-    pub(super) fn get(&self, pool: &Pool) -> Option<&Windows> {
-        match pool {
-            Pool::Fleet(operation) => self.fleet.get(operation),
-            Pool::Selected(budget) => self.fleet.get_selected(budget),
-            Pool::Group(rollup, group) => {
-                let named = |name: &str| self.rollups.iter().find(|r| r.definition().name == name);
-                named(rollup)?.group(group)
-            }
+pub(super) fn get<'p>(pools: &'p Pools, pool: &Pool) -> Option<&'p Windows> {
+    match pool {
+        Pool::Fleet(operation) => pools.operations.get(operation),
+        Pool::Selected(budget) => pools.operations.get_selected(budget),
+        Pool::Group(rollup, group) => {
+            let named = |name: &str| pools.rollups.iter().find(|r| r.definition().name == name);
+            named(rollup)?.group(group)
         }
     }
+}
 
-    fn iter(&self) -> impl Iterator<Item = (Pool, &Windows)> {
-        let fleet = self.fleet.iter();
-        let fleet = fleet.map(|(operation, windows)| (Pool::Fleet(operation.clone()), windows));
-        let selected = self.fleet.selected();
-        let selected = selected.map(|(budget, windows)| (Pool::Selected(budget.clone()), windows));
-        let groups = self.rollups.iter().flat_map(|rollup| {
-            let name = &rollup.definition().name;
-            rollup
-                .groups()
-                .map(|(group, windows)| (Pool::Group(name.clone(), group.clone()), windows))
-        });
-        fleet.chain(selected).chain(groups)
-    }
+fn iter(pools: &Pools) -> impl Iterator<Item = (Pool, &Windows)> {
+    let fleet = pools.operations.iter();
+    let fleet = fleet.map(|(operation, windows)| (Pool::Fleet(operation.clone()), windows));
+    let selected = pools.operations.selected();
+    let selected = selected.map(|(budget, windows)| (Pool::Selected(budget.clone()), windows));
+    let groups = pools.rollups.iter().flat_map(|rollup| {
+        let name = &rollup.definition().name;
+        rollup.groups().map(|(group, windows)| (Pool::Group(name.clone(), group.clone()), windows))
+    });
+    fleet.chain(selected).chain(groups)
+}
 
-    /// What is not as it was `before`, of which a copy is still held, or is gone: pools, and
-    /// which of their tiers.
-    pub(super) fn changed_since(&self, before: Option<&Self>) -> Vec<(Pool, Vec<usize>)> {
-        let mut changed = Vec::new();
-        for (pool, windows) in self.iter() {
-            let former = before.and_then(|before| before.get(&pool));
-            let tiers = windows.tiers_changed_since(former);
-            if !tiers.is_empty() || former.is_none_or(|former| !windows.has_head_of(former)) {
-                changed.push((pool, tiers));
-            }
+/// What is not as it was `before`, of which a copy is still held, or is gone: pools, and
+/// which of their tiers.
+pub(super) fn changed_since(pools: &Pools, before: Option<&Pools>) -> Vec<(Pool, Vec<usize>)> {
+    let mut changed = Vec::new();
+    for (pool, windows) in iter(pools) {
+        let former = before.and_then(|before| get(before, &pool));
+        let tiers = windows.tiers_changed_since(former);
+        if !tiers.is_empty() || former.is_none_or(|former| !windows.has_head_of(former)) {
+            changed.push((pool, tiers));
         }
-        let former = before.into_iter().flat_map(Self::iter);
-        let gone = former.filter(|(pool, _)| self.get(pool).is_none());
-        changed.extend(gone.map(|(pool, windows)| (pool, (0..windows.tiers()).collect())));
-        changed
     }
+    let former = before.into_iter().flat_map(iter);
+    let gone = former.filter(|(pool, _)| get(pools, pool).is_none());
+    changed.extend(gone.map(|(pool, windows)| (pool, (0..windows.tiers()).collect())));
+    changed
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use super::Rest;
-use super::pool::{Pool, Pools};
-use crate::core::fleet::node::Node;
+use super::pool::{self, Pool};
+use super::rest::Rest;
+use crate::core::fleet::{Node, Pools};
 
 /// Version of the records; another one is not read, since the streams still hold what they were
 /// made of.
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 const FRAME_BYTES: usize = 6;
 
 /// A part of the state that is written as a whole.
@@ -86,14 +86,14 @@ impl Part {
     pub fn named(name: &str) -> Result<Self, Unusable> {
         let part = match name.split_once(' ') {
             Some(("node", node)) => NodeName::new(node).ok().map(Self::Node),
-            Some(_) => pool(name),
+            Some(_) => pool_named(name),
             None => (name == "rest").then_some(Self::Rest),
         };
         part.ok_or_else(|| damaged(&name, "its name"))
     }
 }
 
-fn pool(name: &str) -> Option<Part> {
+fn pool_named(name: &str) -> Option<Part> {
     match Pool::named(name)? {
         (pool, "") => Some(Part::Pool(pool)),
         (pool, tier) => Some(Part::PoolTier(pool, tier.parse().ok()?)),
@@ -115,9 +115,9 @@ impl Record {
     /// The record's bytes, made in `buffer`; `None` for a part that is gone.
     pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match &self.0 {
-            Content::Pool(pool, pools) => pack(&pools.get(pool)?.head(), buffer),
+            Content::Pool(pool, pools) => pack(&pool::get(pools, pool)?.head(), buffer),
             Content::PoolTier(pool, tier, pools) => {
-                pack(&pools.get(pool)?.tier(*tier)?, buffer);
+                pack(&pool::get(pools, pool)?.tier(*tier)?, buffer);
             }
             Content::Node(_, node) => pack(&**node.as_ref()?, buffer),
             Content::Rest(rest) => pack(&**rest, buffer),

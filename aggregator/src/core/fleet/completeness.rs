@@ -7,8 +7,8 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 
-use crate::core::fleet::node::Node;
-use crate::core::fleet::window::Windows;
+use super::node::Node;
+use super::window::Windows;
 
 const WINDOWS: usize = Window::ALL.len();
 
@@ -24,15 +24,15 @@ pub struct Completeness {
     pub late: [u64; WINDOWS],
 }
 
-/// What matters here of a node, whatever the operation.
+/// What counts here of a node, whatever the operation.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct ReportingNode {
     expected: bool,
     silence: Duration,
 }
 
-impl Seen {
-    /// How a node is seen now.
+impl ReportingNode {
+    /// A node as of `now`.
     #[must_use]
     pub fn new(now: Wall, node: &Node) -> Self {
         let expected = node.presence(now) != Presence::Left;
@@ -42,7 +42,7 @@ impl Seen {
 
 impl Completeness {
     /// Counts one node, which has had samples of the operation.
-    pub fn add(&mut self, now: Wall, node: &Seen, windows: &Windows) {
+    pub fn add(&mut self, now: Wall, node: &ReportingNode, windows: &Windows) {
         self.expected += u64::from(node.expected);
         for (place, window) in Window::ALL.into_iter().enumerate() {
             if windows.newest_is_in(now, window) {
@@ -51,35 +51,5 @@ impl Completeness {
             }
             self.late[place] += u64::from(node.expected && node.silence <= window.span());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use plimsoll_schemas::wire::{Body, Bus};
-
-    use super::*;
-    use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
-
-    #[test]
-    fn a_node_that_speaks_without_samples_is_late_and_one_that_is_silent_is_expected_only() {
-        let mut core = core();
-        let mut speakers = ["fine", "late", "mute", "left"].map(Speaker::new);
-        for speaker in &mut speakers {
-            deliver(&mut core, start(), &speaker.say(start(), MS, 5));
-        }
-        let [fine, late, _, left] = &mut speakers;
-        deliver(&mut core, start(), &left.farewell(start()));
-        let now = start().after(30 * SECOND);
-        deliver(&mut core, now, &fine.say(now, MS, 5));
-        deliver(&mut core, now, &late.message(now, Body::Bus(Bus::default()), false));
-        let mut found = Completeness::default();
-        for node in core.nodes.values() {
-            let (_, windows) = node.operations.iter().next().unwrap();
-            found.add(now.wall, &Seen::new(now.wall, node), windows);
-        }
-        assert_eq!(found.expected, 3);
-        assert_eq!((found.nodes[0], found.late[0]), (1, 1), "in the last ten seconds");
-        assert_eq!((found.nodes[1], found.late[1]), (4, 0), "in the last minute");
     }
 }

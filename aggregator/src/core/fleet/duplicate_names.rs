@@ -4,59 +4,26 @@ use crate::limits::NAME_CONFLICT_TOLD_EVERY;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Mono;
 
-use crate::core::Core;
-
 /// The name that two nodes were last seen to share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Conflicts {
-    untold: Option<NodeName>,
-    told_at: Option<Mono>,
+pub(super) struct DuplicateNames {
+    pending: Option<NodeName>,
+    warned_at: Option<Mono>,
 }
 
-impl Conflicts {
-    pub(crate) fn notice(&mut self, node: &NodeName) {
-        self.untold.get_or_insert_with(|| node.clone());
+impl DuplicateNames {
+    pub(super) fn add(&mut self, node: &NodeName) {
+        self.pending.get_or_insert_with(|| node.clone());
     }
-}
 
-impl Core {
-    /// A name that two nodes share and that is to be warned of; at most one in
-    /// [`NAME_CONFLICT_TOLD_EVERY`].
-    pub fn next_conflict(&mut self, now: Mono) -> Option<NodeName> {
-        let recent = |told: Mono| now.since(told) < NAME_CONFLICT_TOLD_EVERY;
-        if self.conflicts.told_at.is_some_and(recent) {
+    /// A name to warn of; at most one in [`NAME_CONFLICT_TOLD_EVERY`].
+    pub(super) fn next(&mut self, now: Mono) -> Option<NodeName> {
+        let recent = |warned: Mono| now.since(warned) < NAME_CONFLICT_TOLD_EVERY;
+        if self.warned_at.is_some_and(recent) {
             return None;
         }
-        let node = self.conflicts.untold.take()?;
-        self.conflicts.told_at = Some(now);
+        let node = self.pending.take()?;
+        self.warned_at = Some(now);
         Some(node)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
-
-    #[test]
-    fn two_nodes_with_one_name_are_each_merged_once_and_warned_of_once_a_minute() {
-        let mut core = core();
-        let mut speakers = [1, 2].map(|incarnation| Speaker::new("a").of(incarnation));
-        let (mut now, mut told) = (start(), Vec::new());
-        for second in 0..150 {
-            now = now.after(SECOND);
-            for speaker in &mut speakers {
-                let message = speaker.say(now, MS, 1);
-                deliver(&mut core, now, &message);
-                deliver(&mut core, now, &message);
-            }
-            told.extend(core.next_conflict(now.mono).map(|node| (second, node.to_string())));
-        }
-        let seconds: Vec<u32> = told.iter().map(|(second, _)| *second).collect();
-        assert_eq!(seconds, [4, 64, 124]);
-        let view = core.view(now.wall, "test");
-        assert_eq!(view.summary.nodes[0].ledger.merged, 300);
-        assert!(view.summary.nodes[0].ledger.is_settled());
-        let page = crate::exposition::fleet(&view, &[]);
-        assert!(page.contains("plimsoll_node_name_conflicts_total{node=\"a\"} 146\n"), "{page}");
     }
 }

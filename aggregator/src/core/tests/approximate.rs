@@ -28,7 +28,7 @@ fn budget(core: &Core, now: Now) -> BudgetRow {
 }
 
 fn shown(core: &Core, now: Now) -> String {
-    let shown = Shown { budgets: &core.rules.budgets, aliases: true };
+    let shown = Shown { budgets: &core.rules().budgets, aliases: true };
     let view = core.view(now.wall, "test");
     String::from_utf8(page(&view, shown, &Own::default(), Format::Text)).unwrap()
 }
@@ -98,7 +98,7 @@ fn hearing(core: &mut Core, samples: &Histogram) -> Vec<Notice> {
         let now = start().after(second * SECOND);
         deliver(core, now, &speaker.say_samples(now, &["epoch_hook"], samples));
         core.on_deadline(now);
-        while let Some(Due { token, notice, .. }) = core.notices().next_due(now.mono) {
+        while let Some(DueNotification { token, notice, .. }) = core.notices().next_due(now.mono) {
             told.push(notice);
             core.notices().on_delivered(token);
         }

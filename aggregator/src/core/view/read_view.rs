@@ -1,9 +1,9 @@
-//! What the aggregator knows at one moment, shared with whoever works it out elsewhere.
+//! The read view: what the core knows at one moment, shared with the threads that answer requests.
 //!
-//! To take one costs the driver a count of references for each node, and nothing is merged,
-//! sorted or written. What changes while a still is kept is copied first, so it is given back
-//! soon. Rows, quantiles and pages are made from it by [`crate::core::view`], on another thread.
+//! To take one costs the driver a reference count for each node; nothing is merged, sorted or
+//! written. What changes while a read view is kept is copied first, so it is dropped soon.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,31 +13,27 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 
-use crate::core::alerting::delivery::ReceiverFigures;
-use crate::core::alerting::notifications::NoticeCounts;
-use crate::core::durable::CheckpointFigures;
-use crate::core::durable::confirm::ConfirmationFigures;
-use crate::core::fleet::node::{Node, Operations};
-use crate::core::fleet::rollup::Rollups;
-use crate::core::ingest::progress::Recoveries;
-use crate::core::rules::reload::RuleFigures;
-use crate::core::view::AlertCounts;
-use crate::core::{Core, Counts};
+use super::alert_counts::AlertCounts;
+use crate::core::alerting::{Alerting, NotificationCounts, ReceiverStats};
+use crate::core::durable::{CheckpointStats, ConfirmationStats};
+use crate::core::fleet::{Fleet, MergeCounts, Node, Operations, Rollups};
+use crate::core::ingest::{Ingest, Recoveries};
+use crate::core::rules::{Evaluator, RuleFileStats};
 
-/// Everything at one moment.
+/// Everything that is known at one moment.
 #[derive(Clone, Debug)]
-pub struct Still {
+pub struct ReadView {
     /// The moment.
     pub at: Wall,
     /// The mesh.
     pub mesh: MeshName,
-    /// What the connection to the broker says of itself.
+    /// The state of the connection to the broker.
     pub broker: String,
     /// True once everything that the stream held at the start has been read.
     pub ready: bool,
     /// True while a stream is known to hold what was not read.
     pub behind: bool,
-    /// Every node, hidden ones among them, in order of their names.
+    /// Every node, expired ones among them, in order of their names.
     pub nodes: Vec<(NodeName, Arc<Node>)>,
     /// All nodes together.
     pub fleet: Arc<Operations>,
@@ -55,68 +51,76 @@ pub struct Still {
     pub gaps: BTreeMap<NodeName, u64>,
     /// The latest changes of alerts, oldest first.
     pub changes: Vec<Notice>,
-    /// Counts of what was read.
-    pub counts: Counts,
+    /// Counts of what was merged and what was not.
+    pub counts: MergeCounts,
+    /// Messages that could not be decoded, by reason.
+    pub undecodable: BTreeMap<Cow<'static, str>, u64>,
     /// What became of notices.
-    pub notices: NoticeCounts,
+    pub notices: NotificationCounts,
     /// What became of events beside them.
-    pub notice_events: NoticeCounts,
-    /// What those who are told of alerts have heard, and what not yet.
-    pub receivers: Vec<ReceiverFigures>,
+    pub notice_events: NotificationCounts,
+    /// What became of notifications, by receiver.
+    pub receivers: Vec<ReceiverStats>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
     pub recoveries: Vec<(Lane, Recoveries)>,
     /// What became of checkpoints.
-    pub checkpoints: CheckpointFigures,
+    pub checkpoints: CheckpointStats,
     /// What became of confirmations.
-    pub confirmations: ConfirmationFigures,
+    pub confirmations: ConfirmationStats,
     /// What became of the files that rules come from.
-    pub rule_files: RuleFigures,
+    pub rule_files: RuleFileStats,
     /// Budgets that no sample has matched though samples have come for minutes.
     pub unmatched: BTreeSet<RuleName>,
 }
 
-impl Core {
-    /// What is known now. `broker` is what the connection says of itself.
+impl ReadView {
+    /// What is known now. `broker` is the state of the connection.
     #[must_use]
-    pub fn still(&self, now: Wall, broker: &str) -> Still {
-        let alerts = self.alerts.standing();
-        Still {
-            at: now,
-            mesh: self.mesh.clone(),
+    pub fn of(
+        (mesh, at, broker): (&MeshName, Wall, &str),
+        ingest: &Ingest,
+        fleet: &Fleet,
+        evaluator: &Evaluator,
+        alerting: &Alerting,
+    ) -> Self {
+        let active = alerting.alerts().standing();
+        let nodes = fleet.nodes().iter();
+        Self {
+            at,
+            mesh: mesh.clone(),
             broker: broker.to_owned(),
-            ready: self.ready,
-            behind: self.is_behind(),
-            nodes: self.nodes.iter().map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
-            fleet: Arc::clone(&self.fleet),
-            rollups: self.rollups.clone(),
-            shares: Arc::clone(&self.shares),
-            rules: Arc::clone(&self.rules),
+            ready: ingest.is_ready(),
+            behind: ingest.is_behind(),
+            nodes: nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
+            fleet: Arc::clone(fleet.operations()),
+            rollups: fleet.rollups().clone(),
+            shares: Arc::clone(evaluator.shares()),
+            rules: Arc::clone(evaluator.rules()),
             alert_counts: AlertCounts {
-                without_data: self.alerts.without_data(),
-                silences: self.silences.count(),
-                suppressed: self.silences.suppressed().clone(),
+                without_data: alerting.alerts().without_data(),
+                silences: alerting.silence_count(),
+                suppressed: alerting.suppressed().clone(),
                 ..AlertCounts::default()
             },
-            alerts: alerts.map(|(key, state)| (key.clone(), state)).collect(),
-            gaps: self.gaps_to_show(),
-            changes: self.changes.clone(),
-            counts: self.counts.clone(),
-            notices: self.notices.counts(),
-            notice_events: self.notices.event_counts(),
-            receivers: self.deliveries.figures(),
-            pending: self.pending(),
-            recoveries: self.recoveries(),
-            checkpoints: CheckpointFigures::default(),
-            confirmations: ConfirmationFigures::default(),
-            rule_files: RuleFigures::default(),
-            unmatched: self.matches.unmatched().into_iter().cloned().collect(),
+            alerts: active.map(|(key, state)| (key.clone(), state)).collect(),
+            gaps: fleet.shown_gaps(&alerting.nodes_with_gap_alerts()),
+            changes: alerting.changes().to_vec(),
+            counts: fleet.counts().clone(),
+            undecodable: ingest.undecodable().clone(),
+            notices: alerting.notifications().counts(),
+            notice_events: alerting.notifications().event_counts(),
+            receivers: alerting.receiver_stats(),
+            pending: ingest.pending(),
+            recoveries: ingest.recoveries(),
+            checkpoints: CheckpointStats::default(),
+            confirmations: ConfirmationStats::default(),
+            rule_files: RuleFileStats::default(),
+            unmatched: evaluator.unmatched(),
         }
     }
-}
 
-impl Still {
     /// The nodes that are shown, in order of their names.
     pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
         let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);

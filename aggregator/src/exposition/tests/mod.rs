@@ -17,9 +17,9 @@ use super::labels::label_key;
 use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
-use crate::core::fleet::buckets::Buckets;
-use crate::core::fleet::rollup::Definition;
-use crate::core::fleet::window::Merged;
+use crate::core::fleet::Buckets;
+use crate::core::fleet::Definition;
+use crate::core::fleet::Merged;
 use crate::core::tests::{MS, Speaker, core, deliver, start};
 use messages::MetricFamily;
 

@@ -13,8 +13,8 @@ use plimsoll_runtime::http::ending;
 use super::orders::{self, BadRequest};
 use super::{Asker, Query};
 use crate::config::Token;
-use crate::core::alerting::alerts_page::{Done, Order};
-use crate::core::alerting::silences::Refused;
+use crate::core::alerting::CommandError;
+use crate::core::alerting::{AlertCommand, CommandResult};
 
 /// The pages about alerts.
 pub(super) fn routes() -> Router<Asker> {
@@ -42,7 +42,7 @@ async fn show_silences(State(asker): State<Asker>) -> Response {
 }
 
 async fn silence(State(asker): State<Asker>, headers: HeaderMap, body: Bytes) -> Response {
-    let order = || orders::silence(Clock::start().now().wall, &body).map(Order::Silence);
+    let order = || orders::silence(Clock::start().now().wall, &body).map(AlertCommand::Silence);
     asker.order(&headers, order).await
 }
 
@@ -51,13 +51,13 @@ async fn end_silence(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    asker.order(&headers, || orders::id(&id).map(Order::EndSilence)).await
+    asker.order(&headers, || orders::id(&id).map(AlertCommand::EndSilence)).await
 }
 
 async fn acknowledge(State(asker): State<Asker>, headers: HeaderMap, body: Bytes) -> Response {
     let order = || {
         let (key, of) = orders::acknowledgement(Clock::start().now().wall, &body)?;
-        Ok(Order::Acknowledge(key, of))
+        Ok(AlertCommand::Acknowledge(key, of))
     };
     asker.order(&headers, order).await
 }
@@ -67,7 +67,7 @@ async fn unacknowledge(
     headers: HeaderMap,
     Parameters(pairs): Pairs,
 ) -> Response {
-    asker.order(&headers, || orders::key(&pairs).map(Order::Unacknowledge)).await
+    asker.order(&headers, || orders::key(&pairs).map(AlertCommand::Unacknowledge)).await
 }
 
 impl Asker {
@@ -75,7 +75,7 @@ impl Asker {
     async fn order(
         &self,
         headers: &HeaderMap,
-        order: impl FnOnce() -> Result<Order, BadRequest>,
+        order: impl FnOnce() -> Result<AlertCommand, BadRequest>,
     ) -> Response {
         if let Err(response) = may_change(self.token.as_deref(), headers) {
             return *response;
@@ -86,24 +86,28 @@ impl Asker {
         };
         match self.ask(|answer| Query::Order(order, answer)).await {
             None => ending(),
-            Some(Ok(Done::Silence(row))) => (StatusCode::CREATED, Json(row)).into_response(),
-            Some(Ok(Done::Acknowledged(of))) => (StatusCode::CREATED, Json(of)).into_response(),
-            Some(Ok(Done::Ended)) => StatusCode::NO_CONTENT.into_response(),
+            Some(Ok(CommandResult::Silence(row))) => {
+                (StatusCode::CREATED, Json(row)).into_response()
+            }
+            Some(Ok(CommandResult::Acknowledged(of))) => {
+                (StatusCode::CREATED, Json(of)).into_response()
+            }
+            Some(Ok(CommandResult::Ended)) => StatusCode::NO_CONTENT.into_response(),
             Some(Err(refused)) => refuse(status(&refused), &refused),
         }
     }
 }
 
-fn status(refused: &Refused) -> StatusCode {
+fn status(refused: &CommandError) -> StatusCode {
     match refused {
-        Refused::NoSilence(_) | Refused::NotAcknowledged(_) => StatusCode::NOT_FOUND,
-        Refused::NotStanding { .. } | Refused::Full { .. } => StatusCode::CONFLICT,
-        Refused::Everything
-        | Refused::Control(_)
-        | Refused::Over
-        | Refused::TooLong
-        | Refused::Nobody
-        | Refused::Text { .. } => StatusCode::BAD_REQUEST,
+        CommandError::NoSilence(_) | CommandError::NotAcknowledged(_) => StatusCode::NOT_FOUND,
+        CommandError::NotStanding { .. } | CommandError::Full { .. } => StatusCode::CONFLICT,
+        CommandError::Everything
+        | CommandError::Control(_)
+        | CommandError::Over
+        | CommandError::TooLong
+        | CommandError::Nobody
+        | CommandError::Text { .. } => StatusCode::BAD_REQUEST,
     }
 }
 

@@ -24,11 +24,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::pages::{Kind, Pages};
 use crate::config::{Metrics, Token};
-use crate::core::alerting::alerts_page::{self, Done, Order};
-use crate::core::alerting::delivery::Undelivered;
-use crate::core::alerting::silences::Refused;
-use crate::core::fleet::events::Wanted;
-use crate::core::view::read_view::Still;
+use crate::core::alerting::CommandError;
+use crate::core::alerting::Undelivered;
+use crate::core::alerting::{AlertCommand, AlertsQuery, CommandResult};
+use crate::core::fleet::EventsQuery;
+use crate::core::view::ReadView;
 use crate::exposition::Looks;
 
 /// A question to the driver, with the place for its answer.
@@ -36,13 +36,13 @@ pub enum Query {
     /// Everything that is known.
     Look(oneshot::Sender<Arc<Look>>),
     /// The newest events.
-    Events(Wanted, oneshot::Sender<Box<EventsPage>>),
+    Events(EventsQuery, oneshot::Sender<Box<EventsPage>>),
     /// The alerts that stand.
-    Alerts(alerts_page::Wanted, oneshot::Sender<Box<AlertsPage>>),
+    Alerts(AlertsQuery, oneshot::Sender<Box<AlertsPage>>),
     /// The silences that hold or are yet to begin.
     Silences(oneshot::Sender<SilencesPage>),
     /// Something is to be done about alerts, by somebody who may ask for it.
-    Order(Order, oneshot::Sender<Result<Done, Refused>>),
+    Order(AlertCommand, oneshot::Sender<Result<CommandResult, CommandError>>),
     /// The newest notices that were given up.
     Undelivered(oneshot::Sender<Vec<Undelivered>>),
     /// Whether that is the whole truth.
@@ -53,7 +53,7 @@ pub enum Query {
 #[derive(Debug)]
 pub struct Look {
     /// What the core knows.
-    pub still: Still,
+    pub still: ReadView,
     /// What looks have cost so far, this one included; their number is this one's own.
     pub looks: Looks,
     /// Connections of those who ask.

@@ -12,7 +12,7 @@ use plimsoll_schemas::time::Wall;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::core::alerting::alerts_page::Wanted;
+use crate::core::alerting::AlertsQuery;
 
 /// Why a request was refused; names the key and what it may be.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -106,9 +106,9 @@ pub(super) fn key(parameters: &[(String, String)]) -> Result<AlertKey, BadReques
 }
 
 /// The alerts that the parameters of a request ask for.
-pub(super) fn wanted(parameters: &[(String, String)]) -> Result<Wanted, BadRequest> {
+pub(super) fn wanted(parameters: &[(String, String)]) -> Result<AlertsQuery, BadRequest> {
     let [state, rule, node] = pick(parameters, ["state", "rule", "node"], "state, rule and node")?;
-    Ok(Wanted {
+    Ok(AlertsQuery {
         state: state.map(alert_state).transpose()?,
         rule: rule
             .map(|text| RuleName::new(text).map_err(|e| bad("rule", text, &e)))

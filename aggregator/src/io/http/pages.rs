@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 
 use super::Look;
 use crate::config::Metrics;
-use crate::core::view::{Nodes, Wanted};
+use crate::core::view::{Nodes, ViewQuery};
 use crate::exposition::{Format, Own, Shown, nodes_page, page};
 
 /// A page of one kind.
@@ -148,18 +148,18 @@ impl Pages {
         let native = |format| format == Format::Protobuf;
         let page = match kind {
             Kind::Metrics(format) => {
-                let view = still.view(Wanted { fleet: true, nodes, native: native(format) });
+                let view = still.view(ViewQuery { fleet: true, nodes, native: native(format) });
                 page(&view, shown, &self.own(&look), format)
             }
             Kind::Nodes(format) => {
                 let nodes = Nodes::All;
-                let view = still.view(Wanted { fleet: false, nodes, native: native(format) });
+                let view = still.view(ViewQuery { fleet: false, nodes, native: native(format) });
                 nodes_page(&view, shown, format)
             }
             Kind::Summary => {
-                json(&still.view(Wanted { fleet: true, nodes, native: false }).summary)
+                json(&still.view(ViewQuery { fleet: true, nodes, native: false }).summary)
             }
-            Kind::Ledger => json(&still.statement()),
+            Kind::Ledger => json(&still.ledger_page()),
         };
         drop(look);
         let spent = self.clock.now().mono.since(begun);

@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 use super::store::{Opened, SetAside, Store, StoreError};
 use crate::core::Core;
-use crate::core::durable::confirm::Told;
-use crate::core::durable::{Changes, Checkpoint, CheckpointFigures};
+use crate::core::durable::PendingConfirmation;
+use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
 
 /// Why a state could not be used, or not be written, in the failures' counter.
 const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];
@@ -32,7 +32,7 @@ pub struct Written {
     /// How long it took.
     took: Duration,
     /// Bytes of its records and what nodes may be told now, or why it failed.
-    outcome: Result<(u64, Vec<Told>), String>,
+    outcome: Result<(u64, Vec<PendingConfirmation>), String>,
 }
 
 /// The driver's end of the thread that writes.
@@ -45,8 +45,8 @@ pub struct Keeper {
     /// Without a thread: nodes that have changed and were not told so.
     changed: BTreeSet<NodeName>,
     /// What nodes may be told by now and have not been.
-    confirmed: Vec<Told>,
-    figures: CheckpointFigures,
+    confirmed: Vec<PendingConfirmation>,
+    figures: CheckpointStats,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Keeper {
             next_at: Mono(0),
             changed: BTreeSet::new(),
             confirmed: Vec::new(),
-            figures: CheckpointFigures::default(),
+            figures: CheckpointStats::default(),
         };
         let Some(path) = path else {
             tracing::info!(
@@ -123,7 +123,7 @@ impl Keeper {
     }
 
     /// What nodes may be told now; each confirmation once.
-    pub fn take_confirmations(&mut self) -> Vec<Told> {
+    pub fn take_confirmations(&mut self) -> Vec<PendingConfirmation> {
         std::mem::take(&mut self.confirmed)
     }
 
@@ -196,7 +196,7 @@ impl Keeper {
 
     /// What became of checkpoints so far.
     #[must_use]
-    pub fn figures(&self) -> &CheckpointFigures {
+    pub fn figures(&self) -> &CheckpointStats {
         &self.figures
     }
 }

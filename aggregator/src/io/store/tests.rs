@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::core::Core;
 use crate::core::durable::StoredRecords;
-use crate::core::durable::tests::assert_same;
+use crate::core::tests::checkpoint::assert_same;
 use crate::core::tests::{MS, SECOND, Speaker, deliver, start};
 
 fn mesh() -> MeshName {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use plimsoll_aggregator::core::Delivered;
 use plimsoll_aggregator::core::durable::Changes;
-use plimsoll_aggregator::core::durable::confirm::Told;
+use plimsoll_aggregator::core::durable::PendingConfirmation;
 use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
@@ -45,7 +45,7 @@ pub(super) struct Reading {
 /// A checkpoint on its way to the disk.
 struct Writing {
     changes: Changes,
-    told: Vec<Told>,
+    told: Vec<PendingConfirmation>,
     mark: Mark,
 }
 
@@ -166,7 +166,7 @@ impl World {
                 let generation = self.link(Who::Aggregator(which)).generation;
                 self.after(25 * MILLISECOND, Event::LookAgain { which, lane, generation });
             }
-            Answer::News(_) | Answer::Told { .. } => {}
+            Answer::News(_) | Answer::PendingConfirmation { .. } => {}
         }
         self.settle_reader(which);
     }
@@ -289,13 +289,13 @@ impl World {
         self.settle_reader(which);
     }
 
-    fn commit(&mut self, which: usize, writing: Writing) -> Vec<Told> {
+    fn commit(&mut self, which: usize, writing: Writing) -> Vec<PendingConfirmation> {
         self.readers[which].store.commit(writing.changes);
         self.readers[which].mark = writing.mark;
         writing.told
     }
 
-    fn confirm(&mut self, which: usize, told: Vec<Told>) {
+    fn confirm(&mut self, which: usize, told: Vec<PendingConfirmation>) {
         let now = self.clock(Who::Aggregator(which)).mono;
         let limits = self.readers[which].core.as_ref().map(ReaderCore::limits).unwrap_or_default();
         for told in told {

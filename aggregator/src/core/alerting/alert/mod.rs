@@ -9,8 +9,8 @@
 //! ended: the rule or the node is gone. Firing becomes resolved and pending inactive, at once.
 //! ```
 //!
-//! Too few samples or none at all move nothing, in any state: silence is never "clear". Whoever
-//! looks is told of it beside the state. Whom to tell of a change, and of what, is not known here.
+//! Too few samples or none at all move nothing, in any state: silence is never "clear". It is shown
+//! beside the state. Who is notified of a change, and of what, is not decided here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,50 +22,16 @@ use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use crate::core::rules::{Finding, Hysteresis};
+
 /// How long a resolved alert is shown as such.
 const RESOLVED_SHOWN: Duration = Duration::from_secs(300);
-
-/// What an evaluation found out about one alert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Finding {
-    /// There was nothing to judge.
-    NoData,
-    /// There was too little to judge.
-    Insufficient,
-    /// Neither shown to be over the limit nor to be within.
-    Unsure,
-    /// Shown to be within the limit.
-    Clear,
-    /// Shown to be over the limit.
-    Breach,
-}
-
-impl Finding {
-    /// Whether there was enough to judge.
-    #[must_use]
-    pub const fn data(self) -> Data {
-        match self {
-            Self::NoData => Data::NoData,
-            Self::Insufficient => Data::Insufficient,
-            Self::Unsure | Self::Clear | Self::Breach => Data::Enough,
-        }
-    }
-}
 
 /// Where an alert is shown to stand after a finding: at too few or no samples where nothing else
 /// stands.
 #[must_use]
 pub const fn displayed(state: AlertState, finding: Finding) -> AlertState {
     finding.data().displayed(state)
-}
-
-/// How many evaluations in a row it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Breaches until an alert fires.
-    pub fire_after: u32,
-    /// Evaluations clearly within the limit until it resolves.
-    pub clear_after: u32,
 }
 
 /// A move from one state to another.
@@ -80,8 +46,8 @@ pub struct Change {
 /// All alerts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Alerts {
-    entries: BTreeMap<AlertKey, Entry>,
-    /// Whether one has changed, in whatever is stored of it, since somebody asked.
+    entries: BTreeMap<AlertKey, AlertEntry>,
+    /// Whether one has changed since the last checkpoint.
     #[serde(skip)]
     changed: bool,
 }
@@ -89,7 +55,7 @@ pub struct Alerts {
 /// One alert.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Entry {
+pub struct AlertEntry {
     /// Where it stands.
     pub state: AlertState,
     /// Since when; on the wall clock, since it outlives the process.
@@ -104,12 +70,12 @@ pub struct Entry {
     pub flaps: u32,
     /// What the latest finding said of the data.
     pub data: Data,
-    /// What was last told of it, without its context: what an end of it says when nobody knows
-    /// its rule or its node any more.
-    pub told: Option<Arc<Notice>>,
+    /// Its last notification, without its context, which is dropped to save memory: the end of an
+    /// alert whose rule or node is gone repeats this.
+    pub notified: Option<Arc<Notice>>,
 }
 
-/// An alert that is there no more.
+/// An alert that has ended because its rule or its node is gone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     /// What it was about.
@@ -117,21 +83,21 @@ pub struct Ending {
     /// Its last move.
     pub change: Change,
     /// What it was.
-    pub entry: Entry,
+    pub entry: AlertEntry,
 }
 
 impl Alerts {
-    /// Hears one finding; tells whether the alert moved.
+    /// Takes one finding; returns how the alert moved, if it did.
     pub fn on_finding(
         &mut self,
         now: Wall,
         key: &AlertKey,
         finding: Finding,
-        patience: Patience,
+        hysteresis: Hysteresis,
     ) -> Option<Change> {
         if let Some(entry) = self.entries.get_mut(key) {
             let before = entry.stands();
-            let change = entry.hear(now, finding, patience);
+            let change = entry.on_finding(now, finding, hysteresis);
             self.changed |= before != entry.stands();
             return change;
         }
@@ -139,24 +105,30 @@ impl Alerts {
         if finding != Finding::Breach {
             return None;
         }
-        let mut entry = Entry { since: now, ..Entry::default() };
-        let change = entry.hear(now, finding, patience);
+        let mut entry = AlertEntry { since: now, ..AlertEntry::default() };
+        let change = entry.on_finding(now, finding, hysteresis);
         self.entries.insert(key.clone(), entry);
         self.changed = true;
         change
     }
 
-    /// Whether an alert has changed since this was last called: where it stands, how near it is to
-    /// another state, or what is known of its data.
-    pub fn take_changed(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
+    /// Whether an alert has changed since [`Self::forget_changes`]: its state, how near it is to
+    /// another one, or what is known of its data.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.changed
     }
 
-    /// Ends all alerts that `gone` names: their rule or their node is no longer there. Those that
-    /// fired or were pending are told of; the caller makes notices of them.
+    /// From here on no alert has changed.
+    pub fn forget_changes(&mut self) {
+        self.changed = false;
+    }
+
+    /// Ends all alerts that `gone` names: their rule or their node is no longer there. Returns those
+    /// that fired or were pending; the caller notifies of them.
     pub fn end(&mut self, gone: impl Fn(&AlertKey) -> bool) -> Vec<Ending> {
         let ended = self.entries.extract_if(.., |key, _| gone(key));
-        let ending = |(key, entry): (AlertKey, Entry)| {
+        let ending = |(key, entry): (AlertKey, AlertEntry)| {
             let to = match entry.state {
                 AlertState::Firing => AlertState::Resolved,
                 AlertState::Pending => AlertState::Inactive,
@@ -167,17 +139,17 @@ impl Alerts {
         ended.filter_map(ending).collect()
     }
 
-    /// Remembers what was told of an alert.
-    pub fn on_told(&mut self, notice: &Notice) {
+    /// Remembers an alert's last notification.
+    pub fn on_notified(&mut self, notice: &Notice) {
         if let Some(entry) = self.entries.get_mut(&notice.key) {
-            entry.told = Some(Arc::new(Notice { context: None, ..notice.clone() }));
+            entry.notified = Some(Arc::new(Notice { context: None, ..notice.clone() }));
         }
     }
 
-    /// Lets go of alerts that have been calm for so long that nothing is remembered of them. One
-    /// that has long been shown as resolved is so no more, though nothing was heard of it since.
+    /// Drops alerts that have been calm for so long that nothing is remembered of them. One that
+    /// has long been shown as resolved is so no more, though no finding came since.
     pub fn forget_calm(&mut self, now: Wall) {
-        let resolved = |entry: &&mut Entry| {
+        let resolved = |entry: &&mut AlertEntry| {
             entry.state == AlertState::Resolved && now.since(entry.since) >= RESOLVED_SHOWN
         };
         for entry in self.entries.values_mut().filter(resolved) {
@@ -187,15 +159,15 @@ impl Alerts {
         self.entries.retain(|_, entry| !entry.is_calm(now));
     }
 
-    /// Where one alert stands; never heard of is inactive.
+    /// The state of one alert; an unknown one is inactive.
     #[must_use]
     pub fn state(&self, key: &AlertKey) -> AlertState {
         self.get(key).map_or(AlertState::Inactive, |entry| entry.state)
     }
 
-    /// One alert; `None` when it was never heard of.
+    /// One alert; `None` of an unknown one.
     #[must_use]
-    pub fn get(&self, key: &AlertKey) -> Option<&Entry> {
+    pub fn get(&self, key: &AlertKey) -> Option<&AlertEntry> {
         self.entries.get(key)
     }
 
@@ -205,7 +177,7 @@ impl Alerts {
     }
 
     /// All alerts that are not inactive, with all that is known of them.
-    pub fn entries(&self) -> impl Iterator<Item = (&AlertKey, &Entry)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&AlertKey, &AlertEntry)> {
         self.entries.iter().filter(|(_, entry)| entry.state != AlertState::Inactive)
     }
 
@@ -230,16 +202,21 @@ impl Alerts {
     }
 }
 
-impl Entry {
+impl AlertEntry {
     /// What decides whether it has changed.
     fn stands(&self) -> (AlertState, u32, Data) {
         (self.state, self.streak, self.data)
     }
 
-    fn hear(&mut self, now: Wall, finding: Finding, patience: Patience) -> Option<Change> {
+    fn on_finding(
+        &mut self,
+        now: Wall,
+        finding: Finding,
+        hysteresis: Hysteresis,
+    ) -> Option<Change> {
         self.data = finding.data();
         let from = self.state;
-        let to = self.next(now, finding, patience);
+        let to = self.next(now, finding, hysteresis);
         if from == to {
             return None;
         }
@@ -247,15 +224,15 @@ impl Entry {
         Some(Change { from, to })
     }
 
-    fn next(&mut self, now: Wall, finding: Finding, patience: Patience) -> AlertState {
+    fn next(&mut self, now: Wall, finding: Finding, hysteresis: Hysteresis) -> AlertState {
         use AlertState::{Firing, Inactive, Insufficient, NoData, Pending, Resolved};
         use Finding::{Breach, Clear, Unsure};
         match (self.state, finding) {
-            (Inactive | Resolved, Breach) if patience.fire_after <= 1 => Firing,
+            (Inactive | Resolved, Breach) if hysteresis.fire_after <= 1 => Firing,
             (Inactive | Resolved, Breach) => Pending,
-            (Pending, Breach) => self.after(patience.fire_after, Firing),
+            (Pending, Breach) => self.after(hysteresis.fire_after, Firing),
             (Pending, Clear | Unsure) => Inactive,
-            (Firing, Clear) => self.after(self.clear_after(patience), Resolved),
+            (Firing, Clear) => self.after(self.clear_after(hysteresis), Resolved),
             (Firing, Breach | Unsure) => {
                 self.streak = 0;
                 Firing
@@ -273,8 +250,8 @@ impl Entry {
         if self.streak >= needed { then } else { self.state }
     }
 
-    fn clear_after(&self, patience: Patience) -> u32 {
-        patience.clear_after.saturating_mul(1 << self.flaps.min(FLAP_DOUBLINGS_MAX))
+    fn clear_after(&self, hysteresis: Hysteresis) -> u32 {
+        hysteresis.clear_after.saturating_mul(1 << self.flaps.min(FLAP_DOUBLINGS_MAX))
     }
 
     fn enter(&mut self, now: Wall, to: AlertState) {

@@ -15,7 +15,7 @@ fn key(node: &str) -> AlertKey {
     }
 }
 
-const PATIENCE: Patience = Patience { fire_after: 3, clear_after: 2 };
+const PATIENCE: Hysteresis = Hysteresis { fire_after: 3, clear_after: 2 };
 
 fn walk(verdicts: &[Finding]) -> Vec<AlertState> {
     let mut alerts = Alerts::default();

@@ -5,35 +5,35 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::Waits;
-use crate::core::Word;
+use super::receiver::Waits;
+use std::borrow::Cow;
 
 /// What one receiver was told so far. Counts only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct ReceiverCounts {
     /// Notices by outcome: `delivered`; `superseded` by a newer state before they were told;
     /// `suppressed` by a silence or an acknowledgement; `undelivered`.
-    pub outcomes: BTreeMap<Word, u64>,
+    pub outcomes: BTreeMap<Cow<'static, str>, u64>,
     /// Posts by how they ended.
-    pub posts: BTreeMap<Word, u64>,
+    pub posts: BTreeMap<Cow<'static, str>, u64>,
     /// Notices given up, by reason.
-    pub undelivered: BTreeMap<Word, u64>,
+    pub undelivered: BTreeMap<Cow<'static, str>, u64>,
     /// When a post was last taken.
     pub last_success: Option<Wall>,
 }
 
 /// One receiver's figures at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReceiverFigures {
+pub struct ReceiverStats {
     /// Its name.
     pub name: String,
     /// What it was told so far.
-    pub tally: Tally,
+    pub tally: ReceiverCounts,
     /// What it has still to be told.
     pub waits: Waits,
 }
 
-impl Tally {
+impl ReceiverCounts {
     pub(super) fn count(&mut self, outcome: &'static str) {
         self.count_n(outcome, 1);
     }

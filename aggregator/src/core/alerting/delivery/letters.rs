@@ -7,7 +7,7 @@ use plimsoll_schemas::alert::{AlertKey, AlertState};
 use plimsoll_schemas::time::{Wall, seconds};
 use serde::{Deserialize, Serialize};
 
-use crate::core::Word;
+use std::borrow::Cow;
 
 /// A notice that a receiver will not hear of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub struct Undelivered {
     /// The receiver's name.
     pub receiver: String,
     /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
-    pub reason: Word,
+    pub reason: Cow<'static, str>,
     /// When it was given up, in seconds since 1970.
     pub at_seconds: f64,
     /// The alert.

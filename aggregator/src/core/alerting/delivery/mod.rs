@@ -27,11 +27,11 @@ use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
-pub use figures::{ReceiverFigures, Tally};
+pub use figures::{ReceiverCounts, ReceiverStats};
 pub use letters::Undelivered;
-pub use receiver::{Answer, Body, Kind, Post, Receiver, Waits};
+pub use receiver::{Answer, Body, Post, Receiver, ReceiverKind, Waits};
 
-use crate::core::fleet::node::Shared;
+use crate::core::fleet::Shared;
 use letters::Letters;
 use pace::{Jitter, Pace};
 use queue::{GivenUp, Queue};
@@ -46,7 +46,7 @@ const NOT_HEARD: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
 struct State {
     rounds: Rounds,
     queue: Queue,
-    tally: Tally,
+    tally: ReceiverCounts,
     #[serde(skip)]
     pace: Pace,
     #[serde(skip)]
@@ -96,7 +96,7 @@ impl Deliveries {
     }
 
     fn has_alertmanagers(&self) -> bool {
-        self.receivers.iter().any(|of| matches!(of.kind, Kind::Alertmanager { .. }))
+        self.receivers.iter().any(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }))
     }
 
     /// Hears of an alert's change. Who is told: those that the rule names or all, if it is bad
@@ -115,7 +115,7 @@ impl Deliveries {
         }
         let shared = Shared::from(notice.clone());
         for receiver in &self.receivers {
-            let Kind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
+            let ReceiverKind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
             let Some(State { queue, tally, .. }) = self.states.get_mut(&*receiver.name) else {
                 continue;
             };
@@ -173,7 +173,8 @@ impl Deliveries {
     fn set_standing(&mut self, labelled: Labelled, standing: Standing) {
         let has_room =
             self.standings.contains_key(&labelled) || self.standings.len() < ALERTS_TOLD_MAX;
-        let all = self.receivers.iter().filter(|of| matches!(of.kind, Kind::Alertmanager { .. }));
+        let all =
+            self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
         for receiver in all {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
             let is_meant = receiver.is_meant(standing.severity, &standing.routes);
@@ -213,11 +214,11 @@ impl Deliveries {
                 continue;
             }
             let body = match receiver.kind {
-                Kind::Alertmanager { resend_every } => {
+                ReceiverKind::Alertmanager { resend_every } => {
                     let how = (receiver, resend_every);
                     state.rounds.next(now, how, &self.standings).map(Body::Alerts)
                 }
-                Kind::Webhook { .. } => {
+                ReceiverKind::Webhook { .. } => {
                     for given_up in state.queue.expire(now.wall, &mut state.tally) {
                         let counted = (&mut self.letters, &mut state.tally);
                         give_up(counted, receiver, now.wall, Some(given_up));
@@ -271,7 +272,8 @@ impl Deliveries {
 
     /// Forgets alerts of whose end all have heard, or which it is too late to tell of.
     fn let_go(&mut self, now: Wall) {
-        let all = self.receivers.iter().filter(|of| matches!(of.kind, Kind::Alertmanager { .. }));
+        let all =
+            self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
         let names: Vec<&str> = all.map(|receiver| &*receiver.name).collect();
         let (states, letters) = (&mut self.states, &mut self.letters);
         self.standings.retain(|key, standing| {
@@ -302,10 +304,10 @@ impl Deliveries {
         let deadline = |receiver: &Receiver| {
             let state = self.states.get(&*receiver.name).filter(|state| !state.is_on_its_way)?;
             let due_at = match receiver.kind {
-                Kind::Alertmanager { .. } => {
+                ReceiverKind::Alertmanager { .. } => {
                     (!self.standings.is_empty()).then(|| state.rounds.due_at())
                 }
-                Kind::Webhook { .. } => state.queue.due_at(),
+                ReceiverKind::Webhook { .. } => state.queue.due_at(),
             };
             due_at.map(|due_at| due_at.max(state.pace.next_at()))
         };
@@ -318,8 +320,8 @@ impl Deliveries {
         self.receivers.iter().all(|receiver| {
             self.states.get(&*receiver.name).is_none_or(|state| {
                 let is_told = match receiver.kind {
-                    Kind::Alertmanager { .. } => self.waits(receiver, state).notices == 0,
-                    Kind::Webhook { .. } => state.queue.is_settled(),
+                    ReceiverKind::Alertmanager { .. } => self.waits(receiver, state).notices == 0,
+                    ReceiverKind::Webhook { .. } => state.queue.is_settled(),
                 };
                 is_told || state.pace.is_failing()
             })
@@ -328,18 +330,18 @@ impl Deliveries {
 
     fn waits(&self, receiver: &Receiver, state: &State) -> Waits {
         match receiver.kind {
-            Kind::Alertmanager { .. } => state.rounds.waits(&self.standings, receiver),
-            Kind::Webhook { .. } => state.queue.waits(),
+            ReceiverKind::Alertmanager { .. } => state.rounds.waits(&self.standings, receiver),
+            ReceiverKind::Webhook { .. } => state.queue.waits(),
         }
     }
 
     /// Figures of every receiver.
     #[must_use]
-    pub fn figures(&self) -> Vec<ReceiverFigures> {
+    pub fn stats(&self) -> Vec<ReceiverStats> {
         let of = |receiver: &Receiver| {
             let state = self.states.get(&*receiver.name)?;
             let (name, tally) = (receiver.name.to_string(), state.tally.clone());
-            Some(ReceiverFigures { name, tally, waits: self.waits(receiver, state) })
+            Some(ReceiverStats { name, tally, waits: self.waits(receiver, state) })
         };
         self.receivers.iter().filter_map(of).collect()
     }
@@ -361,7 +363,7 @@ impl Deliveries {
 }
 
 fn give_up(
-    (letters, tally): (&mut Letters, &mut Tally),
+    (letters, tally): (&mut Letters, &mut ReceiverCounts),
     receiver: &Receiver,
     now: Wall,
     given_up: Option<GivenUp>,

@@ -15,9 +15,9 @@ use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
-use super::Waits;
-use super::figures::Tally;
-use crate::core::fleet::node::Shared;
+use super::figures::ReceiverCounts;
+use super::receiver::Waits;
+use crate::core::fleet::Shared;
 
 /// A notice that waits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Queue {
         &mut self,
         notice: &Shared<Notice>,
         known_at: Wall,
-        tally: &mut Tally,
+        tally: &mut ReceiverCounts,
     ) -> Option<GivenUp> {
         let key = &notice.key;
         let believed = self.believes(key);
@@ -97,19 +97,19 @@ impl Queue {
     }
 
     /// An alert of which the receiver does not want to hear the end has ended.
-    pub(super) fn end_untold(&mut self, key: &AlertKey, tally: &mut Tally) {
+    pub(super) fn end_untold(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
         self.end(key, tally);
         self.told.remove(key);
     }
 
-    fn end(&mut self, key: &AlertKey, tally: &mut Tally) {
+    fn end(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
         self.supersede(key, false, tally);
         self.waiting.get_mut(key).into_iter().flatten().for_each(|begin| begin.over = true);
     }
 
     /// Lets go of what a newer state makes pointless; not of an end that the receiver has yet to
     /// hear before the alert's next begin.
-    fn supersede(&mut self, key: &AlertKey, end_is_owed: bool, tally: &mut Tally) {
+    fn supersede(&mut self, key: &AlertKey, end_is_owed: bool, tally: &mut ReceiverCounts) {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let stays = |waiting: &Waiting| {
             let ends = waiting.notice.state == AlertState::Resolved;
@@ -147,7 +147,7 @@ impl Queue {
     }
 
     /// Gives up what is too old, and lets go of begins that are over.
-    pub(super) fn expire(&mut self, now: Wall, tally: &mut Tally) -> Vec<GivenUp> {
+    pub(super) fn expire(&mut self, now: Wall, tally: &mut ReceiverCounts) -> Vec<GivenUp> {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let (mut given_up, told) = (Vec::new(), &mut self.told);
         self.waiting.retain(|key, list| {
@@ -196,7 +196,7 @@ impl Queue {
     }
 
     /// The post was taken. Gives since when its change is known.
-    pub(super) fn on_taken(&mut self, tally: &mut Tally) -> Option<Wall> {
+    pub(super) fn on_taken(&mut self, tally: &mut ReceiverCounts) -> Option<Wall> {
         let waiting = self.answered()?;
         tally.count("delivered");
         let key = &waiting.notice.key;

@@ -13,14 +13,14 @@ pub struct Receiver {
     /// Its name; no two have the same. Rules name receivers in their routes.
     pub name: Arc<str>,
     /// How it is told.
-    pub kind: Kind,
+    pub kind: ReceiverKind,
     /// It is not told of alerts of less.
     pub severity_min: Severity,
 }
 
 /// How a receiver is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReceiverKind {
     /// Of all alerts that stand, again and again.
     Alertmanager {
         /// Time from the begin of one round to the next.

@@ -14,10 +14,10 @@ use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
-use super::figures::Tally;
+use super::figures::ReceiverCounts;
+use super::receiver::{Receiver, Waits};
 use super::said::Said;
-use super::{Receiver, Waits};
-use crate::core::fleet::node::Shared;
+use crate::core::fleet::Shared;
 
 /// So often an end is told.
 const ENDS_TOLD: u8 = 2;
@@ -77,7 +77,12 @@ struct Round {
 
 impl Rounds {
     /// Hears that an alert has moved; it stands as it is now.
-    pub(super) fn on_move(&mut self, key: &Labelled, standing: &Standing, tally: &mut Tally) {
+    pub(super) fn on_move(
+        &mut self,
+        key: &Labelled,
+        standing: &Standing,
+        tally: &mut ReceiverCounts,
+    ) {
         let heard = self.heard.entry(key.clone()).or_insert(Heard { firing: false, present: 1 });
         if heard.present == 0 {
             tally.count("superseded");
@@ -171,7 +176,11 @@ impl Rounds {
     }
 
     /// The post was taken. Gives since when the states are known that it told first.
-    pub(super) fn on_taken(&mut self, standings: &Standings, tally: &mut Tally) -> Vec<Wall> {
+    pub(super) fn on_taken(
+        &mut self,
+        standings: &Standings,
+        tally: &mut ReceiverCounts,
+    ) -> Vec<Wall> {
         let mut first = Vec::new();
         for (key, ended) in self.on_posted() {
             // It may have moved meanwhile.

@@ -12,6 +12,7 @@
 //!
 //! The bus hears everything. An alert's state does not depend on anything here.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::alerts::{
@@ -23,8 +24,7 @@ use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::core::Word;
-use crate::core::alerting::alert::Change;
+use super::alert::Change;
 
 /// Everything that people have asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,12 +39,12 @@ pub struct Silences {
     withheld: BTreeSet<AlertKey>,
     /// Alerts that fire and of which receivers are to be told once more.
     again: BTreeSet<AlertKey>,
-    suppressed: BTreeMap<Word, u64>,
+    suppressed: BTreeMap<Cow<'static, str>, u64>,
 }
 
 /// Why something was refused; names the key and the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Refused {
+pub enum CommandError {
     /// It would hold for ever for everything.
     #[error("match fits every alert; give one of rule, node, operation, severity, not only *")]
     Everything,
@@ -96,7 +96,7 @@ pub enum Refused {
 
 /// What receivers are told of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Suppression {
     /// True when they are not.
     pub silenced: bool,
     /// Who looks after it.
@@ -108,13 +108,13 @@ impl Silences {
     ///
     /// # Errors
     /// When it is about everything, over, too long, of nobody, or one too many.
-    pub fn add(&mut self, now: Wall, silence: Silence) -> Result<SilenceRow, Refused> {
+    pub fn add(&mut self, now: Wall, silence: Silence) -> Result<SilenceRow, CommandError> {
         if silence.matches.is_everything() {
-            return Err(Refused::Everything);
+            return Err(CommandError::Everything);
         }
         check(now, &silence.by, &silence.comment, silence.from, silence.until)?;
         if self.silences.len() >= SILENCES_MAX {
-            return Err(Refused::Full { what: "silences", max: SILENCES_MAX });
+            return Err(CommandError::Full { what: "silences", max: SILENCES_MAX });
         }
         self.last_id += 1;
         self.silences.insert(self.last_id, silence.clone());
@@ -136,14 +136,14 @@ impl Silences {
         now: Wall,
         (key, state): (AlertKey, AlertState),
         of: Acknowledgement,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandError> {
         if !matches!(state, AlertState::Firing | AlertState::Pending) {
-            return Err(Refused::NotStanding { key: Box::new(key), state });
+            return Err(CommandError::NotStanding { key: Box::new(key), state });
         }
         check(now, &of.by, &of.comment, now, of.until)?;
         let is_new = !self.acknowledged.contains_key(&key);
         if is_new && self.acknowledged.len() >= ACKNOWLEDGEMENTS_MAX {
-            return Err(Refused::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX });
+            return Err(CommandError::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX });
         }
         self.again.remove(&key);
         self.acknowledged.insert(key, of);
@@ -167,7 +167,7 @@ impl Silences {
         key: &AlertKey,
         severity: Severity,
         Change { from, to }: Change,
-    ) -> Told {
+    ) -> Suppression {
         let acknowledged = self.acknowledged(at, key).map(|of| of.by.clone());
         let why = self.why_silent(at, key, severity);
         let fires_on = (from, to) == (AlertState::Firing, AlertState::Firing);
@@ -194,7 +194,7 @@ impl Silences {
         if silenced {
             self.count_suppressed(why.unwrap_or("silenced"));
         }
-        Told { silenced, acknowledged_by: acknowledged }
+        Suppression { silenced, acknowledged_by: acknowledged }
     }
 
     /// Lets go of what is over.
@@ -250,9 +250,9 @@ impl Silences {
 
     /// What keeps receivers from hearing that an alert fires.
     #[must_use]
-    pub fn present(&self, at: Wall, key: &AlertKey, severity: Severity) -> Told {
+    pub fn present(&self, at: Wall, key: &AlertKey, severity: Severity) -> Suppression {
         let acknowledged_by = self.acknowledged(at, key).map(|of| of.by.clone());
-        Told { silenced: self.why_silent(at, key, severity).is_some(), acknowledged_by }
+        Suppression { silenced: self.why_silent(at, key, severity).is_some(), acknowledged_by }
     }
 
     /// Who looks after an alert.
@@ -291,28 +291,28 @@ impl Silences {
 
     /// Notices that receivers did not get, by reason.
     #[must_use]
-    pub fn suppressed(&self) -> &BTreeMap<Word, u64> {
+    pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
         &self.suppressed
     }
 }
 
-fn check(now: Wall, by: &str, comment: &str, from: Wall, until: Wall) -> Result<(), Refused> {
+fn check(now: Wall, by: &str, comment: &str, from: Wall, until: Wall) -> Result<(), CommandError> {
     if by.trim().is_empty() {
-        return Err(Refused::Nobody);
+        return Err(CommandError::Nobody);
     }
     for (key, text, max) in [("by", by, BY_BYTES_MAX), ("comment", comment, COMMENT_BYTES_MAX)] {
         if text.len() > max {
-            return Err(Refused::Text { key, len: text.len(), max });
+            return Err(CommandError::Text { key, len: text.len(), max });
         }
         if text.contains(char::is_control) {
-            return Err(Refused::Control(key));
+            return Err(CommandError::Control(key));
         }
     }
     if until <= from || until <= now {
-        return Err(Refused::Over);
+        return Err(CommandError::Over);
     }
     if until.since(now.min(from)) > SILENCE_MAX {
-        return Err(Refused::TooLong);
+        return Err(CommandError::TooLong);
     }
     Ok(())
 }

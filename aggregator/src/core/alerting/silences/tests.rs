@@ -167,12 +167,12 @@ fn what_cannot_hold_is_refused_with_the_fix() {
         change(&mut asked);
         silences.add(at(10), asked).unwrap_err()
     };
-    assert_eq!(of(|s| s.matches = SilenceMatch::default()), Refused::Everything);
-    assert_eq!(of(|s| s.by = " ".to_owned()), Refused::Nobody);
-    assert_eq!(of(|s| s.until = at(10)), Refused::Over);
-    assert_eq!(of(|s| (s.from, s.until) = (at(1), at(9))), Refused::Over);
-    assert_eq!(of(|s| s.until = s.from.plus(SILENCE_MAX).plus(SILENCE_MAX)), Refused::TooLong);
-    assert_eq!(of(|s| s.from = at(0).plus(SILENCE_MAX * 2)), Refused::Over);
+    assert_eq!(of(|s| s.matches = SilenceMatch::default()), CommandError::Everything);
+    assert_eq!(of(|s| s.by = " ".to_owned()), CommandError::Nobody);
+    assert_eq!(of(|s| s.until = at(10)), CommandError::Over);
+    assert_eq!(of(|s| (s.from, s.until) = (at(1), at(9))), CommandError::Over);
+    assert_eq!(of(|s| s.until = s.from.plus(SILENCE_MAX).plus(SILENCE_MAX)), CommandError::TooLong);
+    assert_eq!(of(|s| s.from = at(0).plus(SILENCE_MAX * 2)), CommandError::Over);
     let long = of(|s| s.comment = "x".repeat(COMMENT_BYTES_MAX + 1));
     assert_eq!(long.to_string(), "comment has 513 bytes, more than 512; shorten it");
     let resolved = (key("n1"), Resolved);
@@ -189,7 +189,7 @@ fn both_are_bounded_and_make_room_when_they_end() {
     let one_more = |silences: &mut Silences, second| {
         silences.add(at(second), silence(r#"{"rule":"r"}"#, second, second + 5))
     };
-    let full = Refused::Full { what: "silences", max: SILENCES_MAX };
+    let full = CommandError::Full { what: "silences", max: SILENCES_MAX };
     assert_eq!(one_more(&mut silences, 1), Err(full));
     silences.expire(at(5));
     assert_eq!(one_more(&mut silences, 5).unwrap().id, SILENCES_MAX as u64 + 1);
@@ -198,7 +198,7 @@ fn both_are_bounded_and_make_room_when_they_end() {
         let standing = (key(&format!("n{node}")), Firing);
         silences.acknowledge(at(0), standing, acknowledgement(9)).unwrap();
     }
-    let full = Refused::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX };
+    let full = CommandError::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX };
     let one_more = (key("m"), Firing);
     assert_eq!(silences.acknowledge(at(0), one_more, acknowledgement(9)), Err(full));
     let again = (key("n1"), Firing);
@@ -216,7 +216,7 @@ fn what_receivers_did_not_get_is_counted_by_reason() {
     assert!(moves(&mut silences, "a", ENDED).silenced);
     silences.acknowledge(at(1), (key("b"), Pending), acknowledgement(9)).unwrap();
     let of = moves(&mut silences, "b", FIRED);
-    assert_eq!(of, Told { silenced: true, acknowledged_by: Some("bob".to_owned()) });
+    assert_eq!(of, Suppression { silenced: true, acknowledged_by: Some("bob".to_owned()) });
     let counts: Vec<_> = silences.suppressed().iter().map(|(why, n)| (why.as_ref(), *n)).collect();
     assert_eq!(counts, [("acknowledged", 1), ("silenced", 2)]);
 }
@@ -239,6 +239,6 @@ fn a_text_that_would_break_a_line_is_refused() {
     for (by, comment, which) in [("a\nb", "", "by"), ("a", "\u{1b}[2J", "comment")] {
         let (by, comment) = (by.to_owned(), comment.to_owned());
         let asked = Silence { by, comment, ..silence(r#"{"rule":"r"}"#, 0, 5) };
-        assert_eq!(Silences::default().add(at(0), asked), Err(Refused::Control(which)));
+        assert_eq!(Silences::default().add(at(0), asked), Err(CommandError::Control(which)));
     }
 }

@@ -5,7 +5,7 @@
 //! what was recorded before the oldest one, and the difference is either held (more may come)
 //! or unaccounted (the incarnation has ended).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::limits::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
 use plimsoll_schemas::ids::Incarnation;
@@ -16,9 +16,14 @@ use plimsoll_schemas::wire::Header;
 use plimsoll_schemas::wire::confirmation::Confirmed;
 use serde::{Deserialize, Serialize};
 
-use crate::core::fleet::run::Run;
+pub use run::Run;
+pub use seqs::Seqs;
 
-mod order;
+use runs::Runs;
+
+mod run;
+mod runs;
+mod seqs;
 
 /// What to do with a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +48,7 @@ pub struct Gap {
 /// The account of one node over all its incarnations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
-    runs: BTreeMap<Incarnation, Run>,
-    /// The greatest number of an incarnation in their order, see [`order`].
-    begun: u64,
-    /// The run that went on speaking when another was held to be the newest, and how often.
-    #[serde(default)]
-    spoke_on: Option<(Incarnation, u32)>,
+    runs: Runs,
     /// Sum of the incarnations that are no longer told apart.
     past: Ledger,
     past_incarnations: BTreeSet<Incarnation>,
@@ -73,14 +73,14 @@ impl Account {
         if self.is_past(header.incarnation) {
             return Decision::Forgotten;
         }
-        let run = self.run_of(header.incarnation);
+        let run = self.runs.run_of(header.incarnation);
         if !run.seqs.insert(header.seq.0) {
             run.duplicates += 1;
             self.duplicates += 1;
             return Decision::Duplicate;
         }
         run.book(header, samples);
-        self.put_in_order(header);
+        self.runs.put_in_order(header);
         self.notice_overlap(header);
         self.fold_the_oldest();
         Decision::Merge
@@ -88,7 +88,7 @@ impl Account {
 
     fn is_past(&self, incarnation: Incarnation) -> bool {
         let below = self.past_floor.is_some_and(|floor| incarnation <= floor);
-        let unknown = || !self.runs.contains_key(&incarnation);
+        let unknown = || !self.runs.contains(incarnation);
         self.past_incarnations.contains(&incarnation) || below && unknown()
     }
 
@@ -96,9 +96,9 @@ impl Account {
     /// an heir sends of a crashed run looks like it too, save that it is about earlier times. A
     /// run's own name tells when it began; its messages do not, for it may inherit older ones.
     fn notice_overlap(&mut self, header: &Header) {
-        let Some((newest, run)) = self.newest() else { return };
+        let Some((newest, run)) = self.runs.newest() else { return };
         let (began, order) = (Wall(newest.0), run.order);
-        let Some(run) = self.runs.get_mut(&header.incarnation) else { return };
+        let Some(run) = self.runs.get_mut(header.incarnation) else { return };
         if run.order < order && run.heir.is_none() && header.start > began {
             run.overlaps = run.overlaps.saturating_add(1);
             // The first few may be of a crash with a clock set back a little.
@@ -107,13 +107,7 @@ impl Account {
     }
 
     fn fold_the_oldest(&mut self) {
-        if self.runs.len() <= INCARNATIONS_MAX {
-            return;
-        }
-        let oldest = self.runs.iter().min_by_key(|(_, run)| run.order).map(|(name, _)| *name);
-        let Some((incarnation, run)) = oldest.and_then(|name| self.runs.remove_entry(&name)) else {
-            return;
-        };
+        let Some((incarnation, run)) = self.runs.take_oldest(INCARNATIONS_MAX) else { return };
         self.past.add(&run.ledger(true));
         self.past_incarnations.insert(incarnation);
         if self.past_incarnations.len() > INCARNATIONS_PAST_MAX {
@@ -124,7 +118,7 @@ impl Account {
     /// Sequence numbers missing below the highest one heard, over all incarnations.
     #[must_use]
     pub fn holes(&self) -> u64 {
-        self.runs.values().map(|run| run.seqs.holes()).fold(0, u64::saturating_add)
+        self.runs.iter().map(|(_, run)| run.seqs.holes()).fold(0, u64::saturating_add)
     }
 
     /// Messages that had been merged before.
@@ -141,7 +135,7 @@ impl Account {
         for (incarnation, run) in self.runs.iter().filter(|(_, run)| run.missing() > 0) {
             let Some(first) = run.hole() else { continue };
             let samples = gap.map_or(0, |gap| gap.samples).saturating_add(run.missing());
-            let hole = gap.map_or((*incarnation, first), |gap| gap.hole);
+            let hole = gap.map_or((incarnation, first), |gap| gap.hole);
             gap = Some(Gap { samples, hole });
         }
         gap
@@ -167,7 +161,7 @@ impl Account {
     #[must_use]
     pub fn lost(&self) -> u64 {
         let past = self.past.lost.values().copied();
-        let runs = self.runs.values().map(Run::lost);
+        let runs = self.runs.iter().map(|(_, run)| run.lost());
         past.chain(runs).fold(0, u64::saturating_add)
     }
 
@@ -179,17 +173,29 @@ impl Account {
     }
 
     /// All incarnations told apart, and whether each has ended; in order of their names.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
-        let newest = self.newest().map(|(_, run)| run.order);
+    pub fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
+        let newest = self.runs.newest().map(|(_, run)| run.order);
         self.runs.iter().map(move |(incarnation, run)| {
-            (*incarnation, run, run.said_farewell || Some(run.order) != newest)
+            (incarnation, run, run.said_farewell || Some(run.order) != newest)
         })
     }
 
     /// The sum of the incarnations that are no longer told apart.
     #[must_use]
-    pub(crate) fn past(&self) -> &Ledger {
+    pub fn past(&self) -> &Ledger {
         &self.past
+    }
+
+    /// Where an incarnation stands in their order; `None` if it is not told apart.
+    #[must_use]
+    pub fn order(&self, incarnation: Incarnation) -> Option<u64> {
+        self.runs.order(incarnation)
+    }
+
+    /// Whether the newest incarnation has ended in good order.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.runs.has_left()
     }
 
     /// What the node may be told of its latest incarnations, the latest first.
@@ -198,7 +204,7 @@ impl Account {
         let mut runs: Vec<_> = self.runs.iter().collect();
         runs.sort_unstable_by_key(|(_, run)| std::cmp::Reverse(run.order));
         let latest = runs.into_iter().take(CONFIRMED_RUNS_MAX);
-        latest.map(|(incarnation, run)| run.confirmed(*incarnation)).collect()
+        latest.map(|(incarnation, run)| run.confirmed(incarnation)).collect()
     }
 }
 

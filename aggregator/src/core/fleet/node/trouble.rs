@@ -1,15 +1,7 @@
-//! What is wrong with a node beside its latencies. Counters say how often, ever; here stands when
-//! they last grew, which decides whether someone should look. Nothing is judged by it.
+//! The kinds of trouble that a node may be in beside its latencies. A counter that grew lately is a
+//! reason to look at the node; no rule judges by it.
 
-use crate::limits::TROUBLE_LASTS;
-use plimsoll_schemas::limits::delivery::REROUTE_MESSAGES;
-use plimsoll_schemas::summary::Presence;
-use plimsoll_schemas::time::Wall;
-
-use super::Node;
-use super::vitals::Count;
-
-/// A kind of trouble; greater is worse. What grew counts for [`TROUBLE_LASTS`].
+/// A kind of trouble; greater is worse. What grew counts for [`crate::limits::TROUBLE_LASTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// Its outbox holds more than half of what it takes by default.
@@ -56,28 +48,5 @@ impl Trouble {
             Self::Unaccounted => "unaccounted",
             Self::LedgerGap => "ledger_gap",
         }
-    }
-}
-
-impl Node {
-    /// What is wrong with it; `gap_samples` are missing for too long.
-    pub fn troubles(&self, now: Wall, gap_samples: u64) -> impl Iterator<Item = Trouble> {
-        let speaks = self.presence(now) == Presence::Heard;
-        let deep = speaks && self.bus.value.outbox_messages > REROUTE_MESSAGES as u64;
-        let grew = |what| {
-            let last = self.vitals.counted(what).last();
-            last.is_some_and(|at| now.since(at) < TROUBLE_LASTS)
-        };
-        let found = [
-            (Trouble::OutboxDeep, deep),
-            (Trouble::Rerouted, grew(Count::Rerouted)),
-            (Trouble::NameConflict, grew(Count::NameConflicts)),
-            (Trouble::KernelDropped, grew(Count::KernelDropped)),
-            (Trouble::Dropped, grew(Count::Dropped)),
-            (Trouble::SamplesLost, grew(Count::SamplesLost)),
-            (Trouble::Unaccounted, self.account.unaccounted() > 0),
-            (Trouble::LedgerGap, gap_samples > 0),
-        ];
-        found.into_iter().filter_map(|(of, is_so)| is_so.then_some(of))
     }
 }

@@ -14,8 +14,8 @@ use plimsoll_schemas::time::Wall;
 
 pub use definition::{Definition, DefinitionError};
 
-use crate::core::fleet::node::OVERFLOW;
-use crate::core::fleet::window::{Batch, Keeping, Times, Windows};
+use crate::core::fleet::operations::OVERFLOW;
+use crate::core::fleet::window::{Batch, Retention, Times, Windows};
 
 /// All roll-ups, in the order of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -59,11 +59,11 @@ impl Rollups {
 
     /// Adds samples of a series of a node to every roll-up that they belong to; tells how many
     /// found no room in a group of their own, over all roll-ups.
-    pub(crate) fn add(
+    pub(in crate::core::fleet) fn add(
         &mut self,
         series: &Series,
         of_node: &Labels,
-        (keeping, times): (&Keeping, Times),
+        (retention, times): (&Retention, Times),
         batch: &Batch,
     ) -> u64 {
         let mut without_room = 0;
@@ -71,7 +71,7 @@ impl Rollups {
             if rollup.definition.takes(&series.operation) {
                 let values = rollup.definition.values(&series.labels, of_node);
                 let group = Group { operation: series.operation.clone(), values };
-                let (windows, is_own) = Arc::make_mut(rollup).windows(group, keeping);
+                let (windows, is_own) = Arc::make_mut(rollup).windows(group, retention);
                 if self.is_full {
                     windows.add_figures(times, batch);
                 } else {
@@ -84,7 +84,7 @@ impl Rollups {
     }
 
     /// Lets windows move on, and groups go of which nothing was heard for as long as any shows.
-    pub(crate) fn expire(&mut self, now: Wall) {
+    pub(in crate::core::fleet) fn expire(&mut self, now: Wall) {
         for rollup in &mut self.all {
             let groups = &mut Arc::make_mut(rollup).groups;
             groups.retain(|_, windows| !windows.is_passed(now));
@@ -93,24 +93,25 @@ impl Rollups {
         self.look_for_room(ROLLUPS_BYTES_MAX);
     }
 
-    fn look_for_room(&mut self, bytes_max: u64) {
+    pub(in crate::core) fn look_for_room(&mut self, bytes_max: u64) {
         let groups = self.all.iter().flat_map(|rollup| rollup.groups.values());
         self.is_full = groups.map(|windows| windows.heap_bytes() as u64).sum::<u64>() >= bytes_max;
     }
 
     /// Takes a group's windows as they were stored; false when there is no such roll-up.
-    pub(crate) fn restore(&mut self, rollup: &str, group: Group, windows: Windows) -> bool {
+    pub fn restore(&mut self, rollup: &str, group: Group, windows: Windows) -> bool {
         let rollup = self.all.iter_mut().find(|other| other.definition.name == rollup);
         rollup.map(|rollup| Arc::make_mut(rollup).groups.insert(group, windows)).is_some()
     }
 
     /// The definition of each, and how many groups it has.
-    pub(crate) fn sizes(&self) -> Vec<(Definition, usize)> {
+    #[must_use]
+    pub fn sizes(&self) -> Vec<(Definition, usize)> {
         self.iter().map(|rollup| (rollup.definition.clone(), rollup.groups.len())).collect()
     }
 
     /// Hears that the clock was set back.
-    pub(crate) fn turn_back(&mut self, now: Wall) {
+    pub(in crate::core::fleet) fn turn_back(&mut self, now: Wall) {
         let groups =
             self.all.iter_mut().flat_map(|rollup| Arc::make_mut(rollup).groups.values_mut());
         groups.for_each(|windows| windows.turn_back(now));
@@ -141,7 +142,7 @@ impl Rollup {
     }
 
     /// Where samples of a group go, and whether that is a group of their own.
-    fn windows(&mut self, group: Group, keeping: &Keeping) -> (&mut Windows, bool) {
+    fn windows(&mut self, group: Group, retention: &Retention) -> (&mut Windows, bool) {
         let has_room =
             |group: &Group, max: usize| self.groups.len() < max || self.groups.contains_key(group);
         let is_own = has_room(&group, ROLLUP_GROUPS_MAX);
@@ -157,9 +158,6 @@ impl Rollup {
                 false => Group { operation, ..others },
             }
         };
-        (self.groups.entry(group).or_insert_with(|| Windows::new(keeping)), is_own)
+        (self.groups.entry(group).or_insert_with(|| Windows::new(retention)), is_own)
     }
 }
-
-#[cfg(test)]
-mod tests;

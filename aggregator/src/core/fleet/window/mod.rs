@@ -7,30 +7,29 @@
 //! time, and the order of arrival changes nothing. What is too old for every tier still counts
 //! in the total: lateness costs time resolution and never a sample.
 
-mod before;
 mod merged;
-mod place;
 mod slot;
 mod stored;
 mod tally;
 mod tier;
+mod times;
 
 use std::sync::Arc;
 
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over};
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
 pub use merged::{Merged, Ranks};
-pub use place::{Timeliness, Times, place};
 pub use slot::Batch;
 pub use stored::StoredTier;
 pub use tally::Limits;
+pub use times::Times;
 
 use slot::Slot;
-use stored::Stored;
-use tally::Since;
+use stored::{Stored, restored, stored};
+use tally::{Since, Tally};
 use tier::{Shown, Tier, slot_ns};
 
 /// What lies in this tier or behind it is in the settled samples too, so that the total need
@@ -39,14 +38,14 @@ const SETTLED_FROM: usize = 2;
 
 /// How the samples of one operation are kept in one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keeping {
+pub struct Retention {
     /// The longest window; shorter ones are kept too.
     pub up_to: Window,
     /// Limits of its budgets.
     pub limits: Limits,
 }
 
-impl Keeping {
+impl Retention {
     /// Whether a budget judges the operation.
     #[must_use]
     pub fn is_judged(&self) -> bool {
@@ -99,25 +98,25 @@ pub struct Sums {
 impl Windows {
     /// Nothing yet, to be kept so.
     #[must_use]
-    pub fn new(keeping: &Keeping) -> Self {
+    pub fn new(retention: &Retention) -> Self {
         let mut windows = Self {
             exact: ExactFigures::default(),
             settled: Slot::default(),
             tiers: Vec::new(),
             newest: Wall(0),
-            limits: keeping.limits,
+            limits: retention.limits,
             since: Since::default(),
             expired: 0,
         };
-        windows.keep(keeping);
+        windows.keep(retention);
         windows
     }
 
     /// Keeps what is there in another way from now on; a window that was not kept begins empty.
-    pub fn keep(&mut self, keeping: &Keeping) {
-        self.tiers.resize_with(keeping.tiers(), Arc::default);
-        if self.limits != keeping.limits {
-            let (before, limits) = (self.limits, keeping.limits);
+    pub fn keep(&mut self, retention: &Retention) {
+        self.tiers.resize_with(retention.tiers(), Arc::default);
+        if self.limits != retention.limits {
+            let (before, limits) = (self.limits, retention.limits);
             self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&before, &limits));
             self.since = self.since.under(&before, &limits, self.exact.count);
             self.limits = limits;
@@ -126,8 +125,8 @@ impl Windows {
 
     /// Whether it is kept so already.
     #[must_use]
-    pub fn is_kept(&self, keeping: &Keeping) -> bool {
-        self.limits == keeping.limits && self.tiers.len() == keeping.tiers()
+    pub fn is_kept(&self, retention: &Retention) -> bool {
+        self.limits == retention.limits && self.tiers.len() == retention.tiers()
     }
 
     /// The limits for which samples are summed.
@@ -280,6 +279,29 @@ impl Windows {
         }
     }
 
+    /// The samples of a window's span just before a window that ends now, from the beginning of
+    /// the next longer window's slot on, and how many of them are over a limit. None where no
+    /// longer window is kept.
+    #[must_use]
+    pub fn before(&self, now: Wall, window: Window, limit_ns: u64) -> (Histogram, Over) {
+        let (mut samples, mut over) = (Histogram::default(), Over::default());
+        let next = window as usize + 1;
+        let Some(longer) = Window::ALL.get(next).filter(|longer| self.keeps(**longer)) else {
+            return (samples, over);
+        };
+        let to = Shown::new(now, window).from;
+        let slot = slot_ns(*longer);
+        let from = to.saturating_sub(nanos(window.span())) / slot * slot;
+        let place = self.limits.place(limit_ns);
+        let before = slots(&self.tiers[..=next]).filter(|(begin, _)| (from..to).contains(begin));
+        before.for_each(|(_, slot)| {
+            slot.merge_into(&mut samples);
+            let count = || slot.count_over(limit_ns);
+            over.add(place.map_or_else(count, |at| slot.tally().at(at)));
+        });
+        (samples, over)
+    }
+
     /// What is known exactly of one window that ends now.
     #[must_use]
     pub fn exact(&self, now: Wall, window: Window) -> ExactFigures {
@@ -354,6 +376,62 @@ impl Windows {
         self.exact
     }
 
+    /// What is stored beside the tiers.
+    #[must_use]
+    pub fn head(&self) -> impl Serialize + use<> {
+        self.without_slots()
+    }
+
+    /// What is stored of one tier.
+    #[must_use]
+    pub fn tier(&self, number: usize) -> Option<StoredTier> {
+        Some(StoredTier(stored(self.tiers.get(number)?)))
+    }
+
+    /// Number of tiers.
+    #[must_use]
+    pub fn tiers(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// The tiers that have changed since `before`, a copy that is still held: what is shared
+    /// with it is what it was.
+    #[must_use]
+    pub fn tiers_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
+        let former = |number| before.and_then(|before| before.tiers.get(number));
+        let is_former =
+            |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &self.tiers[number]));
+        (0..self.tiers.len()).filter(|number| !is_former(*number)).collect()
+    }
+
+    /// Whether all that is stored beside the tiers is what it was, where no tier has changed.
+    #[must_use]
+    pub fn has_head_of(&self, before: &Self) -> bool {
+        let head = |of: &Self| (of.exact, of.newest, of.limits);
+        head(self) == head(before) && self.since == before.since
+    }
+
+    /// Takes one tier as it was stored, if there is such a tier.
+    pub fn restore_tier(&mut self, number: usize, StoredTier(slots): StoredTier) {
+        if let Some(tier) = self.tiers.get_mut(number) {
+            *tier = restored(slots);
+        }
+    }
+
+    /// What there is beside slots, and as many tiers as there are.
+    #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
+    fn without_slots(&self) -> Stored {
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact;
+        Stored {
+            exact: (count, (sum_ns >> 64) as u64, sum_ns as u64, min_ns, max_ns),
+            settled: self.settled.packed(),
+            tiers: vec![Vec::new(); self.tiers.len()],
+            newest: self.newest,
+            limits: self.limits,
+            since: self.since.clone(),
+        }
+    }
+
     /// Heap bytes in use.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
@@ -368,6 +446,31 @@ fn slots(tiers: &[Arc<Tier>]) -> impl Iterator<Item = (u64, &Slot)> {
         let slot_ns = slot_ns(window);
         tier.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
     })
+}
+
+impl From<Windows> for Stored {
+    fn from(windows: Windows) -> Self {
+        let tiers = windows.tiers.iter().map(|tier| stored(tier)).collect();
+        Self { tiers, ..windows.without_slots() }
+    }
+}
+
+impl From<Stored> for Windows {
+    fn from(stored: Stored) -> Self {
+        let (count, high, low, min_ns, max_ns) = stored.exact;
+        let sum_ns = (u128::from(high) << 64) | u128::from(low);
+        let mut tiers: Vec<Arc<Tier>> = stored.tiers.into_iter().map(restored).collect();
+        tiers.resize_with(tiers.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
+        Self {
+            exact: ExactFigures { count, sum_ns, min_ns, max_ns },
+            settled: Slot::restored(0, Tally::default(), stored.settled),
+            tiers,
+            newest: stored.newest,
+            limits: stored.limits,
+            since: stored.since,
+            expired: 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ const START: u64 = 1_700_000_000 * SECOND;
 /// One more than are summed.
 const LIMITS_NS: [u64; 4] = [10_000_000, 18_000_000, 20_000_000, 30_000_000];
 
-fn keeping(up_to: Window) -> Keeping {
+fn retention(up_to: Window) -> Retention {
     let budget = effective(&[]).unwrap().remove(0);
     let budgets =
         LIMITS_NS.map(|limit_ns| plimsoll_schemas::budget::Budget { limit_ns, ..budget.clone() });
-    Keeping { up_to, limits: Limits::of(&budgets) }
+    Retention { up_to, limits: Limits::of(&budgets) }
 }
 
 fn histogram(values: &[u64]) -> Histogram {
@@ -58,7 +58,7 @@ fn slots(windows: &Windows) -> usize {
 
 #[test]
 fn a_sample_leaves_each_window_in_its_time_and_the_total_never() {
-    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
     add(&mut windows, times(at(0), at(0)), &[5]);
     for (seconds, expected) in
         [(0, [1, 1, 1]), (10, [1, 1, 1]), (11, [0, 1, 1]), (66, [0, 0, 1]), (340, [0, 0, 0])]
@@ -77,7 +77,7 @@ fn a_sample_leaves_each_window_in_its_time_and_the_total_never() {
 
 #[test]
 fn a_late_sample_does_not_reopen_a_window_and_still_counts() {
-    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
     add(&mut windows, times(at(100), at(0)), &[5]);
     assert_eq!(windows.merged(at(100), Window::OneMinute).count(), 0);
     assert_eq!(windows.merged(at(100), Window::FiveMinutes).count(), 1);
@@ -86,7 +86,7 @@ fn a_late_sample_does_not_reopen_a_window_and_still_counts() {
 
 #[test]
 fn a_window_that_is_not_kept_shows_nothing() {
-    let mut windows = Windows::new(&keeping(Window::OneMinute));
+    let mut windows = Windows::new(&retention(Window::OneMinute));
     add(&mut windows, times(at(0), at(0)), &[5]);
     assert_eq!(windows.merged(at(0), Window::OneMinute).count(), 1);
     assert!(!windows.keeps(Window::FiveMinutes) && !windows.speaks(at(0), Window::FiveMinutes));
@@ -95,7 +95,7 @@ fn a_window_that_is_not_kept_shows_nothing() {
 
 #[test]
 fn what_arrives_ahead_of_what_is_shown_waits_for_its_time_in_bounded_room() {
-    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
     for seconds in 0..5_000 {
         let times = Times { shown: at(0), now: at(seconds), taken: at(seconds) };
         add(&mut windows, times, &[5]);
@@ -108,7 +108,7 @@ fn what_arrives_ahead_of_what_is_shown_waits_for_its_time_in_bounded_room() {
 
 #[test]
 fn what_is_merged_into_often_is_opened_and_packed_again_and_stays_the_same() {
-    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
     let mut naive = Histogram::default();
     for seconds in 0..30 {
         for n in 0..20 {
@@ -123,7 +123,7 @@ fn what_is_merged_into_often_is_opened_and_packed_again_and_stays_the_same() {
 
 #[test]
 fn samples_for_which_there_is_no_room_count_in_the_exact_figures() {
-    let mut windows = Windows::new(&keeping(Window::FiveMinutes));
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
     let packed = Packed::from(&histogram(&[7, 9]));
     let batch = Batch::new(&packed, &Limits::default());
     windows.add_figures(times(at(0), at(0)), &batch);
@@ -251,7 +251,7 @@ proptest! {
         up_to in prop::sample::select(&Window::ALL[1..]),
         offset in 0..SECOND * 90_000,
     ) {
-        let mut windows = Windows::new(&keeping(up_to));
+        let mut windows = Windows::new(&retention(up_to));
         let (mut naive, mut now) = (Naive::default(), START + offset);
         for step in steps {
             match step {
@@ -276,7 +276,7 @@ proptest! {
     ) {
         let now = at(5_000_000);
         let state = |samples: &[(u64, u64)]| {
-            let mut windows = Windows::new(&keeping(Window::ThirtyDays));
+            let mut windows = Windows::new(&retention(Window::ThirtyDays));
             for (age, value) in samples {
                 add(&mut windows, times(now, now.minus(Duration::from_nanos(*age))), &[*value]);
             }
@@ -293,7 +293,7 @@ proptest! {
         ages in prop::collection::vec((ages(), 1..40_000_000_u64), 1..40),
         up_to in prop::sample::select(&Window::ALL[1..]),
     ) {
-        let before = Keeping { up_to: Window::HalfHour, limits: Limits::default() };
+        let before = Retention { up_to: Window::HalfHour, limits: Limits::default() };
         let mut windows = Windows::new(&before);
         let now = at(5_000_000);
         let mut naive = Naive::default();
@@ -302,10 +302,10 @@ proptest! {
             add(&mut windows, times(now, taken), &[value]);
             naive.add(taken.0, vec![value]);
         }
-        let keeping = keeping(up_to);
-        prop_assert!(!windows.is_kept(&keeping));
-        windows.keep(&keeping);
-        prop_assert!(windows.is_kept(&keeping));
+        let retention = retention(up_to);
+        prop_assert!(!windows.is_kept(&retention));
+        windows.keep(&retention);
+        prop_assert!(windows.is_kept(&retention));
         prop_assert_eq!(windows.total().exact(), windows.total_exact());
         let kept = |window: &Window| *window <= up_to.min(Window::HalfHour);
         for window in Window::ALL.into_iter().filter(kept) {

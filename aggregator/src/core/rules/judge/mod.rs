@@ -14,8 +14,8 @@ use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{Quantile, rank};
 use plimsoll_schemas::summary::Verdict;
 
-use crate::core::alerting::alert::Finding;
-use crate::core::fleet::window::Sums;
+use super::finding::Finding;
+use crate::core::fleet::Sums;
 
 /// Above this variance the normal approximation of the binomial holds the confidence, with its
 /// skewness in the first term of Cornish and Fisher's expansion (Revue de l'Institut International

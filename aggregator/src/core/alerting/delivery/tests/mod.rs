@@ -18,8 +18,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::core::Word;
 use AlertState::{Firing, Pending, Resolved};
+use std::borrow::Cow;
 
 const SECOND: Duration = Duration::from_secs(1);
 const RESEND: Duration = Duration::from_secs(60);
@@ -43,16 +43,16 @@ fn notice(now: Now, node: &str, state: AlertState) -> Notice {
     Notice::new(mesh, key(node), (from, state), seconds(now.wall.0), evidence)
 }
 
-fn receiver(name: &str, kind: Kind) -> Receiver {
+fn receiver(name: &str, kind: ReceiverKind) -> Receiver {
     Receiver { name: name.into(), kind, severity_min: Severity::Info }
 }
 
 fn alertmanager() -> Receiver {
-    receiver("am", Kind::Alertmanager { resend_every: RESEND })
+    receiver("am", ReceiverKind::Alertmanager { resend_every: RESEND })
 }
 
 fn webhook() -> Receiver {
-    receiver("hook", Kind::Webhook { resolved: true, acknowledged: false })
+    receiver("hook", ReceiverKind::Webhook { resolved: true, acknowledged: false })
 }
 
 fn deliveries(receivers: Vec<Receiver>) -> Deliveries {
@@ -80,7 +80,7 @@ fn hooked(deliveries: &mut Deliveries, now: Now) -> Option<(String, AlertState)>
 }
 
 fn count(deliveries: &Deliveries, outcome: &str) -> u64 {
-    deliveries.figures()[0].tally.outcomes.get(outcome).copied().unwrap_or_default()
+    deliveries.stats()[0].tally.outcomes.get(outcome).copied().unwrap_or_default()
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_batch_that_is_refused_holds_up_no_other() {
         deliveries.on_answer(start(), "am", answer);
     }
     assert_eq!(seen.len(), total);
-    assert_eq!(deliveries.figures()[0].waits.notices, ALERTS_A_POST_MAX as u64);
+    assert_eq!(deliveries.stats()[0].waits.notices, ALERTS_A_POST_MAX as u64);
     assert_eq!(round(&mut deliveries, start()), []);
     assert_eq!(round(&mut deliveries, start().after(RESEND)).len(), ALERTS_A_POST_MAX);
 }
@@ -221,7 +221,7 @@ fn a_silenced_alert_is_not_told_but_an_end_that_is_owed_is() {
     all.on_notice(&silenced(Resolved));
     assert_eq!(count(&all, "suppressed"), 2);
     assert_eq!(round(&mut all, start()), []);
-    assert_eq!(all.figures()[1].tally.outcomes[&Word::from("suppressed")], 2);
+    assert_eq!(all.stats()[1].tally.outcomes["suppressed"], 2);
     let mut hook = deliveries(vec![webhook()]);
     hook.on_notice(&notice(start(), "a", Firing));
     hooked(&mut hook, start());
@@ -290,7 +290,7 @@ fn a_notice_is_given_up_for_a_reason_and_kept_to_be_shown() {
     for number in 0..NOTICES_WAITING_MAX + UNDELIVERED_KEPT_MAX + 9 {
         hook.on_notice(&notice(now, &format!("n{number}"), Firing));
     }
-    assert_eq!(hook.figures()[0].waits.notices, NOTICES_WAITING_MAX as u64);
+    assert_eq!(hook.stats()[0].waits.notices, NOTICES_WAITING_MAX as u64);
     assert_eq!(hook.undelivered().count(), UNDELIVERED_KEPT_MAX);
     assert_eq!(count(&hook, "undelivered"), 3 + 9 + UNDELIVERED_KEPT_MAX as u64);
 }
@@ -366,8 +366,8 @@ proptest! {
             if on_its_way.is_none() {
                 on_its_way = hooked(&mut hook, now);
             }
-            let ended: u64 = hook.figures()[0].tally.outcomes.values().sum();
-            prop_assert_eq!(raised, ended + hook.figures()[0].waits.notices);
+            let ended: u64 = hook.stats()[0].tally.outcomes.values().sum();
+            prop_assert_eq!(raised, ended + hook.stats()[0].waits.notices);
             prop_assert_eq!(count(&hook, "delivered"), taken);
         }
         now = now.after(OWED_RETRY_EVERY);
@@ -375,7 +375,7 @@ proptest! {
             hook.on_answer(now, "hook", Answer::Taken);
             if state == Firing { believed.insert(node); } else { believed.remove(&node); }
         }
-        prop_assert_eq!(hook.figures()[0].waits.notices, 0);
+        prop_assert_eq!(hook.stats()[0].waits.notices, 0);
         let given_up = hook.undelivered().map(|of| of.key.scope.node().to_owned());
         let given_up: BTreeSet<_> = given_up.collect();
         for (place, fires) in firing.into_iter().enumerate() {

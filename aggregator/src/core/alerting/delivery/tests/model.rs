@@ -104,7 +104,7 @@ proptest! {
                     Body::Notice(_) => panic!("an Alertmanager"),
                 });
             }
-            let figures = deliveries.figures().remove(0);
+            let figures = deliveries.stats().remove(0);
             let ended: u64 = figures.tally.outcomes.values().sum();
             prop_assert_eq!(raised, ended + figures.waits.notices);
         }
@@ -149,7 +149,7 @@ fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
     let later = start().after(SECOND);
     deliveries.on_notice(&notice(later, "a", Resolved));
     assert!(deliveries.on_answer(later, "am", Answer::Taken).is_empty());
-    assert_eq!((count(&deliveries, "delivered"), deliveries.figures()[0].waits.notices), (0, 1));
+    assert_eq!((count(&deliveries, "delivered"), deliveries.stats()[0].waits.notices), (0, 1));
     assert!(!deliveries.is_settled());
     assert_eq!(round(&mut deliveries, later), [("a".to_owned(), true)]);
     deliveries.on_answer(later, "am", Answer::Taken);

@@ -36,7 +36,7 @@ fn an_end_goes_to_whoever_was_told_whatever_severity_and_routes_say_by_then() {
 
 #[test]
 fn a_webhook_that_wants_no_ends_hears_of_no_begin_that_is_over() {
-    let kind = Kind::Webhook { resolved: false, acknowledged: false };
+    let kind = ReceiverKind::Webhook { resolved: false, acknowledged: false };
     let mut hook = deliveries(vec![receiver("hook", kind)]);
     hook.on_notice(&notice(start(), "a", Firing));
     hook.on_notice(&notice(start(), "a", Resolved));
@@ -47,7 +47,7 @@ fn a_webhook_that_wants_no_ends_hears_of_no_begin_that_is_over() {
     hook.on_notice(&notice(start(), "b", Resolved));
     hook.on_answer(start(), "hook", Answer::Failed("timeout", None));
     assert_eq!(all_told(&mut hook, start().after(RESEND)), []);
-    assert_eq!((count(&hook, "superseded"), hook.figures()[0].waits.notices), (2, 0));
+    assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notices), (2, 0));
     assert!(hook.states["hook"].queue.is_forgotten());
 }
 
@@ -64,14 +64,14 @@ fn an_end_that_is_owed_is_tried_slowly_for_a_day_after_it_was_given_up() {
         }
         assert_eq!(tries, if answer == Answer::of_status(404, None) { 1 } else { ATTEMPTS_MAX });
         assert_eq!((count(&hook, "undelivered"), hook.is_settled()), (0, true));
-        assert_eq!(hook.figures()[0].waits.notices, 1);
+        assert_eq!(hook.stats()[0].waits.notices, 1);
         now = now.after(OWED_RETRY_EVERY);
         assert_eq!(hooked(&mut hook, now), Some(("a".to_owned(), Resolved)));
         hook.on_answer(now, "hook", answer);
         let mut taken = hook.clone();
         let later = now.after(OWED_RETRY_EVERY);
         assert_eq!(all_told(&mut taken, later), [("a".to_owned(), Resolved)]);
-        assert_eq!(taken.figures()[0].waits.notices, 0);
+        assert_eq!(taken.stats()[0].waits.notices, 0);
         assert_eq!(hooked(&mut hook, now.after(OWED_AGE_MAX)), None);
         assert_eq!((count(&hook, "undelivered"), hook.undelivered().count()), (1, 1));
         assert!(hook.states["hook"].queue.is_forgotten());
@@ -86,7 +86,7 @@ fn an_alert_that_fires_again_takes_the_place_of_an_end_that_was_given_up() {
     hook.on_answer(start(), "hook", Answer::of_status(404, None));
     hook.on_notice(&notice(start(), "a", Firing));
     assert_eq!(all_told(&mut hook, start()), [("a".to_owned(), Firing)]);
-    assert_eq!((count(&hook, "superseded"), hook.figures()[0].waits.notices), (1, 0));
+    assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notices), (1, 0));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use plimsoll_schemas::metric::Figure;
 
 /// A figure that readings tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sensed {
+pub(crate) enum SensedFigure {
     /// Used share of the processors.
     CpuUsage,
     /// Share of their time that a hypervisor gave to other machines.
@@ -74,38 +74,38 @@ enum Part {
 }
 
 /// By name, so that each reading is found in a few steps.
-const PARTS: [(&Sensor, Sensed, Part); 28] = [
-    (&CGROUP_MEMORY_LIMIT_BYTES, Sensed::CgroupMemory, Part::Total),
-    (&CGROUP_MEMORY_USED_BYTES, Sensed::CgroupMemory, Part::Used),
-    (&CLOCK_SYNCHRONIZED, Sensed::ClockUnsynchronized, Part::Not),
-    (&CPU_STEAL_RATIO, Sensed::CpuSteal, Part::Itself),
-    (&CPU_TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Itself),
-    (&CPU_THROTTLED, Sensed::CpuThrottled, Part::Itself),
-    (&CPU_USAGE_RATIO, Sensed::CpuUsage, Part::Itself),
-    (&DISK_AVAILABLE_BYTES, Sensed::Disk, Part::Available),
-    (&DISK_INODES, Sensed::Inodes, Part::Total),
-    (&DISK_INODES_USED, Sensed::Inodes, Part::Used),
-    (&DISK_READ_ONLY, Sensed::Disk, Part::Closed),
-    (&DISK_TOTAL_BYTES, Sensed::Disk, Part::Total),
-    (&DISK_USED_BYTES, Sensed::Disk, Part::Used),
-    (&FILE_HANDLES, Sensed::FileHandles, Part::Used),
-    (&FILE_HANDLES_LIMIT, Sensed::FileHandles, Part::Total),
-    (&GPU_MEMORY_TOTAL_BYTES, Sensed::GpuMemory, Part::Total),
-    (&GPU_MEMORY_USED_BYTES, Sensed::GpuMemory, Part::Used),
-    (&GPU_TEMPERATURE_CELSIUS, Sensed::GpuTemperature, Part::Itself),
-    (&GPU_TEMPERATURE_MAX_CELSIUS, Sensed::GpuTemperature, Part::Itself),
-    (&GPU_THROTTLE_REASON, Sensed::GpuThrottled, Part::Reason),
-    (&GPU_THROTTLED, Sensed::GpuThrottled, Part::Held),
-    (&GPUS_LOST, Sensed::GpusLost, Part::Itself),
-    (&MEMORY_TOTAL_BYTES, Sensed::Memory, Part::Total),
-    (&MEMORY_USED_BYTES, Sensed::Memory, Part::Used),
-    (&PRESSURE_FULL_RATIO, Sensed::MemoryStalled, Part::OfMemory),
-    (&SWAP_TOTAL_BYTES, Sensed::Swap, Part::Total),
-    (&SWAP_USED_BYTES, Sensed::Swap, Part::Used),
-    (&TEMPERATURE_CELSIUS, Sensed::CpuTemperature, Part::Thermometer),
+const PARTS: [(&Sensor, SensedFigure, Part); 28] = [
+    (&CGROUP_MEMORY_LIMIT_BYTES, SensedFigure::CgroupMemory, Part::Total),
+    (&CGROUP_MEMORY_USED_BYTES, SensedFigure::CgroupMemory, Part::Used),
+    (&CLOCK_SYNCHRONIZED, SensedFigure::ClockUnsynchronized, Part::Not),
+    (&CPU_STEAL_RATIO, SensedFigure::CpuSteal, Part::Itself),
+    (&CPU_TEMPERATURE_CELSIUS, SensedFigure::CpuTemperature, Part::Itself),
+    (&CPU_THROTTLED, SensedFigure::CpuThrottled, Part::Itself),
+    (&CPU_USAGE_RATIO, SensedFigure::CpuUsage, Part::Itself),
+    (&DISK_AVAILABLE_BYTES, SensedFigure::Disk, Part::Available),
+    (&DISK_INODES, SensedFigure::Inodes, Part::Total),
+    (&DISK_INODES_USED, SensedFigure::Inodes, Part::Used),
+    (&DISK_READ_ONLY, SensedFigure::Disk, Part::Closed),
+    (&DISK_TOTAL_BYTES, SensedFigure::Disk, Part::Total),
+    (&DISK_USED_BYTES, SensedFigure::Disk, Part::Used),
+    (&FILE_HANDLES, SensedFigure::FileHandles, Part::Used),
+    (&FILE_HANDLES_LIMIT, SensedFigure::FileHandles, Part::Total),
+    (&GPU_MEMORY_TOTAL_BYTES, SensedFigure::GpuMemory, Part::Total),
+    (&GPU_MEMORY_USED_BYTES, SensedFigure::GpuMemory, Part::Used),
+    (&GPU_TEMPERATURE_CELSIUS, SensedFigure::GpuTemperature, Part::Itself),
+    (&GPU_TEMPERATURE_MAX_CELSIUS, SensedFigure::GpuTemperature, Part::Itself),
+    (&GPU_THROTTLE_REASON, SensedFigure::GpuThrottled, Part::Reason),
+    (&GPU_THROTTLED, SensedFigure::GpuThrottled, Part::Held),
+    (&GPUS_LOST, SensedFigure::GpusLost, Part::Itself),
+    (&MEMORY_TOTAL_BYTES, SensedFigure::Memory, Part::Total),
+    (&MEMORY_USED_BYTES, SensedFigure::Memory, Part::Used),
+    (&PRESSURE_FULL_RATIO, SensedFigure::MemoryStalled, Part::OfMemory),
+    (&SWAP_TOTAL_BYTES, SensedFigure::Swap, Part::Total),
+    (&SWAP_USED_BYTES, SensedFigure::Swap, Part::Used),
+    (&TEMPERATURE_CELSIUS, SensedFigure::CpuTemperature, Part::Thermometer),
 ];
 
-fn part_of(sensor: &str) -> Option<(Sensed, Part)> {
+fn part_of(sensor: &str) -> Option<(SensedFigure, Part)> {
     let place = PARTS.binary_search_by(|(of, ..)| of.name.cmp(sensor)).ok()?;
     Some((PARTS[place].1, PARTS[place].2))
 }
@@ -156,9 +156,9 @@ const HELD_DOWN: [&str; 4] =
 
 /// The worst of each, and which one it is.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Worst<'r>([Option<(f64, &'r Labels)>; SENSED]);
+pub(crate) struct WorstReadings<'r>([Option<(f64, &'r Labels)>; SENSED]);
 
-impl Sensed {
+impl SensedFigure {
     /// What a figure of a node is called here; `None` for those that no sensor tells.
     #[must_use]
     pub(crate) const fn of(figure: Figure) -> Option<Self> {
@@ -182,7 +182,7 @@ impl Sensed {
     }
 }
 
-impl<'r> Worst<'r> {
+impl<'r> WorstReadings<'r> {
     /// Looks at the readings whose labels fit.
     #[must_use]
     pub(crate) fn of(readings: &'r [Reading], fits: impl Fn(&Labels) -> bool) -> Self {
@@ -202,9 +202,11 @@ impl<'r> Worst<'r> {
                 Part::Total => stores.entry((of, labels)).or_default().total = Some(value),
                 Part::Used => stores.entry((of, labels)).or_default().used = Some(value),
                 Part::Available => stores.entry((of, labels)).or_default().available = Some(value),
-                Part::Closed => [Sensed::Disk, Sensed::Inodes].into_iter().for_each(|of| {
-                    stores.entry((of, labels)).or_default().closed = value > 0.0;
-                }),
+                Part::Closed => {
+                    [SensedFigure::Disk, SensedFigure::Inodes].into_iter().for_each(|of| {
+                        stores.entry((of, labels)).or_default().closed = value > 0.0;
+                    })
+                }
                 Part::Thermometer if thermometers.count(reading) => {
                     worst.offer(of, value, labels);
                 }
@@ -223,7 +225,7 @@ impl<'r> Worst<'r> {
 
     /// The worst of one.
     #[must_use]
-    pub(crate) fn get(&self, of: Sensed) -> Option<(f64, &'r Labels)> {
+    pub(crate) fn get(&self, of: SensedFigure) -> Option<(f64, &'r Labels)> {
         self.0[of as usize]
     }
 
@@ -233,7 +235,7 @@ impl<'r> Worst<'r> {
         self.0.map(|worst| worst.map(|(value, _)| value))
     }
 
-    fn offer(&mut self, of: Sensed, value: f64, labels: &'r Labels) {
+    fn offer(&mut self, of: SensedFigure, value: f64, labels: &'r Labels) {
         let worst = &mut self.0[of as usize];
         if worst.is_none_or(|(known, _)| value > known) {
             *worst = Some((value, labels));
@@ -241,7 +243,7 @@ impl<'r> Worst<'r> {
     }
 
     /// One more of those that are counted, if it is `held`; the first that is gives its name.
-    fn count(&mut self, of: Sensed, held: bool, labels: &'r Labels) {
+    fn count(&mut self, of: SensedFigure, held: bool, labels: &'r Labels) {
         let (reasons, known) = self.0[of as usize].unwrap_or((0.0, labels));
         let named = if held && reasons < 1.0 { labels } else { known };
         self.0[of as usize] = Some((reasons + f64::from(u8::from(held)), named));

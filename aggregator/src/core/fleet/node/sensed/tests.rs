@@ -27,7 +27,9 @@ fn what_a_node_chose_of_its_thermometers_counts_alone() {
     let of = |value| {
         let core = read(&TEMPERATURE_CELSIUS, ("component", "coretemp Core 3"), 90.0);
         let readings = [core, chosen(value)];
-        Worst::of(&readings, |_| true).get(Sensed::CpuTemperature).map(|(value, _)| value)
+        WorstReadings::of(&readings, |_| true)
+            .get(SensedFigure::CpuTemperature)
+            .map(|(value, _)| value)
     };
     assert_eq!([of(Some(61.0)), of(None)], [Some(61.0), None]);
 }
@@ -39,10 +41,10 @@ fn a_clock_that_nobody_keeps_and_stalls_for_memory_alone_count() {
         read(&PRESSURE_FULL_RATIO, ("resource", "io"), 0.9),
         read(&PRESSURE_FULL_RATIO, ("resource", "memory"), 0.2),
     ];
-    let worst = Worst::of(&readings, |_| true);
+    let worst = WorstReadings::of(&readings, |_| true);
     let of = |what| worst.get(what).map(|(value, _)| value);
-    assert_eq!(of(Sensed::ClockUnsynchronized), Some(1.0));
-    assert_eq!(of(Sensed::MemoryStalled), Some(0.2));
+    assert_eq!(of(SensedFigure::ClockUnsynchronized), Some(1.0));
+    assert_eq!(of(SensedFigure::MemoryStalled), Some(0.2));
 }
 
 #[test]
@@ -57,8 +59,8 @@ fn an_image_that_takes_no_writes_is_no_full_disk() {
         ]
     };
     let figures = |readings: &[Reading]| {
-        let worst = Worst::of(readings, |_| true);
-        [Sensed::Disk, Sensed::Inodes].map(|of| worst.get(of).map(|(value, _)| value))
+        let worst = WorstReadings::of(readings, |_| true);
+        [SensedFigure::Disk, SensedFigure::Inodes].map(|of| worst.get(of).map(|(value, _)| value))
     };
     assert_eq!(figures(&of("/usr", 1.0)), [None, None]);
     assert_eq!(figures(&[of("/usr", 1.0), of("/", 0.0)].concat()), [Some(1.0), Some(1.0)]);
@@ -79,13 +81,16 @@ fn the_worst_of_several_counts_and_is_named() {
         read(&TEMPERATURE_CELSIUS, ("component", "coretemp Core 3"), 71.0),
         read(&TEMPERATURE_CELSIUS, ("component", "coretemp Core 4"), 70.0),
     ];
-    let worst = Worst::of(&readings, |_| true);
+    let worst = WorstReadings::of(&readings, |_| true);
     let of = |what| worst.get(what).map(|(value, labels)| (value, labels.iter().next()));
-    assert_eq!(of(Sensed::Disk), Some((0.96, Some(("mount", "/data")))));
-    assert_eq!(of(Sensed::GpuMemory), Some((0.25, Some(("gpu", "0")))));
-    assert_eq!(of(Sensed::CpuTemperature), Some((71.0, Some(("component", "coretemp Core 3")))));
-    let root = Worst::of(&readings, |labels| labels.get("mount") == Some("/"));
-    assert_eq!(root.get(Sensed::Disk).map(|(value, _)| value), Some(0.5));
+    assert_eq!(of(SensedFigure::Disk), Some((0.96, Some(("mount", "/data")))));
+    assert_eq!(of(SensedFigure::GpuMemory), Some((0.25, Some(("gpu", "0")))));
+    assert_eq!(
+        of(SensedFigure::CpuTemperature),
+        Some((71.0, Some(("component", "coretemp Core 3"))))
+    );
+    let root = WorstReadings::of(&readings, |labels| labels.get("mount") == Some("/"));
+    assert_eq!(root.get(SensedFigure::Disk).map(|(value, _)| value), Some(0.5));
 }
 
 #[test]
@@ -97,7 +102,7 @@ fn a_file_system_is_as_full_as_df_says_it_is() {
         read(&DISK_AVAILABLE_BYTES, ("mount", "/"), 35.0),
     ];
     let used = |readings: &[Reading]| {
-        Worst::of(readings, |_| true).get(Sensed::Disk).map(|(value, _)| value)
+        WorstReadings::of(readings, |_| true).get(SensedFigure::Disk).map(|(value, _)| value)
     };
     assert_eq!(used(&readings), Some(56.0 / 91.0));
     assert_eq!(used(&readings[..2]), Some(56.0 / 252.0));
@@ -117,7 +122,7 @@ fn what_sensors_do_not_say_is_no_figure() {
         read(&SWAP_TOTAL_BYTES, ("", ""), 0.0),
         read(&SWAP_USED_BYTES, ("", ""), 0.0),
     ];
-    assert_eq!(Worst::of(&readings, |_| true).values(), [None; SENSED]);
+    assert_eq!(WorstReadings::of(&readings, |_| true).values(), [None; SENSED]);
 }
 
 #[test]
@@ -128,9 +133,9 @@ fn strange_values_stay_numbers() {
         read(&DISK_TOTAL_BYTES, ("mount", "/"), 1.0),
         read(&DISK_AVAILABLE_BYTES, ("mount", "/"), -1e308),
     ];
-    let worst = Worst::of(&readings, |_| true);
-    assert_eq!(worst.get(Sensed::Memory).map(|(value, _)| value), Some(1.0));
-    assert_eq!(worst.get(Sensed::Disk).map(|(value, _)| value), Some(1.0));
+    let worst = WorstReadings::of(&readings, |_| true);
+    assert_eq!(worst.get(SensedFigure::Memory).map(|(value, _)| value), Some(1.0));
+    assert_eq!(worst.get(SensedFigure::Disk).map(|(value, _)| value), Some(1.0));
 }
 
 #[test]
@@ -142,8 +147,8 @@ fn a_gpu_at_its_power_cap_is_busy_and_one_that_is_too_hot_is_held_down() {
             read(&GPU_THROTTLE_REASON, ("reason", reason), value)
         };
         let readings: Vec<_> = reasons.iter().map(read_one).collect();
-        let worst = Worst::of(&readings, |_| true);
-        let (n, labels) = worst.get(Sensed::GpuThrottled).unwrap();
+        let worst = WorstReadings::of(&readings, |_| true);
+        let (n, labels) = worst.get(SensedFigure::GpuThrottled).unwrap();
         (n, labels.get("reason").unwrap().to_owned())
     };
     assert_eq!(with(&["sw_power_cap"]).0, 0.0);
@@ -155,7 +160,9 @@ fn a_die_that_tells_its_temperature_is_believed_before_the_one_with_an_offset() 
     let tctl = read(&TEMPERATURE_CELSIUS, ("component", "k10temp Tctl"), 90.0);
     let tdie = read(&TEMPERATURE_CELSIUS, ("component", "k10temp Tdie"), 63.0);
     let of = |readings: &[Reading]| {
-        Worst::of(readings, |_| true).get(Sensed::CpuTemperature).map(|(value, _)| value)
+        WorstReadings::of(readings, |_| true)
+            .get(SensedFigure::CpuTemperature)
+            .map(|(value, _)| value)
     };
     assert_eq!(
         [of(std::slice::from_ref(&tctl)), of(&[tctl.clone(), tdie])],

@@ -1,0 +1,1 @@
+//! Tests of the room on its own interface.
