@@ -1,9 +1,9 @@
 //! What judges every second over the last minute: the aggregator's own windows, findings and
 //! alerts, and plain comparisons of the same window's p99.
 
-use plimsoll_aggregator::core::alerting::{Alerts, Finding, Hysteresis};
+use plimsoll_aggregator::core::alerting::Alerts;
 use plimsoll_aggregator::core::fleet::{Batch, Limits, Retention, Sums, Times, Windows};
-use plimsoll_aggregator::core::rules::finding;
+use plimsoll_aggregator::core::rules::{Finding, Hysteresis, finding};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{Histogram, Packed, rank};

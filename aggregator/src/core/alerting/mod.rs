@@ -2,7 +2,7 @@
 //!
 //! Owns the state of every alert, silences and acknowledgements, the notifications on their way to
 //! the bus and to receivers, the latest changes, and the template of dashboard links. It judges no
-//! rule and merges nothing: what it is told of the fleet comes through [`Situation`]. It opens no
+//! rule and merges nothing: what it needs of rules and fleet comes through [`Situation`]. It opens no
 //! connection; the driver sends what it returns.
 //!
 //! Interface: [`Alerting::on_findings`] moves alerts; [`Alerting::end`] ends those whose rule or
@@ -156,9 +156,9 @@ impl Alerting {
         situation: Situation<'_>,
     ) {
         for AlertFinding { key, finding, hysteresis } in findings {
-            let Some(change) = self.alerts.on_finding(at, &key, finding, hysteresis) else {
-                continue;
-            };
+            let change = self.alerts.on_finding(at, &key, finding, hysteresis);
+            self.changed |= self.alerts.take_changed();
+            let Some(change) = change else { continue };
             // That a resolved alert is no longer shown as such is no news.
             if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
                 self.announce((at, late), key, change, situation);
@@ -271,6 +271,7 @@ impl Alerting {
     pub fn on_tick(&mut self, now: Wall, situation: Situation<'_>) {
         self.end_silences(now, situation);
         self.alerts.forget_calm(now);
+        self.changed |= self.alerts.take_changed();
     }
 
     /// Notifies of alerts that were silenced or acknowledged until now, and keeps those from
@@ -537,15 +538,12 @@ impl Alerting {
     /// no checkpoint.
     #[must_use]
     pub fn has_changed(&self) -> bool {
-        self.changed
-            || self.alerts.has_changed()
-            || self.counts_saved != self.notifications.counts()
+        self.changed || self.counts_saved != self.notifications.counts()
     }
 
     /// From here on nothing has changed.
     pub fn forget_changes(&mut self) {
         self.changed = false;
-        self.alerts.forget_changes();
         self.counts_saved = self.notifications.counts();
     }
 

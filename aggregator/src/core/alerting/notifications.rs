@@ -55,7 +55,7 @@ pub struct Notifications {
 
 impl Notifications {
     /// Takes a notice. When there is no room the oldest goes, since the newest state matters: a
-    /// node's that tells of no end, then a node's, and the fleet's when nothing else is there.
+    /// node's that is no end, then a node's, and the fleet's when nothing else is there.
     pub fn push(&mut self, notice: Notice) {
         self.next_token += 1;
         let worth = |of: &Notice| (is_of_fleet(&of.key), of.state == AlertState::Resolved);
@@ -94,7 +94,7 @@ impl Notifications {
         self.event_counts.undelivered += u64::from(self.events.remove(&token).is_some());
     }
 
-    /// True when no notice is on its way; nobody waits for events.
+    /// True when no notice is on its way; no caller waits for events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -1,5 +1,5 @@
-//! A whole state, put together from records as they are read one after the other. Believes none
-//! of them before it is checked, and knows nothing of where they come from.
+//! A whole state, put together from records as they are read one after the other. None of them is
+//! used before it is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -27,6 +27,8 @@ pub use changes::Changes;
 pub use checkpoint::{Checkpoint, Partial, StoredRecords};
 pub use confirmations::PendingConfirmation;
 pub use pool::Pool;
+#[cfg(test)]
+pub(in crate::core) use record::VERSION as RECORD_VERSION;
 pub use record::{Part, Record, Unusable};
 pub use rest::Rest;
 pub use stats::{CheckpointStats, ConfirmationStats};

@@ -1,5 +1,4 @@
-//! One record of a checkpoint: which part of the state it holds, and its bytes. Knows nothing of
-//! how parts make a state, or of where records are kept.
+//! One record of a checkpoint: which part of the state it holds, and its bytes.
 //!
 //! A record is two bytes of version, four of CRC-32, and named MessagePack. The checksum is the
 //! record's own: that what is read is what was written does not hang on the store.
@@ -18,7 +17,7 @@ use crate::core::fleet::{Node, Pools};
 
 /// Version of the records; another one is not read, since the streams still hold what they were
 /// made of.
-const VERSION: u16 = 6;
+pub(in crate::core) const VERSION: u16 = 6;
 const FRAME_BYTES: usize = 6;
 
 /// A part of the state that is written as a whole.
@@ -34,7 +33,7 @@ pub enum Part {
     Rest,
 }
 
-/// A part that has changed, or is gone. Its bytes are made only when somebody asks for them.
+/// A part that has changed, or is gone. Its bytes are made only when they are written.
 #[derive(Clone, Debug)]
 pub struct Record(pub(super) Content);
 
@@ -142,7 +141,7 @@ pub(super) fn unpack<T: DeserializeOwned>(part: &Part, bytes: &[u8]) -> Result<T
         return Err(damaged(part, "too short"));
     };
     let version = u16::from_be_bytes([frame[0], frame[1]]);
-    // The checksum covers the body alone, so that another version can be told from damage.
+    // The checksum covers the body alone, so that another version can be distinguished from damage.
     if crc32fast::hash(body).to_be_bytes() != frame[2..] {
         return Err(damaged(part, "its checksum does not fit"));
     }

@@ -1,5 +1,5 @@
 //! How complete the windows of one operation are: from how many nodes there are samples in them,
-//! how many are late, and how many there should be. Looks at times alone and merges nothing.
+//! how many are late, and how many there should be. Compares times alone and merges nothing.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Completeness {
     pub expected: u64,
     /// Nodes whose newest sample the window shows.
     pub nodes: [u64; WINDOWS],
-    /// Expected nodes that were heard within the window's span and whose newest sample is older.
+    /// Expected nodes that were seen within the window's span and whose newest sample is older.
     pub late: [u64; WINDOWS],
 }
 

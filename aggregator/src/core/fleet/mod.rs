@@ -584,3 +584,6 @@ impl Fleet {
         &mut self.rollups
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ pub struct Operations {
 
 impl Operations {
     /// Adds samples of an operation that is kept in this way; where there is no room for one
-    /// more operation they go to [`OVERFLOW`]. Tells how many were folded.
+    /// more operation they go to [`OVERFLOW`]. Returns how many were folded.
     pub fn add(
         &mut self,
         operation: &Operation,
@@ -115,7 +115,7 @@ impl Operations {
         self.selected.iter()
     }
 
-    /// Lets go of what is kept apart for other budgets.
+    /// Drops what is kept apart for other budgets.
     pub fn retain_selected(&mut self, keep: impl Fn(&RuleName) -> bool) {
         self.selected.retain(|budget, _| keep(budget));
     }
@@ -133,7 +133,7 @@ impl Operations {
         self.windows_mut().for_each(|windows| windows.expire(now));
     }
 
-    /// Hears that the clock was set back.
+    /// The clock was set back.
     pub fn turn_back(&mut self, now: Wall) {
         self.windows_mut().for_each(|windows| windows.turn_back(now));
     }

@@ -37,7 +37,7 @@ pub(super) struct Selection {
 }
 
 /// What each budget with a selector selects: its operation, labels of the series and of the node.
-pub type Selected = BTreeMap<RuleName, (Operation, Labels, Labels)>;
+pub(super) type Selected = BTreeMap<RuleName, (Operation, Labels, Labels)>;
 
 impl RetentionPlan {
     pub(super) fn new(rules: &Rules, nodes_up_to: Window) -> Self {

@@ -1,6 +1,5 @@
 //! What happened while no aggregator ran is judged as if one had run.
 
-use crate::limits::CATCH_UP_STEPS_MAX;
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::alert::Notice;

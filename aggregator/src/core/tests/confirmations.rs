@@ -13,7 +13,6 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::confirmation::Confirmation;
 use plimsoll_schemas::wire::confirmation::decode;
-use plimsoll_schemas::wire::confirmation::encode;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -157,7 +156,7 @@ fn nodes_are_told_the_limits_of_all_budgets_and_of_new_rules_though_nothing_else
     deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 3));
     drop(core.take_changes(start().wall).unwrap());
     assert!(core.take_changes(start().wall).is_none());
-    let budgets = plimsoll_schemas::budget::effective(&[]).unwrap();
+    let budgets = effective(&[]).unwrap();
     let more = (0..6).map(|n| {
         let selector =
             Selector { series: Labels::new([("a", "b")]).unwrap(), ..budgets[0].selector.clone() };

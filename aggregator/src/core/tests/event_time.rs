@@ -145,7 +145,7 @@ fn what_waited_in_a_socket_while_the_broker_stood_still_counts_in_the_time_it_wa
 
 #[test]
 fn the_best_reading_of_a_clock_holds_until_it_is_old_or_the_clock_was_set() {
-    let mut node = crate::core::fleet::Node::default();
+    let mut node = Node::default();
     let second = 1_000_000_000;
     let skew = |at: u64, ahead: i64| Some(Skew { at: Wall(at * 1_000_000_000), ahead_ns: ahead });
     for (seen, best) in [

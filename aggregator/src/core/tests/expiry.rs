@@ -78,7 +78,7 @@ fn a_hidden_node_is_not_shown_counted_or_judged_and_lets_go_of_all_but_its_accou
         deliver(&mut core, now, &speaker.message(now, Body::Bus(Bus::default()), false));
         core.on_deadline(now);
     }
-    let firing = plimsoll_schemas::alert::AlertState::Firing;
+    let firing = AlertState::Firing;
     assert_eq!(core.gap_alert(&NodeName::new("a").unwrap()), firing);
     now = now.after(25 * 3_600 * SECOND);
     deliver(&mut core, now, &other.say(now, MS, 1));
@@ -110,9 +110,7 @@ fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_
     let checkpoint = stored.read().unwrap();
     let (mesh, budgets) = (core.mesh.clone(), core.rules().budgets.clone());
     let mut core = Core::restore(mesh, budgets, hours(26), checkpoint);
-    plimsoll_schemas::subject::Lane::ALL
-        .into_iter()
-        .for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core.on_deadline(hours(27));
     deliver(&mut core, hours(27), &said);
     assert_eq!((total(&core, hours(27)), core.fleet.nodes().len()), (5, 1));

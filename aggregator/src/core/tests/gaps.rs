@@ -178,7 +178,7 @@ fn who_hears_nobody_any_more_says_nothing_of_gaps() {
 fn a_gap_alert_outlives_a_restart_and_still_resolves() {
     let mut world = World::new();
     world.live(40, 0);
-    let mut records = crate::core::durable::StoredRecords::default();
+    let mut records = StoredRecords::default();
     records.write(world.core.take_changes(world.now.wall).unwrap());
     let checkpoint = records.read().unwrap();
     let (mesh, rules) = (world.core.mesh.clone(), Rules::clone(world.core.rules()));

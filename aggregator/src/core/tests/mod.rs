@@ -46,11 +46,9 @@ use super::alerting::{
     Receiver, ReceiverKind,
 };
 use super::durable::{Part, StoredRecords, Unusable};
-use super::fleet::{
-    Completeness, Definition, EventsQuery, Group, Node, ReportingNode, Windows, ends,
-};
+use super::fleet::{Completeness, Definition, EventsQuery, Group, Node, ReportingNode, Windows};
 use super::ingest::{Position, Skew};
-use super::rules::{AlertFinding, Finding, Hysteresis, Inputs, Value, judge};
+use super::rules::{AlertFinding, Finding, Hysteresis, Inputs, Value};
 use super::view::{Nodes, View, ViewQuery};
 use super::*;
 pub(crate) use speaker::Speaker;
@@ -117,6 +115,10 @@ pub(crate) fn on_found(core: &mut Core, at: Wall, key: AlertKey, finding: Findin
 pub(crate) fn end_silences(core: &mut Core, now: Wall) {
     let (alerting, situation) = core.alerting();
     alerting.on_tick(now, situation);
+}
+
+pub(crate) fn situation(core: &Core) -> Situation<'_> {
+    Situation { evaluator: &core.evaluator, inputs: inputs(core) }
 }
 
 pub(crate) fn inputs(core: &Core) -> Inputs<'_> {

@@ -156,7 +156,7 @@ fn a_longer_window_is_kept_from_the_reload_on_and_what_was_merged_stays() {
     let rows = core.view(now.wall, "t").summary.operations;
     assert!(rows.iter().all(|row| row.total.count == 7 * 200), "{rows:?}");
     let row = rows.iter().find(|row| row.scope != Scope::Fleet).unwrap();
-    let hour = &row.windows[&plimsoll_schemas::budget::Window::OneHour];
+    let hour = &row.windows[&Window::OneHour];
     assert!(hour.quantiles.count >= 2 * 200, "{hour:?}");
 }
 

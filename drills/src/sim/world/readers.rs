@@ -166,7 +166,7 @@ impl World {
                 let generation = self.link(Who::Aggregator(which)).generation;
                 self.after(25 * MILLISECOND, Event::LookAgain { which, lane, generation });
             }
-            Answer::News(_) | Answer::PendingConfirmation { .. } => {}
+            Answer::News(_) | Answer::Told { .. } => {}
         }
         self.settle_reader(which);
     }

@@ -47,7 +47,7 @@ pub struct Change {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Alerts {
     entries: BTreeMap<AlertKey, AlertEntry>,
-    /// Whether one has changed since the last checkpoint.
+    /// Whether one has changed since that was last taken.
     #[serde(skip)]
     changed: bool,
 }
@@ -112,16 +112,10 @@ impl Alerts {
         change
     }
 
-    /// Whether an alert has changed since [`Self::forget_changes`]: its state, how near it is to
-    /// another one, or what is known of its data.
-    #[must_use]
-    pub fn has_changed(&self) -> bool {
-        self.changed
-    }
-
-    /// From here on no alert has changed.
-    pub fn forget_changes(&mut self) {
-        self.changed = false;
+    /// Whether an alert has changed since this was last called: its state, how near it is to another
+    /// one, or what is known of its data.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Ends all alerts that `gone` names: their rule or their node is no longer there. Returns those

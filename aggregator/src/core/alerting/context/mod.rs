@@ -14,7 +14,7 @@ use plimsoll_schemas::wire::Bus;
 
 use crate::core::fleet::{Completeness, Fleet, Node, ReportingNode, Sums};
 
-/// What samples of one window say beside a budget's verdict.
+/// The context of a budget: its worst nodes, and the samples before and during.
 pub(super) fn of_samples(
     at: Wall,
     fleet: &Fleet,
@@ -56,7 +56,7 @@ pub(super) fn of_samples(
     Context { before, during, ..context }
 }
 
-/// What there is to say of a node where no samples were judged.
+/// The context of a rule that judges no samples.
 pub(super) fn of_node(at: Wall, fleet: &Fleet, scope: &Scope) -> Context {
     let node = match scope {
         Scope::Fleet => None,
@@ -77,7 +77,7 @@ fn worst_node(at: Wall, name: &NodeName, node: &Node) -> WorstNode {
     }
 }
 
-/// Its way to the broker, as it last told.
+/// Its way to the broker, as it last reported.
 fn way(bus: &Bus) -> BusContext {
     BusContext {
         outbox_messages: bus.outbox_messages,

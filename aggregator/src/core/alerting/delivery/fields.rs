@@ -6,7 +6,7 @@ use plimsoll_schemas::rule::Severity;
 use serde_json::{Value, json};
 
 use super::template::Fields;
-use super::{said, words};
+use super::{alertmanager_alert, texts};
 
 /// What a notice gives a template. `routing_key` is there only where the receiver has one.
 ///
@@ -16,13 +16,13 @@ use super::{said, words};
 #[must_use]
 pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
     let Notice { key, mesh, .. } = notice;
-    let (value, limit) = words::figures(&notice.evidence);
+    let (value, limit) = texts::figures(&notice.evidence);
     let (status, action) = status(notice);
     let context = notice.context.as_ref();
     let since = notice.firing_since_seconds.unwrap_or(notice.at_seconds);
     let title = format!("{}: {} ({}, {})", status.to_uppercase(), key.rule, key.scope, mesh);
     let mut fields = Fields::from([
-        ("id", json!(words::alert_id(mesh, key))),
+        ("id", json!(texts::alert_id(mesh, key))),
         ("mesh", json!(mesh)),
         ("rule", json!(key.rule)),
         ("scope", json!(key.scope.as_str())),
@@ -33,14 +33,14 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
         ("action", json!(action)),
         ("color", json!(color(notice))),
         ("title", json!(title)),
-        ("summary", json!(words::summary(notice))),
+        ("summary", json!(texts::summary(notice))),
         ("value", json!(value)),
         ("limit", json!(limit)),
-        ("evidence", json!(words::evidence(notice))),
+        ("evidence", json!(texts::evidence(notice))),
         ("runbook", json!(notice.runbook)),
         ("dashboard", json!(context.and_then(|context| context.dashboard.as_ref()))),
-        ("at", json!(said::date(words::wall(notice.at_seconds)))),
-        ("since", json!(said::date(words::wall(since)))),
+        ("at", json!(alertmanager_alert::date(texts::wall(notice.at_seconds)))),
+        ("since", json!(alertmanager_alert::date(texts::wall(since)))),
         ("acknowledged_by", json!(notice.acknowledged_by)),
         ("notice", serde_json::to_value(notice).unwrap_or(Value::Null)),
     ]);
@@ -52,11 +52,11 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
 #[must_use]
 pub fn sample() -> Notice {
     let key = AlertKey {
-        rule: RuleName::new("sample").expect("a constant name of plain letters"),
+        rule: RuleName::new("sample").expect("a constant name of plain undelivered"),
         scope: Scope::Fleet,
-        operation: Operation::new("sample").expect("a constant name of plain letters"),
+        operation: Operation::new("sample").expect("a constant name of plain undelivered"),
     };
-    let mesh = MeshName::new("sample").expect("a constant name of plain letters");
+    let mesh = MeshName::new("sample").expect("a constant name of plain undelivered");
     let evidence = Evidence::Gap(GapEvidence { gap_samples: 1 });
     Notice::new(mesh, key, (AlertState::Pending, AlertState::Firing), 0.0, evidence)
 }

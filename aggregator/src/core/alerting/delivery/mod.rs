@@ -1,18 +1,18 @@
-//! Who is told of alerts, what each has still to be told, and when: posts out, answers in.
+//! Delivery to receivers: which notifications each has still to be sent, and when.
 //!
-//! Alertmanagers hear in rounds of all alerts that stand; webhooks hear each change once.
-//! One post is on its way to a receiver at a time. A notice ends as delivered, superseded by a
-//! newer state before it was told, suppressed, or given up with a reason; nothing else can
-//! happen to it. Opens no connection and writes no template; `io::notify` does.
+//! Alertmanagers are sent all active alerts again and again; webhooks are sent each change once. One
+//! post is under way to a receiver at a time. A notification ends as delivered, superseded by a newer
+//! state before it was sent, suppressed, or given up with a reason; nothing else can happen to it.
+//! This room opens no connection and fills no template; `io::notify` does.
 
-mod figures;
-mod letters;
-mod pace;
+mod alertmanager_alert;
+mod backoff;
 mod queue;
 mod receiver;
-mod rounds;
-mod said;
-mod words;
+mod resend;
+mod stats;
+mod texts;
+mod undelivered;
 
 pub mod fields;
 pub mod template;
@@ -27,39 +27,39 @@ use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
-pub use figures::{ReceiverCounts, ReceiverStats};
-pub use letters::Undelivered;
 pub use receiver::{Answer, Body, Post, Receiver, ReceiverKind, Waits};
+pub use stats::{ReceiverCounts, ReceiverStats};
+pub use undelivered::Undelivered;
 
 use crate::core::fleet::Shared;
-use letters::Letters;
-use pace::{Jitter, Pace};
+use alertmanager_alert::AlertmanagerAlert;
+use backoff::{Backoff, Jitter};
 use queue::{GivenUp, Queue};
-use rounds::{Labelled, Rounds, Standing, Standings};
-use said::Said;
+use resend::{LabelledAlert, ReportedAlert, ReportedAlerts, Resend};
+use undelivered::UndeliveredLog;
 
-/// Failures after which nobody can have heard what was posted.
+/// Failures after which the receiver cannot have processed the post.
 const NOT_HEARD: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
 
 /// What is kept of one receiver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct State {
-    rounds: Rounds,
+struct ReceiverState {
+    resend: Resend,
     queue: Queue,
     tally: ReceiverCounts,
     #[serde(skip)]
-    pace: Pace,
+    backoff: Backoff,
     #[serde(skip)]
     is_on_its_way: bool,
 }
 
-/// What all receivers have still to be told.
+/// What is still to be sent to all receivers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Deliveries {
     /// For Alertmanagers; empty where there is none.
-    standings: Standings,
-    states: BTreeMap<String, State>,
-    letters: Letters,
+    standings: ReportedAlerts,
+    states: BTreeMap<String, ReceiverState>,
+    undelivered: UndeliveredLog,
     #[serde(skip)]
     receivers: Vec<Receiver>,
     #[serde(skip)]
@@ -67,7 +67,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// The same, told to these receivers from now on. What waits for others is given up.
+    /// The same, with these receivers from now on. What waits for others is given up.
     #[must_use]
     pub fn told_to(mut self, now: Wall, receivers: Vec<Receiver>, seed: u64) -> Self {
         self.jitter = Jitter::new(seed);
@@ -75,7 +75,7 @@ impl Deliveries {
         let gone: Vec<_> = self.states.extract_if(.., |name, _| !known(name)).collect();
         for (name, state) in gone {
             state.queue.drain().for_each(|(notice, why)| {
-                self.letters.push(now, &name, why, (&notice.key, notice.state));
+                self.undelivered.push(now, &name, why, (&notice.key, notice.state));
             });
         }
         for receiver in &receivers {
@@ -88,7 +88,7 @@ impl Deliveries {
         self
     }
 
-    /// Whether Alertmanagers, where there are any, are told of an alert as its rule has it.
+    /// Whether Alertmanagers, where there are any, know an alert as its rule has it.
     pub(crate) fn knows(&self, key: &AlertKey, severity: Severity, routes: &[String]) -> bool {
         let standing = self.standings.get(&(key.clone(), severity));
         !self.has_alertmanagers()
@@ -99,9 +99,9 @@ impl Deliveries {
         self.receivers.iter().any(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }))
     }
 
-    /// Hears of an alert's change. Who is told: those that the rule names or all, if it is bad
-    /// enough for them, of alerts that begin to fire, or still do when a silence is over, that
-    /// end, and that someone says to look after.
+    /// An alert has changed. The receivers that its rule names, or all, are notified if its severity
+    /// is high enough for them: of alerts that begin to fire, that still fire when a silence ends,
+    /// that end, and that are acknowledged.
     pub fn on_notice(&mut self, notice: &Notice) {
         let ends = notice.state == AlertState::Resolved;
         let looked_after = notice.is_acknowledgement();
@@ -109,41 +109,42 @@ impl Deliveries {
         if self.receivers.is_empty() || !(ends || fires || looked_after) {
             return;
         }
-        let known_at = words::wall(notice.at_seconds + notice.late_seconds);
+        let known_at = texts::wall(notice.at_seconds + notice.late_seconds);
         if self.has_alertmanagers() && !looked_after {
             self.stand(notice, known_at);
         }
         let shared = Shared::from(notice.clone());
         for receiver in &self.receivers {
             let ReceiverKind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
-            let Some(State { queue, tally, .. }) = self.states.get_mut(&*receiver.name) else {
+            let Some(ReceiverState { queue, tally, .. }) = self.states.get_mut(&*receiver.name)
+            else {
                 continue;
             };
-            // Who was told hears the end, whatever the rule says by then.
+            // A receiver that was notified is sent the end, whatever the rule says by then.
             let is_meant = receiver.is_meant(notice.severity, &notice.routes)
                 || !fires && queue.believes(&notice.key);
             if ends && !(resolved && is_meant) {
                 queue.end_untold(&notice.key, tally);
             } else if is_meant && (!looked_after || acknowledged) {
                 let no_room = queue.push(&shared, known_at, tally);
-                give_up((&mut self.letters, tally), receiver, known_at, no_room);
+                give_up((&mut self.undelivered, tally), receiver, known_at, no_room);
             }
         }
     }
 
-    /// Notes how an alert stands, for Alertmanagers.
+    /// Takes the state of an alert, for Alertmanagers.
     pub(crate) fn stand(&mut self, notice: &Notice, known_at: Wall) {
         let fires = notice.state != AlertState::Resolved;
         let labelled = (notice.key.clone(), notice.severity);
-        // Whoever was told that it fires must hear of the end under the same labels.
+        // One that was sent as firing must be sent as ended under the same labels.
         let of = |severity| (notice.key.clone(), severity);
         let all = self.standings.range(of(Severity::Info)..=of(Severity::Critical));
         let others = all.map(|(other, _)| other).filter(|other| !fires || **other != labelled);
         let others: Vec<_> = others.cloned().collect();
-        self.end_standing((known_at, words::wall(notice.at_seconds)), others);
+        self.end_standing((known_at, texts::wall(notice.at_seconds)), others);
         if fires {
-            let standing = Standing {
-                said: Said::of(notice),
+            let standing = ReportedAlert {
+                alert: AlertmanagerAlert::of(notice),
                 severity: notice.severity,
                 routes: notice.routes.clone(),
                 silenced: notice.silenced,
@@ -154,23 +155,23 @@ impl Deliveries {
         }
     }
 
-    /// Ends all that stands of alerts that do not fire.
+    /// Ends all alerts that do not fire.
     pub(crate) fn end_all_but(&mut self, now: Wall, fires: impl Fn(&AlertKey) -> bool) {
         let others = self.standings.keys().filter(|(key, _)| !fires(key));
         let others: Vec<_> = others.cloned().collect();
         self.end_standing((now, now), others);
     }
 
-    fn end_standing(&mut self, (known_at, ended_at): (Wall, Wall), ending: Vec<Labelled>) {
+    fn end_standing(&mut self, (known_at, ended_at): (Wall, Wall), ending: Vec<LabelledAlert>) {
         for labelled in ending {
             let before = self.standings.get(&labelled).filter(|of| of.ended_at.is_none());
             let Some(before) = before.map(|before| (**before).clone()) else { continue };
             let ended_at = Some(ended_at);
-            self.set_standing(labelled, Standing { known_at, ended_at, ..before });
+            self.set_standing(labelled, ReportedAlert { known_at, ended_at, ..before });
         }
     }
 
-    fn set_standing(&mut self, labelled: Labelled, standing: Standing) {
+    fn set_standing(&mut self, labelled: LabelledAlert, standing: ReportedAlert) {
         let has_room =
             self.standings.contains_key(&labelled) || self.standings.len() < ALERTS_TOLD_MAX;
         let all =
@@ -178,15 +179,15 @@ impl Deliveries {
         for receiver in all {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
             let is_meant = receiver.is_meant(standing.severity, &standing.routes);
-            if !is_meant && !state.rounds.believes(&labelled) {
+            if !is_meant && !state.resend.believes(&labelled) {
                 continue;
             }
             if has_room {
-                state.rounds.on_move(&labelled, &standing, &mut state.tally);
+                state.resend.on_move(&labelled, &standing, &mut state.tally);
             } else {
                 state.tally.count_undelivered("no_room");
                 let letter = (&labelled.0, AlertState::Firing);
-                self.letters.push(standing.known_at, &receiver.name, "no_room", letter);
+                self.undelivered.push(standing.known_at, &receiver.name, "no_room", letter);
             }
         }
         if has_room {
@@ -194,9 +195,9 @@ impl Deliveries {
         }
     }
 
-    /// Hears which firing alerts are silenced or looked after now. Alertmanagers that have not
-    /// heard of these do not. Those that have go on hearing: left out, an alert would end there by
-    /// itself, and people be told that all is well.
+    /// Takes which firing alerts are silenced or acknowledged now. Alertmanagers that do not know
+    /// these are not sent them. Those that do are sent them still: left out, an alert would end there
+    /// by itself, and be reported as resolved.
     pub fn hold_back(&mut self, is_held: impl Fn(&AlertKey, Severity) -> bool) {
         for (key, standing) in &mut self.standings {
             let silenced = is_held(&key.0, standing.severity);
@@ -210,17 +211,17 @@ impl Deliveries {
     pub fn next_post(&mut self, now: Now) -> Option<Post> {
         for receiver in &self.receivers {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
-            if state.is_on_its_way || now.mono < state.pace.next_at() {
+            if state.is_on_its_way || now.mono < state.backoff.next_at() {
                 continue;
             }
             let body = match receiver.kind {
                 ReceiverKind::Alertmanager { resend_every } => {
                     let how = (receiver, resend_every);
-                    state.rounds.next(now, how, &self.standings).map(Body::Alerts)
+                    state.resend.next(now, how, &self.standings).map(Body::Alerts)
                 }
                 ReceiverKind::Webhook { .. } => {
                     for given_up in state.queue.expire(now.wall, &mut state.tally) {
-                        let counted = (&mut self.letters, &mut state.tally);
+                        let counted = (&mut self.undelivered, &mut state.tally);
                         give_up(counted, receiver, now.wall, Some(given_up));
                     }
                     let next = state.queue.next(now.mono);
@@ -235,7 +236,7 @@ impl Deliveries {
         None
     }
 
-    /// Hears how a post ended. Gives how long it took to tell what was told first with it.
+    /// A post ended. Returns how long after their changes alerts were first sent with it.
     pub fn on_answer(&mut self, now: Now, name: &str, answer: Answer) -> Vec<Duration> {
         let receiver = self.receivers.iter().find(|receiver| *receiver.name == *name);
         let (Some(receiver), Some(state)) = (receiver, self.states.get_mut(name)) else {
@@ -249,72 +250,72 @@ impl Deliveries {
         let mut given_up = None;
         match answer {
             Answer::Taken => {
-                state.pace.on_answer();
+                state.backoff.on_answer();
                 state.tally.last_success = Some(now.wall);
-                told = state.rounds.on_taken(&self.standings, &mut state.tally);
+                told = state.resend.on_taken(&self.standings, &mut state.tally);
                 told.extend(state.queue.on_taken(&mut state.tally));
             }
             Answer::Refused(_) => {
-                state.pace.on_answer();
-                state.rounds.on_refused();
+                state.backoff.on_answer();
+                state.resend.on_refused();
                 given_up = state.queue.on_refused(now);
             }
             Answer::Failed(why, asked) => {
-                state.pace.on_failure(now.mono, asked, &mut self.jitter);
-                state.rounds.on_failed();
+                state.backoff.on_failure(now.mono, asked, &mut self.jitter);
+                state.resend.on_failed();
                 given_up = state.queue.on_failed(now, !NOT_HEARD.contains(&why));
             }
         }
-        give_up((&mut self.letters, &mut state.tally), receiver, now.wall, given_up);
+        give_up((&mut self.undelivered, &mut state.tally), receiver, now.wall, given_up);
         self.let_go(now.wall);
         told.into_iter().map(|known_at| now.wall.since(known_at)).collect()
     }
 
-    /// Forgets alerts of whose end all have heard, or which it is too late to tell of.
+    /// Drops alerts whose end was sent to all, or is too old to be sent.
     fn let_go(&mut self, now: Wall) {
         let all =
             self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
         let names: Vec<&str> = all.map(|receiver| &*receiver.name).collect();
-        let (states, letters) = (&mut self.states, &mut self.letters);
+        let (states, undelivered) = (&mut self.states, &mut self.undelivered);
         self.standings.retain(|key, standing| {
             let Some(ended_at) = standing.ended_at else { return true };
             let late = now.since(standing.known_at.max(ended_at)) > RESOLVED_AGE_MAX;
             if !late
                 && names
                     .iter()
-                    .any(|name| states.get(*name).is_some_and(|of| !of.rounds.is_done_with(key)))
+                    .any(|name| states.get(*name).is_some_and(|of| !of.resend.is_done_with(key)))
             {
                 return true;
             }
             for name in &names {
                 let Some(state) = states.get_mut(*name) else { continue };
-                if state.rounds.misses(key) {
+                if state.resend.misses(key) {
                     state.tally.count_undelivered("too_old");
-                    letters.push(now, name, "too_old", (&key.0, AlertState::Resolved));
+                    undelivered.push(now, name, "too_old", (&key.0, AlertState::Resolved));
                 }
-                state.rounds.forget(key);
+                state.resend.forget(key);
             }
             false
         });
     }
 
-    /// When [`Self::next_post`] next has something to give; `None` while there is nothing.
+    /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         let deadline = |receiver: &Receiver| {
             let state = self.states.get(&*receiver.name).filter(|state| !state.is_on_its_way)?;
             let due_at = match receiver.kind {
                 ReceiverKind::Alertmanager { .. } => {
-                    (!self.standings.is_empty()).then(|| state.rounds.due_at())
+                    (!self.standings.is_empty()).then(|| state.resend.due_at())
                 }
                 ReceiverKind::Webhook { .. } => state.queue.due_at(),
             };
-            due_at.map(|due_at| due_at.max(state.pace.next_at()))
+            due_at.map(|due_at| due_at.max(state.backoff.next_at()))
         };
         self.receivers.iter().filter_map(deadline).min()
     }
 
-    /// Whether there is nothing that a receiver which answers has not been told.
+    /// Whether every receiver that answers has been sent everything.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.receivers.iter().all(|receiver| {
@@ -323,19 +324,19 @@ impl Deliveries {
                     ReceiverKind::Alertmanager { .. } => self.waits(receiver, state).notices == 0,
                     ReceiverKind::Webhook { .. } => state.queue.is_settled(),
                 };
-                is_told || state.pace.is_failing()
+                is_told || state.backoff.is_failing()
             })
         })
     }
 
-    fn waits(&self, receiver: &Receiver, state: &State) -> Waits {
+    fn waits(&self, receiver: &Receiver, state: &ReceiverState) -> Waits {
         match receiver.kind {
-            ReceiverKind::Alertmanager { .. } => state.rounds.waits(&self.standings, receiver),
+            ReceiverKind::Alertmanager { .. } => state.resend.waits(&self.standings, receiver),
             ReceiverKind::Webhook { .. } => state.queue.waits(),
         }
     }
 
-    /// Figures of every receiver.
+    /// What became of notifications, by receiver.
     #[must_use]
     pub fn stats(&self) -> Vec<ReceiverStats> {
         let of = |receiver: &Receiver| {
@@ -353,24 +354,24 @@ impl Deliveries {
 
     /// Notices given up, the newest, oldest first.
     pub fn undelivered(&self) -> impl Iterator<Item = &Undelivered> {
-        self.letters.kept()
+        self.undelivered.kept()
     }
 
-    /// The next notice given up that is to be said on the bus.
+    /// The next notification given up that is to be sent to the bus.
     pub fn next_unsaid(&mut self) -> Option<Undelivered> {
-        self.letters.next_unsaid()
+        self.undelivered.next_unsaid()
     }
 }
 
 fn give_up(
-    (letters, tally): (&mut Letters, &mut ReceiverCounts),
+    (undelivered, tally): (&mut UndeliveredLog, &mut ReceiverCounts),
     receiver: &Receiver,
     now: Wall,
     given_up: Option<GivenUp>,
 ) {
     let Some((notice, reason)) = given_up else { return };
     tally.count_undelivered(reason);
-    letters.push(now, &receiver.name, reason, (&notice.key, notice.state));
+    undelivered.push(now, &receiver.name, reason, (&notice.key, notice.state));
 }
 
 #[cfg(test)]

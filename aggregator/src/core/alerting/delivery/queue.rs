@@ -1,9 +1,9 @@
-//! What one webhook has still to be told: each change once, the fleet's first, and of one alert
+//! What one webhook has still to be sent: each change once, the fleet's first, and of one alert
 //! the older first.
 //!
-//! A change takes the place of one that was not told yet. Who may believe that an alert fires is
+//! A change replaces one that was not sent yet. A receiver that may believe that an alert fires is
 //! owed its end, whatever comes after that: no want of room pushes it out, and where it was given
-//! up it is tried slowly until it is too old. Who was told of no begin hears of no end.
+//! up it is tried slowly until it is too old. A receiver that was sent no begin is sent no end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
-use super::figures::ReceiverCounts;
 use super::receiver::Waits;
+use super::stats::ReceiverCounts;
 use crate::core::fleet::Shared;
 
 /// A notice that waits.
@@ -51,7 +51,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Whether the receiver may believe that an alert fires, or is being told so.
+    /// Whether the receiver may believe that an alert fires, or is being sent that.
     pub(super) fn believes(&self, key: &AlertKey) -> bool {
         let waiting = self.waiting.get(key).into_iter().flatten();
         let mut begins = waiting.filter(|of| of.notice.state == AlertState::Firing);
@@ -96,7 +96,7 @@ impl Queue {
         pushed_out.map(|notice| (notice, "queue_full"))
     }
 
-    /// An alert of which the receiver does not want to hear the end has ended.
+    /// An alert has ended whose end the receiver is not to be sent.
     pub(super) fn end_untold(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
         self.end(key, tally);
         self.told.remove(key);
@@ -107,8 +107,8 @@ impl Queue {
         self.waiting.get_mut(key).into_iter().flatten().for_each(|begin| begin.over = true);
     }
 
-    /// Lets go of what a newer state makes pointless; not of an end that the receiver has yet to
-    /// hear before the alert's next begin.
+    /// Drops what a newer state makes pointless; not an end that the receiver has yet to be sent
+    /// before the alert's next begin.
     fn supersede(&mut self, key: &AlertKey, end_is_owed: bool, tally: &mut ReceiverCounts) {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let stays = |waiting: &Waiting| {
@@ -133,7 +133,7 @@ impl Queue {
     }
 
     /// Pushes out the oldest, a node's before the fleet's. Ends take no room: there are no more
-    /// of them than alerts that the receiver was told of.
+    /// of them than alerts that the receiver was sent.
     fn make_room(&mut self) -> Option<Shared<Notice>> {
         let all = self.waiting.values().flatten();
         let news = all.filter(|of| of.notice.state != AlertState::Resolved);
@@ -146,7 +146,7 @@ impl Queue {
         self.take(&key, |of| of.token == token).pop().map(|waiting| waiting.notice)
     }
 
-    /// Gives up what is too old, and lets go of begins that are over.
+    /// Gives up what is too old, and drops begins that are over.
     pub(super) fn expire(&mut self, now: Wall, tally: &mut ReceiverCounts) -> Vec<GivenUp> {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let (mut given_up, told) = (Vec::new(), &mut self.told);
@@ -227,7 +227,7 @@ impl Queue {
         self.give_up(now, waiting, "refused")
     }
 
-    /// The post came to nothing, and was heard all the same maybe. Gives up a notice with too
+    /// The post failed, and may have been processed all the same. Gives up a notification with too
     /// many attempts.
     pub(super) fn on_failed(&mut self, now: Now, may_be_heard: bool) -> Option<GivenUp> {
         let mut waiting = self.answered()?;

@@ -1,4 +1,4 @@
-//! Who is told of alerts and how; what goes to them, and what comes back.
+//! Receivers of notifications: how each is notified, what is posted, and what it answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::Wall;
 
-/// Someone who is told of alerts.
+/// A receiver of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
     /// Its name; no two have the same. Rules name receivers in their routes.
     pub name: Arc<str>,
-    /// How it is told.
+    /// How it is notified.
     pub kind: ReceiverKind,
-    /// It is not told of alerts of less.
+    /// It is not notified of alerts of lower severity.
     pub severity_min: Severity,
 }
 
-/// How a receiver is told.
+/// How a receiver is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverKind {
-    /// Of all alerts that stand, again and again.
+    /// Of all active alerts, again and again.
     Alertmanager {
         /// Time from the begin of one round to the next.
         resend_every: Duration,
@@ -30,7 +30,7 @@ pub enum ReceiverKind {
     Webhook {
         /// Also of ends.
         resolved: bool,
-        /// Also that someone looks after a firing one.
+        /// Also of acknowledgements.
         acknowledged: bool,
     },
 }
@@ -60,12 +60,12 @@ pub enum Answer {
     Taken,
     /// Refused for good.
     Refused(&'static str),
-    /// It came to nothing; why, and how long the receiver asks to be left alone.
+    /// It failed; why, and how long the receiver asks to wait before the next try.
     Failed(&'static str, Option<Duration>),
 }
 
 impl Answer {
-    /// What a status of HTTP means. Nobody follows a redirect: who it leads to was never named.
+    /// What a status of HTTP means. Redirects are not followed: the target was never configured.
     #[must_use]
     pub fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
         match status {

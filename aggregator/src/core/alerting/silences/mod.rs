@@ -1,16 +1,16 @@
-//! What people ask about alerts: to hear nothing of some for a while, or of one that somebody
-//! looks after. Both end by themselves, are bounded, and are part of the checkpoint.
+//! Silences and acknowledgements: receivers are not notified of alerts that match a silence or are
+//! acknowledged. Both end by themselves, are bounded, and are part of the checkpoint.
 //!
 //! ```text
-//! fires while silenced or acknowledged --> withheld: receivers hear nothing, not of its end either
-//! fires, then silenced ----------------> who has heard of it hears of its end as ever
-//! fires, then acknowledged ------------> who has heard of it hears who looks after it
-//! silence ends, still firing ----------> told once, and from then on as ever
-//! acknowledgement ends, still firing --> told once more
-//! resolves --> the acknowledgement is over; its end is told to whoever was told of its begin
+//! fires while silenced or acknowledged --> withheld: receivers are sent nothing, not its end either
+//! fires, then silenced ----------------> receivers that know it are sent its end as ever
+//! fires, then acknowledged ------------> receivers that know it are sent who acknowledged it
+//! silence ends, still firing ----------> sent once, and from then on as ever
+//! acknowledgement ends, still firing --> sent once more
+//! resolves --> the acknowledgement is over; its end is sent to receivers of its begin
 //! ```
 //!
-//! The bus hears everything. An alert's state does not depend on anything here.
+//! The bus is sent everything. An alert's state does not depend on anything here.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use super::alert::Change;
 
-/// Everything that people have asked for.
+/// All silences and acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Silences {
@@ -35,9 +35,9 @@ pub struct Silences {
     /// Silences that have begun: a clock that is set back ends none of them.
     begun: BTreeSet<u64>,
     acknowledged: BTreeMap<AlertKey, Acknowledgement>,
-    /// Alerts that fire and of which no receiver has been told.
+    /// Alerts that fire and of which no receiver has been notified.
     withheld: BTreeSet<AlertKey>,
-    /// Alerts that fire and of which receivers are to be told once more.
+    /// Alerts that fire and of which receivers are to be notified once more.
     again: BTreeSet<AlertKey>,
     suppressed: BTreeMap<Cow<'static, str>, u64>,
 }
@@ -54,7 +54,7 @@ pub enum CommandError {
     /// It lasts too long.
     #[error("it would last for more than {} days; give less", SILENCE_MAX.as_secs() / 86_400)]
     TooLong,
-    /// Nobody asks for it.
+    /// It has no author.
     #[error("by is empty; say who asks")]
     Nobody,
     /// A text could not be shown as one line.
@@ -81,7 +81,7 @@ pub enum CommandError {
     /// There is no such silence.
     #[error("there is no silence {0}; GET /api/v1/silences lists those there are")]
     NoSilence(u64),
-    /// Nobody looks after the alert.
+    /// The alert is not acknowledged.
     #[error("{0} is not acknowledged")]
     NotAcknowledged(Box<AlertKey>),
     /// The alert neither fires nor pends.
@@ -94,20 +94,20 @@ pub enum CommandError {
     },
 }
 
-/// What receivers are told of a change.
+/// What keeps receivers from a notification, or goes with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suppression {
-    /// True when they are not.
+    /// Whether they are not notified.
     pub silenced: bool,
-    /// Who looks after it.
+    /// Who acknowledged the alert.
     pub acknowledged_by: Option<String>,
 }
 
 impl Silences {
-    /// Begins a silence; tells its number.
+    /// Begins a silence; returns its row with its number.
     ///
     /// # Errors
-    /// When it is about everything, over, too long, of nobody, or one too many.
+    /// When it is about everything, over, too long, without an author, or one too many.
     pub fn add(&mut self, now: Wall, silence: Silence) -> Result<SilenceRow, CommandError> {
         if silence.matches.is_everything() {
             return Err(CommandError::Everything);
@@ -127,7 +127,7 @@ impl Silences {
         self.silences.remove(&id).is_some()
     }
 
-    /// Somebody looks after an alert, which stands at `state`.
+    /// Acknowledges an alert, which is in `state`.
     ///
     /// # Errors
     /// When the alert neither fires nor pends, or as [`Self::add`].
@@ -150,7 +150,7 @@ impl Silences {
         Ok(())
     }
 
-    /// Nobody looks after an alert any more; false when nobody did.
+    /// Ends an alert's acknowledgement; false when there is none.
     pub fn unacknowledge(&mut self, key: &AlertKey) -> bool {
         let ended = self.acknowledged.remove(key).is_some();
         if ended {
@@ -159,8 +159,8 @@ impl Silences {
         ended
     }
 
-    /// Hears how an alert has moved, or that somebody looks after one that fires on; tells who
-    /// hears of it.
+    /// An alert has changed, or one that fires on was acknowledged. Returns whether receivers are
+    /// notified.
     pub fn on_change(
         &mut self,
         at: Wall,
@@ -181,7 +181,7 @@ impl Silences {
                 true
             }
             AlertState::Firing => {
-                // An acknowledgement that has just ended is no reason to tell of it again.
+                // An acknowledgement that has just ended is no reason to notify again.
                 self.forget(key);
                 false
             }
@@ -197,7 +197,7 @@ impl Silences {
         Suppression { silenced, acknowledged_by: acknowledged }
     }
 
-    /// Lets go of what is over.
+    /// Drops what is over.
     pub fn expire(&mut self, now: Wall) {
         self.silences.retain(|_, silence| now < silence.until);
         let begin = self.silences.iter().filter(|(_, silence)| silence.from <= now);
@@ -207,8 +207,8 @@ impl Silences {
         self.again.extend(over.map(|(key, _)| key));
     }
 
-    /// Alerts of which receivers are to be told now, since what kept them from it is over. Each
-    /// is named once. `firing` tells the severity of an alert that fires.
+    /// Alerts of which receivers are to be notified now, since what kept them from it is over. Each
+    /// is returned once. `firing` gives the severity of an alert that fires.
     pub fn take_due(
         &mut self,
         now: Wall,
@@ -248,7 +248,7 @@ impl Silences {
         self.holding(at, key, severity).next().map(|_| "silenced")
     }
 
-    /// What keeps receivers from hearing that an alert fires.
+    /// What keeps receivers from being notified that an alert fires.
     #[must_use]
     pub fn present(&self, at: Wall, key: &AlertKey, severity: Severity) -> Suppression {
         let acknowledged_by = self.acknowledged(at, key).map(|of| of.by.clone());

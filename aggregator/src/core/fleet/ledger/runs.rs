@@ -22,7 +22,7 @@ use super::run::Run;
 
 /// New messages of a run after the newest has said farewell that mean nothing yet: what another
 /// lane brings a little late.
-pub(super) const AFTER_FAREWELL_BORNE: u32 = 3;
+const AFTER_FAREWELL_BORNE: u32 = 3;
 /// New messages of a run while the newest, of a greater name, says nothing that mean nothing
 /// yet: a spool may send as many between two messages of a living run.
 pub(super) const IN_SILENCE_BORNE: u32 = 64;

@@ -1,6 +1,6 @@
-//! What something grew by lately. A counter says how often, ever, and a rule asks how often of
-//! late: amounts are kept for a span in six slots, so what is asked for is never forgotten early
-//! and at most a fifth of the span late.
+//! What a counter grew by lately. A counter counts since its start, and a rule compares the growth of
+//! a span: amounts are kept in six slots, so that none is dropped early, and each at most a fifth of
+//! the span late.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Increase {
     newest: u64,
 }
 
-/// A number that somebody else counts, and what it grew by within a span.
+/// A counter, and what it grew by within a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CounterIncrease {
     stood: u64,
@@ -37,7 +37,7 @@ impl Increase {
     pub(crate) fn add(&mut self, at: Wall, span: Duration, amount: f64) {
         let number = number(at, span);
         if number + ALL < self.newest {
-            // The clock was set back, and nobody knows when that was which lies ahead now.
+            // The clock was set back: times that lie ahead now are unknown.
             *self = Self { newest: number, ..Self::default() };
         }
         let passed = number.saturating_sub(self.newest).min(ALL);

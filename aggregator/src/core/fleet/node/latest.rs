@@ -8,7 +8,7 @@ use crate::core::fleet::ledger::Account;
 
 /// A snapshot's position among those of its node: its incarnation's number in their order, its
 /// sequence number.
-pub type Position = (u64, Seq);
+type Position = (u64, Seq);
 
 /// A value that a newer snapshot replaces and an older one, arriving late, does not.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

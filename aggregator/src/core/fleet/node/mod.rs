@@ -45,13 +45,13 @@ use metrics::Count;
 pub struct Node {
     /// Which of its snapshots were merged.
     pub account: Account,
-    /// When it last spoke, on the aggregator's clock.
+    /// When it was last seen, on the aggregator's clock.
     pub last_heard: Wall,
     /// True once it has been gone for so long that it is not shown any more. Its account stays.
     pub hidden: bool,
-    /// What it is called by beside its name.
+    /// Its labels.
     pub labels: Latest<Labels>,
-    /// How far its clock is off, as last seen; `None` where nothing tells.
+    /// How far its clock is off, as last seen; `None` where it is not known.
     pub skew: Option<Skew>,
     /// Its operations.
     pub operations: Operations,
@@ -61,7 +61,7 @@ pub struct Node {
     pub gauges: Shared<BTreeMap<Series, Latest<f64>>>,
     /// Latest readings, of sensors in the catalogue only.
     pub readings: Latest<Shared<Vec<Reading>>>,
-    /// Its own account of its way to the broker.
+    /// What it reports of its way to the broker.
     pub bus: Latest<Shared<Bus>>,
     /// Events and service checks that it sent, by source and how bad they were.
     pub events: Shared<BTreeMap<(EventSource, AlertType), u64>>,
@@ -85,8 +85,8 @@ impl Node {
         }
     }
 
-    /// True once a node has been gone for so long that nobody asks: soon after a farewell,
-    /// else when the streams no longer hold anything of it.
+    /// True once a node has been gone for so long that it is not shown: soon after its final message,
+    /// otherwise when the streams no longer hold anything of it.
     #[must_use]
     pub fn may_be_hidden(&self, now: Wall) -> bool {
         let left = self.account.has_left();
@@ -100,7 +100,7 @@ impl Node {
         now.since(self.last_heard) >= ACCOUNT_FORGET_AFTER
     }
 
-    /// What is kept of the node while it is not shown: its account, and when it was heard.
+    /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.
     #[must_use]
     pub fn expired(&self) -> Self {
         let (account, last_heard) = (self.account.clone(), self.last_heard);
@@ -113,18 +113,18 @@ impl Node {
         }
     }
 
-    /// Hears how far its clock is off.
+    /// Takes how far its clock is off.
     pub fn see_clock(&mut self, skew: Option<Skew>) {
         let better = |skew: &Skew| self.skew.is_none_or(|known| skew.is_better_than(&known));
         self.skew = skew.filter(better).or(self.skew);
     }
 
-    /// Takes what it is called by beside its name.
+    /// Takes its labels.
     pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
         self.labels.offer((&self.account, self.last_heard), from, labels.clone());
     }
 
-    /// Adds to counters and replaces gauges; tells how many series found no room.
+    /// Adds to counters and replaces gauges; returns how many series found no room.
     pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
         for (series, amount) in &latency.counters {
@@ -143,7 +143,7 @@ impl Node {
         without_room
     }
 
-    /// Takes readings of known sensors; tells how many were of unknown ones.
+    /// Takes readings of known sensors; returns how many were of unknown ones.
     pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
         let all = hardware.readings.len();
         let mut known = hardware.readings;
@@ -153,7 +153,7 @@ impl Node {
         unknown as u64
     }
 
-    /// Takes its account of its way to the broker.
+    /// Takes what it reports of its way to the broker.
     pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
         self.bus.offer((&self.account, self.last_heard), from, bus.into());
     }
@@ -184,7 +184,7 @@ impl Node {
         self.metrics.observe_jobs(self.last_heard, watched, &self.counters, grown);
     }
 
-    /// Counts the events of one message and takes the last status of each check in it; tells how
+    /// Counts the events of one message and takes the last status of each check in it; returns how
     /// many checks found no room.
     pub fn take_events(&mut self, from: (Incarnation, Seq), events: &[Event]) -> u64 {
         let mut statuses = BTreeMap::new();
@@ -204,7 +204,7 @@ impl Node {
         without_room
     }
 
-    /// Where each service check stands.
+    /// The status of each service check.
     #[must_use]
     pub fn check_statuses(&self) -> BTreeMap<String, AlertType> {
         self.checks.iter().map(|(name, check)| (name.clone(), check.value)).collect()

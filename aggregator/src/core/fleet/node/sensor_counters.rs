@@ -1,7 +1,7 @@
 //! What sensors count, and how often that was of late: faults, errors, kills, periods. Counters of
-//! machines run for as long as the machine does, so where one stood when it was first heard is no
-//! event. Each device's is looked at by itself: one that says nothing for a while and then what it
-//! said before has counted nothing.
+//! machines run for as long as the machine does, so its first reading is no
+//! event. Each device is counted by itself: one that reports nothing for a while and then the same
+//! value has counted nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl SensorCounters {
         }
     }
 
-    /// A figure that these tell.
+    /// A figure that is computed from these.
     pub(super) fn figure(&self, at: Wall, figure: Figure) -> Option<f64> {
         let within = |tick: SensorCounter| {
             Some(self.0[tick as usize].as_ref()?.grown.within(at, tick.span()))
@@ -95,7 +95,7 @@ impl SensorCounters {
 
 impl DeviceCounters {
     /// A counter stands at `stand`. One that fell is another from now on: what counted before is
-    /// gone, and nobody knows how much of it is new.
+    /// gone, and how much of it is new is unknown.
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
     fn see(&mut self, at: Wall, span: Duration, of: &Labels, stand: u64) {
         if let Some(stood) = self.stood.get_mut(of) {

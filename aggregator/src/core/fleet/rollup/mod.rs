@@ -57,7 +57,7 @@ impl Rollups {
         redefined
     }
 
-    /// Adds samples of a series of a node to every roll-up that they belong to; tells how many
+    /// Adds samples of a series of a node to every roll-up that they belong to; returns how many
     /// found no room in a group of their own, over all roll-ups.
     pub(in crate::core::fleet) fn add(
         &mut self,
@@ -83,7 +83,7 @@ impl Rollups {
         without_room
     }
 
-    /// Lets windows move on, and groups go of which nothing was heard for as long as any shows.
+    /// Advances windows, and drops groups without samples for as long as any window shows.
     pub(in crate::core::fleet) fn expire(&mut self, now: Wall) {
         for rollup in &mut self.all {
             let groups = &mut Arc::make_mut(rollup).groups;
@@ -110,7 +110,7 @@ impl Rollups {
         self.iter().map(|rollup| (rollup.definition.clone(), rollup.groups.len())).collect()
     }
 
-    /// Hears that the clock was set back.
+    /// The clock was set back.
     pub(in crate::core::fleet) fn turn_back(&mut self, now: Wall) {
         let groups =
             self.all.iter_mut().flat_map(|rollup| Arc::make_mut(rollup).groups.values_mut());

@@ -1,6 +1,6 @@
 //! Samples merged to be shown and then thrown away. One of these serves for all rows of a page:
 //! nothing is allocated for a row, every bucket has its place, and only those between the
-//! smallest and the greatest sample are ever looked at. What is kept is never kept so.
+//! smallest and the greatest sample are ever read. What is kept is never kept so.
 
 use plimsoll_schemas::histogram::{Blur, ExactFigures, Histogram, Packed, Quantile, layout};
 

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use merged::{Merged, Ranks};
 pub use slot::Batch;
-pub use stored::StoredTier;
+use stored::StoredTier;
 pub use tally::Limits;
 pub use times::Times;
 
@@ -32,8 +32,8 @@ use stored::{Stored, restored, stored};
 use tally::{Since, Tally};
 use tier::{Shown, Tier, slot_ns};
 
-/// What lies in this tier or behind it is in the settled samples too, so that the total need
-/// not be put together from everything.
+/// What lies in this tier or behind it is in the settled samples too, so that the total need not be
+/// put together from everything: 2 means that the tiers of 10 s and 1 min are added to what settled.
 const SETTLED_FROM: usize = 2;
 
 /// How the samples of one operation are kept in one scope.
@@ -71,7 +71,7 @@ pub struct Windows {
     exact: ExactFigures,
     /// All that has left the first tiers.
     settled: Slot,
-    /// Each is shared with whoever looks at it; copied when it changes meanwhile.
+    /// Each is shared with read views and checkpoints; copied when it changes meanwhile.
     tiers: Vec<Arc<Tier>>,
     newest: Wall,
     limits: Limits,
@@ -87,7 +87,7 @@ pub struct Sums {
     pub samples: u64,
     /// Of those, samples certainly over the limit.
     pub over: u64,
-    /// Samples in the limit's own bucket of which nobody knows on which side they lie.
+    /// Samples in the limit's own bucket: on which side of it they lie is uncertain.
     pub unsure: u64,
     /// The smallest, in nanoseconds; 0 without samples.
     pub min_ns: u64,
@@ -185,7 +185,7 @@ impl Windows {
         }
     }
 
-    /// Hears that the clock was set back: nobody knows any more when that was taken which lies
+    /// The clock was set back: it is no longer known when samples were taken whose time lies
     /// in the future now, so it stays in the total alone.
     pub fn turn_back(&mut self, now: Wall) {
         self.newest = self.newest.min(now);

@@ -42,7 +42,7 @@ impl Batch {
     }
 }
 
-/// The samples of one slot, or of many that are no longer told apart.
+/// The samples of one slot, or of many that are no longer distinguished.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slot {
     /// Time divided by the slot's length.
@@ -56,7 +56,7 @@ pub(super) struct Slot {
 #[derive(Clone, Debug)]
 enum Samples {
     Packed(Packed),
-    /// Shared with whoever looks at it; copied when it changes meanwhile.
+    /// Shared with read views and checkpoints; copied when it changes meanwhile.
     Open(Arc<Histogram>),
 }
 

@@ -7,7 +7,7 @@ use plimsoll_schemas::limits::rules::LIMITS_SUMMED_MAX;
 use serde::{Deserialize, Serialize};
 
 /// The limits of one operation's budgets. For one that finds no place here samples are counted
-/// from the buckets when somebody asks.
+/// from the buckets when they are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits([u64; LIMITS_SUMMED_MAX]);
 
@@ -40,7 +40,7 @@ impl Limits {
         self.0.iter().position(|limit| *limit == limit_ns)
     }
 
-    /// What one message says of each.
+    /// Samples of one message over each.
     pub(super) fn over(&self, samples: &Packed) -> Overs {
         self.0.map(|limit| samples.over(limit))
     }
@@ -75,7 +75,7 @@ impl Tally {
         std::array::from_fn(|place| self.at(place))
     }
 
-    /// The same under other limits; `count` says how many lie over one that was not known.
+    /// The same under other limits; `count` gives how many lie over one that was not known.
     pub(super) fn under(
         &self,
         before: &Limits,
@@ -94,7 +94,7 @@ impl Tally {
 }
 
 /// What came since each limit is known. It never falls while the limit stays, and begins anew
-/// with a limit, since nobody counted before.
+/// with a limit, since nothing was counted before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Since {
     /// All samples that there were when a limit became known.

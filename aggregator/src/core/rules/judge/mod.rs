@@ -1,4 +1,4 @@
-//! What the samples of a window say about a budget, and how sure that is.
+//! Judges the samples of a window by a budget, with exact confidence bounds.
 //!
 //! A quantile of few samples is mostly luck. A breach is therefore claimed only when the lower
 //! confidence bound of the true quantile is above the limit, and that all is well only when the

@@ -1,5 +1,6 @@
 //! State out as records and in again: nothing that an answer depends on may differ.
 
+mod layout;
 mod steps;
 
 use std::collections::BTreeMap;

@@ -22,7 +22,6 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
-use plimsoll_schemas::time::seconds;
 use proptest::prelude::*;
 use receivers::Heard;
 
@@ -117,7 +116,7 @@ fn alerts_of_a_rule_that_is_taken_away_end_with_a_notice_that_receivers_know_by_
         let (mut core, _, now) = firing();
         let before: Vec<Notice> = take(&mut core, now);
         if restart {
-            let mut records = crate::core::durable::StoredRecords::default();
+            let mut records = StoredRecords::default();
             core.on_changes_lost();
             records.write(core.take_changes(now.wall).unwrap());
             let mesh = core.mesh.clone();

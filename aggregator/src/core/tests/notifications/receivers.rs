@@ -71,7 +71,7 @@ impl Heard {
 }
 
 pub(super) fn restarted_without_rules(core: &mut Core, now: Now) -> Core {
-    let mut records = crate::core::durable::StoredRecords::default();
+    let mut records = StoredRecords::default();
     core.on_changes_lost();
     records.write(core.take_changes(now.wall).unwrap());
     let core = Core::restore(core.mesh.clone(), Vec::new(), now, records.read().unwrap());

@@ -17,11 +17,9 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::ids::Series;
-use plimsoll_schemas::rule::Comparison;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
-use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Body;
 use plimsoll_schemas::wire::Bus;
 use plimsoll_schemas::wire::Latency;
@@ -42,7 +40,7 @@ fn only(threshold: &Threshold) -> Rules {
     Rules { thresholds: vec![threshold.clone()], time_scale: 1, ..Rules::default() }
 }
 
-fn count(speaker: &mut Speaker, now: plimsoll_schemas::time::Now, n: f64) -> (String, Vec<u8>) {
+fn count(speaker: &mut Speaker, now: Now, n: f64) -> (String, Vec<u8>) {
     let series = Series::plain(Operation::new("isolation.violations").unwrap());
     let latency = Latency { counters: vec![(series, n)], ..Latency::default() };
     speaker.message(now, Body::Latency(latency), false)

@@ -267,7 +267,7 @@ impl World {
     }
 
     /// Where the alert of a rule stands, about whomever.
-    pub(crate) fn state(&self, rule: &RuleName) -> plimsoll_schemas::alert::AlertState {
+    pub(crate) fn state(&self, rule: &RuleName) -> AlertState {
         let found = self.core.alerting.alerts().standing().filter(|(key, _)| key.rule == *rule);
         found.map(|(_, state)| state).max().unwrap_or_default()
     }

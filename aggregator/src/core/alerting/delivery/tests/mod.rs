@@ -19,7 +19,6 @@ use serde_json::Value;
 
 use super::*;
 use AlertState::{Firing, Pending, Resolved};
-use std::borrow::Cow;
 
 const SECOND: Duration = Duration::from_secs(1);
 const RESEND: Duration = Duration::from_secs(60);
@@ -66,7 +65,7 @@ fn round(deliveries: &mut Deliveries, now: Now) -> Vec<(String, bool)> {
     };
     let alerts: Vec<Value> = serde_json::from_slice(&json).unwrap();
     let date = |alert: &Value| alert["endsAt"].as_str().unwrap().to_owned();
-    let ended = |alert: &Value| date(alert) <= said::date(now.wall);
+    let ended = |alert: &Value| date(alert) <= alertmanager_alert::date(now.wall);
     let node = |alert: &Value| alert["labels"]["node"].as_str().unwrap().to_owned();
     alerts.iter().map(|alert| (node(alert), ended(alert))).collect()
 }

@@ -24,7 +24,7 @@ impl Model {
     }
 
     fn active(&self, now: Now) -> BTreeSet<&str> {
-        let now = said::date(now.wall);
+        let now = alertmanager_alert::date(now.wall);
         let active = self.0.iter().filter(|(_, ends_at)| **ends_at > now);
         active.map(|(node, _)| node.as_str()).collect()
     }

@@ -6,7 +6,7 @@ use plimsoll_schemas::wire::Totals;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::fleet::ledger::runs::{AFTER_FAREWELL_BORNE, IN_SILENCE_BORNE};
+use crate::core::fleet::ledger::runs::IN_SILENCE_BORNE;
 
 const SECOND: u64 = 1_000_000_000;
 

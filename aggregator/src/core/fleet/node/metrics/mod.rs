@@ -37,7 +37,7 @@ pub(super) enum Count {
 
 const COUNTS: usize = 6;
 
-/// Beside what sensors say: the breaker's state, and conservative mode.
+/// Beside those of sensors: the breaker's state, and conservative mode.
 const PEAKS: usize = SENSED + 2;
 
 /// Peaks beside those of sensors, by index.
@@ -222,7 +222,7 @@ impl NodeMetrics {
     }
 
     /// What is kept of a node that is not shown: where counters stood, so that what was counted
-    /// once does not grow anew when it speaks again.
+    /// once does not grow anew when it reports again.
     pub(super) fn of_expired(&self) -> Self {
         let sensor_counters = self.sensor_counters.clone();
         Self { counted: self.counted, known: self.known, sensor_counters, ..Self::default() }

@@ -1,5 +1,5 @@
 //! What readings of sensors come to: one figure each of a machine that may have many disks, GPUs
-//! and thermometers, of which the worst counts. A sensor that says nothing gives no figure.
+//! and thermometers, of which the worst counts. A sensor without readings gives no figure.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use plimsoll_schemas::hardware::{
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::metric::Figure;
 
-/// A figure that readings tell.
+/// A figure that is computed from readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SensedFigure {
     /// Used share of the processors.
@@ -159,7 +159,7 @@ const HELD_DOWN: [&str; 4] =
 pub(crate) struct WorstReadings<'r>([Option<(f64, &'r Labels)>; SENSED]);
 
 impl SensedFigure {
-    /// What a figure of a node is called here; `None` for those that no sensor tells.
+    /// What a figure of a node is called here; `None` for those that no sensor measures.
     #[must_use]
     pub(crate) const fn of(figure: Figure) -> Option<Self> {
         Some(match figure {
@@ -254,10 +254,10 @@ fn is_held_down(labels: &Labels) -> bool {
     labels.get("reason").is_some_and(|reason| HELD_DOWN.contains(&reason))
 }
 
-/// Which thermometers tell how hot the processors are.
+/// Which thermometers measure the processors.
 #[derive(Clone, Copy)]
 enum Thermometers {
-    /// None: the node has chosen among them, and says what it found.
+    /// None: the node has chosen among them, and reports the one it chose.
     Chosen,
     /// Of those with such names all, or all without the offset that is there for fans.
     Named { with_offset: bool },

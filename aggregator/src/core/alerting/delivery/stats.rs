@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::receiver::Waits;
 use std::borrow::Cow;
 
-/// What one receiver was told so far. Counts only grow.
+/// What became of the notifications of one receiver. Counts only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverCounts {
-    /// Notices by outcome: `delivered`; `superseded` by a newer state before they were told;
+    /// Notices by outcome: `delivered`; `superseded` by a newer state before they were sent;
     /// `suppressed` by a silence or an acknowledgement; `undelivered`.
     pub outcomes: BTreeMap<Cow<'static, str>, u64>,
     /// Posts by how they ended.
@@ -27,9 +27,9 @@ pub struct ReceiverCounts {
 pub struct ReceiverStats {
     /// Its name.
     pub name: String,
-    /// What it was told so far.
+    /// What became of its notifications so far.
     pub tally: ReceiverCounts,
-    /// What it has still to be told.
+    /// What it has still to be sent.
     pub waits: Waits,
 }
 

@@ -27,12 +27,12 @@ impl Jitter {
 
 /// How often a receiver failed in a row, and when it is tried again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct Backoff {
     failures: u32,
     next_at: Mono,
 }
 
-impl Pace {
+impl Backoff {
     /// When the receiver may be tried.
     pub(super) fn next_at(&self) -> Mono {
         self.next_at
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn pauses(seed: u64, asked: Option<Duration>) -> Vec<Duration> {
-        let (mut pace, mut jitter) = (Pace::default(), Jitter::new(seed));
+        let (mut pace, mut jitter) = (Backoff::default(), Jitter::new(seed));
         let mut pause = || {
             pace.on_failure(Mono(7), asked, &mut jitter);
             pace.next_at().since(Mono(7))

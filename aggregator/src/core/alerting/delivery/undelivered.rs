@@ -1,4 +1,5 @@
-//! Notices that were given up: the newest are kept to be shown, and each is said once on the bus.
+//! Notifications that were given up: the newest are kept to be shown, and each is sent once to the
+//! bus.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use std::borrow::Cow;
 
-/// A notice that a receiver will not hear of.
+/// A notification that a receiver will not get.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Undelivered {
     /// The receiver's name.
@@ -21,19 +22,19 @@ pub struct Undelivered {
     /// The alert.
     #[serde(flatten)]
     pub key: AlertKey,
-    /// The state that was not told.
+    /// The state that was not sent.
     pub state: AlertState,
 }
 
 /// All of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Letters {
+pub(super) struct UndeliveredLog {
     kept: VecDeque<Undelivered>,
     #[serde(skip)]
     unsaid: VecDeque<Undelivered>,
 }
 
-impl Letters {
+impl UndeliveredLog {
     pub(super) fn push(
         &mut self,
         now: Wall,
@@ -48,11 +49,11 @@ impl Letters {
             key: key.clone(),
             state,
         };
-        for letters in [&mut self.kept, &mut self.unsaid] {
-            if letters.len() >= UNDELIVERED_KEPT_MAX {
-                letters.pop_front();
+        for undelivered in [&mut self.kept, &mut self.unsaid] {
+            if undelivered.len() >= UNDELIVERED_KEPT_MAX {
+                undelivered.pop_front();
             }
-            letters.push_back(letter.clone());
+            undelivered.push_back(letter.clone());
         }
     }
 
@@ -61,7 +62,7 @@ impl Letters {
         self.kept.iter()
     }
 
-    /// The next one to say on the bus.
+    /// The next one to send to the bus.
     pub(super) fn next_unsaid(&mut self) -> Option<Undelivered> {
         self.unsaid.pop_front()
     }

@@ -1,5 +1,5 @@
-//! An alert as an Alertmanager is told of it. Two aggregators of a pair say the same labels of the
-//! same alert, so that one notification comes of it: nothing of the one that speaks is in them.
+//! An alert as an Alertmanager is sent it. Two aggregators of a pair send the same labels of the same
+//! alert, so that one notification comes of it: nothing in them depends on the aggregator.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,11 +9,11 @@ use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::words;
+use super::texts;
 
-/// What is said of one alert as long as it stands.
+/// One alert as long as it is active.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Said {
+pub(super) struct AlertmanagerAlert {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     /// A page that shows the time of it.
@@ -22,7 +22,7 @@ pub(super) struct Said {
     pub(super) starts_at: Wall,
 }
 
-impl Said {
+impl AlertmanagerAlert {
     /// What a firing alert's notice comes to.
     pub(super) fn of(notice: &Notice) -> Self {
         let key = &notice.key;
@@ -37,13 +37,13 @@ impl Said {
         let dashboard = notice.context.as_ref().and_then(|context| context.dashboard.clone());
         let runbook = notice.runbook.clone().unwrap_or_default();
         let is_url = runbook.starts_with("https://") || runbook.starts_with("http://");
-        let (value, limit) = words::figures(&notice.evidence);
+        let (value, limit) = texts::figures(&notice.evidence);
         let annotations = [
-            ("summary", words::summary(notice)),
+            ("summary", texts::summary(notice)),
             (if is_url { "runbook_url" } else { "runbook" }, runbook),
             ("value", value),
             ("limit", limit),
-            ("evidence", words::evidence(notice)),
+            ("evidence", texts::evidence(notice)),
             ("dashboard", dashboard.clone().unwrap_or_default()),
         ];
         Self {
@@ -51,11 +51,11 @@ impl Said {
             labels: without_empty(labels.map(|(name, value)| (name, value.to_owned()))),
             annotations: without_empty(annotations),
             dashboard,
-            starts_at: words::wall(notice.firing_since_seconds.unwrap_or(notice.at_seconds)),
+            starts_at: texts::wall(notice.firing_since_seconds.unwrap_or(notice.at_seconds)),
         }
     }
 
-    /// The alert for `/api/v2/alerts`; it ends at that time if nothing more is heard of it.
+    /// The alert for `/api/v2/alerts`; it ends at that time unless it is sent again.
     pub(super) fn to_json(&self, ends_at: Wall) -> Value {
         // An alert that ends before it starts is refused.
         let ends_at = ends_at.max(self.starts_at.plus(Duration::from_millis(1)));

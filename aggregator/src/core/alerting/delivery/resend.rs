@@ -1,8 +1,8 @@
-//! What one Alertmanager has still to be told: every alert that stands, again and again.
+//! What one Alertmanager is still to be sent: every active alert, again and again.
 //!
-//! An Alertmanager forgets, so a round of posts tells it of all alerts, as Prometheus does. What
-//! has changed is told at once. An end is told until it was taken, and once more with the next
-//! round. After a failure everything is told anew, since it may have been a restart.
+//! An Alertmanager forgets, so all alerts are resent in rounds of posts, as Prometheus does. Changes
+//! are sent at once. An end is sent until it was accepted, and once more with the next round. After a
+//! failure everything is sent anew, since it may have been a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,21 +14,21 @@ use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
-use super::figures::ReceiverCounts;
+use super::alertmanager_alert::AlertmanagerAlert;
 use super::receiver::{Receiver, Waits};
-use super::said::Said;
+use super::stats::ReceiverCounts;
 use crate::core::fleet::Shared;
 
-/// So often an end is told.
+/// So often an end is sent.
 const ENDS_TOLD: u8 = 2;
 
-/// An alert that fires, or has ended and was not told so to all.
+/// An alert that fires, or whose end was not sent to all.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Standing {
-    pub(super) said: Said,
+pub(super) struct ReportedAlert {
+    pub(super) alert: AlertmanagerAlert,
     pub(super) severity: Severity,
     pub(super) routes: Vec<String>,
-    /// Someone has asked not to be told that it fires.
+    /// Whether a silence or an acknowledgement holds for it.
     pub(super) silenced: bool,
     /// Since when its present state is known.
     pub(super) known_at: Wall,
@@ -37,53 +37,54 @@ pub(super) struct Standing {
 
 /// An alert under one severity: that is one of its labels, so under another it is another alert
 /// to an Alertmanager.
-pub(super) type Labelled = (AlertKey, Severity);
+pub(super) type LabelledAlert = (AlertKey, Severity);
 
 /// All of them, by alert.
-pub(super) type Standings = BTreeMap<Labelled, Shared<Standing>>;
+pub(super) type ReportedAlerts = BTreeMap<LabelledAlert, Shared<ReportedAlert>>;
 
 /// What one Alertmanager knows of one alert.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Heard {
-    /// That it fires; until it was told of the end.
+struct PostedState {
+    /// That it fires; until the end was sent.
     firing: bool,
     /// How often its present state.
     present: u8,
 }
 
-/// What one Alertmanager knows, and the round of posts it is told in.
+/// What one Alertmanager knows, and the round of posts under way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Rounds {
-    heard: BTreeMap<Labelled, Heard>,
-    /// Not yet told; a restart begins with a round that holds them.
+pub(super) struct Resend {
+    heard: BTreeMap<LabelledAlert, PostedState>,
+    /// Not yet sent; a restart begins with a round that holds them.
     #[serde(skip)]
-    urgent: BTreeSet<Labelled>,
+    urgent: BTreeSet<LabelledAlert>,
     #[serde(skip)]
     next_at: Mono,
     #[serde(skip)]
-    round: Option<Round>,
+    round: Option<ResendRound>,
     /// The alerts of the post on its way, and whether they had ended.
     #[serde(skip)]
-    posted: Vec<(Labelled, bool)>,
+    posted: Vec<(LabelledAlert, bool)>,
 }
 
 #[derive(Clone, Debug)]
-struct Round {
+struct ResendRound {
     /// When the one after it begins.
     next_at: Mono,
     /// Alerts up to this one were posted in it.
-    after: Option<Labelled>,
+    after: Option<LabelledAlert>,
 }
 
-impl Rounds {
-    /// Hears that an alert has moved; it stands as it is now.
+impl Resend {
+    /// An alert has changed to its present state.
     pub(super) fn on_move(
         &mut self,
-        key: &Labelled,
-        standing: &Standing,
+        key: &LabelledAlert,
+        standing: &ReportedAlert,
         tally: &mut ReceiverCounts,
     ) {
-        let heard = self.heard.entry(key.clone()).or_insert(Heard { firing: false, present: 1 });
+        let heard =
+            self.heard.entry(key.clone()).or_insert(PostedState { firing: false, present: 1 });
         if heard.present == 0 {
             tally.count("superseded");
         }
@@ -96,33 +97,33 @@ impl Rounds {
         }
     }
 
-    /// Whether it is still to be told of an alert.
-    fn wants(&self, key: &Labelled, standing: &Standing, receiver: &Receiver) -> bool {
+    /// Whether it is still to be sent an alert.
+    fn wants(&self, key: &LabelledAlert, standing: &ReportedAlert, receiver: &Receiver) -> bool {
         let heard = self.heard.get(key).copied().unwrap_or_default();
         let is_meant = receiver.is_meant(standing.severity, &standing.routes);
         match standing.ended_at {
-            // Who was told of the begin hears of it, whatever the rule's routes say by then.
+            // A receiver of the begin is sent the end, whatever the rule's routes are by then.
             Some(_) => (is_meant || heard.firing) && heard.present < ENDS_TOLD,
             None => is_meant && (heard.firing || !standing.silenced),
         }
     }
 
-    /// Whether it was told that an alert fires, and of no end.
-    pub(super) fn believes(&self, key: &Labelled) -> bool {
+    /// Whether it was sent that an alert fires, and no end.
+    pub(super) fn believes(&self, key: &LabelledAlert) -> bool {
         self.heard.get(key).is_some_and(|heard| heard.firing)
     }
 
-    /// Whether it was never told of an alert's end, though that stands.
-    pub(super) fn misses(&self, key: &Labelled) -> bool {
+    /// Whether it was never sent the present state of an alert.
+    pub(super) fn misses(&self, key: &LabelledAlert) -> bool {
         self.heard.get(key).is_some_and(|heard| heard.present == 0)
     }
 
-    /// Whether it has heard all there was of an alert that has ended.
-    pub(super) fn is_done_with(&self, key: &Labelled) -> bool {
+    /// Whether it was sent everything about an alert that has ended.
+    pub(super) fn is_done_with(&self, key: &LabelledAlert) -> bool {
         self.heard.get(key).is_none_or(|heard| heard.present >= ENDS_TOLD)
     }
 
-    pub(super) fn forget(&mut self, key: &Labelled) {
+    pub(super) fn forget(&mut self, key: &LabelledAlert) {
         self.heard.remove(key);
         self.urgent.remove(key);
     }
@@ -132,10 +133,10 @@ impl Rounds {
         &mut self,
         now: Now,
         (receiver, resend_every): (&Receiver, Duration),
-        standings: &Standings,
+        standings: &ReportedAlerts,
     ) -> Option<Vec<u8>> {
         if self.round.is_none() && now.mono >= self.next_at {
-            self.round = Some(Round { next_at: now.mono.plus(resend_every), after: None });
+            self.round = Some(ResendRound { next_at: now.mono.plus(resend_every), after: None });
         }
         let mut keys = self.of_round(receiver, standings);
         if keys.is_empty() {
@@ -153,14 +154,14 @@ impl Rounds {
         });
         let (mut posted, mut alerts) = (Vec::new(), Vec::new());
         for (key, ended, standing) in told {
-            alerts.push(standing.said.to_json(standing.ended_at.unwrap_or(ends_at)));
+            alerts.push(standing.alert.to_json(standing.ended_at.unwrap_or(ends_at)));
             posted.push((key, ended));
         }
         self.posted = posted;
         Some(serde_json::to_vec(&alerts).expect("a list of maps of text is JSON"))
     }
 
-    fn of_round(&self, receiver: &Receiver, standings: &Standings) -> Vec<Labelled> {
+    fn of_round(&self, receiver: &Receiver, standings: &ReportedAlerts) -> Vec<LabelledAlert> {
         let Some(round) = &self.round else { return Vec::new() };
         let from = round.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let left = standings.range((from, Bound::Unbounded));
@@ -168,17 +169,17 @@ impl Rounds {
         wanted.take(ALERTS_A_POST_MAX).map(|(key, _)| key.clone()).collect()
     }
 
-    fn of_urgent(&self, receiver: &Receiver, standings: &Standings) -> Vec<Labelled> {
-        let stands = |key: &&Labelled| {
+    fn of_urgent(&self, receiver: &Receiver, standings: &ReportedAlerts) -> Vec<LabelledAlert> {
+        let stands = |key: &&LabelledAlert| {
             standings.get(*key).is_some_and(|standing| self.wants(key, standing, receiver))
         };
         self.urgent.iter().filter(stands).take(ALERTS_A_POST_MAX).cloned().collect()
     }
 
-    /// The post was taken. Gives since when the states are known that it told first.
+    /// The post was accepted. Returns since when the states are known that it sent first.
     pub(super) fn on_taken(
         &mut self,
-        standings: &Standings,
+        standings: &ReportedAlerts,
         tally: &mut ReceiverCounts,
     ) -> Vec<Wall> {
         let mut first = Vec::new();
@@ -212,7 +213,7 @@ impl Rounds {
         self.next_at = Mono(0);
     }
 
-    fn on_posted(&mut self) -> Vec<(Labelled, bool)> {
+    fn on_posted(&mut self) -> Vec<(LabelledAlert, bool)> {
         let posted = std::mem::take(&mut self.posted);
         if let Some(round) = &mut self.round {
             round.after = posted.last().map(|(key, _)| key.clone());
@@ -232,8 +233,8 @@ impl Rounds {
         if self.round.is_some() || !self.urgent.is_empty() { Mono(0) } else { self.next_at }
     }
 
-    /// What it has not been told.
-    pub(super) fn waits(&self, standings: &Standings, receiver: &Receiver) -> Waits {
+    /// What it has not been sent.
+    pub(super) fn waits(&self, standings: &ReportedAlerts, receiver: &Receiver) -> Waits {
         let unheard = self.heard.iter().filter(|(_, heard)| heard.present == 0);
         let unheard = unheard.filter_map(|(key, _)| Some((key, standings.get(key)?)));
         let wanted = unheard.filter(|(key, standing)| self.wants(key, standing, receiver));
