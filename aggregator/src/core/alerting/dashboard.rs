@@ -121,14 +121,14 @@ impl Dashboard {
             match part {
                 Part::Text(text) => link.push_str(text),
                 Part::Placeholder(Placeholder::From) => {
-                    link.push_str(&ms(at.minus(before.max(AROUND))))
+                    link.push_str(&ms(at.minus(before.max(AROUND))));
                 }
                 Part::Placeholder(Placeholder::To) => link.push_str(&ms(at.plus(AROUND))),
                 Part::Placeholder(Placeholder::Mesh) => encode(&mut link, mesh.as_str()),
                 Part::Placeholder(Placeholder::Rule) => encode(&mut link, key.rule.as_str()),
                 Part::Placeholder(Placeholder::Node) => encode(&mut link, key.scope.node()),
                 Part::Placeholder(Placeholder::Operation) => {
-                    encode(&mut link, key.operation.as_str())
+                    encode(&mut link, key.operation.as_str());
                 }
             }
         }
