@@ -205,7 +205,7 @@ impl<'r> WorstReadings<'r> {
                 Part::Closed => {
                     [SensedFigure::Disk, SensedFigure::Inodes].into_iter().for_each(|of| {
                         stores.entry((of, labels)).or_default().closed = value > 0.0;
-                    })
+                    });
                 }
                 Part::Thermometer if thermometers.count(reading) => {
                     worst.offer(of, value, labels);
