@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use plimsoll_aggregator::core::view::{Nodes, Wanted};
+use plimsoll_aggregator::core::view::{Nodes, ViewQuery};
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_aggregator::exposition::writer::{Family, Value, Writer};
 use plimsoll_aggregator::exposition::{Format, PageOptions, ServingStats, nodes_page, page};
@@ -200,31 +200,31 @@ fn core(budgets: &[Budget], nodes: u64, seconds: u64) -> Core {
 }
 
 fn page_contenders<'a>(core: &'a Core, budgets: &'a [Budget], end: Wall) -> Vec<Contender<'a>> {
-    let still = core.still(end, "jetstream");
+    let still = core.read_view(end, "jetstream");
     let shown = PageOptions { budgets, aliases: false };
     let (worst, all) = (Nodes::Worst(100), Nodes::All);
     let mut contenders: Vec<Contender<'a>> = Vec::new();
-    let look = move || core.still(end, "jetstream").nodes.len();
+    let look = move || core.read_view(end, "jetstream").nodes.len();
     contenders.push(("a look by the driver (nodes)".to_owned(), Box::new(look)));
     for format in Format::ALL {
         let native = format == Format::Protobuf;
         let of = still.clone();
         let fleet = move || {
-            let view = of.view(Wanted { fleet: true, nodes: worst, native });
+            let view = of.view(ViewQuery { fleet: true, nodes: worst, native });
             page(&view, shown, &ServingStats::default(), format).len()
         };
         contenders.push((format!("/metrics, {}", format.as_str()), Box::new(fleet)));
         let of = still.clone();
         let nodes = move || {
-            let view = of.view(Wanted { fleet: false, nodes: all, native });
+            let view = of.view(ViewQuery { fleet: false, nodes: all, native });
             nodes_page(&view, shown, format).len()
         };
         contenders.push((format!("/metrics/nodes, {}", format.as_str()), Box::new(nodes)));
     }
     let of = still.clone();
-    let rows = move || of.view(Wanted { fleet: false, nodes: all, native: false }).nodes.len();
+    let rows = move || of.view(ViewQuery { fleet: false, nodes: all, native: false }).nodes.len();
     contenders.push(("rows of /metrics/nodes alone (nodes)".to_owned(), Box::new(rows)));
-    let view = still.view(Wanted { fleet: false, nodes: all, native: false });
+    let view = still.view(ViewQuery { fleet: false, nodes: all, native: false });
     let text = nodes_page(&view, shown, Format::Text);
     contenders.push(("gzip of /metrics/nodes, text".to_owned(), Box::new(move || gzip(&text))));
     contenders

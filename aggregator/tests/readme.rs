@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_aggregator::core::delivery::fields::{fields, sample};
+use plimsoll_aggregator::core::alerting::fields::{fields, sample};
 use plimsoll_schemas::budget::{Burn, PACES};
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;

@@ -1,9 +1,9 @@
 //! What judges every second over the last minute: the aggregator's own windows, findings and
 //! alerts, and plain comparisons of the same window's p99.
 
-use plimsoll_aggregator::core::alert::{Alerts, Finding, Patience};
-use plimsoll_aggregator::core::judge::finding;
-use plimsoll_aggregator::core::window::{Batch, Keeping, Limits, Sums, Times, Windows};
+use plimsoll_aggregator::core::alerting::Alerts;
+use plimsoll_aggregator::core::fleet::{Batch, Limits, Retention, Sums, Times, Windows};
+use plimsoll_aggregator::core::rules::{Finding, Hysteresis, finding};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{Histogram, Packed, rank};
@@ -13,13 +13,13 @@ use plimsoll_schemas::time::Wall;
 /// The fleet's windows of one operation, as the aggregator keeps them.
 pub(crate) struct Fleet {
     budget: Budget,
-    keeping: Keeping,
+    keeping: Retention,
     windows: Windows,
 }
 
 impl Fleet {
     pub(crate) fn new(budget: &Budget) -> Self {
-        let keeping = Keeping { up_to: budget.window, limits: Limits::of([budget]) };
+        let keeping = Retention { up_to: budget.window, limits: Limits::of([budget]) };
         Self { budget: budget.clone(), keeping, windows: Windows::new(&keeping) }
     }
 
@@ -53,7 +53,8 @@ impl Judged {
     pub(crate) fn fires(&mut self, now: Wall, sums: &Sums) -> bool {
         let Budget { fire_after, clear_after, .. } = self.budget;
         let found: Finding = finding(&self.budget, sums);
-        let _ = self.alerts.on_finding(now, &self.key, found, Patience { fire_after, clear_after });
+        let _ =
+            self.alerts.on_finding(now, &self.key, found, Hysteresis { fire_after, clear_after });
         self.alerts.state(&self.key) == AlertState::Firing
     }
 }

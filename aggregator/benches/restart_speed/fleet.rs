@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use plimsoll_aggregator::core::node::Operations;
+use plimsoll_aggregator::core::fleet::Operations;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;

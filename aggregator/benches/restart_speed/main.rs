@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use plimsoll_aggregator::core::Core;
-use plimsoll_aggregator::core::checkpoint::{Changes, StoredRecords};
+use plimsoll_aggregator::core::durable::{Changes, StoredRecords};
 use plimsoll_aggregator::io::store::{Opened, Store};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::rule::file::effective;

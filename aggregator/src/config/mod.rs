@@ -17,7 +17,7 @@ use plimsoll_schemas::rule::Rules;
 use serde::Deserialize;
 use toml::Table;
 
-use crate::core::rollup::Definition;
+use crate::core::fleet::Definition;
 
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 

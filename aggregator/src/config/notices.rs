@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use crate::core::dashboard::{Dashboard, DashboardError};
+use crate::core::alerting::{Dashboard, DashboardError};
 
 /// The `[notices]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

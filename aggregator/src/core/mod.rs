@@ -1,189 +1,52 @@
 //! The aggregator's decisions, without clock, socket or task: messages in, alerts out.
 //!
-//! A message's way: decoded and checked, booked by [`ledger`] at most once, its samples added
-//! to the [`window`]s of node and fleet; once a second [`judge`] weighs every budget and
-//! [`alert`] moves, which leaves [`notices`]. The state is a fold over the stream: the same
-//! messages in any order give the same answer.
+//! This file composes the rooms and is the only one that sees all of them. A message's way:
+//! [`ingest`] decodes it and gives it its event time, [`fleet`] merges it at most once; once a second
+//! [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and notifies.
+//! [`durable`] asks each room for its part of a checkpoint, and [`view`] freezes all of them for pages.
+//! The state is a fold over the stream: the same messages in any order give the same answer.
 
-pub mod alert;
-mod announce;
-pub mod buckets;
-pub mod burns;
-pub(crate) mod catalogue;
-pub mod checkpoint;
-pub mod completeness;
-pub mod confirm;
-mod conflicts;
-pub mod dashboard;
-pub mod delivery;
-mod evaluate;
-pub mod events;
-mod evidence;
-mod gaps;
-mod hearing;
-mod hidden;
-mod itself;
-pub mod judge;
-mod keeping;
-mod latency;
-pub mod ledger;
-mod matches;
-pub mod moment;
-pub mod node;
-pub mod notices;
-mod overruns;
-mod past;
-pub mod progress;
-pub mod reload;
-pub mod rollup;
-mod run;
-pub mod seqs;
-pub mod silences;
-pub mod standing;
-pub mod statement;
-pub mod still;
-mod telling;
-pub mod thresholds;
+pub mod alerting;
+pub mod durable;
+pub mod fleet;
+pub mod ingest;
+mod queries;
+pub mod rules;
 pub mod view;
-pub mod window;
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{EVALUATE_EVERY, NODES_MAX};
-use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::subject::{Lane, SnapshotSubject, SubjectError};
-use plimsoll_schemas::summary::Ledger;
-use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{self, Body, Events, Snapshot};
-use serde::{Deserialize, Serialize};
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 
-use alert::Alerts;
-use announce::Watched;
-use checkpoint::Unsaved;
-use conflicts::Conflicts;
-use dashboard::Dashboard;
-use delivery::Deliveries;
-use events::Newest;
-use gaps::Gaps;
-use hearing::Hearing;
-use itself::Itself;
-use keeping::Keepings;
-use ledger::Decision;
-use matches::Matches;
-use moment::Moment;
-use node::{Node, Operations, bounded_entry};
-use notices::Notices;
-use past::Past;
-use progress::Progress;
-use rollup::{Definition, Rollups};
-use silences::Silences;
-use window::{Timeliness, Times};
+use alerting::{
+    AlertCommand, Alerting, Answer, CommandError, CommandResult, Dashboard, Notifications, Post,
+    Receiver, Situation, Undelivered,
+};
+use durable::{Changes, Checkpoint, Durable, Parts};
+use fleet::{Definition, Fleet};
+use ingest::{Ingest, Unreadable};
+use rules::{Evaluator, Inputs, SelfCounts};
 
-/// A label's value: a word of this program, or the same word read from a checkpoint.
-pub type Word = Cow<'static, str>;
+pub use ingest::Delivered;
 
-/// Counts of what was read, for the aggregator's own metrics. They only grow.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Snapshots merged, by kind.
-    pub merged: BTreeMap<Word, u64>,
-    /// Snapshots that had been merged before.
-    pub duplicates: u64,
-    /// Snapshots of incarnations too old to be remembered.
-    pub forgotten: u64,
-    /// Messages that could not be read, by reason.
-    pub undecodable: BTreeMap<Word, u64>,
-    /// Samples too old for the shortest window.
-    pub late_samples: u64,
-    /// Snapshots from a clock too far ahead.
-    pub clock_ahead: u64,
-    /// What found no room: samples folded into `other`, numbers, readings, messages of nodes.
-    pub over_cap: BTreeMap<Word, u64>,
-    /// The accounts of nodes that were forgotten, so that sums over the fleet never fall.
-    #[serde(default)]
-    pub gone: Ledger,
-}
-
-/// One message as the cursor delivers it.
-#[derive(Clone, Copy, Debug)]
-pub struct Delivered<'a> {
-    /// The lane it came in.
-    pub lane: Lane,
-    /// Its position in that lane's stream; 0 without a stream.
-    pub stream_seq: u64,
-    /// Messages behind it.
-    pub pending: u64,
-    /// When the broker stored it; `None` without a stream.
-    pub at: Option<Wall>,
-    /// When its node sent it, by the node's clock; `None` when the node does not say.
-    pub sent: Option<Wall>,
-    /// The subject it was published under.
-    pub subject: &'a str,
-    /// Its bytes.
-    pub payload: &'a [u8],
-}
-
-/// A message that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Why, as a label.
-    pub reason: &'static str,
-    /// Why, in words.
-    pub text: String,
-    /// How many there have been for this reason.
-    pub count: u64,
-}
+/// The operation of the fleet under which it is recorded how long it took to notify a receiver. It
+/// has windows, quantiles and, where a site wants one, a budget like any other.
+const NOTICE_DELIVERY: &str = "notice_delivery";
 
 /// An aggregator's whole state.
 pub struct Core {
     mesh: MeshName,
-    rules: Arc<Rules>,
-    /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
-    nodes: BTreeMap<NodeName, Arc<Node>>,
-    fleet: Arc<Operations>,
-    rollups: Rollups,
-    keepings: Keepings,
-    matches: Matches,
-    alerts: Alerts,
-    /// After a restart: what standing alerts were about.
-    watched_before: Option<Watched>,
-    silences: Silences,
-    changes: Vec<Notice>,
-    notices: Notices,
-    dashboard: Dashboard,
-    deliveries: Deliveries,
-    counts: Counts,
-    lanes: BTreeMap<Lane, Progress>,
-    ready: bool,
-    evaluates_at: Mono,
-    /// When time was last let pass.
-    passed: Now,
-    /// False while it is known that no node is hidden.
-    may_hide_some: bool,
-    /// Of nodes with samples over a limit, how great their share was when it was last judged, in
-    /// thousandths of what the budget allows.
-    shares: Arc<BTreeMap<NodeName, u64>>,
-    /// When budgets were last judged.
-    judged_at: Option<Wall>,
-    /// What is missing from nodes' accounts, and for how long.
-    gaps: Gaps,
-    /// Whether the broker can be heard.
-    hearing: Hearing,
-    /// How the aggregator itself is.
-    itself: Itself,
-    conflicts: Conflicts,
-    /// Not part of a checkpoint: after a restart it begins empty.
-    events: Newest,
-    /// What is being caught up with after a restart.
-    past: Option<Past>,
-    unsaved: Unsaved,
+    ingest: Ingest,
+    fleet: Fleet,
+    evaluator: Evaluator,
+    alerting: Alerting,
+    durable: Durable,
 }
 
 impl Core {
@@ -192,35 +55,34 @@ impl Core {
     pub fn new(mesh: MeshName, rules: impl Into<Rules>, now: Now) -> Self {
         let rules = Arc::new(rules.into());
         Self {
+            ingest: Ingest::new(now),
+            fleet: Fleet::new(&rules),
+            evaluator: Evaluator::new(rules, now.mono),
+            alerting: Alerting::new(mesh.clone()),
+            durable: Durable::default(),
             mesh,
-            nodes: BTreeMap::new(),
-            fleet: Arc::default(),
-            rollups: Rollups::default(),
-            keepings: Keepings::new(&rules.budgets, keeping::NODES_UP_TO),
-            matches: Matches::new(&rules.budgets),
-            alerts: Alerts::default(),
-            watched_before: None,
-            silences: Silences::default(),
-            changes: Vec::new(),
-            notices: Notices::default(),
-            dashboard: Dashboard::default(),
-            deliveries: Deliveries::default(),
-            counts: Counts::default(),
-            lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
-            ready: false,
-            evaluates_at: now.mono.plus(EVALUATE_EVERY),
-            passed: now,
-            may_hide_some: true,
-            shares: Arc::default(),
-            judged_at: None,
-            gaps: Gaps::default(),
-            hearing: Hearing::default(),
-            itself: Itself::default(),
-            conflicts: Conflicts::default(),
-            events: Newest::default(),
-            past: None,
-            unsaved: Unsaved::default(),
-            rules,
+        }
+    }
+
+    /// The core as it was when `checkpoint` was taken, ready to read on from its positions once
+    /// [`Self::measuring`] has said which windows are kept now.
+    #[must_use]
+    pub fn restore(
+        mesh: MeshName,
+        rules: impl Into<Rules>,
+        now: Now,
+        checkpoint: Checkpoint,
+    ) -> Self {
+        let rules = Arc::new(rules.into());
+        let (nodes, pools, rest) = checkpoint.into_parts();
+        let judged_at = rest.judged_at;
+        Self {
+            ingest: Ingest::restore(now, rest.ingest, judged_at.unwrap_or(rest.at)),
+            durable: Durable::restored(pools.clone()),
+            fleet: Fleet::restore(&rules, nodes, pools, rest.fleet),
+            evaluator: Evaluator::restore(rules, now.mono, judged_at),
+            alerting: Alerting::restore(mesh.clone(), rest.alerting),
+            mesh,
         }
     }
 
@@ -228,153 +90,226 @@ impl Core {
     /// roll-up that was not defined so before begins empty.
     #[must_use]
     pub fn measuring(mut self, nodes_up_to: Window, rollups: &[Definition]) -> Self {
-        self.keepings = Keepings::new(&self.rules.budgets, nodes_up_to);
-        self.keep_windows();
-        self.rollups = self.rollups.redefined(rollups);
+        self.fleet.measure(self.evaluator.rules(), nodes_up_to, rollups);
         self
     }
 
-    /// Samples by label.
+    /// The same core whose alerts link to these pages.
     #[must_use]
-    pub fn rollups(&self) -> &Rollups {
-        &self.rollups
+    pub fn linking(mut self, dashboard: Dashboard) -> Self {
+        self.alerting.link_to(dashboard);
+        self
     }
 
-    /// Hears which messages a lane's stream holds at the moment reading begins. Until all of
-    /// them have been read, answers would be parts of the truth and are withheld.
+    /// The same core, notifying these receivers, at once of what fires already. The seed is for
+    /// the pauses after failures.
+    #[must_use]
+    pub fn telling(mut self, now: Now, receivers: Vec<Receiver>, seed: u64) -> Self {
+        let (alerting, situation) = self.alerting();
+        alerting.notify(now.wall, receivers, seed, situation);
+        self
+    }
+
+    /// Alerting, with what its notifications are made from.
+    fn alerting(&mut self) -> (&mut Alerting, Situation<'_>) {
+        let Self { ingest, fleet, evaluator, alerting, .. } = self;
+        let inputs = Inputs { fleet, broker: ingest.broker_health() };
+        (alerting, Situation { evaluator, inputs })
+    }
+
+    /// Reading of a lane begins; see [`Ingest::on_positioned`].
     pub fn on_positioned(&mut self, lane: Lane, first_seq: u64, last_seq: u64, stream_id: &str) {
-        let progress = self.lanes.entry(lane).or_default();
-        if !stream_id.is_empty() {
-            progress.stream_id = Some(stream_id.to_owned());
-        }
-        self.unsaved.touch();
-        progress.on_positioned(first_seq, last_seq);
-        self.update_readiness();
+        self.ingest.on_positioned(lane, first_seq, last_seq, stream_id);
     }
 
-    /// The lane's stream was made anew: positions begin again, merged samples stay merged.
+    /// The lane's stream was created anew: positions begin again, merged samples stay merged.
     pub fn on_reset(&mut self, lane: Lane, last_seq: u64) {
-        self.lanes.entry(lane).or_default().reset(last_seq);
-        self.unsaved.touch();
-        self.update_readiness();
+        self.ingest.on_reset(lane, last_seq);
     }
 
-    /// Takes one message. One that cannot be read costs itself alone.
+    /// The broker answers, or does so no more.
+    pub fn on_broker(&mut self, answers: bool, now: Mono) {
+        self.ingest.on_broker(answers, now);
+    }
+
+    /// Takes one message. One that cannot be decoded costs itself alone.
     ///
     /// # Errors
-    /// When it cannot be read; it has been counted.
+    /// When it cannot be decoded; it has been counted.
     pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), Unreadable> {
-        if self.ready {
-            self.end_past(now);
+        self.end_catch_up(now);
+        if let Some(before) = self.ingest.on_stored_at(now.wall, message.lane, message.at) {
+            self.catch_up(now, before);
         }
-        self.on_stored_at(now, message.lane, message.at);
-        let progress = self.lanes.entry(message.lane).or_default();
-        progress.on_read(now.mono, message.stream_seq, message.pending);
-        self.unsaved.touch();
-        let moment = self.moment(now.wall, &message);
-        let read = read(message).map(|snapshot| self.on_snapshot(moment, snapshot));
-        self.update_readiness();
-        read.map_err(|unreadable| {
-            let count = self.counts.undecodable.entry(unreadable.reason.into()).or_default();
-            *count += 1;
-            Unreadable { count: *count, ..unreadable }
-        })
+        let (time, snapshot) = self.ingest.on_message(now, message)?;
+        if let Some(merged) = self.fleet.merge(&time, snapshot) {
+            self.evaluator.on_samples(self.ingest.ticked_at().mono, &merged);
+        }
+        Ok(())
     }
 
-    fn update_readiness(&mut self) {
-        self.ready = self.ready || self.lanes.values().all(Progress::has_read_the_past);
+    /// Once everything stored at the start has been read, judges the rest of the past.
+    fn end_catch_up(&mut self, now: Now) {
+        if self.ingest.is_ready() && self.ingest.is_catching_up() {
+            self.catch_up(now, now.wall.plus(Duration::from_nanos(1)));
+            self.ingest.end_catch_up();
+            self.evaluator.schedule(now.mono);
+        }
     }
 
-    fn on_snapshot(&mut self, moment: Moment, Snapshot { header, body }: Snapshot<Packed>) {
-        // An interval's samples count from the moment at which all of them had been taken.
-        let ended = header.start.plus(Duration::from_nanos(header.length_ns));
-        self.make_room_for(&header.node);
-        let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
-            return self.count_over_cap("node", 1);
+    /// Judges the past before `before`.
+    fn catch_up(&mut self, now: Now, before: Wall) {
+        while let Some(due) = self.ingest.next_catch_up(now.wall, before) {
+            self.fleet.expire_windows(due);
+            self.evaluate(due, now.wall.since(due));
+        }
+    }
+
+    /// Advances to `now`: once a second windows move on and every rule is judged.
+    pub fn on_deadline(&mut self, now: Now) {
+        let (alerting, situation) = self.alerting();
+        alerting.end_unruled_since_restart(now.wall, situation);
+        self.end_catch_up(now);
+        if !self.evaluator.is_due(now.mono) {
+            return;
+        }
+        let jump = self.ingest.on_tick(now);
+        self.fleet.on_clock_jump(now.wall, jump);
+        // The past is read as it was: a node long gone may still have messages to come.
+        if self.ingest.is_ready() {
+            let expired = self.fleet.expire(now.wall);
+            let (alerting, situation) = self.alerting();
+            alerting.on_nodes_expired(now.wall, &expired, situation);
+            self.ingest.watch_broker(now.mono);
+            self.fleet.watch_gaps(now, self.ingest.read_up_to().as_of(now.mono));
+            self.evaluate(now.wall, Duration::ZERO);
+            let (alerting, situation) = self.alerting();
+            alerting.on_tick(now.wall, situation);
+        }
+    }
+
+    /// Judges every rule as of `at`, which lies `late` before the present.
+    fn evaluate(&mut self, at: Wall, late: Duration) {
+        let own = SelfCounts {
+            undecodable: self.ingest.undecodable().values().sum(),
+            undelivered: self.alerting.undelivered_count(),
+            has_unsaved: self.has_unsaved(),
         };
-        let node = Arc::make_mut(node);
-        let conflicts = node.account.conflicts();
-        let decision = node.account.book(&header, body.samples());
-        if node.account.conflicts() > conflicts {
-            self.conflicts.notice(&header.node);
-        }
-        match decision {
-            Decision::Merge => {}
-            Decision::Duplicate => {
-                // Who sends again has not heard that it need not.
-                self.unsaved.touch_node(&header.node);
-                return self.counts.duplicates += 1;
-            }
-            Decision::Forgotten => return self.counts.forgotten += 1,
-        }
-        self.unsaved.touch_node(&header.node);
-        let (taken, timeliness) = moment.place(ended, node.skew);
-        node.last_heard = node.last_heard.max(moment.heard.unwrap_or(taken));
-        node.hidden = false;
-        node.see_clock(moment.skew);
-        node.operations.expire(moment.shown);
-        *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
-        match timeliness {
-            Timeliness::InTime => {}
-            Timeliness::Late => {
-                let late = &mut self.counts.late_samples;
-                *late = late.saturating_add(body.samples());
-            }
-            Timeliness::Ahead => self.counts.clock_ahead += 1,
-        }
-        node.watch_counters(header.incarnation);
-        match body {
-            Body::Latency(latency) => {
-                let times = Times { shown: moment.shown, now: moment.now, taken };
-                self.on_latency(times, &header, &latency);
-            }
-            Body::Hardware(hardware) => {
-                let unknown = node.take_readings((header.incarnation, header.seq), hardware);
-                node.watch_readings();
-                self.count_over_cap("unknown_sensor", unknown);
-            }
-            // What an heir says of a crashed run is no news of the way to the broker.
-            Body::Bus(_) if header.heir.is_some() => {}
-            Body::Bus(bus) => {
-                node.take_bus((header.incarnation, header.seq), bus);
-                node.watch_bus();
-                node.watch_counters(header.incarnation);
-            }
-            Body::Event(Events { events }) => {
-                let without_room = node.take_events((header.incarnation, header.seq), &events);
-                self.events.push(&header.node, moment.now, events);
-                self.count_over_cap("service_check", without_room);
-            }
+        let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
+        let found = self.evaluator.evaluate(at, inputs, &self.alerting.active(), own);
+        let (alerting, situation) = self.alerting();
+        alerting.on_findings((at, late), found, situation);
+    }
+
+    /// Judges by other rules from now on. Alerts of rules that are gone, or are about something
+    /// else, end with a notification; all others stay.
+    pub fn reload(&mut self, now: Now, rules: Rules) {
+        let limits = self.evaluator.limits();
+        let before = self.alerting.rule_labels(self.evaluator.rules());
+        self.fleet.on_rules(&rules);
+        self.evaluator.replace(Arc::new(rules));
+        let (alerting, situation) = self.alerting();
+        alerting.on_rules(now.wall, &before, situation);
+        if self.evaluator.limits() != limits {
+            self.tell_limits_anew();
         }
     }
 
-    fn count_over_cap(&mut self, kind: &'static str, n: u64) {
-        if n > 0 {
-            let count = self.counts.over_cap.entry(kind.into()).or_default();
-            *count = count.saturating_add(n);
+    /// Every node that is shown is sent a confirmation with the next checkpoint, even if nothing
+    /// else about it has changed: to be called when limits are others than before.
+    pub fn tell_limits_anew(&mut self) {
+        self.fleet.touch_shown();
+    }
+
+    /// Does what a client wants done about alerts.
+    ///
+    /// # Errors
+    /// When it cannot hold, or there is nothing that it is about.
+    pub fn on_order(
+        &mut self,
+        now: Wall,
+        command: AlertCommand,
+    ) -> Result<CommandResult, CommandError> {
+        let (alerting, situation) = self.alerting();
+        alerting.on_command(now, command, situation)
+    }
+
+    /// Notifications on their way to the bus.
+    pub fn notices(&mut self) -> &mut Notifications {
+        self.alerting.notifications_mut()
+    }
+
+    /// The next post to a receiver, if one is to be made now.
+    pub fn next_post(&mut self, now: Now) -> Option<Post> {
+        self.alerting.next_post(now)
+    }
+
+    /// A post ended.
+    pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) {
+        for took in self.alerting.on_answer(now, receiver, answer) {
+            self.fleet.record(now.wall, NOTICE_DELIVERY, nanos(took));
         }
     }
 
-    /// Notices on their way to the bus.
-    pub fn notices(&mut self) -> &mut Notices {
-        &mut self.notices
+    /// The next notification that was given up and is to be sent to the bus.
+    pub fn next_unsaid(&mut self) -> Option<Undelivered> {
+        self.alerting.next_unsaid()
     }
 
-    /// True once everything that the stream held at the start has been read.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.ready
+    /// A name that two nodes share and that is to be warned of, and not too often.
+    pub fn next_conflict(&mut self, now: Mono) -> Option<NodeName> {
+        self.fleet.next_duplicate_name(now)
     }
-}
 
-fn read(message: Delivered<'_>) -> Result<Snapshot<Packed>, Unreadable> {
-    let refuse = |reason, text| Unreadable { reason, text, count: 0 };
-    let subject: SnapshotSubject = message
-        .subject
-        .parse()
-        .map_err(|error: SubjectError| refuse("subject", error.to_string()))?;
-    wire::decode_packed(&subject, message.payload)
-        .map_err(|error| refuse(error.reason(), error.to_string()))
+    /// Budgets that no sample has matched though samples have come for minutes, each once.
+    pub fn next_unmatched(&mut self) -> Vec<plimsoll_schemas::ids::RuleName> {
+        self.evaluator.next_unmatched()
+    }
+
+    /// Whether anything has changed since the last checkpoint.
+    fn has_unsaved(&self) -> bool {
+        self.durable.needs_everything()
+            || self.ingest.has_changed()
+            || self.fleet.has_changed()
+            || self.alerting.has_changed()
+    }
+
+    /// What has changed since this was last called; `None` when nothing has.
+    pub fn take_changes(&mut self, now: Wall) -> Option<Changes> {
+        if !self.has_unsaved() {
+            return None;
+        }
+        self.evaluator.on_checkpoint_taken(now);
+        let parts = Parts {
+            at: now,
+            read_up_to: self.ingest.read_up_to(),
+            judged_at: self.evaluator.judged_at(),
+            ingest: self.ingest.checkpoint(),
+            fleet: self.fleet.checkpoint(self.durable.needs_everything()),
+            alerting: self.alerting.checkpoint(self.evaluator.rules()),
+        };
+        Some(self.durable.checkpoint(self.mesh.clone(), parts))
+    }
+
+    /// The nodes that have changed since this or [`Self::take_changes`] was last called.
+    pub fn take_changed_nodes(&mut self) -> BTreeSet<NodeName> {
+        self.ingest.checkpoint();
+        self.alerting.forget_changes();
+        let changed = self.fleet.take_changed().filter(|_| !self.durable.needs_everything());
+        self.durable.forget();
+        changed.unwrap_or_else(|| self.fleet.nodes().keys().cloned().collect())
+    }
+
+    /// A checkpoint that was taken then was stored; the next one begins so long after it began.
+    pub fn on_stored(&mut self, taken_at: Wall, next_after: Duration) {
+        self.evaluator.on_checkpoint_stored(taken_at);
+        self.fleet.on_checkpoint_interval(next_after);
+    }
+
+    /// Changes taken may not have been stored: the next ones are everything.
+    pub fn on_changes_lost(&mut self) {
+        self.durable.on_changes_lost();
+    }
 }
 
 #[cfg(test)]

@@ -12,29 +12,29 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::time::Mono;
 
-use crate::core::confirm::{ConfirmationFigures, Told};
+use crate::core::durable::{ConfirmationStats, PendingConfirmation};
 
 /// Pending confirmations; no more than there are nodes.
 #[derive(Debug)]
 pub(super) struct Confirmations {
-    pending: BTreeMap<NodeName, Told>,
+    pending: BTreeMap<NodeName, PendingConfirmation>,
     /// The node that was served last.
     last: Option<NodeName>,
     /// When the next batch may be sent.
     next_at: Mono,
-    stats: ConfirmationFigures,
+    stats: ConfirmationStats,
 }
 
 impl Default for Confirmations {
     fn default() -> Self {
-        let (pending, stats) = (BTreeMap::new(), ConfirmationFigures::default());
+        let (pending, stats) = (BTreeMap::new(), ConfirmationStats::default());
         Self { pending, last: None, next_at: Mono(0), stats }
     }
 }
 
 impl Confirmations {
     /// Adds what is stored now; it replaces an older confirmation that is still pending.
-    pub(super) fn offer(&mut self, confirmed: Vec<Told>) {
+    pub(super) fn offer(&mut self, confirmed: Vec<PendingConfirmation>) {
         for of_node in confirmed {
             let replaced = self.pending.insert(of_node.node.clone(), of_node);
             self.stats.unsent += u64::from(replaced.is_some());
@@ -77,7 +77,7 @@ impl Confirmations {
         }
     }
 
-    fn next(&self) -> Option<&Told> {
+    fn next(&self) -> Option<&PendingConfirmation> {
         let after = self.last.as_ref().map_or(Unbounded, Excluded);
         let mut next = self.pending.range::<NodeName, _>((after, Unbounded));
         next.next().or_else(|| self.pending.first_key_value()).map(|(_, told)| told)
@@ -94,7 +94,7 @@ impl Confirmations {
         (more_soon || !self.pending.is_empty()).then_some(self.next_at)
     }
 
-    pub(super) fn stats(&self) -> ConfirmationFigures {
+    pub(super) fn stats(&self) -> ConfirmationStats {
         self.stats
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     use crate::core::tests::{MS, Speaker, core, deliver, start};
 
     /// What a core that has just read these nodes confirms to them, as of a second.
-    fn told(names: &[&'static str], second: u64) -> Vec<Told> {
+    fn told(names: &[&'static str], second: u64) -> Vec<PendingConfirmation> {
         let mut core = core();
         let mut told = |name: &&'static str| {
             deliver(&mut core, start(), &Speaker::new(name).say(start(), MS, 1));
@@ -143,7 +143,7 @@ mod tests {
             sent.extend(send(&mut confirmations, 2).into_iter().map(|(node, _)| node));
         }
         assert_eq!(sent, ["a", "b", "c", "a", "b", "c", "a", "b"]);
-        assert_eq!(confirmations.stats(), ConfirmationFigures { sent: 8, unsent: 3 });
+        assert_eq!(confirmations.stats(), ConfirmationStats { sent: 8, unsent: 3 });
     }
 
     #[test]
@@ -154,6 +154,6 @@ mod tests {
         assert_eq!(send(&mut confirmations, 1), [("a".to_owned(), 8)]);
         confirmations.discard();
         assert_eq!(confirmations.deadline(false), None);
-        assert_eq!(confirmations.stats(), ConfirmationFigures { sent: 1, unsent: 2 });
+        assert_eq!(confirmations.stats(), ConfirmationStats { sent: 1, unsent: 2 });
     }
 }

@@ -29,9 +29,9 @@ use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
-use crate::core::checkpoint::Position;
-use crate::core::silences::Refused;
-use crate::core::standing::{Done, Order};
+use crate::core::ingest::Position;
+use crate::core::alerting::Refused;
+use crate::core::alerting::{CommandResult, AlertCommand};
 use crate::core::{Core, Delivered};
 use crate::io::checkpointer::{Checkpointer, Written};
 use crate::io::http::{self, PageSource, Query, Readiness};
@@ -290,7 +290,7 @@ impl Driver {
         }
     }
 
-    fn on_order(&mut self, order: Order) -> Result<Done, Refused> {
+    fn on_order(&mut self, order: AlertCommand) -> Result<CommandResult, CommandError> {
         let logged = order.clone();
         let done = self.core.on_order(self.clock.now().wall, order)?;
         orders::log(&logged, &done);
@@ -304,7 +304,7 @@ impl Driver {
         if let Some(view) = self.views.latest(began.mono) {
             return view;
         }
-        let mut view = self.core.still(began.wall, self.broker.state());
+        let mut view = self.core.read_view(began.wall, self.broker.state());
         view.checkpoints = self.checkpointer.stats().clone();
         view.rule_files = self.rules.stats().clone();
         view.confirmations = self.confirmations.stats();

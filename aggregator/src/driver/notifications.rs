@@ -13,8 +13,8 @@ use plimsoll_schemas::time::{Mono, Now};
 
 use super::broker::Broker;
 use crate::core::Core;
-use crate::core::delivery::{Answer, fields};
-use crate::core::notices::Due;
+use crate::core::alerting::{Answer, fields};
+use crate::core::alerting::DueNotification;
 use crate::io::notify::Notifier;
 
 /// The receivers' tasks, and the mesh whose subjects are published to.
@@ -69,7 +69,7 @@ impl Notifications {
 }
 
 fn publish_changes(core: &mut Core, bus: &Bus, now: Mono) {
-    while let Some(Due { token, notice, again }) = core.notices().next_due(now) {
+    while let Some(DueNotification { token, notice, again }) = core.notices().next_due(now) {
         if !again {
             log(&notice);
         }

@@ -1,12 +1,12 @@
 //! The log of changes that operators make: silences and acknowledgements, and by whom.
 
-use crate::core::standing::{Done, Order};
+use crate::core::alerting::{CommandResult, AlertCommand};
 use plimsoll_schemas::alert::{Acknowledgement, Silence};
 
-pub(super) fn log(order: &Order, done: &Done) {
+pub(super) fn log(order: &AlertCommand, done: &Done) {
     match order {
-        Order::Silence(Silence { matches, by, comment, until, .. }) => {
-            let id = if let Done::Silence(row) = done { row.id } else { 0 };
+        AlertCommand::Silence(Silence { matches, by, comment, until, .. }) => {
+            let id = if let CommandResult::Silence(row) = done { row.id } else { 0 };
             let rule = matches.rule.clone().map(String::from);
             let node = matches.node.clone().map(String::from);
             let operation = matches.operation.clone().map(String::from);
@@ -16,12 +16,12 @@ pub(super) fn log(order: &Order, done: &Done) {
                 "alerts silenced"
             );
         }
-        Order::EndSilence(id) => tracing::info!(id, "silence ended"),
-        Order::Acknowledge(key, Acknowledgement { by, comment, until }) => {
+        AlertCommand::EndSilence(id) => tracing::info!(id, "silence ended"),
+        AlertCommand::Acknowledge(key, Acknowledgement { by, comment, until }) => {
             let alert = key.to_string();
             tracing::info!(alert, by, comment, %until, "alert acknowledged");
         }
-        Order::Unacknowledge(key) => {
+        AlertCommand::Unacknowledge(key) => {
             tracing::info!(alert = key.to_string(), "acknowledgement removed");
         }
     }

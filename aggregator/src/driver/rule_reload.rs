@@ -1,7 +1,7 @@
 //! Reloads of the rule files: a new set of rules is taken as a whole, or the previous one stays.
 
 use crate::core::Core;
-use crate::core::reload::RuleFigures;
+use crate::core::rules::RuleFileStats;
 use crate::io::rules::{Found, Watch};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::{Now, Wall};
@@ -9,14 +9,14 @@ use plimsoll_schemas::time::{Now, Wall};
 /// The watch on the rule files, and what came of reloads so far.
 pub(super) struct RuleReload {
     watch: Watch,
-    stats: RuleFigures,
+    stats: RuleFileStats,
     /// Sections of the settings that need a restart, as last logged.
     restart_sections: Vec<&'static str>,
 }
 
 impl RuleReload {
     pub(super) fn new(watch: Watch, now: Wall) -> Self {
-        Self { watch, stats: RuleFigures::at_start(now), restart_sections: Vec::new() }
+        Self { watch, stats: RuleFileStats::at_start(now), restart_sections: Vec::new() }
     }
 
     /// The next result of reading the files. Cancel safe.
@@ -79,7 +79,7 @@ impl RuleReload {
         self.restart_sections = sections;
     }
 
-    pub(super) fn stats(&self) -> &RuleFigures {
+    pub(super) fn stats(&self) -> &RuleFileStats {
         &self.stats
     }
 

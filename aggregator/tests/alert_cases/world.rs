@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_aggregator::core::checkpoint::StoredRecords;
-use plimsoll_aggregator::core::standing::{Order, Wanted};
+use plimsoll_aggregator::core::alerting::{AlertCommand, AlertsQuery};
+use plimsoll_aggregator::core::durable::StoredRecords;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::{
     Acknowledgement, AlertKey, AlertState, Notice, Pattern, Scope, Silence, SilenceMatch,
@@ -141,14 +141,23 @@ impl World {
             let (rule, node) = (pattern(rule), pattern(node));
             let matches = SilenceMatch { rule, node, ..SilenceMatch::default() };
             let (comment, from) = (String::new(), self.now().wall);
-            self.order(Order::Silence(Silence { matches, by: by.clone(), comment, from, until }));
+            self.order(AlertCommand::Silence(Silence {
+                matches,
+                by: by.clone(),
+                comment,
+                from,
+                until,
+            }));
         }
         if let Some(words) = &act.acknowledge {
             let (rule, who) = words.split_once(' ').unwrap_or_else(|| panic!("{words:?}"));
             let comment = String::new();
             match self.key(rule, who) {
                 Some(key) => {
-                    self.order(Order::Acknowledge(key, Acknowledgement { by, comment, until }));
+                    self.order(AlertCommand::Acknowledge(
+                        key,
+                        Acknowledgement { by, comment, until },
+                    ));
                 }
                 None => self.refused += 1,
             }
@@ -166,7 +175,7 @@ impl World {
         }
     }
 
-    fn order(&mut self, order: Order) {
+    fn order(&mut self, order: AlertCommand) {
         let now = self.now().wall;
         let Some(core) = &mut self.core else { return };
         self.refused += u64::from(core.on_order(now, order).is_err());
@@ -203,7 +212,7 @@ impl World {
     /// Where an alert is shown to stand; `None` while nobody is there to show it.
     pub(crate) fn state(&self, key: &AlertKey) -> Option<AlertState> {
         let core = self.core.as_ref()?;
-        let standing = core.alerts_page(self.now().wall, &Wanted::default()).alerts;
+        let standing = core.alerts_page(self.now().wall, &AlertsQuery::default()).alerts;
         if let Some(row) = standing.into_iter().find(|row| row.key == *key) {
             return Some(row.state);
         }

@@ -1,6 +1,6 @@
 //! Quantiles that Prometheus interpolates from native histograms, against the samples themselves.
 
-use plimsoll_aggregator::core::buckets::Native;
+use plimsoll_aggregator::core::fleet::Native;
 use plimsoll_schemas::histogram::{Histogram, rank};
 use plimsoll_tests::process::{await_summary, fleet_samples};
 use plimsoll_tests::prometheus::Prometheus;

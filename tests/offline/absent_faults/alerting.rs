@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::Delivered;
-use plimsoll_aggregator::core::checkpoint::CheckpointFigures;
-use plimsoll_aggregator::core::delivery::{Kind, Receiver};
+use plimsoll_aggregator::core::durable::CheckpointStats;
+use plimsoll_aggregator::core::alerting::{ReceiverKind, Receiver};
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::Bounds;
 use plimsoll_node::core::{BrokerEvent, Core as Node};
@@ -132,7 +132,7 @@ fn metrics_of(text: &str) -> BTreeSet<&str> {
 
 /// A receiver, since without one no post is counted.
 fn pager() -> Receiver {
-    let kind = Kind::Webhook { resolved: true, acknowledged: false };
+    let kind = ReceiverKind::Webhook { resolved: true, acknowledged: false };
     Receiver { name: "pager".into(), kind, severity_min: Severity::Info }
 }
 
@@ -166,7 +166,7 @@ fn every_metric_in_a_rule_is_produced() {
     aggregator.on_deadline(now);
     let mut view = aggregator.view(now.wall, "jetstream");
     // The driver adds the figures of the store.
-    view.checkpoints = CheckpointFigures { kept: true, at, ..CheckpointFigures::default() };
+    view.checkpoints = CheckpointStats { kept: true, at, ..CheckpointStats::default() };
     let page = fleet(&view, &effective_budgets()) + &own(&view);
     let rules = concat!(
         include_str!("../../../deploy/prometheus/rules/plimsoll.yml"),

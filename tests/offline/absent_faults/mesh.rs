@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_aggregator::core::notices::Due;
+use plimsoll_aggregator::core::alerting::DueNotification;
 use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
 use plimsoll_node::core::outbox::Publish;
 use plimsoll_node::core::outbox::Thresholds;
@@ -85,7 +85,8 @@ pub(crate) fn delivered<'a>(subject: &'a str, payload: &'a [u8]) -> Delivered<'a
 /// All notices that wait, as if each were delivered.
 pub(crate) fn notices(aggregator: &mut Aggregator, now: Now) -> Vec<Notice> {
     let mut told = Vec::new();
-    while let Some(Due { token, notice, .. }) = aggregator.notices().next_due(now.mono) {
+    while let Some(DueNotification { token, notice, .. }) = aggregator.notices().next_due(now.mono)
+    {
         aggregator.notices().on_delivered(token);
         told.push(notice);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_aggregator::core::standing::Wanted;
+use plimsoll_aggregator::core::alerting::AlertsQuery;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::hardware::Reading;
@@ -65,7 +65,7 @@ impl Fleet {
 
     /// The state of the alert of a rule about the node.
     pub(crate) fn state(&self, rule: &str) -> AlertState {
-        let page = self.core.alerts_page(self.now.wall, &Wanted::default());
+        let page = self.core.alerts_page(self.now.wall, &AlertsQuery::default());
         let row = page.alerts.into_iter().find(|row| row.key.rule.as_str() == rule);
         row.map_or(AlertState::Inactive, |row| row.state)
     }

@@ -6,7 +6,7 @@ use plimsoll_schemas::histogram::layout;
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles};
 
 use super::*;
-use crate::exposition::{Format, PageOptions, ServingStats, page};
+use crate::exposition::{Format, Own, Shown, page};
 
 /// So many samples over one value and up to another, in milliseconds.
 fn within(buckets: &[(u64, u64, u64)]) -> Histogram {
@@ -28,9 +28,9 @@ fn budget(core: &Core, now: Now) -> BudgetRow {
 }
 
 fn shown(core: &Core, now: Now) -> String {
-    let shown = PageOptions { budgets: &core.rules.budgets, aliases: true };
+    let shown = Shown { budgets: &core.rules().budgets, aliases: true };
     let view = core.view(now.wall, "test");
-    String::from_utf8(page(&view, shown, &ServingStats::default(), Format::Text)).unwrap()
+    String::from_utf8(page(&view, shown, &Own::default(), Format::Text)).unwrap()
 }
 
 fn p99(of: &Quantiles) -> (u64, u64, u64) {
@@ -98,7 +98,7 @@ fn hearing(core: &mut Core, samples: &Histogram) -> Vec<Notice> {
         let now = start().after(second * SECOND);
         deliver(core, now, &speaker.say_samples(now, &["epoch_hook"], samples));
         core.on_deadline(now);
-        while let Some(Due { token, notice, .. }) = core.notices().next_due(now.mono) {
+        while let Some(DueNotification { token, notice, .. }) = core.notices().next_due(now.mono) {
             told.push(notice);
             core.notices().on_delivered(token);
         }

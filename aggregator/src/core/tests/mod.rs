@@ -1,24 +1,56 @@
 //! The core as its driver uses it: messages in any order, hostile ones among them, alerts out.
 
 mod approximate;
+mod burn_rate;
+mod catch_up;
+pub(crate) mod checkpoint;
+mod completeness;
+mod confirmations;
+mod delivery;
+mod duplicate_names;
+mod event_time;
+pub(crate) mod events;
+mod evidence;
+mod expiry;
 mod flood;
+mod gaps;
+mod latency_high;
+mod ledger_page;
+mod notifications;
 mod oracle;
+mod reload;
+mod retention;
+mod rollups;
+mod self_monitoring;
 mod speaker;
 mod strange;
+mod thresholds;
+mod worst_nodes;
 
-use plimsoll_schemas::alert::{AlertState, LEDGER_GAP};
-use plimsoll_schemas::budget::{Budget, Selector, Window};
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Scope};
+use plimsoll_schemas::budget::{Budget, Selector, Window, effective};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Series};
-use plimsoll_schemas::rule::file::effective;
+use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::summary::{Presence, Verdict};
-use plimsoll_schemas::wire::{Bus, Header, Latency, Totals};
+use plimsoll_schemas::wire::{self, Body, Bus, Header, Latency, Snapshot, Totals};
 use proptest::prelude::*;
 
-use super::notices::Due;
-use super::*;
+use crate::limits::NODES_MAX;
 
+use super::alerting::{
+    AlertCommand, Alerts, AlertsQuery, Answer, CommandError, CommandResult, DueNotification,
+    Receiver, ReceiverKind,
+};
+use super::durable::{Part, StoredRecords, Unusable};
+use super::fleet::{Completeness, Definition, EventsQuery, Group, Node, ReportingNode, Windows};
+use super::ingest::{Position, Skew};
+use super::rules::{AlertFinding, Finding, Hysteresis, Inputs, Value};
+use super::view::{Nodes, View, ViewQuery};
+use super::*;
 pub(crate) use speaker::Speaker;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -54,11 +86,43 @@ pub(crate) fn selecting(
     let labels = |of: &[(&str, &str)]| Labels::new(of.iter().copied()).unwrap();
     let selector = Selector { series: labels(series), nodes: labels(nodes) };
     let (name, operation) = (RuleName::new(name).unwrap(), Operation::new(operation).unwrap());
-    let mut rules = Rules::clone(&core.rules);
+    let mut rules = Rules::clone(core.rules());
     rules.budgets.retain(|budget| budget.name != name);
     rules.budgets.push(Budget { name, operation, selector, ..rules.budgets[0].clone() });
-    core.judge_by(Arc::new(rules));
+    judge_by(&mut core, rules);
     core
+}
+
+/// Other rules, without the end of alerts that a reload brings.
+pub(crate) fn judge_by(core: &mut Core, rules: Rules) {
+    core.fleet.on_rules(&rules);
+    core.evaluator.replace(Arc::new(rules));
+}
+
+/// What a threshold is compared with in one scope.
+pub(crate) fn value_of(core: &Core, threshold: &Threshold, scope: &Scope) -> Option<Value> {
+    core.evaluator.value_of(threshold, scope, inputs(core))
+}
+
+/// Moves one alert by a finding.
+pub(crate) fn on_found(core: &mut Core, at: Wall, key: AlertKey, finding: Finding, of: Hysteresis) {
+    let (alerting, situation) = core.alerting();
+    let found = AlertFinding { key, finding, hysteresis: of };
+    alerting.on_findings((at, Duration::ZERO), vec![found], situation);
+}
+
+/// Ends silences that are over.
+pub(crate) fn end_silences(core: &mut Core, now: Wall) {
+    let (alerting, situation) = core.alerting();
+    alerting.on_tick(now, situation);
+}
+
+pub(crate) fn situation(core: &Core) -> Situation<'_> {
+    Situation { evaluator: &core.evaluator, inputs: inputs(core) }
+}
+
+pub(crate) fn inputs(core: &Core) -> Inputs<'_> {
+    Inputs { fleet: &core.fleet, broker: core.ingest.broker_health() }
 }
 
 pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
@@ -99,7 +163,7 @@ fn a_repeated_message_changes_nothing() {
         deliver(&mut core, start(), &message);
     }
     assert_eq!(fleet_row(&core, start()).total.count, 50);
-    assert_eq!(core.counts.duplicates, 4);
+    assert_eq!(core.fleet.counts().duplicates, 4);
 }
 
 #[test]
@@ -117,7 +181,7 @@ fn hostile_messages_are_counted_and_the_rest_is_merged() {
     }
     let expected =
         ["kind", "node", "shape", "subject", "trailing"].map(|reason| (reason.into(), 1));
-    assert_eq!(core.counts.undecodable, BTreeMap::from(expected));
+    assert_eq!(*core.ingest.undecodable(), BTreeMap::from(expected));
     assert_eq!(fleet_row(&core, start()).total.count, 50);
 }
 
@@ -133,7 +197,7 @@ fn a_breach_fires_for_the_node_and_the_fleet_and_clears_when_it_ends() {
         deliver(&mut core, now, &slow.say(now, ms * MS, 60));
         deliver(&mut core, now, &fine.say(now, 5 * MS, 60));
         core.on_deadline(now);
-        while let Some(Due { token, notice, .. }) = core.notices().next_due(now.mono) {
+        while let Some(DueNotification { token, notice, .. }) = core.notices().next_due(now.mono) {
             told.push((notice.key.scope.to_string(), notice.state));
             core.notices().on_delivered(token);
         }
@@ -193,7 +257,7 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
     assert!(core.is_ready());
     let heard = core.view(start().wall, "test").summary.nodes[0].presence;
     assert_eq!(heard, Presence::Silent, "it spoke half a minute ago");
-    assert_eq!(core.counts.late_samples, 10);
+    assert_eq!(core.fleet.counts().late_samples, 10);
 }
 
 #[test]
@@ -220,7 +284,7 @@ fn nodes_are_bounded() {
         let message = speaker.farewell(start());
         deliver(&mut core, start(), &message);
     }
-    assert_eq!((core.nodes.len(), core.counts.over_cap["node"]), (NODES_MAX, 3));
+    assert_eq!((core.fleet.nodes().len(), core.fleet.counts().over_cap["node"]), (NODES_MAX, 3));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use plimsoll_schemas::histogram::ExactFigures;
 use plimsoll_schemas::time::nanos;
 
 use super::*;
-use crate::core::checkpoint::tests::restarted;
-use crate::core::rollup::Definition;
-use crate::core::window::Windows;
+use crate::core::fleet::Definition;
+use crate::core::fleet::Windows;
+use crate::core::tests::checkpoint::restarted;
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 const OPERATIONS: [&str; 2] = ["epoch_hook", "fetch"];
@@ -132,7 +132,8 @@ impl World {
                 self.said.retain(|(at, ..)| *at >= oldest);
                 self.core.on_deadline(self.now);
                 let core = &self.core;
-                self.of_nodes.retain(|s| core.nodes.get(NODES[s.node]).is_some_and(|n| !n.hidden));
+                self.of_nodes
+                    .retain(|s| core.fleet.nodes().get(NODES[s.node]).is_some_and(|n| !n.hidden));
             }
             Step::Restart => {
                 self.core =
@@ -174,7 +175,7 @@ impl World {
         for (place, name) in OPERATIONS.iter().enumerate() {
             let operation = Operation::new(*name).unwrap();
             let all: Vec<&Sample> = self.all.iter().filter(|s| s.operation == place).collect();
-            let fleet = self.core.fleet.get(&operation);
+            let fleet = self.core.fleet.operations().get(&operation);
             self.check_windows(fleet, &all, "fleet");
             let total = fleet.map(|fleet| (fleet.total_exact(), fleet.total().exact()));
             let (exact, of_buckets) = total.unwrap_or_default();
@@ -182,7 +183,7 @@ impl World {
             for (n, node) in NODES.iter().enumerate() {
                 let of_node = |s: &&Sample| s.operation == place && s.node == n;
                 let samples: Vec<&Sample> = self.of_nodes.iter().filter(of_node).collect();
-                let node_of_core = self.core.nodes.get(*node);
+                let node_of_core = self.core.fleet.nodes().get(*node);
                 let windows = node_of_core.and_then(|node| node.operations.get(&operation));
                 self.check_windows(windows, &samples, node);
             }
@@ -196,10 +197,10 @@ impl World {
         let is_selected =
             |s: &&Sample| OPERATIONS[s.operation] == SELECTED.1 && s.outcome == 0 && s.node != 1;
         let all: Vec<&Sample> = self.all.iter().filter(is_selected).collect();
-        self.check_windows(self.core.fleet.get_selected(&budget), &all, "selected");
+        self.check_windows(self.core.fleet.operations().get_selected(&budget), &all, "selected");
         for (n, node) in NODES.iter().enumerate() {
             let of_node = self.of_nodes.iter().filter(|s| s.node == n).filter(is_selected);
-            let node_of_core = self.core.nodes.get(*node);
+            let node_of_core = self.core.fleet.nodes().get(*node);
             let windows = node_of_core.and_then(|node| node.operations.get_selected(&budget));
             self.check_windows(windows, &of_node.collect::<Vec<_>>(), node);
         }
@@ -214,7 +215,7 @@ impl World {
     }
 
     fn check_rollups(&self, operation: &Operation) {
-        let Some(fleet) = self.core.fleet.get(operation) else { return };
+        let Some(fleet) = self.core.fleet.operations().get(operation) else { return };
         for rollup in self.core.rollups().iter().filter(|r| r.definition().takes(operation)) {
             for window in Window::ALL {
                 let mut sum = ExactFigures::default();

@@ -37,7 +37,7 @@ fn a_clock_minutes_ahead_is_taken_as_now_and_its_breach_is_found() {
     let now = live(&mut core, &mut Speaker::new("a"), 30, |_| 300);
     let state = core.view(now.wall, "test").summary.budgets[0].alert;
     assert_eq!((counts(&core, now), state), ((200, 110, 200), AlertState::Firing));
-    assert_eq!((core.counts.clock_ahead, core.counts.late_samples), (20, 0));
+    assert_eq!((core.fleet.counts().clock_ahead, core.fleet.counts().late_samples), (20, 0));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_clock_minutes_behind_costs_time_resolution_and_no_sample() {
     let mut core = core();
     let now = live(&mut core, &mut Speaker::new("a"), 5, |_| -120);
     assert_eq!(counts(&core, now), (200, 0, 200));
-    assert_eq!((core.counts.clock_ahead, core.counts.late_samples), (0, 200));
+    assert_eq!((core.fleet.counts().clock_ahead, core.fleet.counts().late_samples), (0, 200));
     let row = core.view(now.wall, "test").summary.nodes.remove(0);
     assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Heard, true));
 }
@@ -58,10 +58,10 @@ fn a_clock_that_jumps_back_and_forth_loses_and_doubles_nothing() {
     let (total, ten_seconds, five_minutes) = counts(&core, now);
     // A third in time, a third taken as now, a third too old for any window.
     assert_eq!((total, ten_seconds, five_minutes), (200, 70, 130));
-    assert_eq!((core.counts.clock_ahead, core.counts.late_samples), (7, 70));
+    assert_eq!((core.fleet.counts().clock_ahead, core.fleet.counts().late_samples), (7, 70));
     let row = core.view(now.wall, "test").summary.nodes.remove(0);
     assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Heard, true));
-    assert_eq!(core.nodes.values().next().unwrap().account.conflicts(), 0);
+    assert_eq!(core.fleet.nodes().values().next().unwrap().account.conflicts(), 0);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_message_that_comes_late_fills_its_place_in_the_account_and_in_its_windows()
     let after = core.view(now.wall, "test").summary.nodes.remove(0);
     assert_eq!((before.ledger.unseen, after.ledger.unseen), (10, 0));
     assert_eq!(counts(&core, now), (210, 110, 210));
-    assert_eq!(core.counts.late_samples, 10);
+    assert_eq!(core.fleet.counts().late_samples, 10);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn messages_in_reverse_order_and_each_twice_are_each_merged_once() {
     }
     let row = core.view(start().wall, "test").summary.nodes.remove(0);
     assert_eq!((row.ledger.merged, row.ledger.is_settled()), (500, true));
-    assert_eq!(core.counts.duplicates, 50);
+    assert_eq!(core.fleet.counts().duplicates, 50);
 }
 
 #[test]

@@ -7,9 +7,9 @@ use plimsoll_schemas::alert::{AlertKey, AlertState};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::Severity;
 
-use crate::core::Word;
-use crate::core::node::Node;
-use crate::core::still::Still;
+use super::alert_counts::AlertCounts;
+use super::read_view::ReadView;
+use crate::core::fleet::Node;
 
 /// One alert that stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,49 +22,34 @@ pub struct AlertView {
     pub severity: Severity,
 }
 
-/// How many alerts there are, and what receivers did not hear of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AlertCounts {
-    /// Alerts that stand, by state.
-    pub by_state: BTreeMap<AlertState, u64>,
-    /// Of these, alerts for which there is nothing or too little to judge now.
-    pub without_data: u64,
-    /// Silences that hold or are yet to begin.
-    pub silences: u64,
-    /// Notices that receivers did not get, by reason.
-    pub suppressed: BTreeMap<Word, u64>,
+pub(super) fn alert_views(
+    view: &ReadView,
+    fleet: bool,
+    nodes: &[(&NodeName, &Arc<Node>)],
+) -> Vec<AlertView> {
+    let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+    let shown = |key: &AlertKey| match key.scope.node() {
+        "" => fleet,
+        node => nodes.contains(node),
+    };
+    let mut severities = BTreeMap::new();
+    let mut severity = |key: &AlertKey| {
+        let of_rule = || view.rules.find(&key.rule).map(|rule| rule.severity());
+        *severities.entry(key.rule.clone()).or_insert_with(|| of_rule().unwrap_or_default())
+    };
+    let alerts = view.alerts.iter().filter(|(key, _)| shown(key));
+    let row = |(key, state): (&AlertKey, &AlertState)| AlertView {
+        severity: severity(key),
+        key: key.clone(),
+        state: *state,
+    };
+    alerts.map(row).collect()
 }
 
-impl Still {
-    pub(super) fn alert_views(
-        &self,
-        fleet: bool,
-        nodes: &[(&NodeName, &Arc<Node>)],
-    ) -> Vec<AlertView> {
-        let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
-        let shown = |key: &AlertKey| match key.scope.node() {
-            "" => fleet,
-            node => nodes.contains(node),
-        };
-        let mut severities = BTreeMap::new();
-        let mut severity = |key: &AlertKey| {
-            let of_rule = || self.rules.find(&key.rule).map(|rule| rule.severity());
-            *severities.entry(key.rule.clone()).or_insert_with(|| of_rule().unwrap_or_default())
-        };
-        let alerts = self.alerts.iter().filter(|(key, _)| shown(key));
-        let view = |(key, state): (&AlertKey, &AlertState)| AlertView {
-            severity: severity(key),
-            key: key.clone(),
-            state: *state,
-        };
-        alerts.map(view).collect()
+pub(super) fn alert_counts(view: &ReadView) -> AlertCounts {
+    let mut by_state = BTreeMap::new();
+    for state in view.alerts.values() {
+        *by_state.entry(*state).or_default() += 1;
     }
-
-    pub(super) fn alert_counts(&self) -> AlertCounts {
-        let mut by_state = BTreeMap::new();
-        for state in self.alerts.values() {
-            *by_state.entry(*state).or_default() += 1;
-        }
-        AlertCounts { by_state, ..self.alert_counts.clone() }
-    }
+    AlertCounts { by_state, ..view.alert_counts.clone() }
 }

@@ -1,40 +1,47 @@
-//! Rows worked out from a [`Still`]: for the fleet, and for all nodes or the worst of them.
+//! View: rows and pages worked out from a frozen copy of the other rooms.
+//!
+//! Owns no state: a [`ReadView`] shares nodes and windows by reference counts, and is taken while the
+//! driver waits. Rows, quantiles and pages are computed from it on another thread. It decides nothing
+//! and changes nothing.
+//!
+//! Interface: [`ReadView::of`] freezes; [`ReadView::view`] and [`ReadView::ledger_page`] compute.
 
+mod alert_counts;
 mod alerts;
+mod error_budgets;
+mod ledger_page;
+mod nodes;
+mod read_view;
 mod rollups;
 mod rows;
-mod rules;
 mod worst;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertState, LEDGER_GAP};
-use plimsoll_schemas::histogram::ExactFigures;
 use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{Ledger, NodeRow, Presence, RulesState, Summary};
+use plimsoll_schemas::summary::{Ledger, LedgerPage, NodeRow, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
-use super::buckets::Buckets;
-use super::burns::ErrorBudget;
-use super::checkpoint::CheckpointFigures;
-use super::confirm::ConfirmationFigures;
-use super::delivery::ReceiverFigures;
-use super::node::{Node, Trouble};
-use super::notices::NoticeCounts;
-use super::progress::Recoveries;
-use super::reload::RuleFigures;
-use super::still::Still;
-use super::{Core, Counts};
-pub use alerts::{AlertCounts, AlertView};
+pub use alert_counts::AlertCounts;
+pub use alerts::AlertView;
+pub use nodes::{NodeView, Nodes};
+pub use read_view::ReadView;
+pub use rows::Total;
+
+use super::alerting::{NotificationCounts, ReceiverStats};
+use super::durable::{CheckpointStats, ConfirmationStats};
+use super::fleet::{MergeCounts, Node, Trouble};
+use super::ingest::Recoveries;
+use super::rules::{ErrorBudget, RuleFileStats};
 use rows::Rows;
 
 /// What a view is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ViewQuery {
     /// Whether the fleet is shown.
     pub fleet: bool,
     /// Which nodes are.
@@ -43,31 +50,20 @@ pub struct Wanted {
     pub native: bool,
 }
 
-/// Which nodes are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Nodes {
-    /// All of them, by name.
-    All,
-    /// At most so many, worst first: those with a [`Trouble`], the worst kind first, then whose
-    /// alerts fire, then pend, then the silent ones, then the greatest share of samples over a
-    /// limit, then by name.
-    Worst(usize),
-}
-
-/// Everything worth showing.
+/// Rows for the pages, and what the exposition shows beside them.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The part that `/metrics/summary` tells.
+    /// The content of `/metrics/summary`.
     pub summary: Summary,
     /// All samples ever merged, in the order of the summary's roll-ups.
     pub rollups: Vec<Total>,
-    /// What else Prometheus is told about each node, in the order of the summary's nodes.
+    /// What Prometheus is sent about each node beside latencies, in the order of the summary's nodes.
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
     pub totals: Vec<Total>,
     /// The alerts that stand, of the fleet and of the nodes shown, where each is shown.
     pub alerts: Vec<AlertView>,
-    /// How many stand, and what was not told of them; of a view with the fleet.
+    /// How many there are, and what receivers did not get; of a view with the fleet.
     pub alert_counts: AlertCounts,
     /// How many nodes there are by their worst trouble, shown or not.
     pub troubles: BTreeMap<Trouble, u64>,
@@ -75,103 +71,51 @@ pub struct View {
     pub error_budgets: Vec<ErrorBudget>,
     /// What is judged.
     pub rules: Arc<Rules>,
-    /// Counts of what was read.
-    pub counts: Counts,
+    /// Counts of what was merged and what was not.
+    pub counts: MergeCounts,
+    /// Messages that could not be decoded, by reason.
+    pub undecodable: BTreeMap<Cow<'static, str>, u64>,
     /// What became of notices.
-    pub notices: NoticeCounts,
+    pub notices: NotificationCounts,
     /// What became of events beside them.
-    pub notice_events: NoticeCounts,
-    /// What those who are told of alerts have heard, and what not yet.
-    pub receivers: Vec<ReceiverFigures>,
+    pub notice_events: NotificationCounts,
+    /// What became of notifications, by receiver.
+    pub receivers: Vec<ReceiverStats>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
     /// How long backlogs lasted, by lane.
     pub recoveries: Vec<(Lane, Recoveries)>,
     /// What became of checkpoints.
-    pub checkpoints: CheckpointFigures,
+    pub checkpoints: CheckpointStats,
     /// What became of confirmations.
-    pub confirmations: ConfirmationFigures,
+    pub confirmations: ConfirmationStats,
     /// What became of the files that rules come from.
-    pub rule_files: RuleFigures,
+    pub rule_files: RuleFileStats,
     /// Every budget, and whether no sample has matched it for minutes.
     pub unmatched: Vec<(RuleName, bool)>,
     /// The moment.
     pub at: Wall,
 }
 
-/// All samples of one operation in one scope.
-#[derive(Clone, Debug)]
-pub struct Total {
-    /// What is known exactly.
-    pub exact: ExactFigures,
-    /// By bucket; fewer than there were, where a node's bound left no room for some.
-    pub buckets: Buckets,
-}
-
-/// What Prometheus is told about one node beside its latencies.
-#[derive(Clone)]
-pub struct NodeView {
-    /// Its name.
-    pub name: NodeName,
-    /// All that is kept about it.
-    pub node: Arc<Node>,
-    /// True while it speaks: what it last measured is shown only then, since afterwards it is not
-    /// so any more.
-    pub speaks: bool,
-}
-
-/// What is shown of it and no more: two nodes that print the same look the same.
-impl fmt::Debug for NodeView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, node, speaks } = self;
-        let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
-        let gauges: Vec<_> =
-            node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
-        let measured = speaks.then_some((gauges, &node.readings.value, node.check_statuses()));
-        f.debug_tuple("NodeView").field(name).field(&shown).field(&measured).finish()
-    }
-}
-
-impl Core {
-    /// What is known of one node.
+impl ReadView {
+    /// Works out the rows of the fleet and of the nodes that are query.
     #[must_use]
-    pub fn node(&self, name: &NodeName) -> Option<&Node> {
-        self.nodes.get(name).map(Arc::as_ref)
-    }
-
-    /// Where the alert about gaps in a node's account stands.
-    #[must_use]
-    pub fn gap_alert(&self, name: &NodeName) -> AlertState {
-        let alerts = self.alerts.standing();
-        let mut about_gaps = alerts.filter(|(key, _)| key.rule.as_str() == LEDGER_GAP);
-        let found = about_gaps.find(|(key, _)| key.scope.node() == name.as_str());
-        found.map_or(AlertState::Inactive, |(_, state)| state)
-    }
-
-    /// All rows at once. `broker` is what the connection says of itself.
-    #[must_use]
-    pub fn view(&self, now: Wall, broker: &str) -> View {
-        self.still(now, broker).view(Wanted { fleet: true, nodes: Nodes::All, native: true })
-    }
-}
-
-impl Still {
-    /// Works out the rows of the fleet and of the nodes that are wanted.
-    #[must_use]
-    pub fn view(&self, wanted: Wanted) -> View {
-        let nodes = self.wanted(wanted.nodes);
-        let mut rows = Rows::new(self, wanted.native);
-        if wanted.fleet {
+    pub fn view(&self, query: ViewQuery) -> View {
+        let nodes = worst::nodes(self, query.nodes);
+        let mut rows = Rows::new(self, query.native);
+        if query.fleet {
             rows.add_fleet(&self.fleet);
         }
-        let rollups = if wanted.fleet { self.rollup_rows(wanted.native) } else { Vec::new() };
+        let rollups =
+            if query.fleet { rollups::rollup_rows(self, query.native) } else { Vec::new() };
         let (rollups, rollup_totals) = rollups.into_iter().unzip();
         nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
         let Rows { operations, totals, mut budgets, .. } = rows;
         // One budget after the other, each for the fleet and then for nodes.
         budgets.sort_by_key(|(budget, _)| *budget);
-        let error_budgets = if wanted.fleet { self.error_budgets() } else { Vec::new() };
-        rules::fill(&mut budgets, &error_budgets);
+        let error_budgets =
+            if query.fleet { error_budgets::error_budgets(self) } else { Vec::new() };
+        error_budgets::fill(&mut budgets, &error_budgets);
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
@@ -196,12 +140,17 @@ impl Still {
             nodes: nodes.iter().map(node_view).collect(),
             totals,
             rollups: rollup_totals,
-            alerts: self.alert_views(wanted.fleet, &nodes),
-            alert_counts: if wanted.fleet { self.alert_counts() } else { AlertCounts::default() },
-            troubles: if wanted.fleet { self.troubles() } else { BTreeMap::new() },
+            alerts: alerts::alert_views(self, query.fleet, &nodes),
+            alert_counts: if query.fleet {
+                alerts::alert_counts(self)
+            } else {
+                AlertCounts::default()
+            },
+            troubles: if query.fleet { worst::troubles(self) } else { BTreeMap::new() },
             error_budgets,
             rules: Arc::clone(&self.rules),
             counts: self.counts.clone(),
+            undecodable: self.undecodable.clone(),
             notices: self.notices,
             notice_events: self.notice_events,
             receivers: self.receivers.clone(),
@@ -213,6 +162,12 @@ impl Still {
             unmatched: self.matched(),
             at: self.at,
         }
+    }
+
+    /// The ledger entries of every node. Takes a while for many nodes.
+    #[must_use]
+    pub fn ledger_page(&self) -> LedgerPage {
+        ledger_page::ledger_page(self)
     }
 
     fn rules_state(&self) -> RulesState {

@@ -4,47 +4,40 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::summary::{Quantiles, RollupRow};
 
-use super::Total;
-use super::rows::quantiles;
-use crate::core::buckets::{Buckets, ends};
-use crate::core::rollup::{Group, Rollup};
-use crate::core::still::Still;
-use crate::core::window::{Merged, Windows};
+use super::read_view::ReadView;
+use super::rows::{Total, quantiles};
+use crate::core::fleet::{Buckets, Group, Merged, Rollup, Windows, ends};
 
-impl Still {
-    pub(super) fn rollup_rows(&self, native: bool) -> Vec<(RollupRow, Total)> {
-        let rollups = self.rollups.iter();
-        let groups = rollups.flat_map(|rollup| rollup.groups().map(move |group| (rollup, group)));
-        let (mut merged, mut total) = (Merged::default(), Merged::default());
-        groups
-            .map(|(rollup, group)| {
-                self.rollup_row(rollup, group, native, (&mut merged, &mut total))
-            })
-            .collect()
-    }
+pub(super) fn rollup_rows(view: &ReadView, native: bool) -> Vec<(RollupRow, Total)> {
+    let rollups = view.rollups.iter();
+    let groups = rollups.flat_map(|rollup| rollup.groups().map(move |group| (rollup, group)));
+    let (mut merged, mut total) = (Merged::default(), Merged::default());
+    groups
+        .map(|(rollup, group)| rollup_row(view, rollup, group, native, (&mut merged, &mut total)))
+        .collect()
+}
 
-    fn rollup_row(
-        &self,
-        rollup: &Rollup,
-        (group, windows): (&Group, &Windows),
-        native: bool,
-        (merged, total): (&mut Merged, &mut Merged),
-    ) -> (RollupRow, Total) {
-        let definition = rollup.definition();
-        let mut rows = BTreeMap::new();
-        windows.each_window(self.at, merged, total, |window, samples| {
-            rows.insert(window, quantiles(samples, &mut samples.ranks()));
-        });
-        let exact = windows.total_exact();
-        let labels = definition.labels().zip(&group.values);
-        let row = RollupRow {
-            rollup: definition.name.clone(),
-            operation: group.operation.to_string(),
-            labels: labels.map(|(key, value)| (key.to_owned(), value.to_string())).collect(),
-            total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
-            windows: rows,
-        };
-        let ends = ends(&group.operation, &self.rules.budgets);
-        (row, Total { exact, buckets: Buckets::of(total, &ends, native) })
-    }
+fn rollup_row(
+    view: &ReadView,
+    rollup: &Rollup,
+    (group, windows): (&Group, &Windows),
+    native: bool,
+    (merged, total): (&mut Merged, &mut Merged),
+) -> (RollupRow, Total) {
+    let definition = rollup.definition();
+    let mut rows = BTreeMap::new();
+    windows.each_window(view.at, merged, total, |window, samples| {
+        rows.insert(window, quantiles(samples, &mut samples.ranks()));
+    });
+    let exact = windows.total_exact();
+    let labels = definition.labels().zip(&group.values);
+    let row = RollupRow {
+        rollup: definition.name.clone(),
+        operation: group.operation.to_string(),
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_string())).collect(),
+        total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
+        windows: rows,
+    };
+    let ends = ends(&group.operation, &view.rules.budgets);
+    (row, Total { exact, buckets: Buckets::of(total, &ends, native) })
 }

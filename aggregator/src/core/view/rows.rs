@@ -9,23 +9,30 @@ use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::summary::{Approximate, BudgetRow, OperationRow, Quantiles, WindowRow};
 
-use super::Total;
-use crate::core::alert::displayed;
-use crate::core::buckets::{Buckets, ends};
-use crate::core::completeness::{Completeness, Seen};
-use crate::core::judge::{Judgement, judge};
-use crate::core::node::{Node, Operations};
-use crate::core::still::Still;
-use crate::core::window::{Merged, Ranks, Windows};
+use super::read_view::ReadView;
+use crate::core::alerting::displayed;
+use crate::core::fleet::{
+    Buckets, Completeness, Merged, Node, Operations, Ranks, ReportingNode, Windows, ends,
+};
+use crate::core::rules::{Judgement, judge};
 
 /// Not inactive, by rule, node and operation.
 type AlertsBy<'s> = BTreeMap<(&'s str, &'s str, &'s str), AlertState>;
 /// How many nodes there are.
 type Counted<K> = BTreeMap<K, Completeness>;
 
+/// All samples of one operation in one scope.
+#[derive(Clone, Debug)]
+pub struct Total {
+    /// What is known exactly.
+    pub exact: ExactFigures,
+    /// By bucket; fewer than there were, where a node's bound left no room for some.
+    pub buckets: Buckets,
+}
+
 /// Rows under construction.
 pub(super) struct Rows<'s> {
-    still: &'s Still,
+    view: &'s ReadView,
     native: bool,
     alerts: AlertsBy<'s>,
     /// Used again for each row, as is the next.
@@ -38,12 +45,12 @@ pub(super) struct Rows<'s> {
 }
 
 impl<'s> Rows<'s> {
-    pub(super) fn new(still: &'s Still, native: bool) -> Self {
-        let alerts = still.alerts.iter().map(|(key, state)| {
+    pub(super) fn new(view: &'s ReadView, native: bool) -> Self {
+        let alerts = view.alerts.iter().map(|(key, state)| {
             ((key.rule.as_str(), key.scope.node(), key.operation.as_str()), *state)
         });
         Self {
-            still,
+            view,
             native,
             alerts: alerts.collect(),
             merged: Merged::default(),
@@ -55,48 +62,48 @@ impl<'s> Rows<'s> {
     }
 
     pub(super) fn add_fleet(&mut self, fleet: &Operations) {
-        let (completeness, of_budgets) = self.completeness();
+        let (of_operations, of_budgets) = self.completeness();
         for (operation, windows) in fleet.iter() {
-            let heard = completeness.get(operation).copied().unwrap_or_default();
-            self.add(Scope::Fleet, operation, windows, &heard);
+            let completeness = of_operations.get(operation).copied().unwrap_or_default();
+            self.add(Scope::Fleet, operation, windows, &completeness);
         }
-        for (number, budget) in self.still.rules.budgets.iter().enumerate() {
+        for (number, budget) in self.view.rules.budgets.iter().enumerate() {
             let windows = fleet.judged(budget);
             // Of a budget that nobody has samples for that much is said.
             if !budget.selector.is_everything() || windows.is_none() {
-                let heard = of_budgets.get(&budget.name).copied().unwrap_or_default();
-                self.add_apart(&Scope::Fleet, (number, budget), windows, &heard);
+                let completeness = of_budgets.get(&budget.name).copied().unwrap_or_default();
+                self.add_apart(&Scope::Fleet, (number, budget), windows, &completeness);
             }
         }
     }
 
     pub(super) fn add_node(&mut self, name: &NodeName, node: &Node) {
-        let seen = Seen::new(self.still.at, node);
+        let seen = ReportingNode::new(self.view.at, node);
         let scope = Scope::Node(name.clone());
         for (operation, windows) in node.operations.iter() {
-            let mut heard = Completeness::default();
-            heard.add(self.still.at, &seen, windows);
-            self.add(scope.clone(), operation, windows, &heard);
+            let mut completeness = Completeness::default();
+            completeness.add(self.view.at, &seen, windows);
+            self.add(scope.clone(), operation, windows, &completeness);
         }
-        let budgets = self.still.rules.budgets.iter().enumerate();
+        let budgets = self.view.rules.budgets.iter().enumerate();
         for (number, budget) in budgets.filter(|(_, of)| !of.selector.is_everything()) {
             let Some(windows) = node.operations.judged(budget) else { continue };
-            let mut heard = Completeness::default();
-            heard.add(self.still.at, &seen, windows);
-            self.add_apart(&scope, (number, budget), Some(windows), &heard);
+            let mut completeness = Completeness::default();
+            completeness.add(self.view.at, &seen, windows);
+            self.add_apart(&scope, (number, budget), Some(windows), &completeness);
         }
     }
 
     /// How many nodes the windows of each operation hold, and what is kept apart for budgets.
     fn completeness(&self) -> (Counted<&'s Operation>, Counted<&'s RuleName>) {
         let (mut operations, mut budgets) = (Counted::new(), Counted::new());
-        for (_, node) in self.still.shown() {
-            let seen = Seen::new(self.still.at, node);
+        for (_, node) in self.view.shown() {
+            let seen = ReportingNode::new(self.view.at, node);
             for (operation, windows) in node.operations.iter() {
-                operations.entry(operation).or_default().add(self.still.at, &seen, windows);
+                operations.entry(operation).or_default().add(self.view.at, &seen, windows);
             }
             for (budget, windows) in node.operations.selected() {
-                budgets.entry(budget).or_default().add(self.still.at, &seen, windows);
+                budgets.entry(budget).or_default().add(self.view.at, &seen, windows);
             }
         }
         (operations, budgets)
@@ -107,35 +114,35 @@ impl<'s> Rows<'s> {
         scope: Scope,
         operation: &Operation,
         windows: &Windows,
-        heard: &Completeness,
+        completeness: &Completeness,
     ) {
-        let Self { still, native, merged, total, budgets, .. } = self;
+        let Self { view, native, merged, total, budgets, .. } = self;
         let alerts = &self.alerts;
         let mut rows = BTreeMap::new();
-        let judging = still.rules.budgets.iter().enumerate().filter(|(_, budget)| {
+        let judging = view.rules.budgets.iter().enumerate().filter(|(_, budget)| {
             budget.operation == *operation && budget.selector.is_everything()
         });
         let judging: Vec<_> = judging.filter(|(_, budget)| budget.scopes.holds(&scope)).collect();
-        windows.each_window(still.at, merged, total, |window, samples| {
+        windows.each_window(view.at, merged, total, |window, samples| {
             let mut ranks = samples.ranks();
             let row = WindowRow {
                 quantiles: quantiles(samples, &mut ranks),
-                nodes: heard.nodes[window as usize],
-                nodes_expected: heard.expected,
-                nodes_late: heard.late[window as usize],
+                nodes: completeness.nodes[window as usize],
+                nodes_expected: completeness.expected,
+                nodes_late: completeness.late[window as usize],
             };
             rows.insert(window, row);
             for (number, budget) in judging.iter().filter(|(_, of)| of.window == window) {
-                let sums = windows.sums(still.at, window, budget.limit_ns);
+                let sums = windows.sums(view.at, window, budget.limit_ns);
                 let judgement = judge(budget, &sums, |rank| ranks.find(rank));
                 let since = windows.since_known(budget.limit_ns);
                 let about = (*budget, &scope, alerts);
-                budgets.push((*number, budget_row(about, judgement, since, heard)));
+                budgets.push((*number, budget_row(about, judgement, since, completeness)));
             }
         });
         let exact = windows.total_exact();
         let ends = match scope {
-            Scope::Fleet => ends(operation, &still.rules.budgets),
+            Scope::Fleet => ends(operation, &view.rules.budgets),
             Scope::Node(_) => Vec::new(),
         };
         self.totals.push(Total { exact, buckets: Buckets::of(total, &ends, *native) });
@@ -153,22 +160,22 @@ impl<'s> Rows<'s> {
         scope: &Scope,
         (number, budget): (usize, &Budget),
         windows: Option<&Windows>,
-        heard: &Completeness,
+        completeness: &Completeness,
     ) {
         if !budget.scopes.holds(scope) {
             return;
         }
-        let Self { still, merged, budgets, .. } = self;
-        let sums = windows.map(|of| of.sums(still.at, budget.window, budget.limit_ns));
+        let Self { view, merged, budgets, .. } = self;
+        let sums = windows.map(|of| of.sums(view.at, budget.window, budget.limit_ns));
         match windows {
-            Some(windows) => windows.show(still.at, budget.window, merged),
+            Some(windows) => windows.show(view.at, budget.window, merged),
             None => merged.clear(),
         }
         let mut ranks = merged.ranks();
         let judgement = judge(budget, &sums.unwrap_or_default(), |rank| ranks.find(rank));
         let since = windows.and_then(|windows| windows.since_known(budget.limit_ns));
         let about = (budget, scope, &self.alerts);
-        budgets.push((number, budget_row(about, judgement, since, heard)));
+        budgets.push((number, budget_row(about, judgement, since, completeness)));
     }
 }
 
@@ -176,7 +183,7 @@ fn budget_row(
     (budget, scope, alerts): (&Budget, &Scope, &AlertsBy<'_>),
     judgement: Judgement,
     since_limit: Option<(u64, Over)>,
-    heard: &Completeness,
+    completeness: &Completeness,
 ) -> BudgetRow {
     let key = (budget.name.as_str(), scope.node(), budget.operation.as_str());
     let window = budget.window as usize;
@@ -194,8 +201,8 @@ fn budget_row(
         upper_ns: judgement.upper_ns,
         over: judgement.sums.over,
         unsure: judgement.sums.unsure,
-        completeness: (heard.nodes[window], heard.expected),
-        nodes_late: heard.late[window],
+        completeness: (completeness.nodes[window], completeness.expected),
+        nodes_late: completeness.late[window],
         since_limit: since_limit.map(|(samples, over)| (samples, over.over)),
         objective: budget.objective,
         budget_remaining: None,

@@ -8,9 +8,9 @@ use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::Presence;
 
-use super::Nodes;
-use crate::core::node::{Node, Trouble};
-use crate::core::still::Still;
+use super::nodes::Nodes;
+use super::read_view::ReadView;
+use crate::core::fleet::{Node, Trouble};
 
 /// Greater is worse: what rules look for on each node, alerts, silence, and how far the share of
 /// samples over a limit is from what the budget allows, in thousandths. Silence comes before the
@@ -25,156 +25,45 @@ enum AlertRank {
     Firing,
 }
 
-impl Still {
-    /// The nodes that are wanted, worst first unless all are.
-    pub(super) fn wanted(&self, wanted: Nodes) -> Vec<(&NodeName, &Arc<Node>)> {
-        let Nodes::Worst(nodes_max) = wanted else { return self.shown().collect() };
-        let alerts = self.alert_ranks();
-        let badness = |(name, node): &(&NodeName, &Arc<Node>)| -> Badness {
-            let alert = alerts.get(name.as_str()).copied().unwrap_or_default();
-            let trouble = node.troubles(self.at, self.gap_samples(name)).max();
-            let silent = node.presence(self.at) == Presence::Silent;
-            let share = self.shares.get(*name).copied().unwrap_or_default();
-            (trouble, alert, silent, share)
-        };
-        let mut nodes: Vec<_> = self.shown().map(|node| (Reverse(badness(&node)), node)).collect();
-        // Stable: those equally bad stay in order of their names.
-        nodes.sort_by_key(|(badness, _)| *badness);
-        nodes.truncate(nodes_max);
-        nodes.into_iter().map(|(_, node)| node).collect()
-    }
-
-    fn alert_ranks(&self) -> BTreeMap<&str, AlertRank> {
-        let mut ranks = BTreeMap::new();
-        for (key, state) in &self.alerts {
-            let rank = match state {
-                AlertState::Firing => AlertRank::Firing,
-                AlertState::Pending => AlertRank::Pending,
-                _ => AlertRank::Quiet,
-            };
-            let worst = ranks.entry(key.scope.node()).or_insert(rank);
-            *worst = rank.max(*worst);
-        }
-        ranks
-    }
-
-    /// How many nodes there are by their worst trouble, shown or not.
-    pub(super) fn troubles(&self) -> BTreeMap<Trouble, u64> {
-        let mut counts = BTreeMap::from(Trouble::ALL.map(|trouble| (trouble, 0)));
-        for (name, node) in self.shown() {
-            if let Some(trouble) = node.troubles(self.at, self.gap_samples(name)).max() {
-                *counts.entry(trouble).or_default() += 1;
-            }
-        }
-        counts
-    }
+/// The nodes that are wanted, worst first unless all are.
+pub(super) fn nodes(view: &ReadView, wanted: Nodes) -> Vec<(&NodeName, &Arc<Node>)> {
+    let Nodes::Worst(nodes_max) = wanted else { return view.shown().collect() };
+    let alerts = alert_ranks(view);
+    let badness = |(name, node): &(&NodeName, &Arc<Node>)| -> Badness {
+        let alert = alerts.get(name.as_str()).copied().unwrap_or_default();
+        let trouble = node.troubles(view.at, view.gap_samples(name)).max();
+        let silent = node.presence(view.at) == Presence::Silent;
+        let share = view.shares.get(*name).copied().unwrap_or_default();
+        (trouble, alert, silent, share)
+    };
+    let mut nodes: Vec<_> = view.shown().map(|node| (Reverse(badness(&node)), node)).collect();
+    // Stable: those equally bad stay in order of their names.
+    nodes.sort_by_key(|(badness, _)| *badness);
+    nodes.truncate(nodes_max);
+    nodes.into_iter().map(|(_, node)| node).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use plimsoll_schemas::wire::{Body, Bus};
-
-    use super::*;
-    use crate::core::Core;
-    use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
-    use crate::core::view::Wanted;
-
-    fn names(core: &Core, seconds: u32, nodes: Nodes) -> Vec<String> {
-        let still = core.still(start().after(seconds * SECOND).wall, "t");
-        let view = still.view(Wanted { fleet: true, nodes, native: false });
-        view.summary.nodes.into_iter().map(|row| row.node).collect()
-    }
-
-    #[test]
-    fn the_worst_nodes_are_those_that_someone_on_call_would_look_at_first() {
-        let mut core = core();
-        let said = |core: &mut Core, second: u32, name, ms, n| {
-            let now = start().after(second * SECOND);
-            deliver(core, now, &Speaker::new(name).of(u64::from(second) + 1).say(now, ms * MS, n));
+fn alert_ranks(view: &ReadView) -> BTreeMap<&str, AlertRank> {
+    let mut ranks = BTreeMap::new();
+    for (key, state) in &view.alerts {
+        let rank = match state {
+            AlertState::Firing => AlertRank::Firing,
+            AlertState::Pending => AlertRank::Pending,
+            _ => AlertRank::Quiet,
         };
-        for second in 0..13 {
-            said(&mut core, second, "a", 1, 200);
-            said(&mut core, second, "z_slow", 40, 200);
-            if second == 0 {
-                said(&mut core, second, "x_mute", 1, 200);
-            }
-            if second >= 11 {
-                said(&mut core, second, "z_slowing", 40, 200);
-                // Too few to be evidence.
-                said(&mut core, second, "y_few", 40, 3);
-            }
-            core.on_deadline(start().after(second * SECOND));
-        }
-        let worst = ["z_slow", "z_slowing", "x_mute", "y_few", "a"];
-        for n in 0..worst.len() {
-            assert_eq!(names(&core, 12, Nodes::Worst(n)), worst[..n]);
-        }
-        assert_eq!(names(&core, 12, Nodes::All), ["a", "x_mute", "y_few", "z_slow", "z_slowing"]);
+        let worst = ranks.entry(key.scope.node()).or_insert(rank);
+        *worst = rank.max(*worst);
     }
+    ranks
+}
 
-    /// Whatever the rules for Prometheus look for on a node has to be on the page.
-    #[test]
-    fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
-        let mut core = core();
-        let tell = |core: &mut Core, speaker: &mut Speaker, second, bus: Bus| {
-            let now = start().after(second * SECOND);
-            deliver(core, now, &speaker.message(now, Body::Bus(bus), false));
-        };
-        let quiet = || Bus { kernel_dropped: 5, rerouted: 7, ..Bus::default() };
-        let mut slow = Speaker::new("a_slow");
-        let mut others = ["b_deep", "c_rerouted", "d_kernel", "e_dropped", "f_lost", "g_ended"]
-            .map(Speaker::new);
-        // What was counted long ago is no news.
-        for speaker in &mut others {
-            tell(&mut core, speaker, 1, quiet());
+/// How many nodes there are by their worst trouble, shown or not.
+pub(super) fn troubles(view: &ReadView) -> BTreeMap<Trouble, u64> {
+    let mut counts = BTreeMap::from(Trouble::ALL.map(|trouble| (trouble, 0)));
+    for (name, node) in view.shown() {
+        if let Some(trouble) = node.troubles(view.at, view.gap_samples(name)).max() {
+            *counts.entry(trouble).or_default() += 1;
         }
-        for second in 400..413 {
-            let now = start().after(second * SECOND);
-            deliver(&mut core, now, &slow.say(now, 40 * MS, 200));
-            core.on_deadline(now);
-        }
-        let [deep, rerouted, kernel, dropped, lost, ended] = &mut others;
-        tell(&mut core, deep, 412, Bus { outbox_messages: 4_001, ..quiet() });
-        tell(&mut core, rerouted, 412, Bus { rerouted: 8, ..quiet() });
-        tell(&mut core, kernel, 412, Bus { kernel_dropped: 6, ..quiet() });
-        tell(&mut core, dropped, 412, Bus { dropped: 1, ..quiet() });
-        lost.say(start(), MS, 3);
-        lost.lose(3);
-        tell(&mut core, lost, 412, quiet());
-        let now = start().after(412 * SECOND);
-        ended.say(now, MS, 10);
-        tell(&mut core, ended, 412, quiet());
-        deliver(&mut core, now, &Speaker::new("g_ended").of(2).say(now, MS, 1));
-        let worst =
-            ["g_ended", "f_lost", "e_dropped", "d_kernel", "c_rerouted", "b_deep", "a_slow"];
-        for n in 0..worst.len() {
-            assert_eq!(names(&core, 412, Nodes::Worst(n)), worst[..n]);
-        }
-        let page = crate::exposition::fleet(&core.view(now.wall, "t"), &[]);
-        for kind in
-            ["outbox_deep", "rerouted", "kernel_dropped", "dropped", "samples_lost", "unaccounted"]
-        {
-            let row = format!("plimsoll_nodes_in_trouble{{trouble=\"{kind}\"}} 1\n");
-            assert!(page.contains(&row), "{row}{page}");
-        }
-        // What grew is forgotten after a while, what is still so is not.
-        assert_eq!(names(&core, 412 + 300, Nodes::Worst(2)), ["g_ended", "a_slow"]);
     }
-
-    #[test]
-    fn what_is_said_of_the_fleet_does_not_depend_on_the_nodes_that_are_shown() {
-        let mut core = core();
-        for name in ["a", "b", "c"] {
-            deliver(&mut core, start(), &Speaker::new(name).say(start(), MS, 7));
-        }
-        let still = core.still(start().wall, "t");
-        let of = |nodes| still.view(Wanted { fleet: true, nodes, native: true }).summary;
-        let (all, one) = (of(Nodes::All), of(Nodes::Worst(1)));
-        assert_eq!((all.nodes.len(), one.nodes.len()), (3, 1));
-        assert_eq!(
-            (one.ledger.merged, &one.ledger, &one.presence),
-            (21, &all.ledger, &all.presence)
-        );
-        assert_eq!((&one.operations[0], one.operations.len()), (&all.operations[0], 2));
-    }
+    counts
 }

@@ -1,6 +1,6 @@
 //! What the aggregator has read from the streams, what it sent back, and how far behind it is.
 
-use crate::core::progress::Recoveries;
+use crate::core::ingest::Recoveries;
 use crate::core::view::View;
 use crate::exposition::writer::{Family, Value, Writer};
 

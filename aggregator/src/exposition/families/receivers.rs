@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::core::Word;
-use crate::core::delivery::{ReceiverFigures, Tally};
+use crate::core::alerting::{ReceiverStats, ReceiverCounts};
 use crate::core::view::View;
 use crate::exposition::writer::{Family, Value, Writer};
 
@@ -19,7 +19,7 @@ type CounterByLabel = (
     &'static str,
     &'static str,
     &'static [&'static str],
-    fn(&Tally) -> &BTreeMap<Word, u64>,
+    fn(&ReceiverCounts) -> &BTreeMap<Word, u64>,
 );
 
 const COUNTERS: [CounterByLabel; 3] = [
@@ -64,7 +64,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
             }
         });
     }
-    let mut gauge = |name, help, of: fn(&ReceiverFigures, &View) -> Option<Value>| {
+    let mut gauge = |name, help, of: fn(&ReceiverStats, &View) -> Option<Value>| {
         let all = receivers.iter();
         let all = all.filter_map(|of_one| Some((of_one.name.as_str(), of(of_one, view)?)));
         writer.by_label(Family::gauge(name, help), "receiver", all);

@@ -2,7 +2,7 @@
 
 use plimsoll_schemas::budget::Budget;
 
-use crate::core::burns::ErrorBudget;
+use crate::core::rules::ErrorBudget;
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
 

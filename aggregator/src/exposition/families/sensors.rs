@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::hardware::{CATALOGUE, Reading, SensorState};
 
 use super::external_numbers::ExternalNumbers;
-use crate::core::catalogue;
+use crate::core::fleet::catalogue;
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, LabelSet, Rows, Value, Writer};
 

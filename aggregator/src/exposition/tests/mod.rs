@@ -18,10 +18,10 @@ use super::external_labels::valid_key;
 use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
-use crate::core::buckets::Buckets;
-use crate::core::rollup::Definition;
+use crate::core::fleet::Buckets;
+use crate::core::fleet::Definition;
+use crate::core::fleet::Merged;
 use crate::core::tests::{MS, Speaker, core, deliver, start};
-use crate::core::window::Merged;
 use messages::MetricFamily;
 
 /// Two nodes, of which one is over the limit of epoch_hook.

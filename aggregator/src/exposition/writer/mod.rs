@@ -14,7 +14,7 @@ mod labels;
 mod protobuf;
 mod value;
 
-use crate::core::buckets::Buckets;
+use crate::core::fleet::Buckets;
 
 use labels::push_label;
 use protobuf::Field;

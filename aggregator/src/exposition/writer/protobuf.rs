@@ -2,7 +2,7 @@
 //! and no intermediate message is allocated. Tests decode them with `prost`.
 
 use super::value::Value;
-use crate::core::buckets::Buckets;
+use crate::core::fleet::Buckets;
 
 /// A field's number and wire type, as one key.
 #[derive(Clone, Copy)]

@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 use super::store::{Opened, Quarantined, Store, StoreError};
 use crate::core::Core;
-use crate::core::checkpoint::{Changes, Checkpoint, CheckpointFigures};
-use crate::core::confirm::Told;
+use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
+use crate::core::durable::PendingConfirmation;
 
 /// Label values of the counter of failures.
 const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];
@@ -32,7 +32,7 @@ pub struct Written {
     /// How long it took.
     took: Duration,
     /// Bytes of its records and the confirmations for nodes, or why it failed.
-    outcome: Result<(u64, Vec<Told>), String>,
+    outcome: Result<(u64, Vec<PendingConfirmation>), String>,
 }
 
 /// The driver's end of the writing thread.
@@ -45,8 +45,8 @@ pub struct Checkpointer {
     /// Without a thread: nodes whose changes are not confirmed yet.
     changed: BTreeSet<NodeName>,
     /// Confirmations that the driver has not taken yet.
-    confirmed: Vec<Told>,
-    stats: CheckpointFigures,
+    confirmed: Vec<PendingConfirmation>,
+    stats: CheckpointStats,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Checkpointer {
             next_at: Mono(0),
             changed: BTreeSet::new(),
             confirmed: Vec::new(),
-            stats: CheckpointFigures::default(),
+            stats: CheckpointStats::default(),
         };
         let Some(path) = path else {
             tracing::info!(
@@ -123,7 +123,7 @@ impl Checkpointer {
     }
 
     /// The confirmations that are due; each is returned once.
-    pub fn take_confirmations(&mut self) -> Vec<Told> {
+    pub fn take_confirmations(&mut self) -> Vec<PendingConfirmation> {
         std::mem::take(&mut self.confirmed)
     }
 
@@ -198,7 +198,7 @@ impl Checkpointer {
 
     /// Statistics of checkpoints since the start.
     #[must_use]
-    pub fn stats(&self) -> &CheckpointFigures {
+    pub fn stats(&self) -> &CheckpointStats {
         &self.stats
     }
 }

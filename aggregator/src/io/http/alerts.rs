@@ -15,8 +15,8 @@ use plimsoll_runtime::http::ending;
 use super::orders::{self, BadRequest};
 use super::query::{Query, QuerySender};
 use crate::config::Token;
-use crate::core::silences::Refused;
-use crate::core::standing::{Done, Order};
+use crate::core::alerting::Refused;
+use crate::core::alerting::{CommandResult, AlertCommand};
 
 #[derive(Clone)]
 struct AlertHandler {
@@ -53,7 +53,7 @@ async fn show_silences(State(handler): State<AlertHandler>) -> Response {
 }
 
 async fn silence(State(handler): State<AlertHandler>, headers: HeaderMap, body: Bytes) -> Response {
-    let order = || orders::silence(Clock::start().now().wall, &body).map(Order::Silence);
+    let order = || orders::silence(Clock::start().now().wall, &body).map(AlertCommand::Silence);
     handler.order(&headers, order).await
 }
 
@@ -62,7 +62,7 @@ async fn end_silence(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    handler.order(&headers, || orders::id(&id).map(Order::EndSilence)).await
+    handler.order(&headers, || orders::id(&id).map(AlertCommand::EndSilence)).await
 }
 
 async fn acknowledge(
@@ -72,7 +72,7 @@ async fn acknowledge(
 ) -> Response {
     let order = || {
         let (key, of) = orders::acknowledgement(Clock::start().now().wall, &body)?;
-        Ok(Order::Acknowledge(key, of))
+        Ok(AlertCommand::Acknowledge(key, of))
     };
     handler.order(&headers, order).await
 }
@@ -82,7 +82,7 @@ async fn unacknowledge(
     headers: HeaderMap,
     Parameters(pairs): Pairs,
 ) -> Response {
-    handler.order(&headers, || orders::key(&pairs).map(Order::Unacknowledge)).await
+    handler.order(&headers, || orders::key(&pairs).map(AlertCommand::Unacknowledge)).await
 }
 
 impl AlertHandler {
@@ -90,7 +90,7 @@ impl AlertHandler {
     async fn order(
         &self,
         headers: &HeaderMap,
-        order: impl FnOnce() -> Result<Order, BadRequest>,
+        order: impl FnOnce() -> Result<AlertCommand, BadRequest>,
     ) -> Response {
         if let Err(response) = may_change(self.token.as_deref(), headers) {
             return *response;
@@ -101,24 +101,24 @@ impl AlertHandler {
         };
         match self.queries.send(|answer| Query::Order(order, answer)).await {
             None => ending(),
-            Some(Ok(Done::Silence(row))) => (StatusCode::CREATED, Json(row)).into_response(),
-            Some(Ok(Done::Acknowledged(of))) => (StatusCode::CREATED, Json(of)).into_response(),
-            Some(Ok(Done::Ended)) => StatusCode::NO_CONTENT.into_response(),
+            Some(Ok(CommandResult::Silence(row))) => (StatusCode::CREATED, Json(row)).into_response(),
+            Some(Ok(CommandResult::Acknowledged(of))) => (StatusCode::CREATED, Json(of)).into_response(),
+            Some(Ok(CommandResult::Ended)) => StatusCode::NO_CONTENT.into_response(),
             Some(Err(refused)) => refuse(status(&refused), &refused),
         }
     }
 }
 
-fn status(refused: &Refused) -> StatusCode {
+fn status(refused: &CommandError) -> StatusCode {
     match refused {
-        Refused::NoSilence(_) | Refused::NotAcknowledged(_) => StatusCode::NOT_FOUND,
-        Refused::NotStanding { .. } | Refused::Full { .. } => StatusCode::CONFLICT,
-        Refused::Everything
-        | Refused::Control(_)
-        | Refused::Over
-        | Refused::TooLong
-        | Refused::Nobody
-        | Refused::Text { .. } => StatusCode::BAD_REQUEST,
+        CommandError::NoSilence(_) | CommandError::NotAcknowledged(_) => StatusCode::NOT_FOUND,
+        CommandError::NotStanding { .. } | CommandError::Full { .. } => StatusCode::CONFLICT,
+        CommandError::Everything
+        | CommandError::Control(_)
+        | CommandError::Over
+        | CommandError::TooLong
+        | CommandError::Nobody
+        | CommandError::Text { .. } => StatusCode::BAD_REQUEST,
     }
 }
 

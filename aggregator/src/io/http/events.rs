@@ -6,7 +6,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use thiserror::Error;
 
-use crate::core::events::Wanted;
+use crate::core::fleet::EventsQuery;
 
 /// Why a request was rejected.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum BadParameter {
     Value { key: &'static str, value: String, allowed: String },
 }
 
-pub(super) fn parse(parameters: &[(String, String)]) -> Result<Wanted, BadParameter> {
+pub(super) fn parse(parameters: &[(String, String)]) -> Result<EventsQuery, BadParameter> {
     let (mut limit, mut node, mut source, mut alert_type) = (None, None, None, None);
     for (key, value) in parameters {
         match key.as_str() {
@@ -36,7 +36,7 @@ pub(super) fn parse(parameters: &[(String, String)]) -> Result<Wanted, BadParame
             _ => return Err(BadParameter::Unknown(key.clone())),
         }
     }
-    Ok(Wanted { limit: limit.unwrap_or(EVENTS_KEPT_MAX), node, source, alert_type })
+    Ok(EventsQuery { limit: limit.unwrap_or(EVENTS_KEPT_MAX), node, source, alert_type })
 }
 
 fn put<T>(key: &'static str, slot: &mut Option<T>, value: T) -> Result<(), BadParameter> {
@@ -75,7 +75,7 @@ fn refuse(key: &'static str, value: &str, allowed: String) -> BadParameter {
 mod tests {
     use super::*;
 
-    fn ask(parameters: &[(&str, &str)]) -> Result<Wanted, String> {
+    fn ask(parameters: &[(&str, &str)]) -> Result<EventsQuery, String> {
         let owned: Vec<_> =
             parameters.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         parse(&owned).map_err(|error| error.to_string())
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn every_parameter_is_read_and_none_is_needed() {
-        assert_eq!(ask(&[]), Ok(Wanted::default()));
+        assert_eq!(ask(&[]), Ok(EventsQuery::default()));
         let all =
             [("limit", "7"), ("node", "n-1"), ("source", "service_check"), ("alert_type", "error")];
-        let wanted = Wanted {
+        let wanted = EventsQuery {
             limit: 7,
             node: Some(NodeName::new("n-1").unwrap()),
             source: Some(EventSource::ServiceCheck),

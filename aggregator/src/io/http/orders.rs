@@ -12,7 +12,7 @@ use plimsoll_schemas::time::Wall;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::core::standing::Wanted;
+use crate::core::alerting::AlertsQuery;
 
 /// Why a request was rejected: the key and the allowed values.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -106,9 +106,9 @@ pub(super) fn key(parameters: &[(String, String)]) -> Result<AlertKey, BadReques
 }
 
 /// The filter that the parameters of a request describe.
-pub(super) fn wanted(parameters: &[(String, String)]) -> Result<Wanted, BadRequest> {
+pub(super) fn wanted(parameters: &[(String, String)]) -> Result<AlertsQuery, BadRequest> {
     let [state, rule, node] = pick(parameters, ["state", "rule", "node"], "state, rule and node")?;
-    Ok(Wanted {
+    Ok(AlertsQuery {
         state: state.map(alert_state).transpose()?,
         rule: rule
             .map(|text| RuleName::new(text).map_err(|e| bad("rule", text, &e)))

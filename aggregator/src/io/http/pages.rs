@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use super::query::PageSource;
 use crate::config::Metrics;
-use crate::core::view::{Nodes, Wanted};
+use crate::core::view::{Nodes, ViewQuery};
 use crate::exposition::{Format, PageOptions, ServingStats, nodes_page, page};
 
 /// The pages that are rendered from a read view.
@@ -148,18 +148,18 @@ impl Pages {
         let native = |format| format == Format::Protobuf;
         let body = match kind {
             Page::Metrics(format) => {
-                let view = state.view(Wanted { fleet: true, nodes, native: native(format) });
+                let view = state.view(ViewQuery { fleet: true, nodes, native: native(format) });
                 page(&view, options, &self.serving(&source), format)
             }
             Page::Nodes(format) => {
                 let nodes = Nodes::All;
-                let view = state.view(Wanted { fleet: false, nodes, native: native(format) });
+                let view = state.view(ViewQuery { fleet: false, nodes, native: native(format) });
                 nodes_page(&view, options, format)
             }
             Page::Summary => {
-                json(&state.view(Wanted { fleet: true, nodes, native: false }).summary)
+                json(&state.view(ViewQuery { fleet: true, nodes, native: false }).summary)
             }
-            Page::Ledger => json(&state.statement()),
+            Page::Ledger => json(&state.ledger_page()),
         };
         drop(source);
         let spent = self.clock.now().mono.since(begun);

@@ -7,11 +7,11 @@ use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::delivery::Undelivered;
+use crate::core::alerting::Undelivered;
 use crate::core::events;
-use crate::core::silences::Refused;
-use crate::core::standing::{self, Done, Order};
-use crate::core::still::Still;
+use crate::core::alerting::Refused;
+use crate::core::alerting::{CommandResult, AlertCommand};
+use crate::core::view::ReadView;
 use crate::exposition::ReadViewStats;
 
 /// A question to the driver, with the channel for its answer.
@@ -21,11 +21,11 @@ pub enum Query {
     /// The newest events.
     Events(events::Wanted, oneshot::Sender<Box<EventsPage>>),
     /// The active alerts.
-    Alerts(standing::Wanted, oneshot::Sender<Box<AlertsPage>>),
+    Alerts(AlertsQuery, oneshot::Sender<Box<AlertsPage>>),
     /// The silences that are active or begin later.
     Silences(oneshot::Sender<SilencesPage>),
     /// A change of silences or acknowledgements, from an authorized client.
-    Order(Order, oneshot::Sender<Result<Done, Refused>>),
+    Order(AlertCommand, oneshot::Sender<Result<CommandResult, CommandError>>),
     /// The newest undeliverable notifications.
     Undelivered(oneshot::Sender<Vec<Undelivered>>),
     /// Whether the aggregator is ready.
@@ -36,7 +36,7 @@ pub enum Query {
 #[derive(Debug)]
 pub struct PageSource {
     /// The state of the core.
-    pub view: Still,
+    pub view: ReadView,
     /// What read views have cost so far, this one included.
     pub views: ReadViewStats,
     /// Connections of HTTP clients.

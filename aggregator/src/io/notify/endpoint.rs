@@ -14,8 +14,8 @@ use url::{Host, Url};
 
 use super::trust::{Trust, trust};
 use crate::config::{Alertmanager, Config, Webhook};
-use crate::core::delivery::template::Template;
-use crate::core::delivery::{Body, Kind, Receiver, fields};
+use crate::core::alerting::template::Template;
+use crate::core::alerting::{Body, Receiver, ReceiverKind, fields};
 
 /// The URL of PagerDuty's Events API.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
@@ -71,7 +71,7 @@ impl Endpoint {
         }
         let base = one.url.trim_end_matches('/');
         let url = parse("url", &format!("{base}/api/v2/alerts"))?;
-        let kind = Kind::Alertmanager { resend_every };
+        let kind = ReceiverKind::Alertmanager { resend_every };
         let receiver = Receiver { name: name(&one.name)?, kind, severity_min: one.severity_min };
         Self::new(receiver, &url, one.token_file.as_deref(), one.ca_file.as_deref())
     }
@@ -85,7 +85,7 @@ impl Endpoint {
             (None, None) if is_pagerduty => parse("url", PAGERDUTY)?,
             (None, None) => return Err("url is missing; set url or url_file".to_owned()),
         };
-        let kind = Kind::Webhook { resolved: one.resolved, acknowledged: is_pagerduty };
+        let kind = ReceiverKind::Webhook { resolved: one.resolved, acknowledged: is_pagerduty };
         let receiver = Receiver { name: name(&one.name)?, kind, severity_min: one.severity_min };
         let mut endpoint =
             Self::new(receiver, &url, one.token_file.as_deref(), one.ca_file.as_deref())?;

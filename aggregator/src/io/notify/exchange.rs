@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use super::endpoint::Endpoint;
-use crate::core::delivery::Answer;
+use crate::core::alerting::Answer;
 
 /// Failures without an HTTP status.
 const CONNECT: Answer = Answer::Failed("connect", None);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::core::delivery::{Answer, Body, Post};
+use crate::core::alerting::{Answer, Body, Post};
 
 pub use endpoint::Endpoint;
 

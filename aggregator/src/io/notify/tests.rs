@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::config::Config;
-use crate::core::delivery::fields::sample;
+use crate::core::alerting::fields::sample;
 
 const WAIT: Duration = Duration::from_secs(30);
 

@@ -15,7 +15,7 @@ use redb::{
 };
 use thiserror::Error;
 
-use crate::core::checkpoint::{Changes, Checkpoint, Partial, Unusable};
+use crate::core::durable::{Changes, Checkpoint, Partial, Unusable};
 
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::core::Core;
-use crate::core::checkpoint::StoredRecords;
-use crate::core::checkpoint::tests::assert_same;
+use crate::core::durable::StoredRecords;
+use crate::core::tests::checkpoint::assert_same;
 use crate::core::tests::{MS, SECOND, Speaker, deliver, start};
 
 fn mesh() -> MeshName {

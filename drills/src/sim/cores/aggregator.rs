@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_aggregator::core::Core;
-use plimsoll_aggregator::core::checkpoint::{Part, StoredRecords};
-use plimsoll_aggregator::core::node::Node;
+use plimsoll_aggregator::core::durable::{Part, StoredRecords};
+use plimsoll_aggregator::core::fleet::Node;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::rule::file::shipped;
@@ -16,8 +16,8 @@ use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 
 pub use plimsoll_aggregator::core::Delivered;
-pub use plimsoll_aggregator::core::checkpoint::Changes;
-pub use plimsoll_aggregator::core::confirm::Told;
+pub use plimsoll_aggregator::core::durable::Changes;
+pub use plimsoll_aggregator::core::durable::PendingConfirmation;
 pub use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 
 use super::mesh_name::mesh_name;
@@ -251,7 +251,7 @@ impl ReaderCore {
 
     /// The confirmations to send once these changes, taken at `as_of`, are on the disk.
     #[must_use]
-    pub fn confirmations(changes: &Changes, as_of: Mono) -> Vec<Told> {
+    pub fn confirmations(changes: &Changes, as_of: Mono) -> Vec<PendingConfirmation> {
         changes.confirmations(as_of)
     }
 

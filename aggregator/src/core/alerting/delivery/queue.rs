@@ -1,0 +1,282 @@
+//! What one webhook has still to be sent: each change once, the fleet's first, and of one alert
+//! the older first.
+//!
+//! A change replaces one that was not sent yet. A receiver that may believe that an alert fires is
+//! owed its end, whatever comes after that: no want of room pushes it out, and where it was given
+//! up it is tried slowly until it is too old. A receiver that was sent no begin is sent no end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::notices::{
+    ALERTS_TOLD_MAX, ATTEMPTS_MAX, NOTICE_AGE_MAX, NOTICES_WAITING_MAX, OWED_AGE_MAX,
+    OWED_RETRY_EVERY,
+};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::time::{Mono, Now, Wall};
+use serde::{Deserialize, Serialize};
+
+use super::receiver::Waits;
+use super::stats::ReceiverCounts;
+use crate::core::fleet::Shared;
+
+/// A notice that waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Waiting {
+    token: u64,
+    notice: Shared<Notice>,
+    known_at: Wall,
+    attempts: u32,
+    /// A begin that was on its way when its alert ended: not to be tried again.
+    over: bool,
+    /// An end that is owed though it was given up once.
+    owed: bool,
+    /// Not before; a restart tries at once.
+    #[serde(skip)]
+    next_at: Mono,
+}
+
+/// A notice that was given up, and why.
+pub(super) type GivenUp = (Shared<Notice>, &'static str);
+
+/// What waits for one webhook.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Queue {
+    /// By alert, the oldest first; no list is empty.
+    waiting: BTreeMap<AlertKey, Vec<Waiting>>,
+    next: u64,
+    /// Alerts of which the receiver may believe that they fire.
+    told: BTreeSet<AlertKey>,
+    #[serde(skip)]
+    on_its_way: Option<(AlertKey, u64)>,
+}
+
+impl Queue {
+    /// Whether the receiver may believe that an alert fires, or is being sent that.
+    pub(super) fn believes(&self, key: &AlertKey) -> bool {
+        let waiting = self.waiting.get(key).into_iter().flatten();
+        let mut begins = waiting.filter(|of| of.notice.state == AlertState::Firing);
+        self.told.contains(key) || begins.any(|of| self.is_on_its_way(of))
+    }
+
+    /// Takes a notice that is meant for this receiver. Gives the one for which there is no room.
+    pub(super) fn push(
+        &mut self,
+        notice: &Shared<Notice>,
+        known_at: Wall,
+        tally: &mut ReceiverCounts,
+    ) -> Option<GivenUp> {
+        let key = &notice.key;
+        let believed = self.believes(key);
+        let ends = notice.state == AlertState::Resolved;
+        let looked_after = notice.is_acknowledgement();
+        if ends {
+            self.end(key, tally);
+        } else if !looked_after {
+            self.supersede(key, believed, tally);
+        }
+        if notice.silenced && !(believed && (ends || looked_after)) {
+            tally.count("suppressed");
+            return None;
+        }
+        if ends && !believed {
+            tally.count("superseded");
+            return None;
+        }
+        self.next += 1;
+        self.waiting.entry(key.clone()).or_default().push(Waiting {
+            token: self.next,
+            notice: notice.clone(),
+            known_at,
+            attempts: 0,
+            over: false,
+            owed: false,
+            next_at: Mono(0),
+        });
+        let pushed_out = if ends { None } else { self.make_room() };
+        pushed_out.map(|notice| (notice, "queue_full"))
+    }
+
+    /// An alert has ended whose end the receiver is not to be sent.
+    pub(super) fn end_untold(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
+        self.end(key, tally);
+        self.told.remove(key);
+    }
+
+    fn end(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
+        self.supersede(key, false, tally);
+        self.waiting.get_mut(key).into_iter().flatten().for_each(|begin| begin.over = true);
+    }
+
+    /// Drops what a newer state makes pointless; not an end that the receiver has yet to be sent
+    /// before the alert's next begin.
+    fn supersede(&mut self, key: &AlertKey, end_is_owed: bool, tally: &mut ReceiverCounts) {
+        let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
+        let stays = |waiting: &Waiting| {
+            let ends = waiting.notice.state == AlertState::Resolved;
+            Some(waiting.token) == on_its_way || end_is_owed && ends && !waiting.owed
+        };
+        let gone = self.take(key, |waiting| !stays(waiting));
+        tally.count_n("superseded", gone.len());
+    }
+
+    fn take(&mut self, key: &AlertKey, goes: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
+        let Some(list) = self.waiting.get_mut(key) else { return Vec::new() };
+        let taken = list.extract_if(.., |waiting| goes(waiting)).collect();
+        if list.is_empty() {
+            self.waiting.remove(key);
+        }
+        taken
+    }
+
+    fn is_on_its_way(&self, waiting: &Waiting) -> bool {
+        self.on_its_way.as_ref().is_some_and(|(_, token)| *token == waiting.token)
+    }
+
+    /// Pushes out the oldest, a node's before the fleet's. Ends take no room: there are no more
+    /// of them than alerts that the receiver was sent.
+    fn make_room(&mut self) -> Option<Shared<Notice>> {
+        let all = self.waiting.values().flatten();
+        let news = all.filter(|of| of.notice.state != AlertState::Resolved);
+        if news.clone().count() <= NOTICES_WAITING_MAX {
+            return None;
+        }
+        let goes = news.filter(|of| !self.is_on_its_way(of));
+        let first = goes.min_by_key(|of| (of.notice.key.scope == Scope::Fleet, of.token))?;
+        let (key, token) = (first.notice.key.clone(), first.token);
+        self.take(&key, |of| of.token == token).pop().map(|waiting| waiting.notice)
+    }
+
+    /// Gives up what is too old, and drops begins that are over.
+    pub(super) fn expire(&mut self, now: Wall, tally: &mut ReceiverCounts) -> Vec<GivenUp> {
+        let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
+        let (mut given_up, told) = (Vec::new(), &mut self.told);
+        self.waiting.retain(|key, list| {
+            list.retain_mut(|waiting| {
+                if Some(waiting.token) == on_its_way {
+                    return true;
+                }
+                if waiting.over {
+                    tally.count("superseded");
+                    return false;
+                }
+                let age = now.since(waiting.known_at);
+                if waiting.notice.state == AlertState::Resolved && told.contains(key) {
+                    waiting.owed |= age > NOTICE_AGE_MAX;
+                }
+                let is_old = age > if waiting.owed { OWED_AGE_MAX } else { NOTICE_AGE_MAX };
+                if is_old {
+                    if waiting.owed {
+                        told.remove(key);
+                    }
+                    given_up.push((waiting.notice.clone(), "too_old"));
+                }
+                !is_old
+            });
+            !list.is_empty()
+        });
+        given_up
+    }
+
+    /// The next notice to post. Of several alerts the one with the fewest attempts, so that one
+    /// which the receiver cannot bear holds up no other.
+    pub(super) fn next(&mut self, now: Mono) -> Option<Shared<Notice>> {
+        let first = self.waiting.values().filter_map(|list| list.first());
+        let due = first.filter(|waiting| waiting.next_at <= now);
+        let next = due.min_by_key(|waiting| {
+            let is_of_node = waiting.notice.key.scope != Scope::Fleet;
+            (waiting.owed, waiting.attempts, is_of_node, waiting.token)
+        })?;
+        self.on_its_way = Some((next.notice.key.clone(), next.token));
+        Some(next.notice.clone())
+    }
+
+    /// When [`Self::next`] next has something to give.
+    pub(super) fn due_at(&self) -> Option<Mono> {
+        self.waiting.values().filter_map(|list| list.first()).map(|waiting| waiting.next_at).min()
+    }
+
+    /// The post was taken. Gives since when its change is known.
+    pub(super) fn on_taken(&mut self, tally: &mut ReceiverCounts) -> Option<Wall> {
+        let waiting = self.answered()?;
+        tally.count("delivered");
+        let key = &waiting.notice.key;
+        match waiting.notice.state {
+            AlertState::Firing if !waiting.over || self.waiting.contains_key(key) => {
+                self.believe(key);
+            }
+            AlertState::Resolved => drop(self.told.remove(key)),
+            _ => {}
+        }
+        Some(waiting.known_at)
+    }
+
+    fn believe(&mut self, key: &AlertKey) {
+        if self.told.len() < ALERTS_TOLD_MAX {
+            self.told.insert(key.clone());
+        }
+    }
+
+    fn answered(&mut self) -> Option<Waiting> {
+        let (key, token) = self.on_its_way.take()?;
+        self.take(&key, |waiting| waiting.token == token).pop()
+    }
+
+    /// The post was refused for good.
+    pub(super) fn on_refused(&mut self, now: Now) -> Option<GivenUp> {
+        let waiting = self.answered()?;
+        self.give_up(now, waiting, "refused")
+    }
+
+    /// The post failed, and may have been processed all the same. Gives up a notification with too
+    /// many attempts.
+    pub(super) fn on_failed(&mut self, now: Now, may_be_heard: bool) -> Option<GivenUp> {
+        let mut waiting = self.answered()?;
+        let key = waiting.notice.key.clone();
+        let has_end = !waiting.over || self.waiting.contains_key(&key);
+        if may_be_heard && waiting.notice.state == AlertState::Firing && has_end {
+            self.believe(&key);
+        }
+        waiting.attempts += 1;
+        if waiting.owed || waiting.attempts >= ATTEMPTS_MAX {
+            return self.give_up(now, waiting, "attempts");
+        }
+        self.waiting.entry(key).or_default().insert(0, waiting);
+        None
+    }
+
+    /// Gives up a notice, save an end that is owed: that is tried again, slowly.
+    fn give_up(&mut self, now: Now, waiting: Waiting, why: &'static str) -> Option<GivenUp> {
+        let key = &waiting.notice.key;
+        let ends = waiting.notice.state == AlertState::Resolved;
+        // What came after it takes its place.
+        if !ends || !self.told.contains(key) || self.waiting.contains_key(key) {
+            return Some((waiting.notice, why));
+        }
+        let next_at = now.mono.plus(OWED_RETRY_EVERY);
+        let owed = Waiting { owed: true, next_at, ..waiting };
+        self.waiting.insert(owed.notice.key.clone(), vec![owed]);
+        None
+    }
+
+    /// Everything that waits, given up since its receiver is no longer there.
+    pub(super) fn drain(self) -> impl Iterator<Item = GivenUp> {
+        self.waiting.into_values().flatten().map(|waiting| (waiting.notice, "removed"))
+    }
+
+    /// Whether there is nothing but what is tried slowly.
+    pub(super) fn is_settled(&self) -> bool {
+        self.waiting.values().flatten().all(|waiting| waiting.owed)
+    }
+
+    /// Whether nothing is remembered.
+    #[cfg(test)]
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.waiting.is_empty() && self.told.is_empty()
+    }
+
+    /// What waits.
+    pub(super) fn waits(&self) -> Waits {
+        let known = self.waiting.values().flatten().map(|waiting| waiting.known_at);
+        known.fold(Waits::default(), Waits::and)
+    }
+}

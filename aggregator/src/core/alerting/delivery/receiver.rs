@@ -1,0 +1,109 @@
+//! Receivers of notifications: how each is notified, what is posted, and what it answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::time::Wall;
+
+/// A receiver of notifications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receiver {
+    /// Its name; no two have the same. Rules name receivers in their routes.
+    pub name: Arc<str>,
+    /// How it is notified.
+    pub kind: ReceiverKind,
+    /// It is not notified of alerts of lower severity.
+    pub severity_min: Severity,
+}
+
+/// How a receiver is notified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiverKind {
+    /// Of all active alerts, again and again.
+    Alertmanager {
+        /// Time from the begin of one round to the next.
+        resend_every: Duration,
+    },
+    /// Of each change once.
+    Webhook {
+        /// Also of ends.
+        resolved: bool,
+        /// Also of acknowledgements.
+        acknowledged: bool,
+    },
+}
+
+/// Something to be posted now.
+#[derive(Clone, Debug)]
+pub struct Post {
+    /// To whom.
+    pub receiver: Arc<str>,
+    /// What.
+    pub body: Body,
+}
+
+/// What is posted.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// The JSON of `/api/v2/alerts`.
+    Alerts(Vec<u8>),
+    /// A notice, which the receiver's template makes a body of.
+    Notice(Box<Notice>),
+}
+
+/// How a post ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Taken.
+    Taken,
+    /// Refused for good.
+    Refused(&'static str),
+    /// It failed; why, and how long the receiver asks to wait before the next try.
+    Failed(&'static str, Option<Duration>),
+}
+
+impl Answer {
+    /// What a status of HTTP means. Redirects are not followed: the target was never configured.
+    #[must_use]
+    pub fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
+        match status {
+            200..=299 => Self::Taken,
+            408 | 425 | 429 => Self::Failed("status_4xx", retry_after),
+            300..=399 => Self::Refused("status_3xx"),
+            400..=499 => Self::Refused("status_4xx"),
+            _ => Self::Failed("status_5xx", retry_after),
+        }
+    }
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Refused(why) | Self::Failed(why, _) => why,
+        }
+    }
+}
+
+/// How many notices wait, and since when the oldest is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How many.
+    pub notices: u64,
+    /// `None` when none does.
+    pub oldest: Option<Wall>,
+}
+
+impl Waits {
+    pub(super) fn and(self, known_at: Wall) -> Self {
+        let oldest = self.oldest.map_or(known_at, |oldest| oldest.min(known_at));
+        Self { notices: self.notices + 1, oldest: Some(oldest) }
+    }
+}
+
+impl Receiver {
+    pub(super) fn is_meant(&self, severity: Severity, routes: &[String]) -> bool {
+        severity >= self.severity_min
+            && (routes.is_empty() || routes.iter().any(|route| **route == *self.name))
+    }
+}

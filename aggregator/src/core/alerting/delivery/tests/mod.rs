@@ -1,0 +1,390 @@
+//! Deliveries by example, and as a property: whatever receivers answer, nothing is lost without a
+//! count, and whoever was told that an alert fires hears of its end or it still fires.
+
+mod model;
+mod owed;
+
+use std::collections::BTreeSet;
+
+use crate::limits::notices::{
+    ALERTS_A_POST_MAX, ATTEMPTS_MAX, NOTICE_AGE_MAX, NOTICES_WAITING_MAX, OWED_RETRY_EVERY,
+    UNDELIVERED_KEPT_MAX,
+};
+use plimsoll_schemas::alert::{Evidence, GapEvidence, Scope};
+use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::time::seconds;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use AlertState::{Firing, Pending, Resolved};
+
+const SECOND: Duration = Duration::from_secs(1);
+const RESEND: Duration = Duration::from_secs(60);
+
+fn start() -> Now {
+    Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) }
+}
+
+fn key(node: &str) -> AlertKey {
+    AlertKey {
+        rule: RuleName::new("rule").unwrap(),
+        scope: Scope::Node(NodeName::new(node).unwrap()),
+        operation: Operation::new("op").unwrap(),
+    }
+}
+
+fn notice(now: Now, node: &str, state: AlertState) -> Notice {
+    let from = if state == Resolved { Firing } else { Pending };
+    let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
+    let mesh = MeshName::new("m").unwrap();
+    Notice::new(mesh, key(node), (from, state), seconds(now.wall.0), evidence)
+}
+
+fn receiver(name: &str, kind: ReceiverKind) -> Receiver {
+    Receiver { name: name.into(), kind, severity_min: Severity::Info }
+}
+
+fn alertmanager() -> Receiver {
+    receiver("am", ReceiverKind::Alertmanager { resend_every: RESEND })
+}
+
+fn webhook() -> Receiver {
+    receiver("hook", ReceiverKind::Webhook { resolved: true, acknowledged: false })
+}
+
+fn deliveries(receivers: Vec<Receiver>) -> Deliveries {
+    Deliveries::default().told_to(start().wall, receivers, 1)
+}
+
+/// The alerts of the next post: the node, and whether it has ended.
+fn round(deliveries: &mut Deliveries, now: Now) -> Vec<(String, bool)> {
+    let Some(Post { body: Body::Alerts(json), .. }) = deliveries.next_post(now) else {
+        return Vec::new();
+    };
+    let alerts: Vec<Value> = serde_json::from_slice(&json).unwrap();
+    let date = |alert: &Value| alert["endsAt"].as_str().unwrap().to_owned();
+    let ended = |alert: &Value| date(alert) <= alertmanager_alert::date(now.wall);
+    let node = |alert: &Value| alert["labels"]["node"].as_str().unwrap().to_owned();
+    alerts.iter().map(|alert| (node(alert), ended(alert))).collect()
+}
+
+/// The node and the state of the next post to a webhook.
+fn hooked(deliveries: &mut Deliveries, now: Now) -> Option<(String, AlertState)> {
+    match deliveries.next_post(now)?.body {
+        Body::Notice(notice) => Some((notice.key.scope.node().to_owned(), notice.state)),
+        Body::Alerts(_) => panic!("only webhooks here"),
+    }
+}
+
+fn count(deliveries: &Deliveries, outcome: &str) -> u64 {
+    deliveries.stats()[0].tally.outcomes.get(outcome).copied().unwrap_or_default()
+}
+
+#[test]
+fn a_firing_alert_is_told_at_once_and_again_and_its_end_twice() {
+    let mut deliveries = deliveries(vec![alertmanager()]);
+    deliveries.on_notice(&notice(start(), "a", Firing));
+    let told = |ended| vec![("a".to_owned(), ended)];
+    assert_eq!(round(&mut deliveries, start()), told(false));
+    let later = start().after(SECOND);
+    assert_eq!(deliveries.on_answer(later, "am", Answer::Taken), [SECOND]);
+    assert_eq!(deliveries.next_deadline(), Some(start().mono.plus(RESEND)));
+    let again = start().after(RESEND);
+    assert_eq!(round(&mut deliveries, again), told(false));
+    assert_eq!(deliveries.on_answer(again, "am", Answer::Taken), Vec::<Duration>::new());
+
+    deliveries.on_notice(&notice(again, "a", Resolved));
+    let again = again.after(SECOND);
+    assert_eq!(round(&mut deliveries, again), told(true));
+    assert_eq!(deliveries.on_answer(again, "am", Answer::Taken), [SECOND]);
+    assert_eq!(round(&mut deliveries, again), []);
+    let again = again.after(RESEND);
+    assert_eq!(round(&mut deliveries, again), told(true));
+    deliveries.on_answer(again, "am", Answer::Taken);
+    assert_eq!(deliveries.next_deadline(), None);
+    assert_eq!(count(&deliveries, "delivered"), 2);
+}
+
+#[test]
+fn an_alertmanager_that_comes_back_hears_everything_at_once() {
+    let mut deliveries = deliveries(vec![alertmanager()]);
+    let mut now = start();
+    deliveries.on_notice(&notice(now, "a", Firing));
+    assert_eq!(round(&mut deliveries, now).len(), 1);
+    deliveries.on_answer(now, "am", Answer::Taken);
+    deliveries.on_notice(&notice(now, "b", Firing));
+    assert_eq!(round(&mut deliveries, now), [("b".to_owned(), false)]);
+    deliveries.on_answer(now, "am", Answer::Failed("connect", None));
+    assert_eq!(round(&mut deliveries, now), []);
+    let retry_at = deliveries.next_deadline().unwrap();
+    now = now.after(retry_at.since(now.mono));
+    assert_eq!(round(&mut deliveries, now).len(), 2);
+}
+
+#[test]
+fn a_batch_that_is_refused_holds_up_no_other() {
+    let mut deliveries = deliveries(vec![alertmanager()]);
+    let total = ALERTS_A_POST_MAX * 2 + 1;
+    for number in 0..total {
+        deliveries.on_notice(&notice(start(), &format!("n{number:05}"), Firing));
+    }
+    let mut seen = BTreeSet::new();
+    for answer in [Answer::Refused("status_4xx"), Answer::Taken, Answer::Taken] {
+        seen.extend(round(&mut deliveries, start()));
+        deliveries.on_answer(start(), "am", answer);
+    }
+    assert_eq!(seen.len(), total);
+    assert_eq!(deliveries.stats()[0].waits.notices, ALERTS_A_POST_MAX as u64);
+    assert_eq!(round(&mut deliveries, start()), []);
+    assert_eq!(round(&mut deliveries, start().after(RESEND)).len(), ALERTS_A_POST_MAX);
+}
+
+#[test]
+fn a_pair_says_the_same_labels_and_the_end_has_those_of_the_beginning() {
+    let labels = |deliveries: &mut Deliveries, now| {
+        let Some(Post { body: Body::Alerts(json), .. }) = deliveries.next_post(now) else {
+            panic!("a post")
+        };
+        deliveries.on_answer(now, "am", Answer::Taken);
+        let alerts: Value = serde_json::from_slice(&json).unwrap();
+        alerts[0]["labels"].clone()
+    };
+    let (mut one, mut other) = (deliveries(vec![alertmanager()]), deliveries(vec![alertmanager()]));
+    one.on_notice(&notice(start(), "a", Firing));
+    let late = start().after(SECOND);
+    other.on_notice(&Notice { late_seconds: 9.0, ..notice(late, "a", Firing) });
+    let said = labels(&mut one, late);
+    let expected = [
+        ("alertname", "rule"),
+        ("mesh", "m"),
+        ("node", "a"),
+        ("operation", "op"),
+        ("scope", "node"),
+        ("severity", "warning"),
+    ];
+    assert_eq!(said, serde_json::json!(BTreeMap::from(expected)));
+    assert_eq!(labels(&mut other, late), said);
+    let resolved = notice(late, "a", Resolved);
+    one.on_notice(&Notice { severity: Severity::Critical, ..resolved });
+    assert_eq!(labels(&mut one, late), said);
+}
+
+#[test]
+fn what_stands_outlives_a_restart_and_is_told_at_once() {
+    let mut before = deliveries(vec![alertmanager(), webhook()]);
+    before.on_notice(&notice(start(), "a", Firing));
+    while let Some(post) = before.next_post(start()) {
+        before.on_answer(start(), &post.receiver, Answer::Taken);
+    }
+    before.on_notice(&notice(start(), "b", Firing));
+    let stored = rmp_serde::to_vec_named(&before).unwrap();
+    let after: Deliveries = rmp_serde::from_slice(&stored).unwrap();
+    let mut after = after.told_to(start().wall, vec![alertmanager(), webhook()], 2);
+    let Body::Alerts(json) = after.next_post(start()).unwrap().body else { panic!("a round") };
+    let alerts: Vec<Value> = serde_json::from_slice(&json).unwrap();
+    assert_eq!(alerts.len(), 2);
+    assert_eq!(hooked(&mut after, start()), Some(("b".to_owned(), Firing)));
+    assert_eq!(hooked(&mut after, start()), None);
+}
+
+#[test]
+fn a_webhook_hears_each_change_once_and_the_end_that_it_is_owed() {
+    let mut deliveries = deliveries(vec![webhook()]);
+    let push = |deliveries: &mut Deliveries, states: &[AlertState]| {
+        for state in states {
+            deliveries.on_notice(&notice(start(), "a", *state));
+        }
+        let mut heard = Vec::new();
+        while let Some((_, state)) = hooked(deliveries, start()) {
+            heard.push(state);
+            deliveries.on_answer(start(), "hook", Answer::Taken);
+        }
+        heard
+    };
+    // Nothing was told: only the newest state is.
+    assert_eq!(push(&mut deliveries, &[Firing, Resolved, Firing]), [Firing]);
+    assert_eq!(count(&deliveries, "superseded"), 2);
+    // It believes that it fires: the end is owed, whatever comes then.
+    assert_eq!(push(&mut deliveries, &[Resolved, Firing]), [Resolved, Firing]);
+    assert_eq!(push(&mut deliveries, &[Resolved, Firing, Resolved]), [Resolved]);
+    assert_eq!((count(&deliveries, "superseded"), count(&deliveries, "delivered")), (4, 4));
+}
+
+#[test]
+fn a_silenced_alert_is_not_told_but_an_end_that_is_owed_is() {
+    let mut all = deliveries(vec![webhook(), alertmanager()]);
+    let silenced = |state| Notice { silenced: true, ..notice(start(), "a", state) };
+    all.on_notice(&silenced(Firing));
+    all.on_notice(&silenced(Resolved));
+    assert_eq!(count(&all, "suppressed"), 2);
+    assert_eq!(round(&mut all, start()), []);
+    assert_eq!(all.stats()[1].tally.outcomes["suppressed"], 2);
+    let mut hook = deliveries(vec![webhook()]);
+    hook.on_notice(&notice(start(), "a", Firing));
+    hooked(&mut hook, start());
+    hook.on_notice(&silenced(Resolved));
+    hook.on_answer(start(), "hook", Answer::Taken);
+    assert_eq!(hooked(&mut hook, start()), Some(("a".to_owned(), Resolved)));
+}
+
+#[test]
+fn an_alert_that_still_fires_when_its_silence_ends_is_told_of_once() {
+    let goes_on = Notice { from: Firing, ..notice(start(), "a", Firing) };
+    for silenced in [true, false] {
+        let mut all = deliveries(vec![webhook(), alertmanager()]);
+        // Told of before the silence began, or not.
+        all.on_notice(&Notice { silenced, ..notice(start(), "a", Firing) });
+        while let Some(Post { receiver, .. }) = all.next_post(start()) {
+            all.on_answer(start(), &receiver, Answer::Taken);
+        }
+        all.on_notice(&goes_on);
+        assert_eq!(hooked(&mut all, start()), Some(("a".to_owned(), Firing)));
+        all.on_answer(start(), "hook", Answer::Taken);
+        assert_eq!(round(&mut all, start()), [("a".to_owned(), false)]);
+        all.on_answer(start(), "am", Answer::Taken);
+        assert_eq!(hooked(&mut all, start()), None);
+    }
+}
+
+#[test]
+fn routes_and_severities_choose_who_is_told() {
+    let critical = Receiver { severity_min: Severity::Critical, ..webhook() };
+    for (receiver, routes, told) in [
+        (webhook(), vec![], true),
+        (webhook(), vec!["hook".to_owned()], true),
+        (webhook(), vec!["other".to_owned()], false),
+        (critical, vec![], false),
+    ] {
+        let mut deliveries = deliveries(vec![receiver]);
+        deliveries.on_notice(&Notice { routes, ..notice(start(), "a", Firing) });
+        deliveries.on_notice(&Notice { state: Pending, ..notice(start(), "b", Firing) });
+        assert_eq!(hooked(&mut deliveries, start()).is_some(), told);
+        assert_eq!(hooked(&mut deliveries, start()), None);
+    }
+}
+
+#[test]
+fn a_notice_is_given_up_for_a_reason_and_kept_to_be_shown() {
+    let mut hook = deliveries(vec![webhook()]);
+    let mut now = start();
+    hook.on_notice(&notice(now, "a", Firing));
+    for _ in 0..ATTEMPTS_MAX {
+        assert!(hooked(&mut hook, now).is_some());
+        hook.on_answer(now, "hook", Answer::of_status(503, None));
+        now = now.after(RESEND);
+    }
+    assert_eq!(hooked(&mut hook, now), None);
+    hook.on_notice(&notice(now, "b", Firing));
+    assert!(hooked(&mut hook, now).is_some());
+    hook.on_answer(now, "hook", Answer::of_status(404, None));
+    hook.on_notice(&notice(now, "c", Firing));
+    now = now.after(NOTICE_AGE_MAX + SECOND);
+    assert_eq!(hooked(&mut hook, now), None);
+    let kept: Vec<_> = hook.undelivered().map(|of| (&*of.reason, of.key.scope.node())).collect();
+    assert_eq!(kept, [("attempts", "a"), ("refused", "b"), ("too_old", "c")]);
+    assert_eq!(count(&hook, "undelivered"), 3);
+    assert!(hook.next_unsaid().is_some());
+    for number in 0..NOTICES_WAITING_MAX + UNDELIVERED_KEPT_MAX + 9 {
+        hook.on_notice(&notice(now, &format!("n{number}"), Firing));
+    }
+    assert_eq!(hook.stats()[0].waits.notices, NOTICES_WAITING_MAX as u64);
+    assert_eq!(hook.undelivered().count(), UNDELIVERED_KEPT_MAX);
+    assert_eq!(count(&hook, "undelivered"), 3 + 9 + UNDELIVERED_KEPT_MAX as u64);
+}
+
+#[test]
+fn statuses_mean_what_they_say() {
+    let asked = Some(SECOND * 7);
+    for (status, answer) in [
+        (200, Answer::Taken),
+        (202, Answer::Taken),
+        (301, Answer::Refused("status_3xx")),
+        (400, Answer::Refused("status_4xx")),
+        (408, Answer::Failed("status_4xx", asked)),
+        (429, Answer::Failed("status_4xx", asked)),
+        (500, Answer::Failed("status_5xx", asked)),
+        (503, Answer::Failed("status_5xx", asked)),
+    ] {
+        assert_eq!(Answer::of_status(status, asked), answer, "{status}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Move(usize),
+    Answer(Answer),
+    Wait(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let answer = prop::sample::select(vec![
+        Answer::Taken,
+        Answer::Taken,
+        Answer::Refused("status_4xx"),
+        Answer::Failed("timeout", None),
+    ]);
+    let step = prop_oneof![
+        (0..4_usize).prop_map(Step::Move),
+        answer.prop_map(Step::Answer),
+        (0..900_u64).prop_map(Step::Wait),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+proptest! {
+    #[test]
+    fn every_notice_ends_once_and_whoever_heard_it_fire_hears_the_end_or_that_it_was_given_up(
+        steps in steps(),
+    ) {
+        let mut hook = deliveries(vec![webhook()]);
+        let (mut now, mut firing, mut raised) = (start(), [false; 4], 0);
+        let (mut on_its_way, mut believed, mut taken) = (None, BTreeSet::new(), 0);
+        for step in steps {
+            match step {
+                Step::Move(place) => {
+                    firing[place] = !firing[place];
+                    raised += 1;
+                    let state = if firing[place] { Firing } else { Resolved };
+                    hook.on_notice(&notice(now, &format!("n{place}"), state));
+                }
+                Step::Wait(seconds) => now = now.after(SECOND * u32::try_from(seconds).unwrap()),
+                Step::Answer(answer) => {
+                    if let Some((node, state)) = on_its_way.take() {
+                        hook.on_answer(now, "hook", answer);
+                        taken += u64::from(answer == Answer::Taken);
+                        match (answer, state) {
+                            (Answer::Taken, Firing) => drop(believed.insert(node)),
+                            (Answer::Taken, _) => drop(believed.remove(&node)),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+            if on_its_way.is_none() {
+                on_its_way = hooked(&mut hook, now);
+            }
+            let ended: u64 = hook.stats()[0].tally.outcomes.values().sum();
+            prop_assert_eq!(raised, ended + hook.stats()[0].waits.notices);
+            prop_assert_eq!(count(&hook, "delivered"), taken);
+        }
+        now = now.after(OWED_RETRY_EVERY);
+        while let Some((node, state)) = on_its_way.take().or_else(|| hooked(&mut hook, now)) {
+            hook.on_answer(now, "hook", Answer::Taken);
+            if state == Firing { believed.insert(node); } else { believed.remove(&node); }
+        }
+        prop_assert_eq!(hook.stats()[0].waits.notices, 0);
+        let given_up = hook.undelivered().map(|of| of.key.scope.node().to_owned());
+        let given_up: BTreeSet<_> = given_up.collect();
+        for (place, fires) in firing.into_iter().enumerate() {
+            let node = format!("n{place}");
+            // A begin may be given up. An end that is owed is not, within a day.
+            prop_assert!(fires || !believed.contains(&node));
+            prop_assert!(
+                fires == believed.contains(&node) || given_up.contains(&node),
+                "{} fires: {}, {:?}", node, fires, believed
+            );
+        }
+    }
+}

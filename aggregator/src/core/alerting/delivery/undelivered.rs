@@ -1,0 +1,69 @@
+//! Notifications that were given up: the newest are kept to be shown, and each is sent once to the
+//! bus.
+
+use std::collections::VecDeque;
+
+use crate::limits::notices::UNDELIVERED_KEPT_MAX;
+use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_schemas::time::{Wall, seconds};
+use serde::{Deserialize, Serialize};
+
+use std::borrow::Cow;
+
+/// A notification that a receiver will not get.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Undelivered {
+    /// The receiver's name.
+    pub receiver: String,
+    /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
+    pub reason: Cow<'static, str>,
+    /// When it was given up, in seconds since 1970.
+    pub at_seconds: f64,
+    /// The alert.
+    #[serde(flatten)]
+    pub key: AlertKey,
+    /// The state that was not sent.
+    pub state: AlertState,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct UndeliveredLog {
+    kept: VecDeque<Undelivered>,
+    #[serde(skip)]
+    unsaid: VecDeque<Undelivered>,
+}
+
+impl UndeliveredLog {
+    pub(super) fn push(
+        &mut self,
+        now: Wall,
+        receiver: &str,
+        reason: &'static str,
+        (key, state): (&AlertKey, AlertState),
+    ) {
+        let letter = Undelivered {
+            receiver: receiver.to_owned(),
+            reason: reason.into(),
+            at_seconds: seconds(now.0),
+            key: key.clone(),
+            state,
+        };
+        for undelivered in [&mut self.kept, &mut self.unsaid] {
+            if undelivered.len() >= UNDELIVERED_KEPT_MAX {
+                undelivered.pop_front();
+            }
+            undelivered.push_back(letter.clone());
+        }
+    }
+
+    /// The newest, oldest first.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Undelivered> {
+        self.kept.iter()
+    }
+
+    /// The next one to send to the bus.
+    pub(super) fn next_unsaid(&mut self) -> Option<Undelivered> {
+        self.unsaid.pop_front()
+    }
+}

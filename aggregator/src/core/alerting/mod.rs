@@ -1,0 +1,574 @@
+//! Alerting: findings move alerts, and alerts notify.
+//!
+//! Owns the state of every alert, silences and acknowledgements, the notifications on their way to
+//! the bus and to receivers, the latest changes, and the template of dashboard links. It judges no
+//! rule and merges nothing: what it needs of rules and fleet comes through [`Situation`]. It opens no
+//! connection; the driver sends what it returns.
+//!
+//! Interface: [`Alerting::on_findings`] moves alerts; [`Alerting::end`] ends those whose rule or
+//! node is gone; [`Alerting::on_command`] silences and acknowledges; [`Alerting::next_post`] and
+//! [`Alerting::on_answer`] deliver to receivers; [`Alerting::notifications`] to the bus.
+
+mod alert;
+mod commands;
+mod context;
+mod dashboard;
+mod delivery;
+mod latency_high;
+mod notifications;
+mod silences;
+mod situation;
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::limits::ALERT_HISTORY_MAX;
+use plimsoll_schemas::alert::{
+    AlertKey, AlertRow, AlertState, Context, Ended, Evidence, LEDGER_GAP, Notice, SilenceRow,
+};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, RuleName};
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
+use serde::{Deserialize, Serialize};
+
+pub use alert::{AlertEntry, Alerts, Change, Ending, displayed};
+pub use commands::{AlertCommand, AlertsQuery, CommandResult};
+pub use dashboard::{Dashboard, DashboardError};
+pub use delivery::{
+    Answer, Body, Deliveries, Post, Receiver, ReceiverCounts, ReceiverKind, ReceiverStats,
+    Undelivered, Waits, fields, template,
+};
+pub use notifications::{DueNotification, NotificationCounts, Notifications};
+pub use silences::{CommandError, Silences, Suppression};
+pub use situation::Situation;
+
+use super::rules::{ActiveAlerts, AlertFinding};
+
+/// How exactly a notification says how late it is, in nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
+/// Labels that each rule is about, of series and of nodes; of rules with active alerts.
+pub type RuleLabels = BTreeMap<RuleName, (Labels, Labels)>;
+
+/// All alerts, and who is to be notified of them.
+#[derive(Debug)]
+pub struct Alerting {
+    mesh: MeshName,
+    alerts: Alerts,
+    /// After a restart: what the rules of active alerts were about.
+    rule_labels_before: Option<RuleLabels>,
+    silences: Silences,
+    changes: Vec<Notice>,
+    notifications: Notifications,
+    deliveries: Deliveries,
+    dashboard: Dashboard,
+    changed: bool,
+    /// As of the last checkpoint.
+    counts_saved: NotificationCounts,
+}
+
+/// What a checkpoint stores of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredAlerting {
+    alerts: Alerts,
+    rule_labels: RuleLabels,
+    silences: Silences,
+    /// The latest changes of alerts, oldest first.
+    pub changes: Vec<Notice>,
+    notifications: Notifications,
+    deliveries: Deliveries,
+}
+
+impl Alerting {
+    /// No alert is active and no receiver is notified.
+    #[must_use]
+    pub fn new(mesh: MeshName) -> Self {
+        Self {
+            mesh,
+            alerts: Alerts::default(),
+            rule_labels_before: None,
+            silences: Silences::default(),
+            changes: Vec::new(),
+            notifications: Notifications::default(),
+            deliveries: Deliveries::default(),
+            dashboard: Dashboard::default(),
+            changed: false,
+            counts_saved: NotificationCounts::default(),
+        }
+    }
+
+    /// As a checkpoint holds it.
+    #[must_use]
+    pub fn restore(mesh: MeshName, stored: StoredAlerting) -> Self {
+        Self {
+            alerts: stored.alerts,
+            rule_labels_before: Some(stored.rule_labels),
+            silences: stored.silences,
+            changes: stored.changes,
+            counts_saved: stored.notifications.counts(),
+            notifications: stored.notifications,
+            deliveries: stored.deliveries,
+            ..Self::new(mesh)
+        }
+    }
+
+    /// Alerts link to these pages from now on.
+    pub fn link_to(&mut self, dashboard: Dashboard) {
+        self.dashboard = dashboard;
+    }
+
+    /// These receivers are notified from now on, at once of what fires already. The seed is for
+    /// the pauses after failures.
+    pub fn notify(
+        &mut self,
+        now: Wall,
+        receivers: Vec<Receiver>,
+        seed: u64,
+        situation: Situation<'_>,
+    ) {
+        self.deliveries = std::mem::take(&mut self.deliveries).told_to(now, receivers, seed);
+        // Only now are there receivers of the ends that a restart brings.
+        self.end_unruled_since_restart(now, situation);
+        self.update_alertmanagers(now, situation);
+    }
+
+    /// The scopes of all alerts that are not inactive.
+    #[must_use]
+    pub fn active(&self) -> ActiveAlerts<'_> {
+        self.alerts.standing().map(|(key, _)| key).collect()
+    }
+
+    /// The nodes with an alert about gaps in their ledger entry.
+    #[must_use]
+    pub fn nodes_with_gap_alerts(&self) -> BTreeSet<Option<&NodeName>> {
+        let rule = RuleName::new(LEDGER_GAP).expect("a constant name of plain letters");
+        self.alerts.alive(&rule)
+    }
+
+    /// Moves alerts by the findings of an evaluation as of `at`, which lies `late` before the
+    /// present, and notifies of it.
+    pub fn on_findings(
+        &mut self,
+        (at, late): (Wall, Duration),
+        findings: Vec<AlertFinding>,
+        situation: Situation<'_>,
+    ) {
+        for AlertFinding { key, finding, hysteresis } in findings {
+            let change = self.alerts.on_finding(at, &key, finding, hysteresis);
+            self.changed |= self.alerts.take_changed();
+            let Some(change) = change else { continue };
+            // That a resolved alert is no longer shown as such is no news.
+            if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
+                self.announce((at, late), key, change, situation);
+            }
+        }
+    }
+
+    /// Notifies of a change.
+    fn announce(
+        &mut self,
+        (at, late): (Wall, Duration),
+        key: AlertKey,
+        change: Change,
+        situation: Situation<'_>,
+    ) {
+        let Some(entry) = self.alerts.get(&key).cloned() else { return };
+        let evidence = situation.evidence(at, &key);
+        let notice = self.notice_of_change(at, key, (change, &entry), evidence, situation);
+        let Some(mut notice) = notice else {
+            return self.silences.count_suppressed("no_evidence");
+        };
+        notice.late_seconds = seconds(nanos(late) / MILLISECOND * MILLISECOND);
+        self.alerts.on_notified(&notice);
+        if let Some(event) = latency_high::latency_high(at, &notice, change) {
+            self.notifications.push_event(event);
+        }
+        self.dispatch(notice);
+    }
+
+    fn dispatch(&mut self, notice: Notice) {
+        if self.changes.len() >= ALERT_HISTORY_MAX {
+            self.changes.remove(0);
+        }
+        self.changes.push(notice.clone());
+        self.deliveries.on_notice(&notice);
+        self.notifications.push(notice);
+    }
+
+    /// Ends all alerts that `gone` names, and notifies of those that fired or were pending: no
+    /// alert ends without a notification.
+    pub fn end(
+        &mut self,
+        now: Wall,
+        gone: impl Fn(&AlertKey) -> bool,
+        why: Ended,
+        situation: Situation<'_>,
+    ) {
+        for Ending { key, change, entry } in self.alerts.end(gone) {
+            // What it was about is gone, so the evidence of its last notification has to do.
+            let notice = self.notice_of_change(now, key, (change, &entry), None, situation);
+            let Some(mut notice) = notice else {
+                self.silences.count_suppressed("no_evidence");
+                continue;
+            };
+            notice.ended = Some(why);
+            self.changed = true;
+            self.dispatch(notice);
+        }
+    }
+
+    /// Ends alerts of nodes that have expired.
+    pub fn on_nodes_expired(
+        &mut self,
+        now: Wall,
+        expired: &BTreeSet<NodeName>,
+        situation: Situation<'_>,
+    ) {
+        if !expired.is_empty() {
+            let gone = |key: &AlertKey| expired.contains(key.scope.node());
+            self.end(now, gone, Ended::NodeForgotten, situation);
+        }
+    }
+
+    /// What the rules of active alerts are about.
+    #[must_use]
+    pub fn rule_labels(&self, rules: &Rules) -> RuleLabels {
+        let active: BTreeSet<_> = self.alerts.standing().map(|(key, _)| &key.rule).collect();
+        let selects = |rule: &RuleName| Some((rule.clone(), rules.find(rule)?.selects()));
+        active.into_iter().filter_map(selects).collect()
+    }
+
+    /// Other rules are in force; `before` is what those of active alerts were about. Alerts of
+    /// rules that are gone, or are about something else, end; all others stay.
+    pub fn on_rules(&mut self, now: Wall, before: &RuleLabels, situation: Situation<'_>) {
+        self.end_unruled(now, before, situation);
+        self.update_alertmanagers(now, situation);
+        self.changed = true;
+    }
+
+    /// Ends all alerts of which no rule is about their operation, scope and labels any more.
+    fn end_unruled(&mut self, now: Wall, before: &RuleLabels, situation: Situation<'_>) {
+        let rules = situation.rules();
+        let selects = |key: &AlertKey| rules.find(&key.rule).map(|rule| rule.selects());
+        let others = |key: &AlertKey| {
+            let before = before.get(&key.rule);
+            before.is_some() && before != selects(key).as_ref()
+        };
+        let gone = |key: &AlertKey| !rules.watch(key) || others(key);
+        self.end(now, gone, Ended::RuleRemoved, situation);
+    }
+
+    /// Ends, once, alerts of rules that have changed over a restart.
+    pub fn end_unruled_since_restart(&mut self, now: Wall, situation: Situation<'_>) {
+        if let Some(before) = self.rule_labels_before.take() {
+            self.end_unruled(now, &before, situation);
+        }
+    }
+
+    /// Advances to `now`: silences and acknowledgements end, calm alerts are dropped.
+    pub fn on_tick(&mut self, now: Wall, situation: Situation<'_>) {
+        self.end_silences(now, situation);
+        self.alerts.forget_calm(now);
+        self.changed |= self.alerts.take_changed();
+    }
+
+    /// Notifies of alerts that were silenced or acknowledged until now, and keeps those from
+    /// Alertmanagers that do not know them yet and that are so now.
+    fn end_silences(&mut self, now: Wall, situation: Situation<'_>) {
+        self.silences.expire(now);
+        let (alerts, rules) = (&self.alerts, situation.rules());
+        let firing = |key: &AlertKey| {
+            let entry = alerts.get(key).filter(|entry| entry.state == AlertState::Firing)?;
+            let severity = rules.find(&key.rule).map(|rule| rule.severity());
+            Some(severity.or(entry.notified.as_ref().map(|last| last.severity)).unwrap_or_default())
+        };
+        for key in self.silences.take_due(now, firing) {
+            self.changed = true;
+            let change = Change { from: AlertState::Firing, to: AlertState::Firing };
+            self.announce((now, Duration::ZERO), key, change, situation);
+        }
+        let silences = &self.silences;
+        self.deliveries.hold_back(|key, severity| silences.present(now, key, severity).silenced);
+    }
+
+    /// The notification of a change; `None` when no evidence of it was ever known.
+    fn notice_of_change(
+        &mut self,
+        at: Wall,
+        key: AlertKey,
+        (change, entry): (Change, &AlertEntry),
+        evidence: Option<Evidence>,
+        situation: Situation<'_>,
+    ) -> Option<Notice> {
+        let last = entry.notified.as_deref();
+        let evidence = evidence.or_else(|| Some(last?.evidence.clone()))?;
+        let (_, severity) = situation.about(&key, last);
+        let suppression = self.silences.on_change(at, &key, severity, change);
+        Some(self.notice(at, key, (change, entry), (evidence, suppression), situation))
+    }
+
+    /// The notification of an alert that fires already, for receivers that do not know it.
+    fn notice_of_firing(
+        &self,
+        now: Wall,
+        key: AlertKey,
+        situation: Situation<'_>,
+    ) -> Option<Notice> {
+        let entry = self.alerts.get(&key)?;
+        let last = entry.notified.as_deref();
+        let evidence = situation.evidence(now, &key).or_else(|| Some(last?.evidence.clone()))?;
+        let (_, severity) = situation.about(&key, last);
+        let suppression = self.silences.present(now, &key, severity);
+        let change = Change { from: AlertState::Pending, to: AlertState::Firing };
+        Some(self.notice(now, key, (change, entry), (evidence, suppression), situation))
+    }
+
+    fn notice(
+        &self,
+        at: Wall,
+        key: AlertKey,
+        (change, entry): (Change, &AlertEntry),
+        (evidence, suppression): (Evidence, Suppression),
+        situation: Situation<'_>,
+    ) -> Notice {
+        let (about, severity) = situation.about(&key, entry.notified.as_deref());
+        let context = (change.to == AlertState::Firing).then(|| self.context(at, &key, situation));
+        let moved = (change.from, change.to);
+        let mut notice = Notice::new(self.mesh.clone(), key, moved, seconds(at.0), evidence);
+        notice.severity = severity;
+        notice.routes = about.routes;
+        notice.runbook = about.runbook;
+        notice.summary = about.summary.unwrap_or_else(|| notice.in_words());
+        notice.firing_since_seconds = entry.firing_since.map(|since| seconds(since.0));
+        notice.acknowledged_by = suppression.acknowledged_by;
+        notice.silenced = suppression.silenced;
+        (notice.flaps, notice.data) = (entry.flaps, entry.data);
+        notice.context = context.map(Box::new);
+        notice
+    }
+
+    fn context(&self, at: Wall, key: &AlertKey, situation: Situation<'_>) -> Context {
+        let (context, window) = situation.context(at, key);
+        Context { dashboard: self.dashboard.link(&self.mesh, key, at, 2 * window), ..context }
+    }
+
+    /// Brings what Alertmanagers know in line with the rules: under another severity an alert is
+    /// another one to them, so the one that they know ends. So do those that do not fire.
+    fn update_alertmanagers(&mut self, now: Wall, situation: Situation<'_>) {
+        let firing = self.alerts.entries().filter(|(_, of)| of.state == AlertState::Firing);
+        let unknown = firing.filter(|(key, entry)| {
+            let (about, severity) = situation.about(key, entry.notified.as_deref());
+            !self.deliveries.knows(key, severity, &about.routes)
+        });
+        let unknown: Vec<_> = unknown.map(|(key, _)| key.clone()).collect();
+        for key in unknown {
+            let Some(notice) = self.notice_of_firing(now, key, situation) else { continue };
+            self.deliveries.stand(&notice, now);
+        }
+        let alerts = &self.alerts;
+        self.deliveries.end_all_but(now, |key| alerts.state(key) == AlertState::Firing);
+    }
+
+    /// Does what a client wants done about alerts. Receivers are notified of it within a second.
+    ///
+    /// # Errors
+    /// When it cannot hold, or there is nothing that it is about.
+    pub fn on_command(
+        &mut self,
+        now: Wall,
+        command: AlertCommand,
+        situation: Situation<'_>,
+    ) -> Result<CommandResult, CommandError> {
+        let done = match command {
+            AlertCommand::Silence(silence) => {
+                self.silences.add(now, silence).map(CommandResult::Silence)
+            }
+            AlertCommand::EndSilence(id) => {
+                let ended = self.silences.end(id);
+                ended.then_some(CommandResult::Ended).ok_or(CommandError::NoSilence(id))
+            }
+            AlertCommand::Acknowledge(key, of) => {
+                let state = self.alerts.state(&key);
+                let taken = self.silences.acknowledge(now, (key.clone(), state), of.clone());
+                if taken.is_ok() && state == AlertState::Firing {
+                    let change = Change { from: state, to: state };
+                    self.announce((now, Duration::ZERO), key, change, situation);
+                }
+                taken.map(|()| CommandResult::Acknowledged(of))
+            }
+            AlertCommand::Unacknowledge(key) => {
+                let ended = self.silences.unacknowledge(&key);
+                let no_such = CommandError::NotAcknowledged(Box::new(key));
+                ended.then_some(CommandResult::Ended).ok_or(no_such)
+            }
+        }?;
+        self.changed = true;
+        Ok(done)
+    }
+
+    /// All active alerts that a query matches, the worst first.
+    #[must_use]
+    pub fn rows(&self, now: Wall, query: &AlertsQuery, situation: Situation<'_>) -> Vec<AlertRow> {
+        let entries = self.alerts.entries().filter(|(key, entry)| query.matches(key, entry));
+        let mut rows: Vec<_> =
+            entries.map(|(key, entry)| self.row(now, key, entry, situation)).collect();
+        // Stable: those alike stay in order of their keys.
+        rows.sort_by_key(|row| (order(row.state), Reverse(row.severity)));
+        rows
+    }
+
+    fn row(
+        &self,
+        now: Wall,
+        key: &AlertKey,
+        entry: &AlertEntry,
+        situation: Situation<'_>,
+    ) -> AlertRow {
+        let last = entry.notified.as_deref();
+        let (about, severity) = situation.about(key, last);
+        let mut notices = self.changes.iter().rev().filter(|notice| notice.key == *key);
+        let context = notices.find_map(|notice| notice.context.as_deref());
+        AlertRow {
+            key: key.clone(),
+            state: entry.state,
+            since_seconds: seconds(entry.since.0),
+            firing_since_seconds: entry.firing_since.map(|since| seconds(since.0)),
+            severity,
+            summary: last.map(|last| last.summary.clone()).unwrap_or_default(),
+            runbook: about.runbook,
+            data: entry.data,
+            flaps: entry.flaps,
+            acknowledged: self.silences.acknowledged(now, key).cloned(),
+            silenced_by: self.silences.holding(now, key, severity).collect(),
+            evidence: last.map(|last| last.evidence.clone()),
+            context: context.cloned(),
+        }
+    }
+
+    /// All silences that hold or are yet to begin.
+    #[must_use]
+    pub fn silence_rows(&self) -> Vec<SilenceRow> {
+        self.silences.rows()
+    }
+
+    /// The next post to a receiver, if one is to be made now.
+    pub fn next_post(&mut self, now: Now) -> Option<Post> {
+        self.deliveries.next_post(now)
+    }
+
+    /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
+    #[must_use]
+    pub fn next_post_at(&self) -> Option<Mono> {
+        self.deliveries.next_deadline()
+    }
+
+    /// A post ended. Returns how long after their changes receivers were first notified by it.
+    pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) -> Vec<Duration> {
+        self.changed = true;
+        self.deliveries.on_answer(now, receiver, answer)
+    }
+
+    /// Whether every receiver that answers has been notified of everything.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.deliveries.is_settled()
+    }
+
+    /// The newest notifications that were given up, oldest first.
+    #[must_use]
+    pub fn undelivered(&self) -> Vec<Undelivered> {
+        self.deliveries.undelivered().cloned().collect()
+    }
+
+    /// The next of them that is to be sent to the bus.
+    pub fn next_unsaid(&mut self) -> Option<Undelivered> {
+        self.deliveries.next_unsaid()
+    }
+
+    /// How many notifications were given up, on the way to the bus or to receivers.
+    #[must_use]
+    pub fn undelivered_count(&self) -> u64 {
+        self.notifications.counts().undelivered + self.deliveries.given_up()
+    }
+
+    /// What became of notifications, by receiver.
+    #[must_use]
+    pub fn receiver_stats(&self) -> Vec<ReceiverStats> {
+        self.deliveries.stats()
+    }
+
+    /// Notifications on their way to the bus.
+    #[must_use]
+    pub fn notifications(&self) -> &Notifications {
+        &self.notifications
+    }
+
+    /// The same, to send them and take their acknowledgements.
+    pub fn notifications_mut(&mut self) -> &mut Notifications {
+        &mut self.notifications
+    }
+
+    /// The state of all alerts.
+    #[must_use]
+    pub fn alerts(&self) -> &Alerts {
+        &self.alerts
+    }
+
+    /// How many silences there are.
+    #[must_use]
+    pub fn silence_count(&self) -> u64 {
+        self.silences.count()
+    }
+
+    /// Notifications that receivers did not get, by reason.
+    #[must_use]
+    pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
+        self.silences.suppressed()
+    }
+
+    /// The latest changes of alerts, oldest first.
+    #[must_use]
+    pub fn changes(&self) -> &[Notice] {
+        &self.changes
+    }
+
+    /// Whether anything has changed since [`Self::checkpoint`]. An alert that stays as it is costs
+    /// no checkpoint.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.changed || self.counts_saved != self.notifications.counts()
+    }
+
+    /// From here on nothing has changed.
+    pub fn forget_changes(&mut self) {
+        self.changed = false;
+        self.counts_saved = self.notifications.counts();
+    }
+
+    /// What a checkpoint stores; from here on nothing has changed.
+    pub fn checkpoint(&mut self, rules: &Rules) -> StoredAlerting {
+        self.forget_changes();
+        StoredAlerting {
+            alerts: self.alerts.clone(),
+            rule_labels: self.rule_labels(rules),
+            silences: self.silences.clone(),
+            changes: self.changes.clone(),
+            notifications: self.notifications.clone(),
+            deliveries: self.deliveries.clone(),
+        }
+    }
+}
+
+const fn order(state: AlertState) -> u8 {
+    match state {
+        AlertState::Firing => 0,
+        AlertState::Pending => 1,
+        AlertState::Resolved => 2,
+        AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests;

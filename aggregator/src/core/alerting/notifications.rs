@@ -1,0 +1,243 @@
+//! Notifications and events on their way to the bus: kept until the broker has them, bounded, counted.
+
+use std::collections::BTreeMap;
+
+use crate::limits::NOTICES_MAX;
+use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notice, Scope};
+use plimsoll_schemas::limits::delivery::ACK_WAIT;
+use plimsoll_schemas::time::Mono;
+use serde::{Deserialize, Serialize};
+
+/// What became of notices so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotificationCounts {
+    /// Made.
+    pub raised: u64,
+    /// Acknowledged by the broker.
+    pub delivered: u64,
+    /// Given up: pushed out by newer ones, or refused for good.
+    pub undelivered: u64,
+}
+
+/// A notice that is to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DueNotification {
+    /// What an acknowledgement names.
+    pub token: u64,
+    /// The notice.
+    pub notice: Notice,
+    /// True when it was sent before.
+    pub again: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Waiting<T> {
+    #[serde(rename = "notice")]
+    what: T,
+    /// Not remembered across a restart: what waits then is due at once.
+    #[serde(skip)]
+    sent: Option<Mono>,
+}
+
+/// Notifications and events that the broker has not acknowledged.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Notifications {
+    waiting: BTreeMap<u64, Waiting<Notice>>,
+    /// After these: none holds up a notice, or pushes one out.
+    #[serde(default)]
+    events: BTreeMap<u64, Waiting<LatencyHigh>>,
+    /// Of both.
+    next_token: u64,
+    counts: NotificationCounts,
+    #[serde(default)]
+    event_counts: NotificationCounts,
+}
+
+impl Notifications {
+    /// Takes a notice. When there is no room the oldest goes, since the newest state matters: a
+    /// node's that is no end, then a node's, and the fleet's when nothing else is there.
+    pub fn push(&mut self, notice: Notice) {
+        self.next_token += 1;
+        let worth = |of: &Notice| (is_of_fleet(&of.key), of.state == AlertState::Resolved);
+        push(&mut self.waiting, &mut self.counts, (self.next_token, notice), worth);
+    }
+
+    /// Takes an event; when there is no room the oldest goes.
+    pub fn push_event(&mut self, event: LatencyHigh) {
+        self.next_token += 1;
+        let worth = |of: &LatencyHigh| is_of_fleet(&of.key);
+        push(&mut self.events, &mut self.event_counts, (self.next_token, event), worth);
+    }
+
+    /// The next notice to send, with its token: new, or overdue for an acknowledgement. The
+    /// fleet's go first.
+    pub fn next_due(&mut self, now: Mono) -> Option<DueNotification> {
+        let (token, notice, again) = next_due(&mut self.waiting, now, |of| !is_of_fleet(&of.key))?;
+        Some(DueNotification { token, notice, again })
+    }
+
+    /// The next event to send, with its token.
+    pub fn next_event_due(&mut self, now: Mono) -> Option<(u64, LatencyHigh)> {
+        let (token, event, _) = next_due(&mut self.events, now, |of| !is_of_fleet(&of.key))?;
+        Some((token, event))
+    }
+
+    /// The broker has it.
+    pub fn on_delivered(&mut self, token: u64) {
+        self.counts.delivered += u64::from(self.waiting.remove(&token).is_some());
+        self.event_counts.delivered += u64::from(self.events.remove(&token).is_some());
+    }
+
+    /// The broker will never take it.
+    pub fn on_refused(&mut self, token: u64) {
+        self.counts.undelivered += u64::from(self.waiting.remove(&token).is_some());
+        self.event_counts.undelivered += u64::from(self.events.remove(&token).is_some());
+    }
+
+    /// True when no notice is on its way; no caller waits for events.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What became of notices so far.
+    #[must_use]
+    pub fn counts(&self) -> NotificationCounts {
+        self.counts
+    }
+
+    /// What became of events so far.
+    #[must_use]
+    pub fn event_counts(&self) -> NotificationCounts {
+        self.event_counts
+    }
+}
+
+fn is_of_fleet(key: &AlertKey) -> bool {
+    key.scope == Scope::Fleet
+}
+
+fn push<T, W: Ord>(
+    waiting: &mut BTreeMap<u64, Waiting<T>>,
+    counts: &mut NotificationCounts,
+    (token, what): (u64, T),
+    worth: impl Fn(&T) -> W,
+) {
+    counts.raised += 1;
+    waiting.insert(token, Waiting { what, sent: None });
+    if waiting.len() > NOTICES_MAX {
+        let goes = waiting.iter().min_by_key(|(token, of)| (worth(&of.what), **token));
+        let goes = goes.map(|(token, _)| *token);
+        goes.and_then(|token| waiting.remove(&token));
+        counts.undelivered += 1;
+    }
+}
+
+fn next_due<T: Clone>(
+    waiting: &mut BTreeMap<u64, Waiting<T>>,
+    now: Mono,
+    comes_later: impl Fn(&T) -> bool,
+) -> Option<(u64, T, bool)> {
+    let is_due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
+    let due = waiting.iter_mut().filter(|(_, waiting)| is_due(waiting.sent));
+    let (token, waiting) = due.min_by_key(|(token, of)| (comes_later(&of.what), **token))?;
+    let again = waiting.sent.replace(now).is_some();
+    Some((*token, waiting.what.clone(), again))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::alert::{Evidence, GapEvidence, LatencyEvidence};
+    use plimsoll_schemas::budget::Window;
+    use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
+
+    use super::*;
+
+    fn notice(at_seconds: f64) -> Notice {
+        let key = AlertKey {
+            rule: RuleName::new("r").unwrap(),
+            scope: Scope::Fleet,
+            operation: Operation::new("o").unwrap(),
+        };
+        let change = (AlertState::Pending, AlertState::Firing);
+        let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
+        Notice::new(MeshName::new("m").unwrap(), key, change, at_seconds, evidence)
+    }
+
+    #[test]
+    fn a_notice_is_sent_again_until_the_broker_has_it() {
+        let mut notices = Notifications::default();
+        notices.push(notice(1.0));
+        let due = |again| Some(DueNotification { token: 1, notice: notice(1.0), again });
+        assert_eq!(notices.next_due(Mono(0)), due(false));
+        assert_eq!(notices.next_due(Mono(1)), None);
+        assert_eq!(notices.next_due(Mono(0).plus(ACK_WAIT)), due(true));
+        notices.on_delivered(1);
+        notices.on_delivered(1);
+        assert!(notices.is_empty());
+        assert_eq!(
+            notices.counts(),
+            NotificationCounts { raised: 1, delivered: 1, undelivered: 0 }
+        );
+    }
+
+    #[test]
+    fn past_the_bound_the_oldest_notice_goes_and_is_counted() {
+        let mut notices = Notifications::default();
+        (0..=NOTICES_MAX).for_each(|_| notices.push(notice(1.0)));
+        assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(2));
+        assert_eq!(notices.counts().undelivered, 1);
+    }
+
+    #[test]
+    fn past_the_bound_a_nodes_goes_before_the_fleets_and_the_fleets_are_sent_first() {
+        let of_node = |state| {
+            let mut of_node = notice(1.0);
+            of_node.key.scope = Scope::Node(NodeName::new("n").unwrap());
+            of_node.state = state;
+            of_node
+        };
+        let mut notices = Notifications::default();
+        notices.push(of_node(AlertState::Resolved));
+        notices.push(notice(1.0));
+        (0..NOTICES_MAX).for_each(|_| notices.push(of_node(AlertState::Firing)));
+        let mut sent = || notices.next_due(Mono(0)).map(|due| due.token);
+        assert_eq!([sent(), sent(), sent()], [Some(2), Some(1), Some(5)]);
+        assert_eq!(notices.counts().undelivered, 2);
+    }
+
+    fn event(at_seconds: f64) -> LatencyHigh {
+        let Notice { mesh, key, .. } = notice(at_seconds);
+        let evidence = LatencyEvidence {
+            quantile: 0.99,
+            value_seconds: 0.03,
+            lower_seconds: 0.02,
+            limit_seconds: 0.018,
+            window: Window::TenSeconds,
+            samples: 100,
+            upper_seconds: None,
+            over: 9,
+            unsure: 0,
+            within_seconds: None,
+        };
+        LatencyHigh { mesh, key, at_seconds, evidence }
+    }
+
+    #[test]
+    fn events_wait_beside_notices_and_never_in_their_place() {
+        let mut notices = Notifications::default();
+        notices.push(notice(1.0));
+        (0..=NOTICES_MAX).for_each(|_| notices.push_event(event(2.0)));
+        assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(1));
+        assert_eq!(notices.next_due(Mono(0)), None);
+        assert_eq!(notices.next_event_due(Mono(0)), Some((3, event(2.0))));
+        notices.on_delivered(1);
+        notices.on_delivered(3);
+        notices.on_refused(4);
+        assert!(notices.is_empty());
+        let of =
+            |raised, delivered, undelivered| NotificationCounts { raised, delivered, undelivered };
+        assert_eq!(notices.counts(), of(1, 1, 0));
+        assert_eq!(notices.event_counts(), of(NOTICES_MAX as u64 + 1, 1, 2));
+    }
+}

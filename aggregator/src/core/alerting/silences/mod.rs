@@ -1,0 +1,321 @@
+//! Silences and acknowledgements: receivers are not notified of alerts that match a silence or are
+//! acknowledged. Both end by themselves, are bounded, and are part of the checkpoint.
+//!
+//! ```text
+//! fires while silenced or acknowledged --> withheld: receivers are sent nothing, not its end either
+//! fires, then silenced ----------------> receivers that know it are sent its end as ever
+//! fires, then acknowledged ------------> receivers that know it are sent who acknowledged it
+//! silence ends, still firing ----------> sent once, and from then on as ever
+//! acknowledgement ends, still firing --> sent once more
+//! resolves --> the acknowledgement is over; its end is sent to receivers of its begin
+//! ```
+//!
+//! The bus is sent everything. An alert's state does not depend on anything here.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::alerts::{
+    ACKNOWLEDGEMENTS_MAX, BY_BYTES_MAX, COMMENT_BYTES_MAX, SILENCE_MAX, SILENCES_MAX,
+};
+use plimsoll_schemas::alert::{Acknowledgement, AlertKey, AlertState, Silence, SilenceRow};
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::alert::Change;
+
+/// All silences and acknowledgements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Silences {
+    silences: BTreeMap<u64, Silence>,
+    last_id: u64,
+    /// Silences that have begun: a clock that is set back ends none of them.
+    begun: BTreeSet<u64>,
+    acknowledged: BTreeMap<AlertKey, Acknowledgement>,
+    /// Alerts that fire and of which no receiver has been notified.
+    withheld: BTreeSet<AlertKey>,
+    /// Alerts that fire and of which receivers are to be notified once more.
+    again: BTreeSet<AlertKey>,
+    suppressed: BTreeMap<Cow<'static, str>, u64>,
+}
+
+/// Why something was refused; names the key and the fix.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CommandError {
+    /// It would hold for ever for everything.
+    #[error("match fits every alert; give one of rule, node, operation, severity, not only *")]
+    Everything,
+    /// It is over already.
+    #[error("until is not after from or lies in the past; give a later one")]
+    Over,
+    /// It lasts too long.
+    #[error("it would last for more than {} days; give less", SILENCE_MAX.as_secs() / 86_400)]
+    TooLong,
+    /// It has no author.
+    #[error("by is empty; say who asks")]
+    Nobody,
+    /// A text could not be shown as one line.
+    #[error("{0} holds a control character; leave it out")]
+    Control(&'static str),
+    /// A text is too long.
+    #[error("{key} has {len} bytes, more than {max}; shorten it")]
+    Text {
+        /// Which.
+        key: &'static str,
+        /// Its length.
+        len: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// There are too many.
+    #[error("there are {max} {what} already; end one first")]
+    Full {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        max: usize,
+    },
+    /// There is no such silence.
+    #[error("there is no silence {0}; GET /api/v1/silences lists those there are")]
+    NoSilence(u64),
+    /// The alert is not acknowledged.
+    #[error("{0} is not acknowledged")]
+    NotAcknowledged(Box<AlertKey>),
+    /// The alert neither fires nor pends.
+    #[error("{key} is {}; only an alert that fires or pends can be acknowledged", .state.as_str())]
+    NotStanding {
+        /// The alert.
+        key: Box<AlertKey>,
+        /// Where it stands.
+        state: AlertState,
+    },
+}
+
+/// What keeps receivers from a notification, or goes with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suppression {
+    /// Whether they are not notified.
+    pub silenced: bool,
+    /// Who acknowledged the alert.
+    pub acknowledged_by: Option<String>,
+}
+
+impl Silences {
+    /// Begins a silence; returns its row with its number.
+    ///
+    /// # Errors
+    /// When it is about everything, over, too long, without an author, or one too many.
+    pub fn add(&mut self, now: Wall, silence: Silence) -> Result<SilenceRow, CommandError> {
+        if silence.matches.is_everything() {
+            return Err(CommandError::Everything);
+        }
+        check(now, &silence.by, &silence.comment, silence.from, silence.until)?;
+        if self.silences.len() >= SILENCES_MAX {
+            return Err(CommandError::Full { what: "silences", max: SILENCES_MAX });
+        }
+        self.last_id += 1;
+        self.silences.insert(self.last_id, silence.clone());
+        self.expire(now);
+        Ok(SilenceRow { id: self.last_id, silence })
+    }
+
+    /// Ends a silence; false when there is none of this number.
+    pub fn end(&mut self, id: u64) -> bool {
+        self.silences.remove(&id).is_some()
+    }
+
+    /// Acknowledges an alert, which is in `state`.
+    ///
+    /// # Errors
+    /// When the alert neither fires nor pends, or as [`Self::add`].
+    pub fn acknowledge(
+        &mut self,
+        now: Wall,
+        (key, state): (AlertKey, AlertState),
+        of: Acknowledgement,
+    ) -> Result<(), CommandError> {
+        if !matches!(state, AlertState::Firing | AlertState::Pending) {
+            return Err(CommandError::NotStanding { key: Box::new(key), state });
+        }
+        check(now, &of.by, &of.comment, now, of.until)?;
+        let is_new = !self.acknowledged.contains_key(&key);
+        if is_new && self.acknowledged.len() >= ACKNOWLEDGEMENTS_MAX {
+            return Err(CommandError::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX });
+        }
+        self.again.remove(&key);
+        self.acknowledged.insert(key, of);
+        Ok(())
+    }
+
+    /// Ends an alert's acknowledgement; false when there is none.
+    pub fn unacknowledge(&mut self, key: &AlertKey) -> bool {
+        let ended = self.acknowledged.remove(key).is_some();
+        if ended {
+            self.again.insert(key.clone());
+        }
+        ended
+    }
+
+    /// An alert has changed, or one that fires on was acknowledged. Returns whether receivers are
+    /// notified.
+    pub fn on_change(
+        &mut self,
+        at: Wall,
+        key: &AlertKey,
+        severity: Severity,
+        Change { from, to }: Change,
+    ) -> Suppression {
+        let acknowledged = self.acknowledged(at, key).map(|of| of.by.clone());
+        let why = self.why_silent(at, key, severity);
+        let fires_on = (from, to) == (AlertState::Firing, AlertState::Firing);
+        let silenced = match to {
+            AlertState::Firing if fires_on && acknowledged.is_some() => {
+                let is_silenced = self.holding(at, key, severity).next().is_some();
+                is_silenced || self.withheld.contains(key)
+            }
+            AlertState::Firing if why.is_some() => {
+                self.withheld.insert(key.clone());
+                true
+            }
+            AlertState::Firing => {
+                // An acknowledgement that has just ended is no reason to notify again.
+                self.forget(key);
+                false
+            }
+            AlertState::Resolved => self.withheld.contains(key),
+            _ => why.is_some(),
+        };
+        if matches!(to, AlertState::Resolved | AlertState::Inactive) {
+            self.forget(key);
+        }
+        if silenced {
+            self.count_suppressed(why.unwrap_or("silenced"));
+        }
+        Suppression { silenced, acknowledged_by: acknowledged }
+    }
+
+    /// Drops what is over.
+    pub fn expire(&mut self, now: Wall) {
+        self.silences.retain(|_, silence| now < silence.until);
+        let begin = self.silences.iter().filter(|(_, silence)| silence.from <= now);
+        self.begun.extend(begin.map(|(id, _)| *id));
+        self.begun.retain(|id| self.silences.contains_key(id));
+        let over = self.acknowledged.extract_if(.., |_, of| now >= of.until);
+        self.again.extend(over.map(|(key, _)| key));
+    }
+
+    /// Alerts of which receivers are to be notified now, since what kept them from it is over. Each
+    /// is returned once. `firing` gives the severity of an alert that fires.
+    pub fn take_due(
+        &mut self,
+        now: Wall,
+        firing: impl Fn(&AlertKey) -> Option<Severity>,
+    ) -> Vec<AlertKey> {
+        let (withheld, again) = (&self.withheld, &self.again);
+        let mut due = Vec::new();
+        for key in withheld.union(again) {
+            match firing(key) {
+                Some(severity) if self.why_silent(now, key, severity).is_some() => {}
+                severity => due.push((key.clone(), severity.is_some())),
+            }
+        }
+        for (key, _) in &due {
+            self.withheld.remove(key);
+            self.again.remove(key);
+        }
+        due.into_iter().filter(|(_, fires)| *fires).map(|(key, _)| key).collect()
+    }
+
+    /// Nothing needs to be remembered about an alert any more.
+    fn forget(&mut self, key: &AlertKey) {
+        self.acknowledged.remove(key);
+        self.withheld.remove(key);
+        self.again.remove(key);
+    }
+
+    /// Counts a notice that receivers did not get.
+    pub fn count_suppressed(&mut self, reason: &'static str) {
+        *self.suppressed.entry(reason.into()).or_default() += 1;
+    }
+
+    fn why_silent(&self, at: Wall, key: &AlertKey, severity: Severity) -> Option<&'static str> {
+        if self.acknowledged(at, key).is_some() {
+            return Some("acknowledged");
+        }
+        self.holding(at, key, severity).next().map(|_| "silenced")
+    }
+
+    /// What keeps receivers from being notified that an alert fires.
+    #[must_use]
+    pub fn present(&self, at: Wall, key: &AlertKey, severity: Severity) -> Suppression {
+        let acknowledged_by = self.acknowledged(at, key).map(|of| of.by.clone());
+        Suppression { silenced: self.why_silent(at, key, severity).is_some(), acknowledged_by }
+    }
+
+    /// Who looks after an alert.
+    #[must_use]
+    pub fn acknowledged(&self, at: Wall, key: &AlertKey) -> Option<&Acknowledgement> {
+        self.acknowledged.get(key).filter(|of| at < of.until)
+    }
+
+    /// The numbers of the silences that hold for an alert.
+    pub fn holding(
+        &self,
+        at: Wall,
+        key: &AlertKey,
+        severity: Severity,
+    ) -> impl Iterator<Item = u64> {
+        let holds = move |id: &u64, silence: &Silence| {
+            let has_begun = silence.from <= at || self.begun.contains(id);
+            has_begun && at < silence.until && silence.matches.fits(key, severity)
+        };
+        self.silences.iter().filter(move |(id, silence)| holds(id, silence)).map(|(id, _)| *id)
+    }
+
+    /// All silences, by number.
+    #[must_use]
+    pub fn rows(&self) -> Vec<SilenceRow> {
+        let row =
+            |(id, silence): (&u64, &Silence)| SilenceRow { id: *id, silence: silence.clone() };
+        self.silences.iter().map(row).collect()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.silences.len() as u64
+    }
+
+    /// Notices that receivers did not get, by reason.
+    #[must_use]
+    pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
+        &self.suppressed
+    }
+}
+
+fn check(now: Wall, by: &str, comment: &str, from: Wall, until: Wall) -> Result<(), CommandError> {
+    if by.trim().is_empty() {
+        return Err(CommandError::Nobody);
+    }
+    for (key, text, max) in [("by", by, BY_BYTES_MAX), ("comment", comment, COMMENT_BYTES_MAX)] {
+        if text.len() > max {
+            return Err(CommandError::Text { key, len: text.len(), max });
+        }
+        if text.contains(char::is_control) {
+            return Err(CommandError::Control(key));
+        }
+    }
+    if until <= from || until <= now {
+        return Err(CommandError::Over);
+    }
+    if until.since(now.min(from)) > SILENCE_MAX {
+        return Err(CommandError::TooLong);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! Silences and acknowledgements over time, by table.
+
+use AlertState::{Firing, Pending, Resolved};
+use plimsoll_schemas::alert::{Scope, SilenceMatch};
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+
+use super::*;
+
+/// Seconds.
+fn at(seconds: u64) -> Wall {
+    Wall(1_000_000_000 * (1_000 + seconds))
+}
+
+fn key(node: &str) -> AlertKey {
+    AlertKey {
+        rule: RuleName::new("epoch_hook").unwrap(),
+        scope: Scope::Node(NodeName::new(node).unwrap()),
+        operation: Operation::new("epoch_hook").unwrap(),
+    }
+}
+
+fn silence(matches: &str, from: u64, until: u64) -> Silence {
+    let matches: SilenceMatch = serde_json::from_str(matches).unwrap();
+    let (by, comment) = ("ann".to_owned(), "new disks".to_owned());
+    Silence { matches, by, comment, from: at(from), until: at(until) }
+}
+
+fn acknowledgement(until: u64) -> Acknowledgement {
+    Acknowledgement { by: "bob".to_owned(), comment: String::new(), until: at(until) }
+}
+
+/// What happens at one second.
+#[derive(Clone, Copy, Debug)]
+enum Happens {
+    Moves(AlertState),
+    Silence(&'static str, u64),
+    End(u64),
+    Acknowledge(u64),
+    Unacknowledge,
+}
+
+/// Its name, what happens, and what receivers are told.
+type Case = (&'static str, &'static [(u64, Happens)], &'static [(u64, AlertState)]);
+
+/// The seconds at which receivers are told of one alert on node n1, with where it then stands, in
+/// thirty seconds of which some are told here.
+fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
+    let (mut silences, mut state, mut told) = (Silences::default(), AlertState::Inactive, vec![]);
+    for second in 0..30 {
+        for (_, happens) in story.iter().filter(|(when, _)| *when == second) {
+            match happens {
+                Moves(to) => {
+                    let change = Change { from: std::mem::replace(&mut state, *to), to: *to };
+                    let of = silences.on_change(at(second), &key("n1"), Severity::Warning, change);
+                    if !of.silenced {
+                        told.push((second, *to));
+                    }
+                }
+                Happens::Silence(matches, until) => {
+                    silences.add(at(second), silence(matches, second, *until)).unwrap();
+                }
+                End(id) => assert!(silences.end(*id)),
+                Acknowledge(until) => silences
+                    .acknowledge(at(second), (key("n1"), state), acknowledgement(*until))
+                    .unwrap(),
+                Unacknowledge => assert!(silences.unacknowledge(&key("n1"))),
+            }
+        }
+        silences.expire(at(second));
+        let firing =
+            |of: &AlertKey| (*of == key("n1") && state == Firing).then_some(Severity::Warning);
+        told.extend(silences.take_due(at(second), firing).iter().map(|_| (second, Firing)));
+    }
+    told
+}
+
+const FIRED: Change = Change { from: Pending, to: Firing };
+const ENDED: Change = Change { from: Firing, to: Resolved };
+
+use Happens::{Acknowledge, End, Moves, Unacknowledge};
+
+const N1: &str = r#"{"node":"n1"}"#;
+const ELSEWHERE: &str = r#"{"node":"n2"}"#;
+const FIRES: Happens = Moves(Firing);
+const RESOLVES: Happens = Moves(Resolved);
+
+const CASES: &[Case] = &[
+    ("nobody says anything", &[(3, FIRES), (9, RESOLVES)], &[(3, Firing), (9, Resolved)]),
+    (
+        "a silence about others",
+        &[(0, Happens::Silence(ELSEWHERE, 20)), (3, FIRES), (9, RESOLVES)],
+        &[(3, Firing), (9, Resolved)],
+    ),
+    (
+        "silent from begin to end",
+        &[(0, Happens::Silence(N1, 20)), (1, Moves(Pending)), (3, FIRES), (9, RESOLVES)],
+        &[],
+    ),
+    (
+        "the silence ends first",
+        &[(0, Happens::Silence(N1, 6)), (3, FIRES), (9, RESOLVES)],
+        &[(6, Firing), (9, Resolved)],
+    ),
+    (
+        "of two silences the last that ends counts",
+        &[
+            (0, Happens::Silence(N1, 6)),
+            (1, Happens::Silence(r#"{"rule":"epoch_*"}"#, 8)),
+            (3, FIRES),
+        ],
+        &[(8, Firing)],
+    ),
+    (
+        "somebody ends the silence",
+        &[(0, Happens::Silence(N1, 20)), (3, FIRES), (5, End(1)), (9, RESOLVES)],
+        &[(5, Firing), (9, Resolved)],
+    ),
+    (
+        "a silence that comes too late keeps no end from anybody",
+        &[(3, FIRES), (4, Happens::Silence(N1, 20)), (9, RESOLVES)],
+        &[(3, Firing), (9, Resolved)],
+    ),
+    (
+        "acknowledged while it fires",
+        &[(3, FIRES), (4, Acknowledge(20)), (9, RESOLVES)],
+        &[(3, Firing), (9, Resolved)],
+    ),
+    (
+        "acknowledged while pending",
+        &[(2, Moves(Pending)), (2, Acknowledge(20)), (3, FIRES), (9, RESOLVES)],
+        &[(2, Pending)],
+    ),
+    (
+        "the acknowledgement ends while it fires",
+        &[(3, FIRES), (4, Acknowledge(7)), (9, RESOLVES)],
+        &[(3, Firing), (7, Firing), (9, Resolved)],
+    ),
+    (
+        "somebody lets go of it",
+        &[(3, FIRES), (4, Acknowledge(20)), (6, Unacknowledge), (9, RESOLVES)],
+        &[(3, Firing), (6, Firing), (9, Resolved)],
+    ),
+    (
+        "acknowledged and silenced, of which the silence lasts longer",
+        &[(0, Happens::Silence(N1, 10)), (3, FIRES), (4, Acknowledge(7)), (12, RESOLVES)],
+        &[(10, Firing), (12, Resolved)],
+    ),
+    (
+        "an acknowledgement ends with its alert",
+        &[(3, FIRES), (4, Acknowledge(29)), (9, RESOLVES), (12, FIRES)],
+        &[(3, Firing), (9, Resolved), (12, Firing)],
+    ),
+];
+
+#[test]
+fn receivers_are_told_once_of_each_begin_and_end_that_nobody_wanted_kept_from_them() {
+    for (name, story, wanted) in CASES {
+        assert_eq!(told(story), *wanted, "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_hold_is_refused_with_the_fix() {
+    let mut silences = Silences::default();
+    let mut of = |change: fn(&mut Silence)| {
+        let mut asked = silence(r#"{"rule":"r"}"#, 10, 20);
+        change(&mut asked);
+        silences.add(at(10), asked).unwrap_err()
+    };
+    assert_eq!(of(|s| s.matches = SilenceMatch::default()), CommandError::Everything);
+    assert_eq!(of(|s| s.by = " ".to_owned()), CommandError::Nobody);
+    assert_eq!(of(|s| s.until = at(10)), CommandError::Over);
+    assert_eq!(of(|s| (s.from, s.until) = (at(1), at(9))), CommandError::Over);
+    assert_eq!(of(|s| s.until = s.from.plus(SILENCE_MAX).plus(SILENCE_MAX)), CommandError::TooLong);
+    assert_eq!(of(|s| s.from = at(0).plus(SILENCE_MAX * 2)), CommandError::Over);
+    let long = of(|s| s.comment = "x".repeat(COMMENT_BYTES_MAX + 1));
+    assert_eq!(long.to_string(), "comment has 513 bytes, more than 512; shorten it");
+    let resolved = (key("n1"), Resolved);
+    let error = silences.acknowledge(at(1), resolved, acknowledgement(20)).unwrap_err();
+    assert!(error.to_string().contains("epoch_hook (node n1, epoch_hook) is resolved"), "{error}");
+}
+
+#[test]
+fn both_are_bounded_and_make_room_when_they_end() {
+    let mut silences = Silences::default();
+    for _ in 0..SILENCES_MAX {
+        silences.add(at(0), silence(r#"{"rule":"r"}"#, 0, 5)).unwrap();
+    }
+    let one_more = |silences: &mut Silences, second| {
+        silences.add(at(second), silence(r#"{"rule":"r"}"#, second, second + 5))
+    };
+    let full = CommandError::Full { what: "silences", max: SILENCES_MAX };
+    assert_eq!(one_more(&mut silences, 1), Err(full));
+    silences.expire(at(5));
+    assert_eq!(one_more(&mut silences, 5).unwrap().id, SILENCES_MAX as u64 + 1);
+    assert_eq!(silences.rows().len(), 1);
+    for node in 0..ACKNOWLEDGEMENTS_MAX {
+        let standing = (key(&format!("n{node}")), Firing);
+        silences.acknowledge(at(0), standing, acknowledgement(9)).unwrap();
+    }
+    let full = CommandError::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX };
+    let one_more = (key("m"), Firing);
+    assert_eq!(silences.acknowledge(at(0), one_more, acknowledgement(9)), Err(full));
+    let again = (key("n1"), Firing);
+    assert_eq!(silences.acknowledge(at(0), again, acknowledgement(10)), Ok(()), "it is not new");
+}
+
+#[test]
+fn what_receivers_did_not_get_is_counted_by_reason() {
+    let mut silences = Silences::default();
+    silences.add(at(0), silence(r#"{"severity":"warning"}"#, 0, 50)).unwrap();
+    let moves = |silences: &mut Silences, node, to| {
+        silences.on_change(at(1), &key(node), Severity::Warning, to)
+    };
+    assert!(moves(&mut silences, "a", FIRED).silenced);
+    assert!(moves(&mut silences, "a", ENDED).silenced);
+    silences.acknowledge(at(1), (key("b"), Pending), acknowledgement(9)).unwrap();
+    let of = moves(&mut silences, "b", FIRED);
+    assert_eq!(of, Suppression { silenced: true, acknowledged_by: Some("bob".to_owned()) });
+    let counts: Vec<_> = silences.suppressed().iter().map(|(why, n)| (why.as_ref(), *n)).collect();
+    assert_eq!(counts, [("acknowledged", 1), ("silenced", 2)]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_ends_no_silence_that_has_begun() {
+    let mut silences = Silences::default();
+    silences.add(at(5), silence(r#"{"rule":"epoch_*"}"#, 5, 50)).unwrap();
+    silences.add(at(5), silence(r#"{"severity":"warning"}"#, 6, 50)).unwrap();
+    let holding = |silences: &Silences, second| {
+        silences.holding(at(second), &key("a"), Severity::Warning).collect::<Vec<_>>()
+    };
+    assert_eq!(holding(&silences, 4), [1], "the other is yet to begin");
+    silences.expire(at(6));
+    assert_eq!(holding(&silences, 4), [1, 2]);
+}
+
+#[test]
+fn a_text_that_would_break_a_line_is_refused() {
+    for (by, comment, which) in [("a\nb", "", "by"), ("a", "\u{1b}[2J", "comment")] {
+        let (by, comment) = (by.to_owned(), comment.to_owned());
+        let asked = Silence { by, comment, ..silence(r#"{"rule":"r"}"#, 0, 5) };
+        assert_eq!(Silences::default().add(at(0), asked), Err(CommandError::Control(which)));
+    }
+}

@@ -1,0 +1,58 @@
+//! What a notification is made from: the rules, and what they are judged by.
+
+use plimsoll_schemas::alert::{AlertKey, Context, Evidence, Notice};
+use plimsoll_schemas::rule::{About, Rule, Rules, Severity};
+use plimsoll_schemas::time::Wall;
+
+use super::context;
+use crate::core::rules::{Evaluator, Inputs};
+
+/// The rules, and what they are judged by, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The rules.
+    pub evaluator: &'a Evaluator,
+    /// What they are judged by.
+    pub inputs: Inputs<'a>,
+}
+
+impl<'a> Situation<'a> {
+    pub(super) fn rules(&self) -> &'a Rules {
+        self.evaluator.rules()
+    }
+
+    pub(super) fn evidence(&self, at: Wall, key: &AlertKey) -> Option<Evidence> {
+        self.evaluator.evidence(at, key, self.inputs)
+    }
+
+    /// What an engineer would look up next, and the window that the rule judges, if any.
+    pub(super) fn context(&self, at: Wall, key: &AlertKey) -> (Context, std::time::Duration) {
+        let judged = match self.rules().find(&key.rule) {
+            Some(Rule::Budget(budget)) => Some((budget, budget.window)),
+            Some(Rule::Burn(budget, burn)) => Some((budget, burn.short)),
+            Some(Rule::Threshold(_)) | None => None,
+        };
+        let fleet = self.inputs.fleet;
+        let context = match judged {
+            Some((budget, window)) => context::of_samples(at, fleet, budget, window, &key.scope),
+            None => context::of_node(at, fleet, &key.scope),
+        };
+        (context, judged.map(|(_, window)| window.span()).unwrap_or_default())
+    }
+
+    /// The texts and the severity of an alert's rule; of a rule that is gone those of its last
+    /// notification, so that receivers take its end for that of the same alert.
+    pub(super) fn about(&self, key: &AlertKey, last: Option<&Notice>) -> (About, Severity) {
+        if let Some(rule) = self.rules().find(&key.rule) {
+            return (rule.about().clone(), rule.severity());
+        }
+        let Some(last) = last else { return (About::default(), Severity::default()) };
+        let about = About {
+            severity: last.severity,
+            routes: last.routes.clone(),
+            runbook: last.runbook.clone(),
+            summary: None,
+        };
+        (about, last.severity)
+    }
+}

@@ -1,0 +1,68 @@
+//! What a checkpoint writes: what has changed since the one before, taken from every room at once.
+
+use std::sync::Arc;
+
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::time::{Mono, Wall};
+
+use super::confirmations::PendingConfirmation;
+use super::pool::{self, Pool};
+use super::record::{Content, Record};
+use super::rest::Rest;
+use crate::core::fleet::{Node, Pools};
+use crate::core::ingest::ReadUpTo;
+
+/// What a checkpoint has to write; cheap to take, since nodes are shared and not copied.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    pub(super) everything: bool,
+    pub(super) read_up_to: ReadUpTo,
+    pub(super) nodes: Vec<(NodeName, Option<Arc<Node>>)>,
+    pub(super) pools: Arc<Pools>,
+    pub(super) pools_before: Option<Arc<Pools>>,
+    pub(super) rest: Rest,
+}
+
+impl Changes {
+    /// When they were taken.
+    #[must_use]
+    pub fn at(&self) -> Wall {
+        self.rest.at
+    }
+
+    /// Whether they replace everything that is stored.
+    #[must_use]
+    pub fn everything(&self) -> bool {
+        self.everything
+    }
+
+    /// The records to write, one after the other. A node is released with its record, so that the
+    /// core need not copy it any longer in order to change it.
+    pub fn into_records(self) -> impl Iterator<Item = Record> {
+        let pools = self.pools_changed();
+        let nodes = self.nodes.into_iter().map(|(name, node)| Content::Node(name, node));
+        let rest = std::iter::once(Content::Rest(Box::new(self.rest)));
+        pools.into_iter().chain(nodes).chain(rest).map(Record)
+    }
+
+    fn pools_changed(&self) -> Vec<Content> {
+        let changed = pool::changed_since(&self.pools, self.pools_before.as_deref()).into_iter();
+        let contents = |(pool, tiers): (Pool, Vec<usize>)| {
+            let head = Content::Pool(pool.clone(), Arc::clone(&self.pools));
+            let tier = |n| Content::PoolTier(pool.clone(), n, Arc::clone(&self.pools));
+            std::iter::once(head).chain(tiers.into_iter().map(tier)).collect::<Vec<_>>()
+        };
+        changed.flat_map(contents).collect()
+    }
+
+    /// The confirmations for every node in these changes, which were taken at `as_of`. To be sent
+    /// only once they are stored. Takes a while for many nodes: not for the driver's thread.
+    #[must_use]
+    pub fn confirmations(&self, as_of: Mono) -> Vec<PendingConfirmation> {
+        let present = self.nodes.iter().filter_map(|(name, node)| Some((name, node.as_deref()?)));
+        let confirmation = |(name, node): (&NodeName, &Node)| {
+            PendingConfirmation::new(name, as_of, self.read_up_to, node.account.confirmed())
+        };
+        present.map(confirmation).collect()
+    }
+}

@@ -1,0 +1,50 @@
+//! Confirmations: what nodes are sent about their messages once a checkpoint holds them, so that they
+//! need not keep them any longer, with the limits by which they count samples. A confirmation says
+//! nothing that a restored core would not know. Any of them may be lost: the driver sends them as
+//! often as it likes.
+
+use crate::limits::READ_LATE_MAX;
+use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
+
+use crate::core::ingest::ReadUpTo;
+
+/// A confirmation that is still to be sent to one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingConfirmation {
+    /// The node.
+    pub node: NodeName,
+    /// The moment, on this process's clock, by which all that was stored in the streams is in it.
+    as_of: Mono,
+    /// Whether the streams hold what was not read.
+    pub behind: bool,
+    runs: Vec<Confirmed>,
+}
+
+impl PendingConfirmation {
+    /// What was merged of a node by `now`, when the streams had been read up to `read`.
+    #[must_use]
+    pub fn new(node: &NodeName, now: Mono, read: ReadUpTo, runs: Vec<Confirmed>) -> Self {
+        let as_of = read.as_of(now);
+        let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_LATE_MAX);
+        Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, runs }
+    }
+
+    /// Its bytes now, with the limits that hold now. A node compares what it holds
+    /// with what was so some time ago, so the bytes say for how long this has been under way.
+    #[must_use]
+    pub fn encode(&self, now: Mono, limits: &[(Operation, u64)]) -> Vec<u8> {
+        let (node, runs, limits) = (self.node.clone(), self.runs.clone(), limits.to_vec());
+        let age = now.since(self.as_of);
+        encode(&Confirmation { node, behind: self.behind, age, runs, limits })
+    }
+}
+
+#[cfg(test)]
+impl PendingConfirmation {
+    /// That nothing of a node is stored.
+    pub(crate) fn of_nothing(node: NodeName) -> Self {
+        Self { node, as_of: Mono(0), behind: false, runs: Vec::new() }
+    }
+}

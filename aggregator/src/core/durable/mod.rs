@@ -1,0 +1,110 @@
+//! Durable: the core's state as records that outlive the process, and back.
+//!
+//! Owns what is known of the store: whether what it holds is right, and the pools as they were when
+//! last taken. It asks each room for its part and writes no file; `io::store` does. A checkpoint is
+//! the state after exactly the messages up to its positions, so reading on from there gives what
+//! reading everything would have given. There is one record for each node, one for each tier of each
+//! [`Pool`], and one for the rest, positions included; a store writes them together or not at all.
+//! Ten thousand nodes are a gigabyte of records, so they are made one after the other.
+//!
+//! Interface: [`Durable::checkpoint`] returns [`Changes`]; [`Partial`] reads records back into a
+//! [`Checkpoint`]; [`Changes::confirmations`] gives what nodes may be sent once they are stored.
+
+mod changes;
+mod checkpoint;
+mod confirmations;
+mod pool;
+mod record;
+mod rest;
+mod stats;
+
+use std::sync::Arc;
+
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::time::Wall;
+
+pub use changes::Changes;
+pub use checkpoint::{Checkpoint, Partial, StoredRecords};
+pub use confirmations::PendingConfirmation;
+pub use pool::Pool;
+#[cfg(test)]
+pub(in crate::core) use record::VERSION as RECORD_VERSION;
+pub use record::{Part, Record, Unusable};
+pub use rest::Rest;
+pub use stats::{CheckpointStats, ConfirmationStats};
+
+use super::alerting::StoredAlerting;
+use super::fleet::{FleetChanges, Pools};
+use super::ingest::{ReadUpTo, StoredIngest};
+
+/// What is known of the store.
+#[derive(Debug)]
+pub struct Durable {
+    /// Nothing stored is known to be right: all of it is to be written.
+    everything: bool,
+    /// The pools as they were when the last checkpoint was taken, if that is what is stored.
+    pools: Option<Arc<Pools>>,
+}
+
+/// What each room gives to a checkpoint.
+#[derive(Debug)]
+pub struct Parts {
+    /// When it was taken.
+    pub at: Wall,
+    /// Up to when all lanes had been read.
+    pub read_up_to: ReadUpTo,
+    /// When rules were last judged.
+    pub judged_at: Option<Wall>,
+    /// Of `ingest`.
+    pub ingest: StoredIngest,
+    /// Of `fleet`.
+    pub fleet: FleetChanges,
+    /// Of `alerting`.
+    pub alerting: StoredAlerting,
+}
+
+impl Default for Durable {
+    fn default() -> Self {
+        Self { everything: true, pools: None }
+    }
+}
+
+impl Durable {
+    /// A store that holds what was restored.
+    #[must_use]
+    pub fn restored(pools: Pools) -> Self {
+        Self { everything: false, pools: Some(Arc::new(pools)) }
+    }
+
+    /// Whether the next checkpoint has to write everything.
+    #[must_use]
+    pub fn needs_everything(&self) -> bool {
+        self.everything
+    }
+
+    /// Counts everything as stored, without a checkpoint.
+    pub fn forget(&mut self) {
+        *self = Self { everything: false, pools: None };
+    }
+
+    /// What has changed since this was last called.
+    pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
+        let Parts { at, read_up_to, judged_at, ingest, fleet, alerting } = parts;
+        let pools = Arc::new(fleet.pools);
+        let pools_before = self.pools.replace(Arc::clone(&pools));
+        self.everything = false;
+        Changes {
+            everything: fleet.everything,
+            read_up_to,
+            nodes: fleet.nodes,
+            pools,
+            pools_before,
+            rest: Rest { mesh, at, judged_at, ingest, fleet: fleet.rest, alerting },
+        }
+    }
+
+    /// Changes taken may not have been stored: the next ones are everything.
+    pub fn on_changes_lost(&mut self) {
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,158 @@
+//! One record of a checkpoint: which part of the state it holds, and its bytes.
+//!
+//! A record is two bytes of version, four of CRC-32, and named MessagePack. The checksum is the
+//! record's own: that what is read is what was written does not hang on the store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll_schemas::ids::NodeName;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::pool::{self, Pool};
+use super::rest::Rest;
+use crate::core::fleet::{Node, Pools};
+
+/// Version of the records; another one is not read, since the streams still hold what they were
+/// made of.
+pub(in crate::core) const VERSION: u16 = 6;
+const FRAME_BYTES: usize = 6;
+
+/// A part of the state that is written as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A pool without its tiers.
+    Pool(Pool),
+    /// One tier of a pool.
+    PoolTier(Pool, usize),
+    /// One node.
+    Node(NodeName),
+    /// Everything else, positions included.
+    Rest,
+}
+
+/// A part that has changed, or is gone. Its bytes are made only when they are written.
+#[derive(Clone, Debug)]
+pub struct Record(pub(super) Content);
+
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Pool(Pool, Arc<Pools>),
+    PoolTier(Pool, usize, Arc<Pools>),
+    Node(NodeName, Option<Arc<Node>>),
+    Rest(Box<Rest>),
+}
+
+/// Why stored records cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Unusable {
+    /// A later program wrote them.
+    #[error("its records are of version {0}; this program reads {VERSION}")]
+    Newer(u16),
+    /// A former program wrote them.
+    #[error("its records are of version {0}, which this program does not read any more")]
+    Older(u16),
+    /// They are not what was written.
+    #[error("record {record:?} is damaged: {what}")]
+    Damaged {
+        /// Which one.
+        record: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl fmt::Display for Part {
+    /// The name under which a store keeps the part. In the order of names a pool comes before
+    /// its tiers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pool(pool) => pool.fmt(f),
+            Self::PoolTier(pool, tier) => write!(f, "{pool} {tier}"),
+            Self::Node(node) => write!(f, "node {node}"),
+            Self::Rest => f.write_str("rest"),
+        }
+    }
+}
+
+impl Part {
+    /// The part that a store keeps under `name`.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn named(name: &str) -> Result<Self, Unusable> {
+        let part = match name.split_once(' ') {
+            Some(("node", node)) => NodeName::new(node).ok().map(Self::Node),
+            Some(_) => pool_named(name),
+            None => (name == "rest").then_some(Self::Rest),
+        };
+        part.ok_or_else(|| damaged(&name, "its name"))
+    }
+}
+
+fn pool_named(name: &str) -> Option<Part> {
+    match Pool::named(name)? {
+        (pool, "") => Some(Part::Pool(pool)),
+        (pool, tier) => Some(Part::PoolTier(pool, tier.parse().ok()?)),
+    }
+}
+
+impl Record {
+    /// Which part.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        match &self.0 {
+            Content::Pool(pool, _) => Part::Pool(pool.clone()),
+            Content::PoolTier(pool, tier, _) => Part::PoolTier(pool.clone(), *tier),
+            Content::Node(name, _) => Part::Node(name.clone()),
+            Content::Rest(_) => Part::Rest,
+        }
+    }
+
+    /// The record's bytes, made in `buffer`; `None` for a part that is gone.
+    pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        match &self.0 {
+            Content::Pool(pool, pools) => pack(&pool::get(pools, pool)?.head(), buffer),
+            Content::PoolTier(pool, tier, pools) => {
+                pack(&pool::get(pools, pool)?.tier(*tier)?, buffer);
+            }
+            Content::Node(_, node) => pack(&**node.as_ref()?, buffer),
+            Content::Rest(rest) => pack(&**rest, buffer),
+        }
+        Some(buffer)
+    }
+}
+
+fn pack<T: Serialize>(value: &T, buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.resize(FRAME_BYTES, 0);
+    rmp_serde::encode::write_named(buffer, value)
+        .expect("the state holds only maps, numbers and text, which MessagePack can express");
+    let checksum = crc32fast::hash(&buffer[FRAME_BYTES..]);
+    buffer[..2].copy_from_slice(&VERSION.to_be_bytes());
+    buffer[2..FRAME_BYTES].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Reads what a record of `part` holds.
+pub(super) fn unpack<T: DeserializeOwned>(part: &Part, bytes: &[u8]) -> Result<T, Unusable> {
+    let Some((frame, body)) = bytes.split_first_chunk::<FRAME_BYTES>() else {
+        return Err(damaged(part, "too short"));
+    };
+    let version = u16::from_be_bytes([frame[0], frame[1]]);
+    // The checksum covers the body alone, so that another version can be distinguished from damage.
+    if crc32fast::hash(body).to_be_bytes() != frame[2..] {
+        return Err(damaged(part, "its checksum does not fit"));
+    }
+    match version {
+        VERSION => rmp_serde::from_slice(body).map_err(|e| damaged(part, &e.to_string())),
+        0 => Err(damaged(part, "its version was never in use")),
+        1..VERSION => Err(Unusable::Older(version)),
+        _ => Err(Unusable::Newer(version)),
+    }
+}
+
+pub(super) fn damaged(record: &impl fmt::Display, what: &str) -> Unusable {
+    Unusable::Damaged { record: record.to_string(), what: what.to_owned() }
+}

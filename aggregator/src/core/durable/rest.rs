@@ -1,0 +1,26 @@
+//! What is stored beside nodes and pools: each room's own part, in one record.
+
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use crate::core::alerting::StoredAlerting;
+use crate::core::fleet::StoredFleet;
+use crate::core::ingest::StoredIngest;
+
+/// The state beside nodes and pools.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rest {
+    /// The mesh it is about.
+    pub mesh: MeshName,
+    /// When it was taken.
+    pub at: Wall,
+    /// Up to when rules had been judged; earlier than `at` while catching up.
+    pub judged_at: Option<Wall>,
+    /// Positions, and what could not be decoded.
+    pub ingest: StoredIngest,
+    /// Counts, and how many records there must be.
+    pub fleet: StoredFleet,
+    /// Alerts, silences and what is to be delivered.
+    pub alerting: StoredAlerting,
+}

@@ -1,0 +1,29 @@
+//! What became of checkpoints and confirmations, for the aggregator's own metrics.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::time::Wall;
+
+/// What became of checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointStats {
+    /// Whether there is a store at all.
+    pub kept: bool,
+    /// When the latest one in the store was taken.
+    pub at: Option<Wall>,
+    /// Bytes of the records that the latest write wrote.
+    pub bytes: u64,
+    /// Checkpoints written.
+    pub written: u64,
+    /// Failures, by reason.
+    pub failures: BTreeMap<&'static str, u64>,
+}
+
+/// What became of confirmations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConfirmationStats {
+    /// Handed to the connection.
+    pub sent: u64,
+    /// Replaced by a newer one, or dropped without a connection, before that.
+    pub unsent: u64,
+}

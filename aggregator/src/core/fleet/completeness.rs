@@ -1,0 +1,55 @@
+//! How complete the windows of one operation are: from how many nodes there are samples in them,
+//! how many are late, and how many there should be. Compares times alone and merges nothing.
+
+use std::time::Duration;
+
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::time::Wall;
+
+use super::node::Node;
+use super::window::Windows;
+
+const WINDOWS: usize = Window::ALL.len();
+
+/// Counts of nodes for one operation, or for what a budget selects of it, by window where they
+/// differ, in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completeness {
+    /// Nodes that have not left and ever had a sample of it.
+    pub expected: u64,
+    /// Nodes whose newest sample the window shows.
+    pub nodes: [u64; WINDOWS],
+    /// Expected nodes that were seen within the window's span and whose newest sample is older.
+    pub late: [u64; WINDOWS],
+}
+
+/// What counts here of a node, whatever the operation.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportingNode {
+    expected: bool,
+    silence: Duration,
+}
+
+impl ReportingNode {
+    /// A node as of `now`.
+    #[must_use]
+    pub fn new(now: Wall, node: &Node) -> Self {
+        let expected = node.presence(now) != Presence::Left;
+        Self { expected, silence: now.since(node.last_heard) }
+    }
+}
+
+impl Completeness {
+    /// Counts one node, which has had samples of the operation.
+    pub fn add(&mut self, now: Wall, node: &ReportingNode, windows: &Windows) {
+        self.expected += u64::from(node.expected);
+        for (place, window) in Window::ALL.into_iter().enumerate() {
+            if windows.newest_is_in(now, window) {
+                // A longer window shows all that a shorter one does.
+                return self.nodes[place..].iter_mut().for_each(|nodes| *nodes += 1);
+            }
+            self.late[place] += u64::from(node.expected && node.silence <= window.span());
+        }
+    }
+}

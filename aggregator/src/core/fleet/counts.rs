@@ -1,0 +1,37 @@
+//! Counts of what was merged and what was not, for the aggregator's own metrics.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::summary::Ledger;
+use serde::{Deserialize, Serialize};
+
+/// Counts of snapshots and samples. They only grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeCounts {
+    /// Snapshots merged, by kind.
+    pub merged: BTreeMap<Cow<'static, str>, u64>,
+    /// Snapshots that had been merged before.
+    pub duplicates: u64,
+    /// Snapshots of incarnations too old to be remembered.
+    pub forgotten: u64,
+    /// Samples too old for the shortest window.
+    pub late_samples: u64,
+    /// Snapshots from a clock too far ahead.
+    pub clock_ahead: u64,
+    /// What a limit rejected, by kind: samples folded into `other`, numbers, readings, messages of
+    /// nodes.
+    pub over_cap: BTreeMap<Cow<'static, str>, u64>,
+    /// The ledger entries of evicted nodes, so that sums over the fleet never fall.
+    #[serde(default)]
+    pub gone: Ledger,
+}
+
+impl MergeCounts {
+    pub(super) fn reject(&mut self, kind: &'static str, n: u64) {
+        if n > 0 {
+            let count = self.over_cap.entry(kind.into()).or_default();
+            *count = count.saturating_add(n);
+        }
+    }
+}

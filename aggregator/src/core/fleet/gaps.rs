@@ -1,0 +1,107 @@
+//! Sequence gaps that stay: samples that a node has recorded and that are missing below its newest
+//! message, although what was stored since has been read.
+//!
+//! A message under way closes its gap within moments, and one that its node still keeps is sent
+//! again once the node learns that it is missing. What is missing for longer was lost on the way,
+//! which a rule watches. Time in which the streams were not read does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::limits::{GAP_PATIENCE, GAP_PATIENCE_CHECKPOINTS};
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::time::Mono;
+
+use super::ledger::Gap;
+
+/// What is missing from nodes' ledger entries.
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    watched: BTreeMap<NodeName, WatchedGap>,
+    /// Up to when the streams had been read when last watched.
+    read_up_to: Mono,
+    /// Whether anything could be found out when last watched.
+    is_known: bool,
+    /// How long a checkpoint takes to follow another.
+    checkpoints_every: Duration,
+}
+
+/// A gap, and for how long it has been the oldest one, as far as the streams have been read.
+#[derive(Clone, Copy, Debug)]
+struct WatchedGap {
+    gap: Gap,
+    since: Mono,
+    lasted: Duration,
+}
+
+impl Gaps {
+    pub(super) fn forget(&mut self, node: &NodeName) {
+        self.watched.remove(node);
+    }
+
+    pub(super) fn on_checkpoint_interval(&mut self, interval: Duration) {
+        self.checkpoints_every = interval;
+    }
+
+    /// How long a gap may stay. A node learns with a checkpoint what is missing, and may miss one
+    /// such message.
+    fn allowed(&self) -> Duration {
+        GAP_PATIENCE.max(self.checkpoints_every * GAP_PATIENCE_CHECKPOINTS)
+    }
+
+    /// Nothing can be found out now: streams are not read, or no node reports.
+    pub(super) fn on_unknown(&mut self) {
+        self.is_known = false;
+    }
+
+    /// Up to when the streams have been read; to be called before the gaps are watched. Returns
+    /// the span that has been read since the last time.
+    pub(super) fn on_read(&mut self, read: Mono) -> (Mono, Mono) {
+        let read = read.max(self.read_up_to);
+        (std::mem::replace(&mut self.read_up_to, read), read)
+    }
+
+    /// `open` are all nodes with a gap. Gaps that are still there have lasted longer by the span
+    /// that was read.
+    pub(super) fn watch(
+        &mut self,
+        now: Mono,
+        (from, to): (Mono, Mono),
+        open: BTreeMap<NodeName, Gap>,
+    ) {
+        self.is_known = true;
+        self.watched.retain(|name, _| open.contains_key(name));
+        for (name, gap) in open {
+            let before = self.watched.get(&name).filter(|before| before.gap.hole == gap.hole);
+            let since = before.map_or(now, |before| before.since);
+            let lasted = before.map_or(Duration::ZERO, |before| before.lasted);
+            let lasted = lasted + to.since(from.max(since));
+            self.watched.insert(name, WatchedGap { gap, since, lasted });
+        }
+    }
+
+    /// Samples in a node's gap that has stayed for too long; `None` while it may still close, and
+    /// where nothing could be found out.
+    pub(super) fn lasting(&self, node: &NodeName) -> Option<u64> {
+        if !self.is_known {
+            return None;
+        }
+        let Some(watched) = self.watched.get(node) else { return Some(0) };
+        (watched.lasted >= self.allowed()).then_some(watched.gap.samples)
+    }
+
+    /// Samples in a node's oldest gap, whether or not it has stayed.
+    pub(super) fn samples(&self, node: &NodeName) -> u64 {
+        self.watched.get(node).map_or(0, |watched| watched.gap.samples)
+    }
+
+    /// Gaps that have stayed for too long, or that an alert about these nodes is active for.
+    pub(super) fn shown(&self, alerting: &BTreeSet<Option<&NodeName>>) -> BTreeMap<NodeName, u64> {
+        let allowed = self.allowed();
+        let shown = self
+            .watched
+            .iter()
+            .filter(|(name, watched)| watched.lasted >= allowed || alerting.contains(&Some(*name)));
+        shown.map(|(name, watched)| (name.clone(), watched.gap.samples)).collect()
+    }
+}

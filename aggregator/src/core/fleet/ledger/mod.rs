@@ -1,0 +1,212 @@
+//! The account of one node: which snapshots were merged, and where every other sample is.
+//!
+//! Each message carries the node's running totals, so the account needs no message to be
+//! present: recorded is what the newest one says, merged is what was counted here, unseen is
+//! what was recorded before the oldest one, and the difference is either held (more may come)
+//! or unaccounted (the incarnation has ended).
+
+use std::collections::BTreeSet;
+
+use crate::limits::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
+use plimsoll_schemas::ids::Incarnation;
+use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
+use plimsoll_schemas::summary::Ledger;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::Header;
+use plimsoll_schemas::wire::confirmation::Confirmed;
+use serde::{Deserialize, Serialize};
+
+pub use run::Run;
+pub use seqs::Seqs;
+
+use runs::Runs;
+
+mod run;
+mod runs;
+mod seqs;
+
+/// What to do with a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is new.
+    Merge,
+    /// It was merged before.
+    Duplicate,
+    /// Its incarnation is too old to be remembered.
+    Forgotten,
+}
+
+/// Samples that are missing below the newest message of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// How many.
+    pub samples: u64,
+    /// Where the oldest one begins: an incarnation, and its first number that is missing.
+    pub hole: (Incarnation, u64),
+}
+
+/// The account of one node over all its incarnations.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Account {
+    runs: Runs,
+    /// Sum of the incarnations that are no longer told apart.
+    past: Ledger,
+    past_incarnations: BTreeSet<Incarnation>,
+    /// The greatest of those that are not remembered even as such. What nobody knows and is no
+    /// greater may be one of them, and nothing of it is merged.
+    #[serde(default)]
+    past_floor: Option<Incarnation>,
+    /// Messages that had been merged before.
+    #[serde(default)]
+    duplicates: u64,
+    /// Messages that two nodes of one name must have sent.
+    #[serde(default)]
+    conflicts: u64,
+}
+
+/// Messages of a run about a time after a later one had begun that mean nothing yet.
+const OVERLAPS_BORNE: u64 = 3;
+
+impl Account {
+    /// Decides about a snapshot that carries `samples`, and books it when it is new.
+    pub fn book(&mut self, header: &Header, samples: u64) -> Decision {
+        if self.is_past(header.incarnation) {
+            return Decision::Forgotten;
+        }
+        let run = self.runs.run_of(header.incarnation);
+        if !run.seqs.insert(header.seq.0) {
+            run.duplicates += 1;
+            self.duplicates += 1;
+            return Decision::Duplicate;
+        }
+        run.book(header, samples);
+        self.runs.put_in_order(header);
+        self.notice_overlap(header);
+        self.fold_the_oldest();
+        Decision::Merge
+    }
+
+    fn is_past(&self, incarnation: Incarnation) -> bool {
+        let below = self.past_floor.is_some_and(|floor| incarnation <= floor);
+        let unknown = || !self.runs.contains(incarnation);
+        self.past_incarnations.contains(&incarnation) || below && unknown()
+    }
+
+    /// Two nodes of one name look like a run that goes on although a later one has begun. What
+    /// an heir sends of a crashed run looks like it too, save that it is about earlier times. A
+    /// run's own name tells when it began; its messages do not, for it may inherit older ones.
+    fn notice_overlap(&mut self, header: &Header) {
+        let Some((newest, run)) = self.runs.newest() else { return };
+        let (began, order) = (Wall(newest.0), run.order);
+        let Some(run) = self.runs.get_mut(header.incarnation) else { return };
+        if run.order < order && run.heir.is_none() && header.start > began {
+            run.overlaps = run.overlaps.saturating_add(1);
+            // The first few may be of a crash with a clock set back a little.
+            self.conflicts += u64::from(run.overlaps > OVERLAPS_BORNE);
+        }
+    }
+
+    fn fold_the_oldest(&mut self) {
+        let Some((incarnation, run)) = self.runs.take_oldest(INCARNATIONS_MAX) else { return };
+        self.past.add(&run.ledger(true));
+        self.past_incarnations.insert(incarnation);
+        if self.past_incarnations.len() > INCARNATIONS_PAST_MAX {
+            self.past_floor = self.past_floor.max(self.past_incarnations.pop_first());
+        }
+    }
+
+    /// Sequence numbers missing below the highest one heard, over all incarnations.
+    #[must_use]
+    pub fn holes(&self) -> u64 {
+        self.runs.iter().map(|(_, run)| run.seqs.holes()).fold(0, u64::saturating_add)
+    }
+
+    /// Messages that had been merged before.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// What is missing between messages that have come. What a node recorded before the first
+    /// one heard is unseen, and what its last one left open is held: neither is a gap.
+    #[must_use]
+    pub fn gap(&self) -> Option<Gap> {
+        let mut gap: Option<Gap> = None;
+        for (incarnation, run) in self.runs.iter().filter(|(_, run)| run.missing() > 0) {
+            let Some(first) = run.hole() else { continue };
+            let samples = gap.map_or(0, |gap| gap.samples).saturating_add(run.missing());
+            let hole = gap.map_or((incarnation, first), |gap| gap.hole);
+            gap = Some(Gap { samples, hole });
+        }
+        gap
+    }
+
+    /// Messages of a run that went on although a later one had begun.
+    #[must_use]
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts
+    }
+
+    /// The account. An incarnation has ended when it said farewell or a newer one has begun.
+    #[must_use]
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = self.past.clone();
+        for (_, run, ended) in self.runs() {
+            ledger.add(&run.ledger(ended));
+        }
+        ledger
+    }
+
+    /// Samples given up, over all incarnations.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let past = self.past.lost.values().copied();
+        let runs = self.runs.iter().map(|(_, run)| run.lost());
+        past.chain(runs).fold(0, u64::saturating_add)
+    }
+
+    /// Samples missing from incarnations that have ended.
+    #[must_use]
+    pub fn unaccounted(&self) -> u64 {
+        let ended = self.runs().filter(|(_, _, ended)| *ended);
+        ended.map(|(_, run, _)| run.missing()).fold(self.past.unaccounted, u64::saturating_add)
+    }
+
+    /// All incarnations told apart, and whether each has ended; in order of their names.
+    pub fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
+        let newest = self.runs.newest().map(|(_, run)| run.order);
+        self.runs.iter().map(move |(incarnation, run)| {
+            (incarnation, run, run.said_farewell || Some(run.order) != newest)
+        })
+    }
+
+    /// The sum of the incarnations that are no longer told apart.
+    #[must_use]
+    pub fn past(&self) -> &Ledger {
+        &self.past
+    }
+
+    /// Where an incarnation stands in their order; `None` if it is not told apart.
+    #[must_use]
+    pub fn order(&self, incarnation: Incarnation) -> Option<u64> {
+        self.runs.order(incarnation)
+    }
+
+    /// Whether the newest incarnation has ended in good order.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.runs.has_left()
+    }
+
+    /// What the node may be told of its latest incarnations, the latest first.
+    #[must_use]
+    pub fn confirmed(&self) -> Vec<Confirmed> {
+        let mut runs: Vec<_> = self.runs.iter().collect();
+        runs.sort_unstable_by_key(|(_, run)| std::cmp::Reverse(run.order));
+        let latest = runs.into_iter().take(CONFIRMED_RUNS_MAX);
+        latest.map(|(incarnation, run)| run.confirmed(incarnation)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Which of a node's incarnations is the latest. Each has a number in their order; the newest is
+//! the one with the greatest number that nobody has spoken the last word for.
+//!
+//! An incarnation's name is the time at which it began, by its own clock. That clock may have
+//! been set back, and a former run may be heard late, out of a spool or another lane. So:
+//!
+//! 1. A run that is heard for the first time is the newest, as is right after a clock was set
+//!    back, save when the newest so far has a greater name and has not said farewell: then the
+//!    run is a former one that is heard late. The answer is that of hearing it in time.
+//! 2. An heir is later than the run it speaks for.
+//! 3. A run that goes on speaking, while the newest says nothing, is the newest after all: at
+//!    once if its name is the greater one, soon if the newest has said farewell, and else, where
+//!    the newest may have crashed before a clock was set back, after a while.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::ids::Incarnation;
+use plimsoll_schemas::wire::Header;
+use serde::{Deserialize, Serialize};
+
+use super::run::Run;
+
+/// New messages of a run after the newest has said farewell that mean nothing yet: what another
+/// lane brings a little late.
+const AFTER_FAREWELL_BORNE: u32 = 3;
+/// New messages of a run while the newest, of a greater name, says nothing that mean nothing
+/// yet: a spool may send as many between two messages of a living run.
+pub(super) const IN_SILENCE_BORNE: u32 = 64;
+
+/// The incarnations of one node that are told apart.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Runs {
+    by_name: BTreeMap<Incarnation, Run>,
+    /// The greatest number of an incarnation in their order.
+    pub(super) begun: u64,
+    /// The run that went on sending when another was held to be the newest, and how often.
+    sent_on: Option<(Incarnation, u32)>,
+}
+
+impl Runs {
+    /// The run of that name, which may be heard for the first time.
+    pub(super) fn run_of(&mut self, incarnation: Incarnation) -> &mut Run {
+        let newest = self.newest().filter(|(_, run)| !run.said_farewell).map(|(name, _)| name);
+        let begun = &mut self.begun;
+        let mut is_new = false;
+        self.by_name.entry(incarnation).or_insert_with(|| {
+            is_new = true;
+            *begun += 1;
+            Run::new(*begun)
+        });
+        if let Some(newest) = newest.filter(|newest| is_new && *newest > incarnation) {
+            self.put_last(newest);
+        }
+        self.by_name.get_mut(&incarnation).expect("it was there or was made above")
+    }
+
+    /// Hears that `header` was booked.
+    pub(super) fn put_in_order(&mut self, header: &Header) {
+        if header.heir.is_some() {
+            self.put_heirs_last(header.incarnation);
+        }
+        if self.is_the_newest_after_all(header) {
+            self.put_last(header.incarnation);
+            self.sent_on = None;
+        }
+    }
+
+    fn is_the_newest_after_all(&mut self, header: &Header) -> bool {
+        let (Some((newest, last)), Some(run)) =
+            (self.newest(), self.by_name.get(&header.incarnation))
+        else {
+            return false;
+        };
+        let speaks_on = header.seq == run.newest && !run.said_farewell && run.heir.is_none();
+        if newest == header.incarnation {
+            self.sent_on = None;
+            return false;
+        }
+        if !speaks_on || header.incarnation > newest {
+            return speaks_on;
+        }
+        let borne = if last.said_farewell { AFTER_FAREWELL_BORNE } else { IN_SILENCE_BORNE };
+        let before = self.sent_on.filter(|(of, _)| *of == header.incarnation);
+        let times = before.map_or(0, |(_, times)| times).saturating_add(1);
+        self.sent_on = Some((header.incarnation, times));
+        times > borne
+    }
+
+    fn put_heirs_last(&mut self, mut incarnation: Incarnation) {
+        // As many steps as there are runs: forged heirs may form a ring.
+        for _ in 0..self.by_name.len() {
+            let Some(run) = self.by_name.get(&incarnation) else { return };
+            let (order, Some(heir)) = (run.order, run.heir) else { return };
+            if self.order(heir).is_none_or(|later| later >= order) {
+                return;
+            }
+            self.put_last(heir);
+            incarnation = heir;
+        }
+    }
+
+    fn put_last(&mut self, incarnation: Incarnation) {
+        if let Some(run) = self.by_name.get_mut(&incarnation) {
+            self.begun += 1;
+            run.order = self.begun;
+        }
+    }
+
+    /// Where a run stands; `None` if it is not told apart.
+    pub(super) fn order(&self, incarnation: Incarnation) -> Option<u64> {
+        self.by_name.get(&incarnation).map(|run| run.order)
+    }
+
+    /// The latest run that nobody has spoken the last word for.
+    pub(super) fn newest(&self) -> Option<(Incarnation, &Run)> {
+        let heirless = self.by_name.iter().filter(|(_, run)| run.heir.is_none());
+        heirless.max_by_key(|(_, run)| run.order).map(|(name, run)| (*name, run))
+    }
+
+    /// True when the newest incarnation has said farewell.
+    pub(super) fn has_left(&self) -> bool {
+        self.newest().is_some_and(|(_, run)| run.said_farewell)
+    }
+
+    pub(super) fn get_mut(&mut self, incarnation: Incarnation) -> Option<&mut Run> {
+        self.by_name.get_mut(&incarnation)
+    }
+
+    pub(super) fn contains(&self, incarnation: Incarnation) -> bool {
+        self.by_name.contains_key(&incarnation)
+    }
+
+    /// All of them in order of their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Incarnation, &Run)> {
+        self.by_name.iter().map(|(name, run)| (*name, run))
+    }
+
+    /// Takes the oldest out where there are more than `max`.
+    pub(super) fn take_oldest(&mut self, max: usize) -> Option<(Incarnation, Run)> {
+        if self.by_name.len() <= max {
+            return None;
+        }
+        let oldest = self.by_name.iter().min_by_key(|(_, run)| run.order).map(|(name, _)| *name);
+        oldest.and_then(|name| self.by_name.remove_entry(&name))
+    }
+}

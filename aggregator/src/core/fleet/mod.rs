@@ -1,0 +1,589 @@
+//! Fleet: everything that was merged of all nodes.
+//!
+//! Owns every node with its ledger entry and windows, the fleet's own windows, roll-ups, retention,
+//! sequence gaps, duplicate names, recent events and the counts of what was merged. It decides what
+//! is new, what expires and what is evicted. It judges no rule, knows no alert and decodes nothing.
+//!
+//! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
+//! [`Fleet::on_clock_jump`] and [`Fleet::watch_gaps`] advance time; the rest is read access for
+//! rules, alerts, checkpoints and views.
+
+mod bounded;
+mod buckets;
+pub mod catalogue;
+mod changed;
+mod completeness;
+mod counts;
+mod duplicate_names;
+mod events;
+mod gaps;
+mod ledger;
+mod node;
+mod operations;
+mod retention;
+mod rollup;
+mod shared;
+mod window;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::limits::{CLOCK_LEAP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
+use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::budget::{Budget, Window};
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::summary::EventRow;
+use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::wire::{Body, Events, Header, Latency, Snapshot};
+use serde::{Deserialize, Serialize};
+
+pub use buckets::{Buckets, Native, ends};
+pub use completeness::{Completeness, ReportingNode};
+pub use counts::MergeCounts;
+pub use events::EventsQuery;
+pub use ledger::{Account, Decision, Gap, Run, Seqs};
+pub(crate) use node::{CounterIncrease, SensedFigure, WorstReadings};
+pub use node::{Latest, Node, NodeAt, NodeMetrics, Trouble};
+pub use operations::{OVERFLOW, Operations};
+pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
+pub use shared::Shared;
+pub use window::{Batch, Limits, Merged, Ranks, Retention, Sums, Times, Windows};
+
+use super::ingest::{ClockJump, EventTime, Timeliness};
+use bounded::bounded_entry;
+use changed::ChangedNodes;
+use duplicate_names::DuplicateNames;
+use events::RecentEvents;
+use gaps::Gaps;
+use retention::{NODES_UP_TO, RetentionPlan, Selected, Selection};
+
+/// All nodes, and all of them together.
+#[derive(Debug)]
+pub struct Fleet {
+    /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
+    nodes: BTreeMap<NodeName, Arc<Node>>,
+    operations: Arc<Operations>,
+    rollups: Rollups,
+    retention: RetentionPlan,
+    gaps: Gaps,
+    duplicate_names: DuplicateNames,
+    /// Not part of a checkpoint: after a restart it begins empty.
+    events: RecentEvents,
+    counts: MergeCounts,
+    /// False while it is known that no node has expired.
+    may_hold_expired: bool,
+    changed: ChangedNodes,
+}
+
+/// The samples of a snapshot that was merged.
+#[derive(Debug)]
+pub struct MergedSamples {
+    /// The labels of its node.
+    pub node_labels: Labels,
+    /// Its samples.
+    pub latency: Latency<Packed>,
+}
+
+/// Windows that hold samples of many nodes, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Pools {
+    /// The fleet's operations.
+    pub operations: Arc<Operations>,
+    /// The roll-ups' groups.
+    pub rollups: Rollups,
+}
+
+/// What a checkpoint stores of the fleet beside nodes and pools.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredFleet {
+    /// Number of nodes: so many records there must be.
+    pub nodes: usize,
+    /// Number of the fleet's operations.
+    pub operations: usize,
+    /// Number of what the fleet keeps apart for budgets.
+    pub selected_operations: usize,
+    /// Each roll-up and its number of groups.
+    pub rollups: Vec<(Definition, usize)>,
+    /// What budgets select; nothing else is kept apart for them.
+    selected: Selected,
+    counts: MergeCounts,
+}
+
+/// What a checkpoint takes from the fleet.
+#[derive(Debug)]
+pub struct FleetChanges {
+    /// Nodes that have changed, `None` for those that are gone; all nodes if `everything`.
+    pub nodes: Vec<(NodeName, Option<Arc<Node>>)>,
+    /// Whether `nodes` are all there are.
+    pub everything: bool,
+    /// All pools.
+    pub pools: Pools,
+    /// What is stored beside these.
+    pub rest: StoredFleet,
+}
+
+impl Fleet {
+    /// A fleet of which nothing has been merged yet.
+    #[must_use]
+    pub fn new(rules: &Rules) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            operations: Arc::default(),
+            rollups: Rollups::default(),
+            retention: RetentionPlan::new(rules, NODES_UP_TO),
+            gaps: Gaps::default(),
+            duplicate_names: DuplicateNames::default(),
+            events: RecentEvents::default(),
+            counts: MergeCounts::default(),
+            may_hold_expired: true,
+            changed: ChangedNodes::default(),
+        }
+    }
+
+    /// The fleet as a checkpoint holds it.
+    #[must_use]
+    pub fn restore(
+        rules: &Rules,
+        nodes: BTreeMap<NodeName, Arc<Node>>,
+        pools: Pools,
+        rest: StoredFleet,
+    ) -> Self {
+        let Pools { operations, rollups } = pools;
+        let counts = rest.counts;
+        let mut fleet = Self { nodes, operations, rollups, counts, ..Self::new(rules) };
+        fleet.drop_other_selections(&rest.selected);
+        fleet
+    }
+
+    /// Nodes keep windows up to this one from now on, and samples are grouped so; a roll-up that
+    /// was not defined so before begins empty.
+    pub fn measure(&mut self, rules: &Rules, nodes_up_to: Window, rollups: &[Definition]) {
+        self.retention = RetentionPlan::new(rules, nodes_up_to);
+        self.apply_retention();
+        self.rollups = std::mem::take(&mut self.rollups).redefined(rollups);
+    }
+
+    /// Other rules are judged from now on; what is kept for budgets that stay is kept.
+    pub fn on_rules(&mut self, rules: &Rules) {
+        let before = self.retention.selected();
+        self.retention = self.retention.under(rules);
+        self.drop_other_selections(&before);
+        self.apply_retention();
+    }
+
+    /// Drops what was kept apart for a budget of this name that selected other samples.
+    fn drop_other_selections(&mut self, before: &Selected) {
+        let selected = self.retention.selected();
+        let same = |name: &RuleName| before.get(name) == selected.get(name);
+        let drop_others = |operations: &mut Operations| operations.retain_selected(same);
+        let others = |operations: &Operations| operations.selected().any(|(name, _)| !same(name));
+        if others(&self.operations) {
+            drop_others(Arc::make_mut(&mut self.operations));
+        }
+        for (name, node) in self.nodes.iter_mut().filter(|(_, node)| others(&node.operations)) {
+            drop_others(&mut Arc::make_mut(node).operations);
+            self.changed.touch(name);
+        }
+    }
+
+    /// Keeps all windows as the retention has them, whatever kept them before.
+    fn apply_retention(&mut self) {
+        let operation = |name: &Operation| self.retention.of_node(name);
+        let budget = |name: &RuleName| self.retention.of_selection(name);
+        for (name, node) in &mut self.nodes {
+            if !node.operations.are_kept(operation, budget) {
+                Arc::make_mut(node).operations.keep(operation, budget);
+                self.changed.touch(name);
+            }
+        }
+        let of_fleet = |name: &Operation| operation(name).of_fleet();
+        let of_budget = |name: &RuleName| Some(budget(name)?.of_fleet());
+        Arc::make_mut(&mut self.operations).keep(of_fleet, of_budget);
+    }
+
+    /// Merges a snapshot at most once. Returns its samples if it held some and was new.
+    pub fn merge(
+        &mut self,
+        time: &EventTime,
+        Snapshot { header, body }: Snapshot<Packed>,
+    ) -> Option<MergedSamples> {
+        // An interval's samples count from the moment at which all of them had been taken.
+        let ended = header.start.plus(Duration::from_nanos(header.length_ns));
+        self.make_room_for(&header.node);
+        let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
+            self.counts.reject("node", 1);
+            return None;
+        };
+        let node = Arc::make_mut(node);
+        let conflicts = node.account.conflicts();
+        let decision = node.account.book(&header, body.samples());
+        if node.account.conflicts() > conflicts {
+            self.duplicate_names.add(&header.node);
+        }
+        match decision {
+            Decision::Merge => {}
+            Decision::Duplicate => {
+                // A node that sends again does not know yet that it need not.
+                self.changed.touch(&header.node);
+                self.counts.duplicates += 1;
+                return None;
+            }
+            Decision::Forgotten => {
+                self.counts.forgotten += 1;
+                return None;
+            }
+        }
+        self.changed.touch(&header.node);
+        let (taken, timeliness) = time.taken(ended, node.skew);
+        node.last_heard = node.last_heard.max(time.seen.unwrap_or(taken));
+        node.hidden = false;
+        node.see_clock(time.skew);
+        node.operations.expire(time.judged_up_to);
+        *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
+        match timeliness {
+            Timeliness::InTime => {}
+            Timeliness::Late => {
+                let late = &mut self.counts.late_samples;
+                *late = late.saturating_add(body.samples());
+            }
+            Timeliness::Ahead => self.counts.clock_ahead += 1,
+        }
+        node.observe_counts(header.incarnation);
+        let from = (header.incarnation, header.seq);
+        match body {
+            Body::Latency(latency) => {
+                let times = Times { shown: time.judged_up_to, now: time.arrived, taken };
+                self.merge_latency(times, &header, &latency);
+                return Some(MergedSamples { node_labels: header.labels, latency });
+            }
+            Body::Hardware(hardware) => {
+                let unknown = node.take_readings(from, hardware);
+                node.observe_readings();
+                self.counts.reject("unknown_sensor", unknown);
+            }
+            // What a successor reports of a crashed run is no news of the way to the broker.
+            Body::Bus(_) if header.heir.is_some() => {}
+            Body::Bus(bus) => {
+                node.take_bus(from, bus);
+                node.observe_bus();
+                node.observe_counts(header.incarnation);
+            }
+            Body::Event(Events { events }) => {
+                let without_room = node.take_events(from, &events);
+                self.events.push(&header.node, time.arrived, events);
+                self.counts.reject("service_check", without_room);
+            }
+        }
+        None
+    }
+
+    /// Adds a message's samples to the windows of its node, of the fleet, of roll-ups and of what
+    /// is kept apart for budgets.
+    fn merge_latency(&mut self, times: Times, header: &Header, latency: &Latency<Packed>) {
+        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
+        let fleet = Arc::make_mut(&mut self.operations);
+        let numbers = node.take_numbers((header.incarnation, header.seq), latency);
+        node.observe_jobs(self.retention.watched_counters(), &latency.counters);
+        node.take_labels((header.incarnation, header.seq), &header.labels);
+        let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
+        let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);
+        for (series, samples) in &latency.histograms {
+            let operation = &series.operation;
+            let retention = self.retention.of_node(operation);
+            let batch = Batch::new(samples, &retention.limits);
+            if has_room {
+                in_node += node.operations.add(operation, &retention, times, &batch);
+            } else {
+                node.operations.add_figures(operation, times, &batch);
+                without_room += samples.exact().count;
+            }
+            let retention = retention.of_fleet();
+            in_fleet += fleet.add(operation, &retention, times, &batch);
+            let how = (&retention, times);
+            in_rollups += self.rollups.add(series, &header.labels, how, &batch);
+            for Selection { budget, selector, retention } in self.retention.selections(operation) {
+                if selector.selects(&series.labels, &header.labels) {
+                    let batch = Batch::new(samples, &retention.limits);
+                    node.operations.select(budget, retention, times, &batch, has_room);
+                    fleet.select(budget, &retention.of_fleet(), times, &batch, true);
+                }
+            }
+        }
+        self.counts.reject("number", numbers);
+        self.counts.reject("node_sample", in_node);
+        self.counts.reject("node_window", without_room);
+        self.counts.reject("fleet_sample", in_fleet);
+        self.counts.reject("rollup", in_rollups);
+    }
+
+    /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.
+    pub fn record(&mut self, now: Wall, operation: &str, value_ns: u64) {
+        let operation = Operation::new(operation).expect("a constant name of plain letters");
+        let mut sample = Histogram::default();
+        sample.record(value_ns);
+        let sample = Packed::from(&sample);
+        let retention = self.retention.of_node(&operation).of_fleet();
+        let batch = Batch::new(&sample, &retention.limits);
+        let times = Times { shown: now, now, taken: now };
+        let operations = Arc::make_mut(&mut self.operations);
+        let folded = operations.add(&operation, &retention, times, &batch);
+        self.counts.reject("fleet_sample", folded);
+    }
+
+    /// Advances to `now`: nodes that have been gone for long expire, expired ones are evicted in
+    /// time, and windows move on. Returns the nodes that have expired.
+    pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
+        let expired = self.expire_nodes(now);
+        let evicted = self.nodes.iter().filter(|(_, node)| node.may_be_forgotten(now));
+        let evicted: Vec<NodeName> = evicted.map(|(name, _)| name.clone()).collect();
+        evicted.iter().for_each(|name| self.evict(name));
+        self.expire_windows(now);
+        expired
+    }
+
+    /// An expired node keeps its ledger entry for as long as merged messages may come again, out of
+    /// a spool or from a node that was cut off. A node that sends again is shown again.
+    fn expire_nodes(&mut self, now: Wall) -> BTreeSet<NodeName> {
+        let mut expired = BTreeSet::new();
+        for (name, node) in &mut self.nodes {
+            if node.hidden || !node.may_be_hidden(now) {
+                continue;
+            }
+            *node = Arc::new(node.expired());
+            self.may_hold_expired = true;
+            self.gaps.forget(name);
+            self.changed.touch(name);
+            expired.insert(name.clone());
+        }
+        expired
+    }
+
+    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it reports; when it
+    /// is silent, all that every window has passed is dropped at once.
+    pub fn expire_windows(&mut self, now: Wall) {
+        Arc::make_mut(&mut self.operations).expire(now);
+        self.rollups.expire(now);
+        let silent = |node: &Node| now.since(node.last_heard) >= NODE_SILENT_AFTER;
+        let stale = |node: &Node| silent(node) && node.operations.are_stale(now);
+        for node in self.nodes.values_mut().filter(|node| stale(node)) {
+            Arc::make_mut(node).operations.expire(now);
+        }
+    }
+
+    fn evict(&mut self, name: &NodeName) {
+        if let Some(node) = self.nodes.remove(name) {
+            let mut ledger = node.account.ledger();
+            // What it still held will not come any more.
+            ledger.unaccounted =
+                ledger.unaccounted.saturating_add(std::mem::take(&mut ledger.held));
+            self.counts.gone.add(&ledger);
+        }
+        self.changed.touch(name);
+    }
+
+    /// Where there is no room for one node more, the expired one last seen longest ago is evicted.
+    fn make_room_for(&mut self, name: &NodeName) {
+        let is_full = self.nodes.len() >= NODES_MAX && !self.nodes.contains_key(name);
+        // Any number of names may come: all nodes are searched only when that may help.
+        if !is_full || !self.may_hold_expired {
+            return;
+        }
+        let expired = self.nodes.iter().filter(|(_, node)| node.hidden);
+        let longest = expired.min_by_key(|(_, node)| node.last_heard).map(|(name, _)| name.clone());
+        let Some(longest) = longest else {
+            self.may_hold_expired = false;
+            return;
+        };
+        self.evict(&longest);
+        self.counts.reject("account", 1);
+    }
+
+    /// A clock that jumps forward is no silence of a node: all were seen so much later. One that
+    /// is set back is no sign of life: no node has been seen in the future.
+    pub fn on_clock_jump(&mut self, now: Wall, jump: ClockJump) {
+        if jump.is_back {
+            self.turn_windows_back(now);
+        }
+        let forward = if jump.forward > CLOCK_LEAP_MIN { jump.forward } else { Duration::ZERO };
+        for (name, node) in &mut self.nodes {
+            let seen = node.last_heard.plus(forward).min(now);
+            if seen != node.last_heard {
+                Arc::make_mut(node).last_heard = seen;
+                self.changed.touch(name);
+            }
+        }
+    }
+
+    fn turn_windows_back(&mut self, now: Wall) {
+        Arc::make_mut(&mut self.operations).turn_back(now);
+        self.rollups.turn_back(now);
+        for (name, node) in &mut self.nodes {
+            Arc::make_mut(node).operations.turn_back(now);
+            self.changed.touch(name);
+        }
+    }
+
+    /// Looks for sequence gaps, once a second. `read_up_to` is when all lanes had been read up to.
+    pub fn watch_gaps(&mut self, now: Now, read_up_to: Option<Mono>) {
+        self.gaps.on_unknown();
+        let Some(read_up_to) = read_up_to else { return };
+        let read = self.gaps.on_read(read_up_to);
+        let seen = self.nodes.values().map(|node| node.last_heard).max().unwrap_or_default();
+        // An aggregator that reads of no node may be cut off.
+        if now.wall.since(seen) >= NODE_SILENT_AFTER {
+            return;
+        }
+        let open =
+            self.shown().filter_map(|(name, node)| Some((name.clone(), node.account.gap()?)));
+        let open = open.collect();
+        self.gaps.watch(now.mono, read, open);
+    }
+
+    /// A checkpoint was stored; the next one begins so long after it began.
+    pub fn on_checkpoint_interval(&mut self, interval: Duration) {
+        self.gaps.on_checkpoint_interval(interval);
+    }
+
+    /// Samples in a node's gap that has stayed for too long; `None` while it may still close, and
+    /// where that cannot be found out.
+    #[must_use]
+    pub fn lasting_gap(&self, node: &NodeName) -> Option<u64> {
+        self.gaps.lasting(node)
+    }
+
+    /// Samples in a node's oldest gap, whether or not it has stayed.
+    #[must_use]
+    pub fn gap_samples(&self, node: &NodeName) -> u64 {
+        self.gaps.samples(node)
+    }
+
+    /// Gaps that have stayed for too long, or that an alert about these nodes is active for.
+    #[must_use]
+    pub fn shown_gaps(&self, alerting: &BTreeSet<Option<&NodeName>>) -> BTreeMap<NodeName, u64> {
+        self.gaps.shown(alerting)
+    }
+
+    /// A name that two nodes share and that is to be warned of, and not too often.
+    pub fn next_duplicate_name(&mut self, now: Mono) -> Option<NodeName> {
+        self.duplicate_names.next(now)
+    }
+
+    /// The newest events that a query matches, newest first.
+    #[must_use]
+    pub fn events(&self, query: &EventsQuery) -> Vec<EventRow> {
+        self.events.rows(query)
+    }
+
+    /// Every node, expired ones among them.
+    #[must_use]
+    pub fn nodes(&self) -> &BTreeMap<NodeName, Arc<Node>> {
+        &self.nodes
+    }
+
+    /// Every node that has not expired.
+    pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Node)> {
+        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
+        shown.map(|(name, node)| (name, &**node))
+    }
+
+    /// The nodes of a scope that have not expired.
+    pub fn shown_in(&self, scope: &Scope) -> impl Iterator<Item = (&NodeName, &Node)> {
+        let nodes = match scope {
+            Scope::Fleet => self.nodes.range::<NodeName, _>(..),
+            Scope::Node(name) => self.nodes.range::<NodeName, _>(name..=name),
+        };
+        nodes.map(|(name, node)| (name, &**node)).filter(|(_, node)| !node.hidden)
+    }
+
+    /// All nodes together.
+    #[must_use]
+    pub fn operations(&self) -> &Arc<Operations> {
+        &self.operations
+    }
+
+    /// The samples that a budget judges in one scope.
+    #[must_use]
+    pub fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
+        match scope {
+            Scope::Fleet => self.operations.judged(budget),
+            Scope::Node(name) => self.nodes.get(name)?.operations.judged(budget),
+        }
+    }
+
+    /// The longest window that nodes keep of what a budget judges.
+    #[must_use]
+    pub fn longest_node_window(&self, budget: &Budget) -> Window {
+        self.retention.of_budget(budget).up_to
+    }
+
+    /// Samples by label.
+    #[must_use]
+    pub fn rollups(&self) -> &Rollups {
+        &self.rollups
+    }
+
+    /// Counts of what was merged and what was not.
+    #[must_use]
+    pub fn counts(&self) -> &MergeCounts {
+        &self.counts
+    }
+
+    /// Every node that has not expired belongs to the next checkpoint, changed or not: what its
+    /// confirmation says beside it has changed.
+    pub fn touch_shown(&mut self) {
+        for (name, _) in self.nodes.iter().filter(|(_, node)| !node.hidden) {
+            self.changed.touch(name);
+        }
+    }
+
+    /// Whether anything has changed since [`Self::checkpoint`].
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.changed.any()
+    }
+
+    /// The names of nodes that have changed or are gone; from here on nothing has changed. `None`
+    /// where there are too many to name.
+    pub fn take_changed(&mut self) -> Option<BTreeSet<NodeName>> {
+        self.changed.take()
+    }
+
+    /// What a checkpoint stores of the fleet, of all nodes if it stores `everything`; from here on
+    /// nothing has changed.
+    pub fn checkpoint(&mut self, everything: bool) -> FleetChanges {
+        let changed = self.take_changed().filter(|_| !everything);
+        let everything = changed.is_none();
+        let names = changed.unwrap_or_else(|| self.nodes.keys().cloned().collect());
+        let shared = |name: NodeName| {
+            let node = self.nodes.get(&name).cloned();
+            (name, node)
+        };
+        FleetChanges {
+            everything,
+            nodes: names.into_iter().map(shared).collect(),
+            pools: Pools {
+                operations: Arc::clone(&self.operations),
+                rollups: self.rollups.clone(),
+            },
+            rest: StoredFleet {
+                nodes: self.nodes.len(),
+                operations: self.operations.iter().count(),
+                selected_operations: self.operations.selected().count(),
+                rollups: self.rollups.sizes(),
+                selected: self.retention.selected(),
+                counts: self.counts.clone(),
+            },
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rollups_mut(&mut self) -> &mut Rollups {
+        &mut self.rollups
+    }
+}
+
+#[cfg(test)]
+mod tests;

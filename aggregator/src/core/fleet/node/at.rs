@@ -1,0 +1,73 @@
+//! A node at one moment: the metrics that rules compare and pages show.
+
+use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::time::{Wall, seconds};
+
+use super::Node;
+use super::metrics::{Count, Peak};
+
+/// A node as it is at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeAt<'n> {
+    /// The node.
+    pub node: &'n Node,
+    /// The moment.
+    pub at: Wall,
+    presence: Presence,
+}
+
+impl<'n> NodeAt<'n> {
+    /// The node at that moment.
+    #[must_use]
+    pub fn new(node: &'n Node, at: Wall) -> Self {
+        Self { node, at, presence: node.presence(at) }
+    }
+
+    /// Whether what it last reported still holds.
+    #[must_use]
+    pub fn is_reporting(&self) -> bool {
+        self.presence == Presence::Heard
+    }
+
+    /// Whether its last sensor readings still hold.
+    #[must_use]
+    pub fn has_fresh_readings(&self) -> bool {
+        self.is_reporting() && self.node.metrics.are_readings_fresh(self.at)
+    }
+
+    /// One metric; `None` where it is not known. Sequence gaps are known to the fleet alone.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        let Self { node, at, presence } = *self;
+        let metrics = &node.metrics;
+        let increase = |what: Count| metrics.increase(at, what);
+        let has_bus = self.is_reporting() && node.bus.is_known();
+        let of_bus = |value: f64| has_bus.then_some(value);
+        match figure {
+            Figure::SilentSeconds if presence == Presence::Left => Some(0.0),
+            Figure::SilentSeconds => Some(at.since(node.last_heard).as_secs_f64()),
+            Figure::NameConflicts => Some(increase(Count::NameConflicts)),
+            Figure::Unaccounted => Some(increase(Count::Unaccounted)),
+            Figure::LedgerGap => None,
+            Figure::SamplesLost => self.is_reporting().then(|| increase(Count::SamplesLost)),
+            Figure::Rerouted => of_bus(increase(Count::Rerouted)),
+            Figure::Dropped => of_bus(increase(Count::Dropped)),
+            Figure::KernelDropped => of_bus(increase(Count::KernelDropped)),
+            Figure::OutboxMessages => of_bus(node.bus.value.outbox_messages as f64),
+            Figure::OutboxBytes => of_bus(node.bus.value.outbox_bytes as f64),
+            Figure::RoundTripSeconds => {
+                node.bus.value.round_trip_ns.filter(|_| has_bus).map(seconds)
+            }
+            Figure::BreakerState => metrics.peak(at, Peak::BREAKER).filter(|_| has_bus),
+            Figure::ConservativeMode => metrics.peak(at, Peak::CONSERVATIVE).filter(|_| has_bus),
+            Figure::ClockSkewSeconds => {
+                let skew = node.skew.filter(|_| self.is_reporting())?;
+                Some(seconds(skew.ahead_ns.unsigned_abs()))
+            }
+            _ if !self.has_fresh_readings() => None,
+            _ => metrics.sensor_figure(at, figure),
+        }
+    }
+}

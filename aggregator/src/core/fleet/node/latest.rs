@@ -1,0 +1,47 @@
+//! Values of which only the newest counts, whatever the order in which messages arrive.
+
+use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use crate::core::fleet::ledger::Account;
+
+/// A snapshot's position among those of its node: its incarnation's number in their order, its
+/// sequence number.
+type Position = (u64, Seq);
+
+/// A value that a newer snapshot replaces and an older one, arriving late, does not.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latest<T> {
+    /// The value.
+    pub value: T,
+    /// When it was received.
+    pub at: Wall,
+    from: Position,
+    /// Of which run it is; `None` before there is a value.
+    of: Option<Incarnation>,
+}
+
+impl<T> Latest<T> {
+    /// Takes `value`, of number `seq` of a run, unless a newer one is there. The order of runs may
+    /// have changed since that one was taken: `account` has the present order.
+    pub(super) fn offer(
+        &mut self,
+        (account, at): (&Account, Wall),
+        from: (Incarnation, Seq),
+        value: T,
+    ) {
+        let (of, seq) = from;
+        let place = |run: Incarnation| account.order(run);
+        let order = self.of.and_then(place).unwrap_or(self.from.0);
+        let from = (place(of).unwrap_or_default(), seq);
+        if from > (order, self.from.1) {
+            *self = Self { value, at, from, of: Some(of) };
+        }
+    }
+
+    /// Whether there ever was a value.
+    pub(super) fn is_known(&self) -> bool {
+        self.of.is_some()
+    }
+}

@@ -1,0 +1,239 @@
+//! The metrics of a node that rules may watch, beside its latencies. They are computed when a
+//! message is merged, so that ten thousand nodes are judged each second without reading a sensor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER};
+use plimsoll_schemas::alert::HardwareContext;
+use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::ids::{Incarnation, Operation, Series};
+use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::Bus;
+use serde::{Deserialize, Serialize};
+
+use super::increase::{CounterIncrease, Increase};
+use super::sensed::{SENSED, SensedFigure, WorstReadings};
+use super::sensor_counters::SensorCounters;
+use crate::core::fleet::shared::Shared;
+
+/// What is counted of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    /// See [`Figure::Rerouted`].
+    Rerouted,
+    /// See [`Figure::Dropped`].
+    Dropped,
+    /// See [`Figure::KernelDropped`].
+    KernelDropped,
+    /// See [`Figure::NameConflicts`].
+    NameConflicts,
+    /// See [`Figure::SamplesLost`].
+    SamplesLost,
+    /// See [`Figure::Unaccounted`].
+    Unaccounted,
+}
+
+const COUNTS: usize = 6;
+
+/// Beside those of sensors: the breaker's state, and conservative mode.
+const PEAKS: usize = SENSED + 2;
+
+/// Peaks beside those of sensors, by index.
+pub(super) struct Peak;
+
+impl Peak {
+    pub(super) const BREAKER: usize = SENSED;
+    pub(super) const CONSERVATIVE: usize = SENSED + 1;
+}
+
+/// Half of the time for which peaks are known.
+const HALF: u64 = 60_000_000_000;
+
+/// How a node is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NodeMetrics {
+    sensed: [Option<f64>; SENSED],
+    sensed_at: Wall,
+    counted: [CounterIncrease; COUNTS],
+    sensor_counters: SensorCounters,
+    /// Whether its account and its bus were ever counted: what stood there when a run was first
+    /// heard that is older than a span has not grown within it.
+    #[serde(default)]
+    known: [bool; 2],
+    peaks: Peaks,
+    /// Counters of jobs that a rule watches.
+    jobs: Shared<BTreeMap<Series, Increase>>,
+}
+
+/// The greatest values of this minute and of the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Peaks {
+    minute: u64,
+    now: [Option<f64>; PEAKS],
+    before: [Option<f64>; PEAKS],
+}
+
+impl Count {
+    const fn span(self) -> Duration {
+        match self {
+            Self::SamplesLost | Self::Unaccounted => LOSSES_WITHIN,
+            _ => COUNTED_WITHIN,
+        }
+    }
+}
+
+impl Peaks {
+    fn see(&mut self, at: Wall, place: usize, value: Option<f64>) {
+        let minute = at.0 / HALF;
+        if minute != self.minute {
+            let before = if minute == self.minute + 1 { self.now } else { Default::default() };
+            *self = Self { minute, now: Default::default(), before };
+        }
+        // `None` is less than any value.
+        if value > self.now[place] {
+            self.now[place] = value;
+        }
+    }
+
+    fn get(&self, at: Wall, place: usize) -> Option<f64> {
+        let (now, before) = (self.now[place], self.before[place]);
+        match (at.0 / HALF).checked_sub(self.minute)? {
+            0 if now > before => now,
+            0 => before,
+            1 => now,
+            _ => None,
+        }
+    }
+}
+
+impl NodeMetrics {
+    /// What a counter grew by within its span.
+    pub(super) fn increase(&self, at: Wall, what: Count) -> f64 {
+        self.counted[what as usize].within(at, what.span())
+    }
+
+    /// When a counter last grew.
+    pub(super) fn last_increase(&self, what: Count) -> Option<Wall> {
+        self.counted[what as usize].last()
+    }
+
+    pub(super) fn peak(&self, at: Wall, index: usize) -> Option<f64> {
+        self.peaks.get(at, index)
+    }
+
+    /// Whether the last sensor readings came a short time ago.
+    pub(super) fn are_readings_fresh(&self, at: Wall) -> bool {
+        at.since(self.sensed_at) < READINGS_STALE_AFTER
+    }
+
+    /// What sensors last reported of a figure.
+    pub(super) fn sensor_figure(&self, at: Wall, figure: Figure) -> Option<f64> {
+        match SensedFigure::of(figure) {
+            Some(sensed) => self.sensed[sensed as usize],
+            None => self.sensor_counters.figure(at, figure),
+        }
+    }
+
+    /// Counts what the node's ledger and its bus report after a message of a run.
+    pub(super) fn observe_counts(
+        &mut self,
+        at: Wall,
+        run: Incarnation,
+        ledger: [(Count, u64); 3],
+        bus: Option<&Bus>,
+    ) {
+        let Self { counted, known: [account_known, bus_known], .. } = self;
+        let is_old = |what: Count| at.since(Wall(run.0)) > what.span();
+        for (what, stand) in ledger {
+            let counted = &mut counted[what as usize];
+            match *account_known || !is_old(what) {
+                true => counted.settle(at, what.span(), stand),
+                false => *counted = CounterIncrease::standing(stand),
+            }
+        }
+        *account_known = true;
+        let Some(bus) = bus else { return };
+        for (what, stand) in [
+            (Count::Rerouted, bus.rerouted),
+            (Count::Dropped, bus.dropped),
+            (Count::KernelDropped, bus.kernel_dropped),
+        ] {
+            let counted = &mut counted[what as usize];
+            match *bus_known || !is_old(what) {
+                true => counted.count(at, what.span(), stand),
+                false => *counted = CounterIncrease::standing(stand),
+            }
+        }
+        *bus_known = true;
+    }
+
+    pub(super) fn observe_readings(&mut self, at: Wall, readings: &[Reading]) {
+        self.sensed = WorstReadings::of(readings, |_| true).values();
+        self.sensed_at = at;
+        self.sensor_counters.see(at, readings);
+        for (place, value) in self.sensed.into_iter().enumerate() {
+            self.peaks.see(at, place, value);
+        }
+    }
+
+    pub(super) fn observe_bus(&mut self, at: Wall, bus: &Bus) {
+        let conservative = f64::from(u8::from(bus.conservative));
+        self.peaks.see(at, Peak::BREAKER, bus.breaker_state.map(f64::from));
+        self.peaks.see(at, Peak::CONSERVATIVE, Some(conservative));
+    }
+
+    /// What watched counters of jobs grew by; only those in `known`, which is bounded.
+    pub(super) fn observe_jobs(
+        &mut self,
+        at: Wall,
+        watched: &BTreeSet<Operation>,
+        known: &BTreeMap<Series, f64>,
+        grown: &[(Series, f64)],
+    ) {
+        let grown = grown.iter().filter(|(of, _)| watched.contains(&of.operation));
+        for (series, amount) in grown.filter(|(of, _)| known.contains_key(of)) {
+            let of = self.jobs.make_mut().entry(series.clone()).or_default();
+            of.add(at, COUNTED_WITHIN, *amount);
+        }
+    }
+
+    /// The worst that the machine's sensors said within the last minute or two.
+    #[must_use]
+    pub fn peaks(&self, now: Wall) -> HardwareContext {
+        let of = |what: SensedFigure| self.peaks.get(now, what as usize);
+        let is_held = |what: SensedFigure| of(what).map(|reasons| reasons > 0.0);
+        let senses = self.are_readings_fresh(now);
+        let of_late = |what: Figure| self.sensor_counters.figure(now, what).filter(|_| senses);
+        HardwareContext {
+            cpu_usage_ratio: of(SensedFigure::CpuUsage),
+            memory_used_ratio: of(SensedFigure::Memory),
+            cpu_temperature_celsius: of(SensedFigure::CpuTemperature),
+            gpu_temperature_celsius: of(SensedFigure::GpuTemperature),
+            gpu_memory_used_ratio: of(SensedFigure::GpuMemory),
+            gpu_throttled: is_held(SensedFigure::GpuThrottled),
+            cpu_throttled: is_held(SensedFigure::CpuThrottled),
+            cpu_steal_ratio: of(SensedFigure::CpuSteal),
+            cgroup_memory_used_ratio: of(SensedFigure::CgroupMemory),
+            cgroup_cpu_throttled_ratio: of_late(Figure::CgroupCpuThrottledRatio),
+            memory_stalled_ratio: of(SensedFigure::MemoryStalled),
+        }
+    }
+
+    /// What is kept of a node that is not shown: where counters stood, so that what was counted
+    /// once does not grow anew when it reports again.
+    pub(super) fn of_expired(&self) -> Self {
+        let sensor_counters = self.sensor_counters.clone();
+        Self { counted: self.counted, known: self.known, sensor_counters, ..Self::default() }
+    }
+
+    /// What a watched counter of a job grew by within the last minute.
+    pub fn jobs(&self, at: Wall) -> impl Iterator<Item = (&Series, f64)> {
+        let grown = move |grown: &Increase| grown.within(at, COUNTED_WITHIN);
+        self.jobs.into_iter().map(move |(series, of)| (series, grown(of)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What a node's metrics remember, and for how long.
+
+use plimsoll_schemas::hardware::{GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, Reading};
+use plimsoll_schemas::ids::{Labels, Seq};
+
+use super::*;
+use crate::core::fleet::node::{Node, NodeAt};
+
+fn second(n: u64) -> Wall {
+    Wall((1_700_000_040 + n) * 1_000_000_000)
+}
+
+fn read(node: &mut Node, at: Wall, celsius: f64, held: bool) {
+    let labels = Labels::new([("reason", "hw_slowdown")]).unwrap();
+    let readings = vec![
+        Reading::ok(&GPU_TEMPERATURE_CELSIUS, Labels::default(), celsius),
+        Reading::ok(&GPU_THROTTLE_REASON, labels, f64::from(u8::from(held))),
+    ];
+    (node.readings.value, node.last_heard) = (readings.into(), at);
+    node.observe_readings();
+}
+
+#[test]
+fn peaks_are_of_this_minute_and_the_one_before_and_none_is_told_where_nothing_was_said() {
+    let mut node = Node::default();
+    assert_eq!(node.metrics.peaks(second(0)), HardwareContext::default());
+    for (at, celsius, held) in [(0, 80.0, false), (30, 91.0, true), (59, 60.0, false)] {
+        read(&mut node, second(at), celsius, held);
+    }
+    let peaks = |node: &Node, at| {
+        let HardwareContext { gpu_temperature_celsius, gpu_throttled, .. } =
+            node.metrics.peaks(second(at));
+        (gpu_temperature_celsius, gpu_throttled)
+    };
+    assert_eq!(peaks(&node, 59), (Some(91.0), Some(true)));
+    read(&mut node, second(61), 50.0, false);
+    assert_eq!(peaks(&node, 61), (Some(91.0), Some(true)));
+    assert_eq!(peaks(&node, 121), (Some(50.0), Some(false)));
+    assert_eq!(peaks(&node, 181), (None, None));
+    assert_eq!(node.metrics.peaks(second(61)).memory_used_ratio, None);
+}
+
+#[test]
+fn figures_of_sensors_end_with_the_node_or_with_its_readings() {
+    let mut node = Node::default();
+    read(&mut node, second(0), 80.0, false);
+    let figure =
+        |node: &Node, at| NodeAt::new(node, second(at)).figure(Figure::GpuTemperatureCelsius);
+    assert_eq!([figure(&node, 1), figure(&node, 11)], [Some(80.0), None]);
+    node.last_heard = second(70);
+    assert_eq!(figure(&node, 70), None, "it speaks, but of its sensors no more");
+}
+
+#[test]
+fn what_a_node_was_never_heard_to_say_is_no_figure() {
+    let node = Node { last_heard: second(0), ..Node::default() };
+    for figure in Figure::ALL {
+        let found = NodeAt::new(&node, second(1)).figure(*figure);
+        let known = match figure {
+            Figure::SilentSeconds => Some(1.0),
+            Figure::SamplesLost | Figure::Unaccounted | Figure::NameConflicts => Some(0.0),
+            _ => None,
+        };
+        assert_eq!(found, known, "{figure:?}");
+    }
+}
+
+#[test]
+fn what_a_run_lost_before_anybody_heard_of_it_did_not_grow_of_late() {
+    let dropped = |began: u64, heard: &[(u64, u64)]| {
+        let mut node = Node::default();
+        for (at, dropped) in heard {
+            node.last_heard = second(*at);
+            let (run, bus) =
+                (Incarnation(second(began).0), Bus { dropped: *dropped, ..Bus::default() });
+            node.bus.offer((&node.account, node.last_heard), (run, Seq(*at)), bus.into());
+            node.observe_counts(run);
+        }
+        node.metrics.increase(node.last_heard, Count::Dropped)
+    };
+    assert_eq!(dropped(0, &[(3_600, 70)]), 0.0, "of an hour that nobody heard");
+    assert_eq!(dropped(0, &[(3_600, 70), (3_601, 75)]), 5.0);
+    assert_eq!(dropped(3_590, &[(3_600, 70)]), 70.0, "of the run's first ten seconds");
+}

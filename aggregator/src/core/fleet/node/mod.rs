@@ -1,0 +1,236 @@
+//! What the aggregator keeps about one node: its ledger entry, operations, counters, gauges, sensor
+//! readings, events and the metrics that rules watch. Merging is idempotent only together with the
+//! ledger entry, which decides what is new.
+
+mod at;
+mod increase;
+mod latest;
+mod metrics;
+mod sensed;
+mod sensor_counters;
+mod trouble;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::{
+    ACCOUNT_FORGET_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
+    NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
+};
+use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
+use plimsoll_schemas::limits::delivery::REROUTE_MESSAGES;
+use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::{AlertType, Bus, Event, EventSource, Hardware, Latency};
+use serde::{Deserialize, Serialize};
+
+pub use at::NodeAt;
+pub(crate) use increase::CounterIncrease;
+pub use latest::Latest;
+pub use metrics::NodeMetrics;
+pub(crate) use sensed::{SensedFigure, WorstReadings};
+pub use trouble::Trouble;
+
+use super::bounded::bounded_entry;
+use super::catalogue;
+use super::ledger::Account;
+use super::operations::Operations;
+use super::shared::Shared;
+use crate::core::ingest::Skew;
+use metrics::Count;
+
+/// One node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Node {
+    /// Which of its snapshots were merged.
+    pub account: Account,
+    /// When it was last seen, on the aggregator's clock.
+    pub last_heard: Wall,
+    /// True once it has been gone for so long that it is not shown any more. Its account stays.
+    pub hidden: bool,
+    /// Its labels.
+    pub labels: Latest<Labels>,
+    /// How far its clock is off, as last seen; `None` where it is not known.
+    pub skew: Option<Skew>,
+    /// Its operations.
+    pub operations: Operations,
+    /// Sums of its counters.
+    pub counters: Shared<BTreeMap<Series, f64>>,
+    /// Latest values of its gauges.
+    pub gauges: Shared<BTreeMap<Series, Latest<f64>>>,
+    /// Latest readings, of sensors in the catalogue only.
+    pub readings: Latest<Shared<Vec<Reading>>>,
+    /// What it reports of its way to the broker.
+    pub bus: Latest<Shared<Bus>>,
+    /// Events and service checks that it sent, by source and how bad they were.
+    pub events: Shared<BTreeMap<(EventSource, AlertType), u64>>,
+    /// The latest status of each service check.
+    pub checks: Shared<BTreeMap<String, Latest<AlertType>>>,
+    /// What rules may watch of it.
+    pub metrics: NodeMetrics,
+}
+
+impl Node {
+    /// Whether the node is to be expected.
+    #[must_use]
+    pub fn presence(&self, now: Wall) -> Presence {
+        let silence = now.since(self.last_heard);
+        if self.account.has_left() {
+            Presence::Left
+        } else if silence >= NODE_SILENT_AFTER {
+            Presence::Silent
+        } else {
+            Presence::Heard
+        }
+    }
+
+    /// True once a node has been gone for so long that it is not shown: soon after its final message,
+    /// otherwise when the streams no longer hold anything of it.
+    #[must_use]
+    pub fn may_be_hidden(&self, now: Wall) -> bool {
+        let left = self.account.has_left();
+        let patience = if left { NODE_HIDE_AFTER } else { NODE_HIDE_SILENT_AFTER };
+        now.since(self.last_heard) >= patience
+    }
+
+    /// True once nothing that was merged can come again, wherever it was kept.
+    #[must_use]
+    pub fn may_be_forgotten(&self, now: Wall) -> bool {
+        now.since(self.last_heard) >= ACCOUNT_FORGET_AFTER
+    }
+
+    /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.
+    #[must_use]
+    pub fn expired(&self) -> Self {
+        let (account, last_heard) = (self.account.clone(), self.last_heard);
+        Self {
+            account,
+            last_heard,
+            metrics: self.metrics.of_expired(),
+            hidden: true,
+            ..Self::default()
+        }
+    }
+
+    /// Takes how far its clock is off.
+    pub fn see_clock(&mut self, skew: Option<Skew>) {
+        let better = |skew: &Skew| self.skew.is_none_or(|known| skew.is_better_than(&known));
+        self.skew = skew.filter(better).or(self.skew);
+    }
+
+    /// Takes its labels.
+    pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
+        self.labels.offer((&self.account, self.last_heard), from, labels.clone());
+    }
+
+    /// Adds to counters and replaces gauges; returns how many series found no room.
+    pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency<Packed>) -> u64 {
+        let mut without_room = 0;
+        for (series, amount) in &latency.counters {
+            match bounded_entry(self.counters.make_mut(), series, NODE_SERIES_MAX) {
+                // Two finite numbers may add up to infinity.
+                Some(sum) => *sum = (*sum + amount).clamp(f64::MIN, f64::MAX),
+                None => without_room += 1,
+            }
+        }
+        for (series, value) in &latency.gauges {
+            match bounded_entry(self.gauges.make_mut(), series, NODE_SERIES_MAX) {
+                Some(gauge) => gauge.offer((&self.account, self.last_heard), from, *value),
+                None => without_room += 1,
+            }
+        }
+        without_room
+    }
+
+    /// Takes readings of known sensors; returns how many were of unknown ones.
+    pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
+        let all = hardware.readings.len();
+        let mut known = hardware.readings;
+        known.retain(|reading| catalogue::place(&reading.sensor).is_some());
+        let unknown = all - known.len();
+        self.readings.offer((&self.account, self.last_heard), from, known.into());
+        unknown as u64
+    }
+
+    /// Takes what it reports of its way to the broker.
+    pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
+        self.bus.offer((&self.account, self.last_heard), from, bus.into());
+    }
+
+    /// Updates what rules watch of counts, after a message of this run was merged.
+    pub fn observe_counts(&mut self, run: Incarnation) {
+        let ledger = [
+            (Count::NameConflicts, self.account.conflicts()),
+            (Count::SamplesLost, self.account.lost()),
+            (Count::Unaccounted, self.account.unaccounted()),
+        ];
+        let bus = self.bus.is_known().then_some(&*self.bus.value);
+        self.metrics.observe_counts(self.last_heard, run, ledger, bus);
+    }
+
+    /// Updates what rules watch of sensor readings.
+    pub fn observe_readings(&mut self) {
+        self.metrics.observe_readings(self.last_heard, &self.readings.value);
+    }
+
+    /// Updates what rules watch of its way to the broker.
+    pub fn observe_bus(&mut self) {
+        self.metrics.observe_bus(self.last_heard, &self.bus.value);
+    }
+
+    /// Updates what rules watch of its jobs' counters.
+    pub fn observe_jobs(&mut self, watched: &BTreeSet<Operation>, grown: &[(Series, f64)]) {
+        self.metrics.observe_jobs(self.last_heard, watched, &self.counters, grown);
+    }
+
+    /// Counts the events of one message and takes the last status of each check in it; returns how
+    /// many checks found no room.
+    pub fn take_events(&mut self, from: (Incarnation, Seq), events: &[Event]) -> u64 {
+        let mut statuses = BTreeMap::new();
+        for event in events {
+            *self.events.make_mut().entry((event.source, event.alert_type)).or_default() += 1;
+            if event.source == EventSource::ServiceCheck {
+                statuses.insert(&event.title, event.alert_type);
+            }
+        }
+        let mut without_room = 0;
+        for (name, status) in statuses {
+            match bounded_entry(self.checks.make_mut(), name, SERVICE_CHECKS_MAX) {
+                Some(check) => check.offer((&self.account, self.last_heard), from, status),
+                None => without_room += 1,
+            }
+        }
+        without_room
+    }
+
+    /// The status of each service check.
+    #[must_use]
+    pub fn check_statuses(&self) -> BTreeMap<String, AlertType> {
+        self.checks.iter().map(|(name, check)| (name.clone(), check.value)).collect()
+    }
+
+    /// What is wrong with it; `gap_samples` are missing for too long.
+    pub fn troubles(&self, now: Wall, gap_samples: u64) -> impl Iterator<Item = Trouble> {
+        let is_reporting = self.presence(now) == Presence::Heard;
+        let deep = is_reporting && self.bus.value.outbox_messages > REROUTE_MESSAGES as u64;
+        let grew = |what| {
+            let last = self.metrics.last_increase(what);
+            last.is_some_and(|at| now.since(at) < TROUBLE_LASTS)
+        };
+        let found = [
+            (Trouble::OutboxDeep, deep),
+            (Trouble::Rerouted, grew(Count::Rerouted)),
+            (Trouble::NameConflict, grew(Count::NameConflicts)),
+            (Trouble::KernelDropped, grew(Count::KernelDropped)),
+            (Trouble::Dropped, grew(Count::Dropped)),
+            (Trouble::SamplesLost, grew(Count::SamplesLost)),
+            (Trouble::Unaccounted, self.account.unaccounted() > 0),
+            (Trouble::LedgerGap, gap_samples > 0),
+        ];
+        found.into_iter().filter_map(|(of, is_so)| is_so.then_some(of))
+    }
+}
+
+#[cfg(test)]
+mod tests;

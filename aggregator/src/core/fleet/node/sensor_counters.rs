@@ -1,0 +1,216 @@
+//! What sensors count, and how often that was of late: faults, errors, kills, periods. Counters of
+//! machines run for as long as the machine does, so its first reading is no
+//! event. Each device is counted by itself: one that reports nothing for a while and then the same
+//! value has counted nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, TICKING_MAX};
+use plimsoll_schemas::hardware::{
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, GPU_ECC_ERRORS_TOTAL,
+    GPU_FAULTS_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
+};
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use super::increase::Increase;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SensorCounter {
+    GpuFault,
+    GpuMemoryError,
+    OomKill,
+    CgroupPeriod,
+    CgroupThrottledPeriod,
+}
+
+const SENSOR_COUNTERS: [(SensorCounter, &Sensor); 5] = [
+    (SensorCounter::GpuFault, &GPU_FAULTS_TOTAL),
+    (SensorCounter::GpuMemoryError, &GPU_ECC_ERRORS_TOTAL),
+    (SensorCounter::OomKill, &OOM_KILLS_TOTAL),
+    (SensorCounter::CgroupPeriod, &CGROUP_CPU_PERIODS_TOTAL),
+    (SensorCounter::CgroupThrottledPeriod, &CGROUP_CPU_THROTTLED_PERIODS_TOTAL),
+];
+
+/// All of a node's; `None` where its sensors do not count that.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct SensorCounters([Option<DeviceCounters>; SENSOR_COUNTERS.len()]);
+
+/// One of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct DeviceCounters {
+    grown: Increase,
+    /// Where each device's counter stood when it last said so.
+    stood: BTreeMap<Labels, u64>,
+}
+
+impl SensorCounter {
+    fn of(reading: &Reading) -> Option<Self> {
+        let (tick, _) = SENSOR_COUNTERS.iter().find(|(_, sensor)| sensor.name == reading.sensor)?;
+        let is_corrected = reading.labels.get("kind") == Some("corrected");
+        (*tick != Self::GpuMemoryError || !is_corrected).then_some(*tick)
+    }
+
+    const fn span(self) -> Duration {
+        match self {
+            Self::GpuFault | Self::GpuMemoryError | Self::OomKill => LOSSES_WITHIN,
+            Self::CgroupPeriod | Self::CgroupThrottledPeriod => COUNTED_WITHIN,
+        }
+    }
+}
+
+impl SensorCounters {
+    /// Looks at readings of a machine.
+    pub(super) fn see(&mut self, at: Wall, readings: &[Reading]) {
+        for reading in readings {
+            if let Some((tick, value)) = SensorCounter::of(reading).zip(reading.value) {
+                let ticking = self.0[tick as usize].get_or_insert_default();
+                ticking.see(at, tick.span(), &reading.labels, whole(value));
+            }
+        }
+    }
+
+    /// A figure that is computed from these.
+    pub(super) fn figure(&self, at: Wall, figure: Figure) -> Option<f64> {
+        let within = |tick: SensorCounter| {
+            Some(self.0[tick as usize].as_ref()?.grown.within(at, tick.span()))
+        };
+        match figure {
+            Figure::GpuFaults => within(SensorCounter::GpuFault),
+            Figure::GpuMemoryErrors => within(SensorCounter::GpuMemoryError),
+            Figure::OomKills => within(SensorCounter::OomKill),
+            Figure::CgroupCpuThrottledRatio => {
+                let periods = within(SensorCounter::CgroupPeriod)?;
+                let throttled = within(SensorCounter::CgroupThrottledPeriod)?;
+                Some(if periods > 0.0 { (throttled / periods).min(1.0) } else { 0.0 })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl DeviceCounters {
+    /// A counter stands at `stand`. One that fell is another from now on: what counted before is
+    /// gone, and how much of it is new is unknown.
+    #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
+    fn see(&mut self, at: Wall, span: Duration, of: &Labels, stand: u64) {
+        if let Some(stood) = self.stood.get_mut(of) {
+            let grew = stand.saturating_sub(std::mem::replace(stood, stand));
+            if grew > 0 {
+                self.grown.add(at, span, grew as f64);
+            }
+            return;
+        }
+        // Devices that went for good make room for others.
+        if self.stood.len() >= TICKING_MAX {
+            self.stood.clear();
+        }
+        self.stood.insert(of.clone(), stand);
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count; what is none becomes 0 or the greatest"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::hardware::Missing;
+
+    use super::*;
+
+    fn at(second: u64) -> Wall {
+        Wall((1_700_000_000 + second) * 1_000_000_000)
+    }
+
+    fn read(sensor: &Sensor, label: (&str, &str), value: f64) -> Reading {
+        Reading::ok(sensor, Labels::new([label]).unwrap(), value)
+    }
+
+    #[test]
+    fn what_stood_when_a_machine_was_first_heard_is_no_event() {
+        let mut ticks = SensorCounters::default();
+        let faults = |gpu, n| read(&GPU_FAULTS_TOTAL, ("gpu", gpu), n);
+        ticks.see(at(0), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 7.0)]);
+        assert_eq!(ticks.figure(at(0), Figure::OomKills), Some(0.0));
+        assert_eq!(ticks.figure(at(0), Figure::GpuFaults), None);
+        ticks.see(at(1), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 9.0), faults("0", 4.0)]);
+        assert_eq!(ticks.figure(at(1), Figure::OomKills), Some(2.0));
+        assert_eq!(ticks.figure(at(1), Figure::GpuFaults), Some(0.0));
+        ticks.see(at(2), &[faults("0", 5.0), faults("1", 2.0)]);
+        assert_eq!(ticks.figure(at(2), Figure::GpuFaults), Some(1.0), "the other one had two");
+        ticks.see(at(3), &[faults("0", 5.0), faults("1", 4.0)]);
+        assert_eq!(ticks.figure(at(3), Figure::GpuFaults), Some(3.0));
+        assert_eq!(ticks.figure(at(400), Figure::GpuFaults), Some(0.0));
+    }
+
+    #[test]
+    fn a_machine_that_began_anew_or_lost_a_device_has_had_no_event() {
+        let mut ticks = SensorCounters::default();
+        for (second, kills) in [(0, 50.0), (1, 3.0), (2, 4.0)] {
+            ticks.see(at(second), &[read(&OOM_KILLS_TOTAL, ("a", "b"), kills)]);
+        }
+        assert_eq!(ticks.figure(at(2), Figure::OomKills), Some(1.0));
+    }
+
+    #[test]
+    fn a_device_that_says_nothing_for_a_while_has_counted_only_what_is_new() {
+        let mut ticks = SensorCounters::default();
+        let errors = |gpu: &str, n: f64| {
+            let labels = Labels::new([("gpu", gpu), ("kind", "uncorrected")]).unwrap();
+            Reading::ok(&GPU_ECC_ERRORS_TOTAL, labels, n)
+        };
+        let mut within = |second, readings: &[Reading]| {
+            ticks.see(at(second), readings);
+            ticks.figure(at(second), Figure::GpuMemoryErrors)
+        };
+        let mut failed = errors("1", 3.0);
+        failed = Reading::absent(&GPU_ECC_ERRORS_TOTAL, failed.labels, Missing::failed("timeout"));
+        assert_eq!(within(0, &[errors("0", 2.0), errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(1, &[errors("0", 2.0), failed]), Some(0.0));
+        assert_eq!(within(2, &[errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(3, &[errors("0", 2.0), errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(4, &[errors("1", 3.0)]), Some(0.0));
+        assert_eq!(within(5, &[errors("0", 3.0)]), Some(1.0), "while it said nothing");
+    }
+
+    #[test]
+    fn counters_of_devices_are_bounded() {
+        let mut ticks = SensorCounters::default();
+        for n in 0..3 * TICKING_MAX as u64 {
+            ticks.see(at(n), &[read(&OOM_KILLS_TOTAL, ("a", &n.to_string()), 1.0)]);
+            let kept = ticks.0[SensorCounter::OomKill as usize].as_ref().map(|of| of.stood.len());
+            assert!(kept <= Some(TICKING_MAX), "{kept:?}");
+        }
+        assert_eq!(ticks.figure(at(0), Figure::OomKills), Some(0.0));
+    }
+
+    #[test]
+    fn corrected_errors_do_not_count_and_throttled_periods_are_a_share_of_all() {
+        let mut ticks = SensorCounters::default();
+        for n in 0..3 {
+            let n = f64::from(n);
+            ticks.see(
+                at(1),
+                &[
+                    read(&GPU_ECC_ERRORS_TOTAL, ("kind", "corrected"), 100.0 * n),
+                    read(&GPU_ECC_ERRORS_TOTAL, ("kind", "uncorrected"), n),
+                    read(&CGROUP_CPU_PERIODS_TOTAL, ("a", "b"), 40.0 * n),
+                    read(&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, ("a", "b"), 10.0 * n),
+                ],
+            );
+        }
+        assert_eq!(ticks.figure(at(1), Figure::GpuMemoryErrors), Some(2.0));
+        assert_eq!(ticks.figure(at(1), Figure::CgroupCpuThrottledRatio), Some(0.25));
+        assert_eq!(ticks.figure(at(90), Figure::CgroupCpuThrottledRatio), Some(0.0));
+    }
+}

@@ -1,0 +1,129 @@
+//! What a node keeps of its messages, whatever their order.
+
+use plimsoll_schemas::hardware::LOAD1;
+use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::wire::{Header, Totals};
+
+use crate::limits::{
+    NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, SERVICE_CHECKS_MAX,
+};
+
+use super::*;
+use crate::core::tests::events::{check, event};
+
+/// A node that has heard one message of each of these runs.
+fn node(runs: &[u64]) -> Node {
+    let mut node = Node::default();
+    for run in runs {
+        let header = Header {
+            node: NodeName::new("n").unwrap(),
+            incarnation: Incarnation(*run),
+            seq: Seq(1),
+            start: Wall(*run),
+            length_ns: 1,
+            totals: Totals::default(),
+            last: false,
+            heir: None,
+            labels: Labels::default(),
+        };
+        node.account.book(&header, 0);
+    }
+    node
+}
+
+fn load(value: f64) -> Hardware {
+    Hardware { readings: vec![Reading::ok(&LOAD1, Labels::default(), value)] }
+}
+
+#[test]
+fn a_late_reading_does_not_replace_a_newer_one() {
+    let mut node = node(&[1, 2]);
+    node.take_readings((Incarnation(1), Seq(5)), load(5.0));
+    node.take_readings((Incarnation(1), Seq(4)), load(4.0));
+    assert_eq!(node.readings.value[0].value, Some(5.0));
+    node.take_readings((Incarnation(2), Seq(1)), load(1.0));
+    assert_eq!(node.readings.value[0].value, Some(1.0));
+}
+
+#[test]
+fn a_former_run_that_is_heard_late_masks_nothing_of_the_living_one() {
+    let mut node = node(&[9]);
+    node.take_readings((Incarnation(9), Seq(1)), load(9.0));
+    node.account = self::node(&[9, 7]).account;
+    node.take_readings((Incarnation(7), Seq(500)), load(7.0));
+    assert_eq!(node.readings.value[0].value, Some(9.0));
+    node.take_readings((Incarnation(9), Seq(2)), load(9.5));
+    assert_eq!(node.readings.value[0].value, Some(9.5));
+}
+
+#[test]
+fn readings_of_unknown_sensors_are_counted_and_not_kept() {
+    let mut node = node(&[1]);
+    let mut strange = Reading::ok(&LOAD1, Labels::default(), 1.0);
+    strange.sensor = "mood".to_owned();
+    let hardware = Hardware { readings: vec![strange] };
+    assert_eq!(node.take_readings((Incarnation(1), Seq(1)), hardware), 1);
+    assert!(node.readings.value.is_empty());
+}
+
+#[test]
+fn a_node_is_silent_after_a_while_unless_it_said_farewell() {
+    let node = Node { last_heard: Wall(1), ..Node::default() };
+    let later = Wall(1).plus(NODE_SILENT_AFTER);
+    assert_eq!(node.presence(Wall(1)), Presence::Heard);
+    assert_eq!(node.presence(later), Presence::Silent);
+    assert!(!node.may_be_hidden(later.plus(NODE_HIDE_AFTER)));
+    assert!(node.may_be_hidden(later.plus(NODE_HIDE_SILENT_AFTER)));
+    assert!(!node.may_be_forgotten(later.plus(NODE_HIDE_SILENT_AFTER)));
+}
+
+#[test]
+fn a_late_gauge_does_not_replace_a_newer_one() {
+    let mut node = Node::default();
+    let series = Series::plain(Operation::new("depth").unwrap());
+    for (seq, value) in [(5, 5.0), (4, 4.0), (6, 6.0), (3, 3.0)] {
+        let latency = Latency { gauges: vec![(series.clone(), value)], ..Latency::default() };
+        node.take_numbers((Incarnation(1), Seq(seq)), &latency);
+    }
+    assert_eq!(node.gauges[&series].value, 6.0);
+}
+
+#[test]
+fn a_flood_of_series_is_bounded_and_counted() {
+    let mut node = Node::default();
+    let flood: Vec<(Series, f64)> = (0..NODE_SERIES_MAX + 7)
+        .map(|i| (Series::plain(Operation::new(format!("c{i}")).unwrap()), 1.0))
+        .collect();
+    let latency = Latency { counters: flood, ..Latency::default() };
+    assert_eq!(node.take_numbers((Incarnation(1), Seq(1)), &latency), 7);
+    assert_eq!(node.counters.len(), NODE_SERIES_MAX);
+}
+
+fn statuses(node: &Node) -> Vec<(String, AlertType)> {
+    node.check_statuses().into_iter().collect()
+}
+
+#[test]
+fn the_last_status_in_the_newest_message_counts_whatever_the_order_of_arrival() {
+    let mut node = Node::default();
+    let run = Incarnation(1);
+    let newer = [check("db", AlertType::Error), check("db", AlertType::Warning)];
+    assert_eq!(node.take_events((run, Seq(5)), &newer), 0);
+    assert_eq!(node.take_events((run, Seq(4)), &[check("db", AlertType::Success)]), 0);
+    assert_eq!(statuses(&node), [("db".to_owned(), AlertType::Warning)]);
+    node.take_events((run, Seq(6)), &[check("db", AlertType::Success), event("db", 1)]);
+    assert_eq!(statuses(&node), [("db".to_owned(), AlertType::Success)]);
+    let counted: Vec<_> = node.events.values().copied().collect();
+    assert_eq!(counted, [1, 2, 1, 1]);
+}
+
+#[test]
+fn a_flood_of_checks_is_bounded_and_counted_and_known_ones_go_on() {
+    let mut node = Node { last_heard: Wall(1), ..Node::default() };
+    let flood: Vec<Event> =
+        (0..SERVICE_CHECKS_MAX + 7).map(|n| check(&format!("c{n:03}"), AlertType::Info)).collect();
+    assert_eq!(node.take_events((Incarnation(1), Seq(1)), &flood), 7);
+    assert_eq!(node.checks.len(), SERVICE_CHECKS_MAX);
+    node.take_events((Incarnation(1), Seq(2)), &[check("c000", AlertType::Error)]);
+    assert_eq!(statuses(&node)[0], ("c000".to_owned(), AlertType::Error));
+}

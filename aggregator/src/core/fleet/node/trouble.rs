@@ -1,0 +1,52 @@
+//! The kinds of trouble that a node may be in beside its latencies. A counter that grew lately is a
+//! reason to look at the node; no rule judges by it.
+
+/// A kind of trouble; greater is worse. What grew counts for [`crate::limits::TROUBLE_LASTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// Its outbox holds more than half of what it takes by default.
+    OutboxDeep,
+    /// It rerouted messages to the emergency lane.
+    Rerouted,
+    /// Two nodes sent under its name.
+    NameConflict,
+    /// Its kernel dropped datagrams.
+    KernelDropped,
+    /// It dropped messages.
+    Dropped,
+    /// It gave up samples.
+    SamplesLost,
+    /// Samples are missing from a run that has ended.
+    Unaccounted,
+    /// Samples are missing before ones that arrived, for too long to come by themselves.
+    LedgerGap,
+}
+
+impl Trouble {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::OutboxDeep,
+        Self::Rerouted,
+        Self::NameConflict,
+        Self::KernelDropped,
+        Self::Dropped,
+        Self::SamplesLost,
+        Self::Unaccounted,
+        Self::LedgerGap,
+    ];
+
+    /// The kind as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OutboxDeep => "outbox_deep",
+            Self::Rerouted => "rerouted",
+            Self::NameConflict => "name_conflict",
+            Self::KernelDropped => "kernel_dropped",
+            Self::Dropped => "dropped",
+            Self::SamplesLost => "samples_lost",
+            Self::Unaccounted => "unaccounted",
+            Self::LedgerGap => "ledger_gap",
+        }
+    }
+}

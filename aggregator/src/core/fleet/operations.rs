@@ -1,0 +1,210 @@
+//! The operations of one scope: a node or the fleet. Bounded in number, with room kept for those
+//! that a budget judges. What a budget with a selector is about is kept a second time, apart and
+//! under the budget's name: it is in no total and on no page but as that budget's figures.
+
+use std::collections::BTreeMap;
+
+use crate::limits::OPERATIONS_MAX;
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::{Operation, RuleName};
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use super::window::{Batch, Retention, Times, Windows};
+
+/// The operation that takes what the bound leaves no room for.
+pub const OVERFLOW: &str = "other";
+
+/// Operations of one scope, by name.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Operations {
+    all: BTreeMap<Operation, Windows>,
+    /// As many as there are budgets with a selector at the most.
+    selected: BTreeMap<RuleName, Windows>,
+}
+
+impl Operations {
+    /// Adds samples of an operation that is kept in this way; where there is no room for one
+    /// more operation they go to [`OVERFLOW`]. Returns how many were folded.
+    pub fn add(
+        &mut self,
+        operation: &Operation,
+        retention: &Retention,
+        times: Times,
+        batch: &Batch,
+    ) -> u64 {
+        if let Some(windows) = self.all.get_mut(operation) {
+            windows.add(times, batch);
+            return 0;
+        }
+        if retention.is_judged() || self.all.len() < OPERATIONS_MAX {
+            let windows = self.all.entry(operation.clone());
+            windows.or_insert_with(|| Windows::new(retention)).add(times, batch);
+            return 0;
+        }
+        let other = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+        let windows = self.all.entry(other).or_insert_with(|| Windows::new(retention));
+        windows.add(times, &batch.under(windows.limits()));
+        batch.exact().count
+    }
+
+    /// Adds samples to the exact figures alone, of an operation that is known.
+    pub fn add_figures(&mut self, operation: &Operation, times: Times, batch: &Batch) {
+        if let Some(windows) = self.all.get_mut(operation) {
+            windows.add_figures(times, batch);
+        }
+    }
+
+    /// Adds samples that a budget selects; where there is no room, to the exact figures alone.
+    pub fn select(
+        &mut self,
+        budget: &RuleName,
+        retention: &Retention,
+        times: Times,
+        batch: &Batch,
+        has_room: bool,
+    ) {
+        if !self.selected.contains_key(budget) {
+            self.selected.insert(budget.clone(), Windows::new(retention));
+        }
+        match self.selected.get_mut(budget) {
+            Some(windows) if has_room => windows.add(times, batch),
+            Some(windows) => windows.add_figures(times, batch),
+            None => {}
+        }
+    }
+
+    /// The windows of one operation.
+    #[must_use]
+    pub fn get(&self, operation: &Operation) -> Option<&Windows> {
+        self.all.get(operation)
+    }
+
+    /// The windows that a budget judges.
+    #[must_use]
+    pub fn judged(&self, budget: &Budget) -> Option<&Windows> {
+        match budget.selector.is_everything() {
+            true => self.all.get(&budget.operation),
+            false => self.get_selected(&budget.name),
+        }
+    }
+
+    /// What is kept apart for a budget.
+    #[must_use]
+    pub fn get_selected(&self, budget: &RuleName) -> Option<&Windows> {
+        self.selected.get(budget)
+    }
+
+    /// Takes an operation's windows as they were stored.
+    pub fn restore(&mut self, operation: Operation, windows: Windows) {
+        self.all.insert(operation, windows);
+    }
+
+    /// Takes what is kept apart for a budget as it was stored.
+    pub fn restore_selected(&mut self, budget: RuleName, windows: Windows) {
+        self.selected.insert(budget, windows);
+    }
+
+    /// All operations in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Operation, &Windows)> {
+        self.all.iter()
+    }
+
+    /// What is kept apart, in order of the budgets' names.
+    pub fn selected(&self) -> impl Iterator<Item = (&RuleName, &Windows)> {
+        self.selected.iter()
+    }
+
+    /// Drops what is kept apart for other budgets.
+    pub fn retain_selected(&mut self, keep: impl Fn(&RuleName) -> bool) {
+        self.selected.retain(|budget, _| keep(budget));
+    }
+
+    fn windows(&self) -> impl Iterator<Item = &Windows> {
+        self.all.values().chain(self.selected.values())
+    }
+
+    fn windows_mut(&mut self) -> impl Iterator<Item = &mut Windows> {
+        self.all.values_mut().chain(self.selected.values_mut())
+    }
+
+    /// Gives slots that their window has passed on to longer ones.
+    pub fn expire(&mut self, now: Wall) {
+        self.windows_mut().for_each(|windows| windows.expire(now));
+    }
+
+    /// The clock was set back.
+    pub fn turn_back(&mut self, now: Wall) {
+        self.windows_mut().for_each(|windows| windows.turn_back(now));
+    }
+
+    /// Whether there are slots that every window has passed.
+    #[must_use]
+    pub fn are_stale(&self, now: Wall) -> bool {
+        self.windows().any(|windows| windows.is_stale(now))
+    }
+
+    /// Whether each operation, and what is kept apart for each budget, is kept as it should be.
+    #[must_use]
+    pub fn are_kept(
+        &self,
+        operation: impl Fn(&Operation) -> Retention,
+        budget: impl Fn(&RuleName) -> Option<Retention>,
+    ) -> bool {
+        let is_kept = |name, windows: &Windows| budget(name).is_some_and(|of| windows.is_kept(&of));
+        self.all.iter().all(|(name, windows)| windows.is_kept(&operation(name)))
+            && self.selected.iter().all(|(name, windows)| is_kept(name, windows))
+    }
+
+    /// Keeps each in another way from now on, and no longer what a budget does not select.
+    pub fn keep(
+        &mut self,
+        operation: impl Fn(&Operation) -> Retention,
+        budget: impl Fn(&RuleName) -> Option<Retention>,
+    ) {
+        self.all.iter_mut().for_each(|(name, windows)| windows.keep(&operation(name)));
+        self.selected.retain(|name, windows| {
+            let retention = budget(name);
+            retention.iter().for_each(|retention| windows.keep(retention));
+            retention.is_some()
+        });
+    }
+
+    /// Heap bytes in use by their samples.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.windows().map(Windows::heap_bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::budget::Window;
+    use plimsoll_schemas::histogram::{Histogram, Packed};
+    use plimsoll_schemas::rule::file::effective;
+
+    use super::*;
+    use crate::core::fleet::window::Limits;
+
+    #[test]
+    fn past_the_bound_operations_fold_into_other_but_never_a_judged_one() {
+        let mut operations = Operations::default();
+        let mut one = Histogram::default();
+        one.record(5);
+        let packed = Packed::from(&one);
+        let times = Times { shown: Wall(9), now: Wall(9), taken: Wall(9) };
+        let plain = Retention { up_to: Window::FiveMinutes, limits: Limits::default() };
+        let judged = Retention { limits: Limits::of(&effective(&[]).unwrap()), ..plain };
+        let mut add = |name: &str, retention: &Retention| {
+            let batch = Batch::new(&packed, &retention.limits);
+            operations.add(&Operation::new(name).unwrap(), retention, times, &batch)
+        };
+        let folded: u64 = (0..OPERATIONS_MAX + 7).map(|n| add(&format!("o{n}"), &plain)).sum();
+        assert_eq!((folded, add("epoch_hook", &judged)), (7, 0));
+        let count = |name: &str| {
+            let windows = operations.get(&Operation::new(name).unwrap());
+            windows.map(|windows| (windows.total().count(), windows.total_exact().count))
+        };
+        assert_eq!((count(OVERFLOW), count("epoch_hook")), (Some((7, 7)), Some((1, 1))));
+    }
+}

@@ -1,0 +1,477 @@
+//! Samples of one operation in one scope: all of them, and those of each window.
+//!
+//! A cascade: each window has a tier of slots of its own length, and a sample is kept in one
+//! slot alone, by the time at which it was taken, not at which it arrived. It begins in the
+//! first tier whose window still shows its time; slots that a window has passed are merged into
+//! the next tier's longer ones. So a window is what lies in the tiers up to its own within its
+//! time, and the order of arrival changes nothing. What is too old for every tier still counts
+//! in the total: lateness costs time resolution and never a sample.
+
+mod merged;
+mod slot;
+mod stored;
+mod tally;
+mod tier;
+mod times;
+
+use std::sync::Arc;
+
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over};
+use plimsoll_schemas::time::{Wall, nanos};
+use serde::{Deserialize, Serialize};
+
+pub use merged::{Merged, Ranks};
+pub use slot::Batch;
+use stored::StoredTier;
+pub use tally::Limits;
+pub use times::Times;
+
+use slot::Slot;
+use stored::{Stored, restored, stored};
+use tally::{Since, Tally};
+use tier::{Shown, Tier, slot_ns};
+
+/// What lies in this tier or behind it is in the settled samples too, so that the total need not be
+/// put together from everything: 2 means that the tiers of 10 s and 1 min are added to what settled.
+const SETTLED_FROM: usize = 2;
+
+/// How the samples of one operation are kept in one scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The longest window; shorter ones are kept too.
+    pub up_to: Window,
+    /// Limits of its budgets.
+    pub limits: Limits,
+}
+
+impl Retention {
+    /// Whether a budget judges the operation.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.limits != Limits::default()
+    }
+
+    /// How the fleet keeps what its nodes keep so: all windows.
+    #[must_use]
+    pub fn of_fleet(self) -> Self {
+        Self { up_to: Window::ALL[Window::ALL.len() - 1], ..self }
+    }
+
+    /// The first tiers hold what has not settled.
+    fn tiers(&self) -> usize {
+        (self.up_to as usize + 1).max(SETTLED_FROM)
+    }
+}
+
+/// Everything known about one operation in one scope.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub struct Windows {
+    exact: ExactFigures,
+    /// All that has left the first tiers.
+    settled: Slot,
+    /// Each is shared with read views and checkpoints; copied when it changes meanwhile.
+    tiers: Vec<Arc<Tier>>,
+    newest: Wall,
+    limits: Limits,
+    since: Since,
+    /// The second up to which slots have been given away; nothing more can be within it.
+    expired: u64,
+}
+
+/// What is known of a window's samples where one limit counts: all that it takes to judge them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Samples.
+    pub samples: u64,
+    /// Of those, samples certainly over the limit.
+    pub over: u64,
+    /// Samples in the limit's own bucket: on which side of it they lie is uncertain.
+    pub unsure: u64,
+    /// The smallest, in nanoseconds; 0 without samples.
+    pub min_ns: u64,
+    /// The greatest, in nanoseconds; 0 without samples.
+    pub max_ns: u64,
+}
+
+impl Windows {
+    /// Nothing yet, to be kept so.
+    #[must_use]
+    pub fn new(retention: &Retention) -> Self {
+        let mut windows = Self {
+            exact: ExactFigures::default(),
+            settled: Slot::default(),
+            tiers: Vec::new(),
+            newest: Wall(0),
+            limits: retention.limits,
+            since: Since::default(),
+            expired: 0,
+        };
+        windows.keep(retention);
+        windows
+    }
+
+    /// Keeps what is there in another way from now on; a window that was not kept begins empty.
+    pub fn keep(&mut self, retention: &Retention) {
+        self.tiers.resize_with(retention.tiers(), Arc::default);
+        if self.limits != retention.limits {
+            let (before, limits) = (self.limits, retention.limits);
+            self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&before, &limits));
+            self.since = self.since.under(&before, &limits, self.exact.count);
+            self.limits = limits;
+        }
+    }
+
+    /// Whether it is kept so already.
+    #[must_use]
+    pub fn is_kept(&self, retention: &Retention) -> bool {
+        self.limits == retention.limits && self.tiers.len() == retention.tiers()
+    }
+
+    /// The limits for which samples are summed.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Adds samples. Those too old for a window do not come into it.
+    pub fn add(&mut self, times: Times, batch: &Batch) {
+        self.add_figures(times, batch);
+        let now = times.now.max(times.shown);
+        let taken = times.taken.0;
+        let place = Window::ALL.into_iter().zip(&mut self.tiers).enumerate().find(|(_, place)| {
+            let (window, tier) = place;
+            let slot = slot_ns(*window);
+            Shown::new(now, *window).covers(taken / slot * slot) && tier.has_room(taken / slot)
+        });
+        if place.as_ref().is_none_or(|(number, _)| *number >= SETTLED_FROM) {
+            self.settled.add(batch);
+        }
+        if let Some((_, (window, tier))) = place {
+            Arc::make_mut(tier).add(taken / slot_ns(window), batch);
+        }
+    }
+
+    /// Adds to the exact figures of the total alone, for want of room.
+    pub fn add_figures(&mut self, times: Times, batch: &Batch) {
+        self.exact.merge(&batch.exact());
+        self.since.add(batch.overs());
+        self.newest = self.newest.max(times.taken);
+        self.expire(times.shown);
+    }
+
+    /// Gives slots that their window has passed on to longer ones.
+    pub fn expire(&mut self, now: Wall) {
+        let second = now.0 / slot_ns(Window::ALL[0]);
+        if second == self.expired {
+            return;
+        }
+        self.expired = second;
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
+            let next = Window::ALL[(number + 1).min(self.tiers.len() - 1)];
+            let (coarse, from) = (slot_ns(next), Shown::new(now, window).from);
+            while self.tiers[number].has_passed(window, coarse, from) {
+                let given = Arc::make_mut(&mut self.tiers[number]).give(window, coarse);
+                let Some(slot) = given else { break };
+                if number + 1 == SETTLED_FROM {
+                    self.settled.pack();
+                    self.settled.absorb(&slot);
+                }
+                if let Some(next) = self.tiers.get_mut(number + 1) {
+                    Arc::make_mut(next).take(slot);
+                }
+            }
+        }
+    }
+
+    /// The clock was set back: it is no longer known when samples were taken whose time lies
+    /// in the future now, so it stays in the total alone.
+    pub fn turn_back(&mut self, now: Wall) {
+        self.newest = self.newest.min(now);
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
+            for slot in Arc::make_mut(&mut self.tiers[number]).give_after(window, now) {
+                if number < SETTLED_FROM {
+                    self.settled.absorb(&slot);
+                }
+            }
+        }
+    }
+
+    /// Whether every window has passed all samples, however many there were.
+    #[must_use]
+    pub fn is_passed(&self, now: Wall) -> bool {
+        let longest = Window::ALL[self.tiers.len() - 1];
+        self.newest.plus(longest.span() + longest.slot()) < now
+    }
+
+    /// Whether every window has passed what is still in slots: to let it go is worth the while.
+    #[must_use]
+    pub fn is_stale(&self, now: Wall) -> bool {
+        self.is_passed(now) && self.tiers.iter().any(|tier| !tier.slots().is_empty())
+    }
+
+    /// Whether a window is kept in this scope.
+    #[must_use]
+    pub fn keeps(&self, window: Window) -> bool {
+        (window as usize) < self.tiers.len()
+    }
+
+    /// The slots of one window that ends now; none of one that is not kept.
+    fn shown(&self, now: Wall, window: Window) -> impl Iterator<Item = &Slot> {
+        let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
+        let shown = Shown::new(now, window);
+        let slots = slots(&self.tiers[..kept]);
+        slots.filter(move |(begin, _)| shown.covers(*begin)).map(|(_, slot)| slot)
+    }
+
+    /// The samples of one window that ends now.
+    #[must_use]
+    pub fn merged(&self, now: Wall, window: Window) -> Histogram {
+        let mut merged = Histogram::default();
+        self.shown(now, window).for_each(|slot| slot.merge_into(&mut merged));
+        merged
+    }
+
+    /// The same in the place of whatever `merged` holds.
+    pub fn show(&self, now: Wall, window: Window, merged: &mut Merged) {
+        merged.clear();
+        self.shown(now, window).for_each(|slot| slot.add_to(merged));
+    }
+
+    /// Shows every window that is kept, the shortest first; each costs only what it has more than
+    /// the one before. Afterwards `total` holds what [`Self::total`] does, at the cost of what is
+    /// in no window. What the two held before is forgotten.
+    pub fn each_window(
+        &self,
+        now: Wall,
+        merged: &mut Merged,
+        total: &mut Merged,
+        mut show: impl FnMut(Window, &Merged),
+    ) {
+        merged.clear();
+        total.clear();
+        self.settled.add_to(total);
+        let unsettled = &self.tiers[..SETTLED_FROM.min(self.tiers.len())];
+        let mut before: Option<(usize, Shown)> = None;
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
+            let shown = Shown::new(now, window);
+            for (place, (tier, of)) in self.tiers.iter().zip(Window::ALL).enumerate() {
+                let is_in = |begin| match before {
+                    Some((last, before)) if place <= last => !before.covers(begin),
+                    _ => place <= number,
+                };
+                let slot_ns = slot_ns(of);
+                for slot in tier.slots() {
+                    let begin = slot.number * slot_ns;
+                    if is_in(begin) && shown.covers(begin) {
+                        slot.add_to(merged);
+                    }
+                }
+            }
+            if number + 1 == unsettled.len() {
+                total.add_merged(merged);
+                let others = slots(unsettled).filter(|(begin, _)| !shown.covers(*begin));
+                others.for_each(|(_, slot)| slot.add_to(total));
+            }
+            before = Some((number, shown));
+            show(window, merged);
+        }
+    }
+
+    /// The samples of a window's span just before a window that ends now, from the beginning of
+    /// the next longer window's slot on, and how many of them are over a limit. None where no
+    /// longer window is kept.
+    #[must_use]
+    pub fn before(&self, now: Wall, window: Window, limit_ns: u64) -> (Histogram, Over) {
+        let (mut samples, mut over) = (Histogram::default(), Over::default());
+        let next = window as usize + 1;
+        let Some(longer) = Window::ALL.get(next).filter(|longer| self.keeps(**longer)) else {
+            return (samples, over);
+        };
+        let to = Shown::new(now, window).from;
+        let slot = slot_ns(*longer);
+        let from = to.saturating_sub(nanos(window.span())) / slot * slot;
+        let place = self.limits.place(limit_ns);
+        let before = slots(&self.tiers[..=next]).filter(|(begin, _)| (from..to).contains(begin));
+        before.for_each(|(_, slot)| {
+            slot.merge_into(&mut samples);
+            let count = || slot.count_over(limit_ns);
+            over.add(place.map_or_else(count, |at| slot.tally().at(at)));
+        });
+        (samples, over)
+    }
+
+    /// What is known exactly of one window that ends now.
+    #[must_use]
+    pub fn exact(&self, now: Wall, window: Window) -> ExactFigures {
+        let mut exact = ExactFigures::default();
+        self.shown(now, window).for_each(|slot| exact.merge(&slot.exact()));
+        exact
+    }
+
+    /// What it takes to judge samples by `limit_ns`; cheap, since it merges nothing.
+    #[must_use]
+    pub fn sums(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
+        let place = self.limits.place(limit_ns);
+        let mut exact = ExactFigures::default();
+        let mut sum = Over::default();
+        // Not a `for`, which is slow over slots within tiers.
+        self.shown(now, window).for_each(|slot| {
+            exact.merge(&slot.exact());
+            let count = || slot.count_over(limit_ns);
+            sum.add(place.map_or_else(count, |at| slot.tally().at(at)));
+        });
+        let (Over { over, unsure }, ExactFigures { count, min_ns, max_ns, .. }) = (sum, exact);
+        Sums { samples: count, over, unsure, min_ns, max_ns }
+    }
+
+    /// All samples that came since a limit is known, and how many of them lie over it; `None`
+    /// for a limit for which nothing is summed. Falls only when the limit is forgotten.
+    #[must_use]
+    pub fn since_known(&self, limit_ns: u64) -> Option<(u64, Over)> {
+        let place = self.limits.place(limit_ns)?;
+        Some(self.since.at(place, self.exact.count))
+    }
+
+    /// Whether one window that ends now holds a sample; cheap, since it merges nothing.
+    #[must_use]
+    pub fn speaks(&self, now: Wall, window: Window) -> bool {
+        self.shown(now, window).next().is_some()
+    }
+
+    /// When the slot begins that holds the oldest samples of all windows; `None` without any.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Wall> {
+        slots(&self.tiers).map(|(begin, _)| Wall(begin)).min()
+    }
+
+    /// When the latest sample was taken.
+    #[must_use]
+    pub fn newest(&self) -> Wall {
+        self.newest
+    }
+
+    /// Whether the latest sample lies in a window that ends now, be it kept here or not.
+    #[must_use]
+    pub fn newest_is_in(&self, now: Wall, window: Window) -> bool {
+        let slot = slot_ns(window);
+        self.newest.0 > 0
+            && Shown::new(now.max(self.newest), window).covers(self.newest.0 / slot * slot)
+    }
+
+    /// All samples ever added, save those for which there was no room.
+    #[must_use]
+    pub fn total(&self) -> Histogram {
+        let mut total = Histogram::default();
+        self.settled.merge_into(&mut total);
+        let unsettled = self.tiers.iter().take(SETTLED_FROM).flat_map(|tier| tier.slots());
+        unsettled.for_each(|slot| slot.merge_into(&mut total));
+        total
+    }
+
+    /// What is known exactly of all samples ever added.
+    #[must_use]
+    pub fn total_exact(&self) -> ExactFigures {
+        self.exact
+    }
+
+    /// What is stored beside the tiers.
+    #[must_use]
+    pub fn head(&self) -> impl Serialize + use<> {
+        self.without_slots()
+    }
+
+    /// What is stored of one tier.
+    #[must_use]
+    pub fn tier(&self, number: usize) -> Option<StoredTier> {
+        Some(StoredTier(stored(self.tiers.get(number)?)))
+    }
+
+    /// Number of tiers.
+    #[must_use]
+    pub fn tiers(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// The tiers that have changed since `before`, a copy that is still held: what is shared
+    /// with it is what it was.
+    #[must_use]
+    pub fn tiers_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
+        let former = |number| before.and_then(|before| before.tiers.get(number));
+        let is_former =
+            |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &self.tiers[number]));
+        (0..self.tiers.len()).filter(|number| !is_former(*number)).collect()
+    }
+
+    /// Whether all that is stored beside the tiers is what it was, where no tier has changed.
+    #[must_use]
+    pub fn has_head_of(&self, before: &Self) -> bool {
+        let head = |of: &Self| (of.exact, of.newest, of.limits);
+        head(self) == head(before) && self.since == before.since
+    }
+
+    /// Takes one tier as it was stored, if there is such a tier.
+    pub fn restore_tier(&mut self, number: usize, StoredTier(slots): StoredTier) {
+        if let Some(tier) = self.tiers.get_mut(number) {
+            *tier = restored(slots);
+        }
+    }
+
+    /// What there is beside slots, and as many tiers as there are.
+    #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
+    fn without_slots(&self) -> Stored {
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact;
+        Stored {
+            exact: (count, (sum_ns >> 64) as u64, sum_ns as u64, min_ns, max_ns),
+            settled: self.settled.packed(),
+            tiers: vec![Vec::new(); self.tiers.len()],
+            newest: self.newest,
+            limits: self.limits,
+            since: self.since.clone(),
+        }
+    }
+
+    /// Heap bytes in use.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
+        tiers + self.settled.heap_bytes()
+    }
+}
+
+/// The slots of the first tiers, each with the time at which it begins.
+fn slots(tiers: &[Arc<Tier>]) -> impl Iterator<Item = (u64, &Slot)> {
+    tiers.iter().zip(Window::ALL).flat_map(|(tier, window)| {
+        let slot_ns = slot_ns(window);
+        tier.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
+    })
+}
+
+impl From<Windows> for Stored {
+    fn from(windows: Windows) -> Self {
+        let tiers = windows.tiers.iter().map(|tier| stored(tier)).collect();
+        Self { tiers, ..windows.without_slots() }
+    }
+}
+
+impl From<Stored> for Windows {
+    fn from(stored: Stored) -> Self {
+        let (count, high, low, min_ns, max_ns) = stored.exact;
+        let sum_ns = (u128::from(high) << 64) | u128::from(low);
+        let mut tiers: Vec<Arc<Tier>> = stored.tiers.into_iter().map(restored).collect();
+        tiers.resize_with(tiers.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
+        Self {
+            exact: ExactFigures { count, sum_ns, min_ns, max_ns },
+            settled: Slot::restored(0, Tally::default(), stored.settled),
+            tiers,
+            newest: stored.newest,
+            limits: stored.limits,
+            since: stored.since,
+            expired: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Samples that are kept together: those of one slot, or all that have settled. Packed while
+//! little is merged into them, opened into a row of counts while much is. Knows no time.
+
+use std::sync::Arc;
+
+use crate::limits::PACKED_MERGES_MAX;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
+
+use super::merged::Merged;
+use super::tally::{Limits, Overs, Tally};
+
+/// Samples that arrive, with what is summed of them.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Whatever else their message said of limits is not kept.
+    samples: Packed,
+    overs: Overs,
+}
+
+impl Batch {
+    /// Samples of an operation whose budgets have these limits.
+    #[must_use]
+    pub fn new(samples: &Packed, limits: &Limits) -> Self {
+        Self { samples: samples.without_overs(), overs: limits.over(samples) }
+    }
+
+    /// The same samples where other limits count.
+    #[must_use]
+    pub fn under(&self, limits: &Limits) -> Self {
+        Self::new(&self.samples, limits)
+    }
+
+    /// What is known exactly of them.
+    #[must_use]
+    pub fn exact(&self) -> ExactFigures {
+        self.samples.exact()
+    }
+
+    /// How many lie over each limit.
+    pub(super) fn overs(&self) -> &Overs {
+        &self.overs
+    }
+}
+
+/// The samples of one slot, or of many that are no longer distinguished.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slot {
+    /// Time divided by the slot's length.
+    pub(super) number: u64,
+    tally: Tally,
+    samples: Samples,
+    /// Merged into it since it was packed; past [`PACKED_MERGES_MAX`] it is open.
+    merges: u8,
+}
+
+#[derive(Clone, Debug)]
+enum Samples {
+    Packed(Packed),
+    /// Shared with read views and checkpoints; copied when it changes meanwhile.
+    Open(Arc<Histogram>),
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self::Packed(Packed::default())
+    }
+}
+
+impl Slot {
+    pub(super) fn new(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    pub(super) fn restored(number: u64, tally: Tally, packed: Packed) -> Self {
+        Self { number, tally, samples: Samples::Packed(packed), merges: 0 }
+    }
+
+    /// Adds samples.
+    pub(super) fn add(&mut self, batch: &Batch) {
+        self.tally.add(&batch.overs);
+        match &mut self.samples {
+            Samples::Packed(packed) if packed.is_empty() => *packed = batch.samples.clone(),
+            Samples::Packed(packed) if self.merges < PACKED_MERGES_MAX => {
+                packed.merge(&batch.samples);
+                self.merges += 1;
+            }
+            Samples::Packed(_) => {
+                let mut histogram = Histogram::default();
+                self.merge_into(&mut histogram);
+                histogram.merge_packed(&batch.samples);
+                self.samples = Samples::Open(Arc::new(histogram));
+            }
+            Samples::Open(histogram) => Arc::make_mut(histogram).merge_packed(&batch.samples),
+        }
+    }
+
+    /// Adds the samples of a slot whose time lies within its own.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        self.add(&Batch { samples: other.packed(), overs: other.tally.overs() });
+    }
+
+    /// The samples of several slots as one.
+    pub(super) fn united(number: u64, slots: &[Self]) -> Self {
+        let mut united = Self::new(number);
+        slots.iter().for_each(|slot| united.tally.add(&slot.tally.overs()));
+        let parts: Vec<Packed> = slots.iter().map(Self::packed).collect();
+        united.samples = Samples::Packed(Packed::united(&parts));
+        united
+    }
+
+    /// Little will be merged into it from now on.
+    pub(super) fn pack(&mut self) {
+        self.merges = 0;
+        if let Samples::Open(histogram) = &self.samples {
+            self.samples = Samples::Packed(Packed::from(&**histogram));
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.samples, Samples::Open(_))
+    }
+
+    pub(super) fn packed(&self) -> Packed {
+        match &self.samples {
+            Samples::Packed(packed) => packed.clone(),
+            Samples::Open(histogram) => Packed::from(&**histogram),
+        }
+    }
+
+    pub(super) fn exact(&self) -> ExactFigures {
+        match &self.samples {
+            Samples::Packed(packed) => packed.exact(),
+            Samples::Open(histogram) => histogram.exact(),
+        }
+    }
+
+    pub(super) fn merge_into(&self, histogram: &mut Histogram) {
+        match &self.samples {
+            Samples::Packed(packed) => histogram.merge_packed(packed),
+            Samples::Open(samples) => histogram.merge(samples),
+        }
+    }
+
+    pub(super) fn add_to(&self, merged: &mut Merged) {
+        match &self.samples {
+            Samples::Packed(packed) => merged.add_packed(packed),
+            Samples::Open(samples) => merged.add_histogram(samples),
+        }
+    }
+
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Samples over any limit, counted from the buckets.
+    pub(super) fn count_over(&self, limit_ns: u64) -> Over {
+        self.packed().over(limit_ns)
+    }
+
+    /// Sums anew what lies over limits that were not known before.
+    pub(super) fn reckon(&mut self, before: &Limits, limits: &Limits) {
+        self.tally = self.tally.under(before, limits, |limit| self.count_over(limit));
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let samples = match &self.samples {
+            Samples::Packed(packed) => packed.heap_bytes(),
+            Samples::Open(histogram) => histogram.heap_bytes(),
+        };
+        samples + self.tally.heap_bytes()
+    }
+}

@@ -1,0 +1,322 @@
+//! Windows against a naive exact oracle, which keeps every sample with its time in a list.
+
+use std::time::Duration;
+
+use crate::limits::SLOTS_MAX;
+use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::rule::file::effective;
+use plimsoll_schemas::time::nanos;
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+const START: u64 = 1_700_000_000 * SECOND;
+/// One more than are summed.
+const LIMITS_NS: [u64; 4] = [10_000_000, 18_000_000, 20_000_000, 30_000_000];
+
+fn retention(up_to: Window) -> Retention {
+    let budget = effective(&[]).unwrap().remove(0);
+    let budgets =
+        LIMITS_NS.map(|limit_ns| plimsoll_schemas::budget::Budget { limit_ns, ..budget.clone() });
+    Retention { up_to, limits: Limits::of(&budgets) }
+}
+
+fn histogram(values: &[u64]) -> Histogram {
+    let mut histogram = Histogram::default();
+    values.iter().for_each(|value| histogram.record(*value));
+    histogram
+}
+
+fn times(now: Wall, taken: Wall) -> Times {
+    Times { shown: now, now, taken }
+}
+
+/// What a message says: of some, exactly how many are over the limits.
+fn message(values: &[u64]) -> Packed {
+    let mut samples = Histogram::default();
+    if values[0].is_multiple_of(2) {
+        samples.watch(&LIMITS_NS);
+    }
+    values.iter().for_each(|value| samples.record(*value));
+    Packed::from(&samples)
+}
+
+fn add(windows: &mut Windows, times: Times, values: &[u64]) {
+    let packed = message(values);
+    let limits = *windows.limits();
+    windows.add(times, &Batch::new(&packed, &limits));
+}
+
+fn at(seconds: u64) -> Wall {
+    Wall(START + seconds * SECOND)
+}
+
+fn slots(windows: &Windows) -> usize {
+    windows.tiers.iter().map(|tier| tier.slots().len()).sum()
+}
+
+#[test]
+fn a_sample_leaves_each_window_in_its_time_and_the_total_never() {
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
+    add(&mut windows, times(at(0), at(0)), &[5]);
+    for (seconds, expected) in
+        [(0, [1, 1, 1]), (10, [1, 1, 1]), (11, [0, 1, 1]), (66, [0, 0, 1]), (340, [0, 0, 0])]
+    {
+        let kept = &Window::ALL[..3];
+        let counts = kept.iter().map(|window| windows.merged(at(seconds), *window).count());
+        assert_eq!(counts.collect::<Vec<_>>(), expected, "after {seconds} s");
+        let speaks = kept.iter().map(|window| u64::from(windows.speaks(at(seconds), *window)));
+        assert_eq!(speaks.collect::<Vec<_>>(), expected, "after {seconds} s");
+    }
+    assert!(windows.is_stale(at(3_600)));
+    windows.expire(at(3_600));
+    assert_eq!((slots(&windows), windows.total().count()), (0, 1));
+    assert!(!windows.is_stale(at(3_600)));
+}
+
+#[test]
+fn a_late_sample_does_not_reopen_a_window_and_still_counts() {
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
+    add(&mut windows, times(at(100), at(0)), &[5]);
+    assert_eq!(windows.merged(at(100), Window::OneMinute).count(), 0);
+    assert_eq!(windows.merged(at(100), Window::FiveMinutes).count(), 1);
+    assert_eq!(windows.total().count(), 1);
+}
+
+#[test]
+fn a_window_that_is_not_kept_shows_nothing() {
+    let mut windows = Windows::new(&retention(Window::OneMinute));
+    add(&mut windows, times(at(0), at(0)), &[5]);
+    assert_eq!(windows.merged(at(0), Window::OneMinute).count(), 1);
+    assert!(!windows.keeps(Window::FiveMinutes) && !windows.speaks(at(0), Window::FiveMinutes));
+    assert_eq!(windows.exact(at(0), Window::FiveMinutes).count, 0);
+}
+
+#[test]
+fn what_arrives_ahead_of_what_is_shown_waits_for_its_time_in_bounded_room() {
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
+    for seconds in 0..5_000 {
+        let times = Times { shown: at(0), now: at(seconds), taken: at(seconds) };
+        add(&mut windows, times, &[5]);
+    }
+    let count = |seconds| windows.merged(at(seconds), Window::TenSeconds).count();
+    assert_eq!((count(0), count(10), count(300)), (1, 11, 11));
+    assert!(windows.tiers.iter().all(|tier| tier.slots().len() <= SLOTS_MAX));
+    assert_eq!(windows.total().count(), 5_000);
+}
+
+#[test]
+fn what_is_merged_into_often_is_opened_and_packed_again_and_stays_the_same() {
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
+    let mut naive = Histogram::default();
+    for seconds in 0..30 {
+        for n in 0..20 {
+            let value = 1_000_000 * (n * seconds % 37 + 1);
+            add(&mut windows, times(at(seconds), at(seconds)), &[value]);
+            naive.record(value);
+        }
+    }
+    let open = windows.tiers[0].slots().iter().filter(|slot| slot.is_open()).count();
+    assert_eq!((open, windows.total()), (3, naive));
+}
+
+#[test]
+fn samples_for_which_there_is_no_room_count_in_the_exact_figures() {
+    let mut windows = Windows::new(&retention(Window::FiveMinutes));
+    let packed = Packed::from(&histogram(&[7, 9]));
+    let batch = Batch::new(&packed, &Limits::default());
+    windows.add_figures(times(at(0), at(0)), &batch);
+    let exact = windows.total_exact();
+    assert_eq!((exact.count, exact.sum_ns, exact.min_ns, exact.max_ns), (2, 16, 7, 9));
+    assert_eq!((windows.total().count(), windows.newest()), (0, at(0)));
+}
+
+/// One thing that happens to windows.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Samples of so many nanoseconds ago.
+    Add(u64, Vec<u64>),
+    /// So many nanoseconds pass.
+    Pass(u64),
+    /// The same after a restart.
+    Restart,
+}
+
+fn ages() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => 0..3 * SECOND,
+        3 => 0..400 * SECOND,
+        2 => 0..100_000 * SECOND,
+        1 => 0..4_000_000 * SECOND,
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let values = prop::collection::vec(1..40_000_000_u64, 1..6);
+    let step = prop_oneof![
+        12 => (ages(), values).prop_map(|(age, values)| Step::Add(age, values)),
+        6 => ages().prop_map(Step::Pass),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// Every sample with the time at which it was taken, by the messages that brought them.
+#[derive(Default)]
+struct Naive(Vec<(u64, Vec<u64>, Packed)>);
+
+impl Naive {
+    fn add(&mut self, taken: u64, values: Vec<u64>) {
+        let message = message(&values);
+        self.0.push((taken, values, message));
+    }
+
+    fn messages(&self, now: u64, window: Window) -> impl Iterator<Item = (&Vec<u64>, &Packed)> {
+        let slot = nanos(window.slot());
+        let slots = nanos(window.span()) / slot;
+        let is_in = move |taken: u64| taken / slot + slots >= now / slot && taken <= now;
+        let shown = self.0.iter().filter(move |(taken, ..)| is_in(*taken));
+        shown.map(|(_, values, message)| (values, message))
+    }
+
+    fn values(&self, now: u64, window: Window) -> impl Iterator<Item = u64> {
+        self.messages(now, window).flat_map(|(values, _)| values).copied()
+    }
+
+    fn window(&self, now: u64, window: Window) -> Histogram {
+        histogram(&self.values(now, window).collect::<Vec<_>>())
+    }
+
+    fn all(&self) -> Vec<u64> {
+        self.0.iter().flat_map(|(_, values, _)| values).copied().collect()
+    }
+
+    /// As exactly as each message by itself tells, and never wrong; of one limit at a time.
+    fn check_over(&self, windows: &Windows, now: u64, window: Window) -> Result<(), TestCaseError> {
+        let limit_ns = LIMITS_NS[(now / SECOND) as usize % LIMITS_NS.len()];
+        let Sums { over, unsure, .. } = windows.sums(Wall(now), window, limit_ns);
+        let mut expected = Over::default();
+        let messages = self.messages(now, window);
+        messages.for_each(|(_, message)| expected.add(message.over(limit_ns)));
+        if windows.limits().place(limit_ns).is_some() {
+            prop_assert_eq!(Over { over, unsure }, expected, "{} {}", window, limit_ns);
+        }
+        let truly = self.values(now, window).filter(|value| *value > limit_ns).count() as u64;
+        prop_assert!((over..=over + unsure).contains(&truly), "{} {}", window, limit_ns);
+        Ok(())
+    }
+
+    fn check(&self, windows: &Windows, now: u64) -> Result<(), TestCaseError> {
+        let mut shown = Vec::new();
+        let mut merged = Merged::from(&histogram(&[1, 77, u64::MAX]));
+        let said = |merged: &Merged| (merged.exact(), merged.buckets().collect::<Vec<_>>());
+        let mut total = merged.clone();
+        windows.each_window(Wall(now), &mut merged, &mut total, |window, samples| {
+            shown.push((window, said(samples)));
+        });
+        prop_assert_eq!(shown.len(), windows.tiers.len());
+        for (window, one_after_the_other) in shown {
+            let (naive, now) = (self.window(now, window), Wall(now));
+            prop_assert_eq!(one_after_the_other, said(&Merged::from(&naive)), "{}", window);
+            prop_assert_eq!(&windows.merged(now, window), &naive);
+            prop_assert_eq!(windows.exact(now, window), naive.exact());
+            prop_assert_eq!(windows.speaks(now, window), !naive.is_empty());
+            let sums = windows.sums(now, window, LIMITS_NS[0]);
+            let figures = (sums.samples, sums.min_ns, sums.max_ns);
+            let naive = naive.exact();
+            prop_assert_eq!(figures, (naive.count, naive.min_ns, naive.max_ns));
+            self.check_over(windows, now.0, window)?;
+        }
+        let all = histogram(&self.all());
+        prop_assert_eq!(windows.total_exact(), all.exact());
+        prop_assert_eq!(said(&total), said(&Merged::from(&all)));
+        prop_assert_eq!(windows.total(), all);
+        let newest = self.0.iter().map(|(taken, ..)| *taken).max();
+        prop_assert_eq!(windows.newest(), Wall(newest.unwrap_or(0)));
+        Ok(())
+    }
+}
+
+fn restarted(windows: &Windows) -> Windows {
+    rmp_serde::from_slice(&rmp_serde::to_vec_named(windows).unwrap()).unwrap()
+}
+
+proptest! {
+    /// Invariants 3 and 7: every window, the total and all figures equal the naive ones after
+    /// every step, whatever the order of arrival, the lateness, the pace of time and restarts.
+    #[test]
+    fn windows_equal_a_naive_oracle(
+        steps in steps(),
+        up_to in prop::sample::select(&Window::ALL[1..]),
+        offset in 0..SECOND * 90_000,
+    ) {
+        let mut windows = Windows::new(&retention(up_to));
+        let (mut naive, mut now) = (Naive::default(), START + offset);
+        for step in steps {
+            match step {
+                Step::Pass(span) => now += span,
+                Step::Restart => windows = restarted(&windows),
+                Step::Add(age, values) => {
+                    add(&mut windows, times(Wall(now), Wall(now - age)), &values);
+                    naive.add(now - age, values);
+                }
+            }
+            naive.check(&windows, now)?;
+        }
+        windows.expire(Wall(now));
+        naive.check(&windows, now)?;
+    }
+
+    /// The same samples in another order leave the same state, whenever slots were given on.
+    #[test]
+    fn the_order_of_arrival_leaves_no_trace(
+        samples in prop::collection::vec((ages(), 1..40_000_000_u64), 1..60),
+        rotated in any::<prop::sample::Index>(),
+    ) {
+        let now = at(5_000_000);
+        let state = |samples: &[(u64, u64)]| {
+            let mut windows = Windows::new(&retention(Window::ThirtyDays));
+            for (age, value) in samples {
+                add(&mut windows, times(now, now.minus(Duration::from_nanos(*age))), &[*value]);
+            }
+            rmp_serde::to_vec_named(&windows).unwrap()
+        };
+        let mut other = samples.clone();
+        other.rotate_left(rotated.index(samples.len()));
+        prop_assert_eq!(state(&samples), state(&other));
+    }
+
+    /// Other limits, and more or fewer windows, change no answer about what is still kept.
+    #[test]
+    fn windows_kept_in_another_way_go_on_exactly(
+        ages in prop::collection::vec((ages(), 1..40_000_000_u64), 1..40),
+        up_to in prop::sample::select(&Window::ALL[1..]),
+    ) {
+        let before = Retention { up_to: Window::HalfHour, limits: Limits::default() };
+        let mut windows = Windows::new(&before);
+        let now = at(5_000_000);
+        let mut naive = Naive::default();
+        for (age, value) in ages {
+            let taken = now.minus(Duration::from_nanos(age));
+            add(&mut windows, times(now, taken), &[value]);
+            naive.add(taken.0, vec![value]);
+        }
+        let retention = retention(up_to);
+        prop_assert!(!windows.is_kept(&retention));
+        windows.keep(&retention);
+        prop_assert!(windows.is_kept(&retention));
+        prop_assert_eq!(windows.total().exact(), windows.total_exact());
+        let kept = |window: &Window| *window <= up_to.min(Window::HalfHour);
+        for window in Window::ALL.into_iter().filter(kept) {
+            let expected = naive.window(now.0, window);
+            prop_assert_eq!(&windows.merged(now, window), &expected);
+            let Sums { over, unsure, .. } = windows.sums(now, window, LIMITS_NS[0]);
+            let values = naive.values(now.0, window);
+            let truly = values.filter(|value| *value > LIMITS_NS[0]).count() as u64;
+            prop_assert!((over..=over + unsure).contains(&truly));
+            let bound = Packed::from(&expected).over(LIMITS_NS[0]);
+            prop_assert!(over >= bound.over && over + unsure <= bound.over + bound.unsure);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Ingest: a broker's message becomes a snapshot with its event time.
+//!
+//! Owns how far each lane has been read, whether everything stored at the start has been read,
+//! the span that is being caught up with after a restart, the broker's health, and the counts of
+//! messages that could not be decoded. It merges nothing, judges nothing and keeps no sample.
+//!
+//! Interface: [`Ingest::on_message`] decodes one message; [`Ingest::next_catch_up`] gives the past
+//! times that are to be judged before; [`Ingest::broker_health`] and [`Ingest::read_up_to`] say how
+//! far what was read can be trusted.
+
+mod broker_health;
+mod catch_up;
+mod decode;
+mod event_time;
+mod message;
+mod progress;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::wire::Snapshot;
+use serde::{Deserialize, Serialize};
+
+pub use broker_health::BrokerHealth;
+pub use decode::Unreadable;
+pub use event_time::{EventTime, Skew, Timeliness};
+pub use message::Delivered;
+pub use progress::{Position, ReadUpTo, Recoveries};
+
+use broker_health::BrokerWatch;
+use catch_up::CatchUp;
+use progress::Progress;
+
+/// How far the streams have been read, and what is known of the broker.
+#[derive(Debug)]
+pub struct Ingest {
+    lanes: BTreeMap<Lane, Progress>,
+    ready: bool,
+    /// Both clocks at the last tick.
+    ticked_at: Now,
+    catch_up: Option<CatchUp>,
+    broker: BrokerWatch,
+    undecodable: BTreeMap<Cow<'static, str>, u64>,
+    changed: bool,
+}
+
+/// What a checkpoint stores of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredIngest {
+    lanes: BTreeMap<Lane, Position>,
+    undecodable: BTreeMap<Cow<'static, str>, u64>,
+}
+
+/// What the wall clock did between two ticks beyond the time that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockJump {
+    /// By how much it moved forward more than the monotonic clock.
+    pub forward: Duration,
+    /// Whether it was set back.
+    pub is_back: bool,
+}
+
+impl Ingest {
+    /// Nothing has been read yet.
+    #[must_use]
+    pub fn new(now: Now) -> Self {
+        Self {
+            lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
+            ready: false,
+            ticked_at: now,
+            catch_up: None,
+            broker: BrokerWatch::default(),
+            undecodable: BTreeMap::new(),
+            changed: false,
+        }
+    }
+
+    /// Reads on from the positions of a checkpoint and catches up with the time since
+    /// `judged_at`, when rules were last judged.
+    #[must_use]
+    pub fn restore(now: Now, stored: StoredIngest, judged_at: Wall) -> Self {
+        let mut ingest = Self::new(now);
+        for (lane, Position { read, stream_id }) in stored.lanes {
+            ingest.lanes.insert(lane, Progress::restored(read, stream_id));
+        }
+        ingest.undecodable = stored.undecodable;
+        ingest.catch_up = Some(CatchUp::since(judged_at));
+        ingest
+    }
+
+    /// Reading of a lane begins. Until all that its stream holds now has been read, answers would
+    /// be parts of the truth and are withheld.
+    pub fn on_positioned(&mut self, lane: Lane, first_seq: u64, last_seq: u64, stream_id: &str) {
+        let progress = self.lanes.entry(lane).or_default();
+        if !stream_id.is_empty() {
+            progress.stream_id = Some(stream_id.to_owned());
+        }
+        progress.on_positioned(first_seq, last_seq);
+        self.changed = true;
+        self.update_readiness();
+    }
+
+    /// The lane's stream was created anew: positions begin again, merged samples stay merged.
+    pub fn on_reset(&mut self, lane: Lane, last_seq: u64) {
+        self.lanes.entry(lane).or_default().reset(last_seq);
+        self.changed = true;
+        self.update_readiness();
+    }
+
+    /// Decodes one message and gives it its event time. To be called after the past before it was
+    /// judged, see [`Self::on_stored_at`].
+    ///
+    /// # Errors
+    /// When it cannot be decoded; it has been counted.
+    pub fn on_message(
+        &mut self,
+        now: Now,
+        message: Delivered<'_>,
+    ) -> Result<(EventTime, Snapshot<Packed>), Unreadable> {
+        let progress = self.lanes.entry(message.lane).or_default();
+        progress.on_read(now.mono, message.stream_seq, message.pending);
+        self.changed = true;
+        let judged_up_to = self.judged_up_to();
+        let time = EventTime::of(now.wall, &message, self.ready, judged_up_to);
+        self.update_readiness();
+        let snapshot = decode::decode(&message).map_err(|unreadable| {
+            let count = self.undecodable.entry(unreadable.reason.into()).or_default();
+            *count += 1;
+            Unreadable { count: *count, ..unreadable }
+        })?;
+        Ok((time, snapshot))
+    }
+
+    fn update_readiness(&mut self) {
+        self.ready = self.ready || self.lanes.values().all(Progress::has_read_the_past);
+    }
+
+    /// The broker stored the next message of `lane` at `at`. While catching up, everything stored
+    /// before the returned time has been merged, so the time before it can be judged.
+    pub fn on_stored_at(&mut self, now: Wall, lane: Lane, at: Option<Wall>) -> Option<Wall> {
+        let catch_up = self.catch_up?;
+        let Some(at) = at else {
+            // Without times only the present can be judged.
+            self.catch_up = None;
+            return None;
+        };
+        let progress = self.lanes.entry(lane).or_default();
+        progress.at = progress.at.max(Some(at));
+        let behind = self.lanes.values().filter(|lane| !lane.has_read_the_past());
+        behind.map(|lane| lane.at.unwrap_or(catch_up.from()).min(now)).min()
+    }
+
+    /// The next past time before `before` that is to be judged; to be called until there is none.
+    pub fn next_catch_up(&mut self, now: Wall, before: Wall) -> Option<Wall> {
+        self.catch_up.as_mut()?.next(now, before)
+    }
+
+    /// Whether a past span is being caught up with.
+    #[must_use]
+    pub fn is_catching_up(&self) -> bool {
+        self.catch_up.is_some()
+    }
+
+    /// Up to when the past has been judged, while catching up.
+    #[must_use]
+    pub fn judged_up_to(&self) -> Option<Wall> {
+        self.catch_up.map(|catch_up| catch_up.judged())
+    }
+
+    /// The present begins: all of the past has been judged.
+    pub fn end_catch_up(&mut self) {
+        self.catch_up = None;
+    }
+
+    /// While catching up, the lane that is further back in time. It is read first, so that the
+    /// other one need not be held in memory.
+    #[must_use]
+    pub fn lags(&self) -> Option<Lane> {
+        self.catch_up?;
+        let behind = self.lanes.iter().filter(|(_, lane)| !lane.has_read_the_past());
+        behind.min_by_key(|(_, lane)| lane.at).map(|(lane, _)| *lane)
+    }
+
+    /// The broker answers, or does so no more.
+    pub fn on_broker(&mut self, answers: bool, now: Mono) {
+        self.broker.on_broker(answers, now);
+    }
+
+    /// Compares both clocks with those of the last tick.
+    pub fn on_tick(&mut self, now: Now) -> ClockJump {
+        let before = std::mem::replace(&mut self.ticked_at, now);
+        let (wall, mono) = (now.wall.since(before.wall), now.mono.since(before.mono));
+        ClockJump { forward: wall.saturating_sub(mono), is_back: now.wall < before.wall }
+    }
+
+    /// Updates the broker's health, once a second after everything stored at the start was read.
+    pub fn watch_broker(&mut self, now: Mono) {
+        self.broker.watch(now, self.read_up_to().as_of(now));
+    }
+
+    /// The broker's health as last updated.
+    #[must_use]
+    pub fn broker_health(&self) -> BrokerHealth {
+        let pending = || self.lanes.values().fold(0, |n: u64, of| n.saturating_add(of.pending));
+        self.broker.health((!self.is_catching_up()).then(pending))
+    }
+
+    /// Both clocks at the last tick.
+    #[must_use]
+    pub fn ticked_at(&self) -> Now {
+        self.ticked_at
+    }
+
+    /// Whether everything that the streams held at the start has been read.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Whether unread messages may wait in a stream.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        !self.lanes.values().all(Progress::has_read_all)
+    }
+
+    /// Up to when all lanes have been read.
+    #[must_use]
+    pub fn read_up_to(&self) -> ReadUpTo {
+        self.lanes.values().map(Progress::read_up_to).min().unwrap_or(ReadUpTo::Never)
+    }
+
+    /// How far a lane has been read.
+    #[must_use]
+    pub fn position(&self, lane: Lane) -> Position {
+        self.lanes.get(&lane).map(Progress::position).unwrap_or_default()
+    }
+
+    /// Messages still to be read, by lane.
+    #[must_use]
+    pub fn pending(&self) -> Vec<(Lane, u64)> {
+        self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect()
+    }
+
+    /// How long backlogs lasted, by lane.
+    #[must_use]
+    pub fn recoveries(&self) -> Vec<(Lane, Recoveries)> {
+        self.lanes.iter().map(|(lane, progress)| (*lane, progress.recoveries())).collect()
+    }
+
+    /// Messages that could not be decoded, by reason.
+    #[must_use]
+    pub fn undecodable(&self) -> &BTreeMap<Cow<'static, str>, u64> {
+        &self.undecodable
+    }
+
+    /// Whether anything has changed since [`Self::checkpoint`].
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// What a checkpoint stores; from here on nothing has changed.
+    pub fn checkpoint(&mut self) -> StoredIngest {
+        self.changed = false;
+        StoredIngest {
+            lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
+            undecodable: self.undecodable.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

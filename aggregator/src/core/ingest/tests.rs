@@ -1,0 +1,73 @@
+//! Ingest on its own interface: positions in, event times and the broker's health out.
+
+use plimsoll_schemas::time::Mono;
+
+use super::*;
+use crate::core::tests::{MS, SECOND, Speaker, start};
+
+fn read(ingest: &mut Ingest, now: Now, stream_seq: u64, pending: u64) -> Result<(), Unreadable> {
+    let (subject, payload) = Speaker::new("a").say(now, MS, 1);
+    let (lane, at) = (Lane::Normal, Some(now.wall));
+    let (subject, payload) = (subject.as_str(), payload.as_slice());
+    let message = Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
+    ingest.on_message(now, message).map(|_| ())
+}
+
+#[test]
+fn it_is_ready_once_every_lane_has_been_read_to_where_it_ended_at_the_start() {
+    let mut ingest = Ingest::new(start());
+    ingest.on_positioned(Lane::Emergency, 1, 0, "s");
+    ingest.on_positioned(Lane::Normal, 1, 2, "s");
+    read(&mut ingest, start(), 1, 1).unwrap();
+    assert!(!ingest.is_ready() && ingest.is_behind());
+    read(&mut ingest, start(), 2, 0).unwrap();
+    assert!(ingest.is_ready() && !ingest.is_behind());
+}
+
+#[test]
+fn a_checkpoint_restores_positions_and_catches_up_in_steps_of_a_second() {
+    let mut ingest = Ingest::new(start());
+    Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
+    read(&mut ingest, start(), 7, 0).unwrap();
+    assert!(ingest.has_changed());
+    let stored = ingest.checkpoint();
+    assert!(!ingest.has_changed());
+    let now = start().after(3 * SECOND);
+    let mut ingest = Ingest::restore(now, stored, start().wall);
+    let position = Position { read: 7, stream_id: Some("s".to_owned()) };
+    assert_eq!(ingest.position(Lane::Normal), position);
+    let before = start().wall.plus(3 * SECOND);
+    let steps = std::iter::from_fn(|| ingest.next_catch_up(now.wall, before));
+    let seconds = [1, 2].map(|n| start().wall.plus(n * SECOND));
+    assert_eq!(steps.collect::<Vec<_>>(), seconds);
+    assert_eq!(ingest.broker_health().pending, None, "unknown of the past");
+    ingest.end_catch_up();
+    assert_eq!(ingest.broker_health().pending, Some(0));
+}
+
+#[test]
+fn silence_is_certain_only_after_messages_were_read_as_they_came_for_as_long() {
+    let mut ingest = Ingest::new(start());
+    Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
+    let second = |n: u64| Mono(n * 1_000_000_000);
+    ingest.watch_broker(second(1));
+    ingest.watch_broker(second(11));
+    assert!(ingest.broker_health().is_silence_certain(10.0));
+    assert!(!ingest.broker_health().is_silence_certain(11.0));
+    ingest.on_broker(false, second(12));
+    assert!(!ingest.broker_health().is_silence_certain(0.0));
+    ingest.watch_broker(second(15));
+    assert_eq!(ingest.broker_health().unreachable_for, Some(3 * SECOND));
+}
+
+#[test]
+fn the_clock_that_jumps_is_told_from_time_that_passes() {
+    let mut ingest = Ingest::new(start());
+    let mut now = start().after(SECOND);
+    assert_eq!(ingest.on_tick(now), ClockJump { forward: 0 * SECOND, is_back: false });
+    now = now.after(SECOND);
+    now.wall = now.wall.plus(60 * SECOND);
+    assert_eq!(ingest.on_tick(now), ClockJump { forward: 60 * SECOND, is_back: false });
+    now.wall = start().wall;
+    assert_eq!(ingest.on_tick(now), ClockJump { forward: 0 * SECOND, is_back: true });
+}

@@ -1,0 +1,162 @@
+//! What the core answers without changing: positions, deadlines and pages.
+
+use plimsoll_schemas::alert::{AlertKey, AlertState, AlertsPage, LEDGER_GAP, SilencesPage};
+use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::summary::{EventsPage, LedgerPage};
+use plimsoll_schemas::time::{Mono, Wall, seconds};
+
+use super::Core;
+use super::alerting::{AlertsQuery, Situation, Undelivered};
+use super::durable::PendingConfirmation;
+use super::fleet::{EventsQuery, Node, Rollups};
+use super::ingest::Position;
+use super::rules::Inputs;
+use super::view::{Nodes, ReadView, View, ViewQuery};
+
+impl Core {
+    /// Whether everything that the streams held at the start has been read.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.ingest.is_ready()
+    }
+
+    /// Whether unread messages may wait in a stream.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.ingest.is_behind()
+    }
+
+    /// While catching up, the lane that is further back in time; to be read first.
+    #[must_use]
+    pub fn lags(&self) -> Option<Lane> {
+        self.ingest.lags()
+    }
+
+    /// Messages still to be read, by lane.
+    #[must_use]
+    pub fn pending(&self) -> Vec<(Lane, u64)> {
+        self.ingest.pending()
+    }
+
+    /// How far a lane has been read.
+    #[must_use]
+    pub fn position(&self, lane: Lane) -> Position {
+        self.ingest.position(lane)
+    }
+
+    /// When [`Self::on_deadline`] next has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Mono {
+        self.evaluator.next_deadline()
+    }
+
+    /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
+    #[must_use]
+    pub fn next_post_at(&self) -> Option<Mono> {
+        self.alerting.next_post_at()
+    }
+
+    /// Whether every receiver that answers has been notified of everything.
+    #[must_use]
+    pub fn is_all_told(&self) -> bool {
+        self.alerting.is_settled()
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        self.evaluator.rules()
+    }
+
+    /// The limits that nodes count samples by, in nanoseconds, by operation.
+    #[must_use]
+    pub fn limits(&self) -> Vec<(Operation, u64)> {
+        self.evaluator.limits()
+    }
+
+    /// The confirmation for a node where what is in memory counts as stored.
+    #[must_use]
+    pub fn told_from_memory(&self, name: &NodeName, now: Mono) -> Option<PendingConfirmation> {
+        let runs = self.node(name)?.account.confirmed();
+        Some(PendingConfirmation::new(name, now, self.ingest.read_up_to(), runs))
+    }
+
+    /// What is known of one node.
+    #[must_use]
+    pub fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.fleet.nodes().get(name).map(AsRef::as_ref)
+    }
+
+    /// Samples by label.
+    #[must_use]
+    pub fn rollups(&self) -> &Rollups {
+        self.fleet.rollups()
+    }
+
+    /// The state of the alert about gaps in a node's ledger entry.
+    #[must_use]
+    pub fn gap_alert(&self, name: &NodeName) -> AlertState {
+        let is_it =
+            |key: &AlertKey| key.rule.as_str() == LEDGER_GAP && key.scope.node() == name.as_str();
+        let mut alerts = self.alerting.alerts().standing();
+        alerts.find(|(key, _)| is_it(key)).map_or(AlertState::Inactive, |(_, state)| state)
+    }
+
+    /// The newest notifications that were given up, oldest first.
+    #[must_use]
+    pub fn undelivered(&self) -> Vec<Undelivered> {
+        self.alerting.undelivered()
+    }
+
+    /// The newest events that a query matches, newest first.
+    #[must_use]
+    pub fn events(&self, now: Wall, query: &EventsQuery) -> EventsPage {
+        EventsPage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(now.0),
+            ready: self.is_ready(),
+            events: self.fleet.events(query),
+        }
+    }
+
+    /// All active alerts that a query matches.
+    #[must_use]
+    pub fn alerts_page(&self, now: Wall, query: &AlertsQuery) -> AlertsPage {
+        let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
+        let situation = Situation { evaluator: &self.evaluator, inputs };
+        AlertsPage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(now.0),
+            ready: self.is_ready(),
+            alerts: self.alerting.rows(now, query, situation),
+        }
+    }
+
+    /// All silences that hold or are yet to begin.
+    #[must_use]
+    pub fn silences_page(&self) -> SilencesPage {
+        SilencesPage { silences: self.alerting.silence_rows() }
+    }
+
+    /// What is known now, to be shown. `broker` is the state of the connection.
+    #[must_use]
+    pub fn read_view(&self, now: Wall, broker: &str) -> ReadView {
+        let of = (&self.mesh, now, broker);
+        ReadView::of(of, &self.ingest, &self.fleet, &self.evaluator, &self.alerting)
+    }
+
+    /// All rows at once.
+    #[must_use]
+    pub fn view(&self, now: Wall, broker: &str) -> View {
+        let query = ViewQuery { fleet: true, nodes: Nodes::All, native: true };
+        self.read_view(now, broker).view(query)
+    }
+
+    /// Every ledger entry at once.
+    #[must_use]
+    pub fn statement(&self, now: Wall) -> LedgerPage {
+        self.read_view(now, "").ledger_page()
+    }
+}

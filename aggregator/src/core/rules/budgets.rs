@@ -1,0 +1,66 @@
+//! Judges every budget of quantiles, for the fleet and for each node.
+
+use plimsoll_schemas::alert::{AlertKey, Scope};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::time::Wall;
+
+use super::active::ActiveScopes;
+use super::finding::{AlertFinding, Finding, Hysteresis};
+use super::judge::{finding, may_be_breach};
+use crate::core::fleet::{Fleet, Operations, Sums};
+
+/// What is found about one budget that may move an alert. Adds to `shares` which nodes have samples
+/// over the limit, and how great their share is.
+pub(super) fn judge_budget(
+    at: Wall,
+    budget: &Budget,
+    fleet: &Fleet,
+    active: &ActiveScopes<'_>,
+    shares: &mut Vec<(NodeName, u64)>,
+) -> Vec<AlertFinding> {
+    let sums = |operations: &Operations| {
+        Some(operations.judged(budget)?.sums(at, budget.window, budget.limit_ns))
+    };
+    let found = |name: Option<&NodeName>, sums: &Sums| {
+        // An active alert takes findings of too few samples too.
+        let is_active = active.contains(&name);
+        let found = is_active || may_be_breach(budget, sums);
+        let found = found.then(|| finding(budget, sums));
+        found.filter(|found| is_active || *found == Finding::Breach)
+    };
+    let of_fleet = Some(fleet.operations()).filter(|_| budget.scopes.fleet);
+    let of_fleet = of_fleet.and_then(|fleet| found(None, &sums(fleet)?));
+    let nodes = fleet.nodes().iter().filter_map(|(name, node)| {
+        let sums = sums(&node.operations)?;
+        if sums.over > 0 {
+            shares.push((name.clone(), share_over(budget, &sums)));
+        }
+        let found = found(Some(name), &sums).filter(|_| budget.scopes.nodes)?;
+        Some((Scope::Node(name.clone()), found))
+    });
+    let of_fleet = of_fleet.map(|found| (Scope::Fleet, found));
+    let scopes = active.iter().map(|name| (*name).map_or(Scope::Fleet, |n| Scope::Node(n.clone())));
+    let gone = scopes.filter(|scope| fleet.windows_of(budget, scope).is_none());
+    let gone = gone.map(|scope| (scope, Finding::NoData));
+    let hysteresis = Hysteresis { fire_after: budget.fire_after, clear_after: budget.clear_after };
+    let all = of_fleet.into_iter().chain(nodes).chain(gone);
+    let all = all.map(|(scope, finding)| {
+        let (rule, operation) = (budget.name.clone(), budget.operation.clone());
+        AlertFinding { key: AlertKey { rule, scope, operation }, finding, hysteresis }
+    });
+    all.collect()
+}
+
+/// The share of samples over a budget's limit, in thousandths of the share that the budget allows:
+/// one in a hundred for a p99, half of them for a median.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an order and no account"
+)]
+fn share_over(budget: &Budget, sums: &Sums) -> u64 {
+    let share = sums.over as f64 / sums.samples.max(1) as f64;
+    (share / (1.0 - budget.quantile) * 1_000.0) as u64
+}

@@ -1,0 +1,26 @@
+//! The evidence of a budget: the judgement of its samples at one moment.
+
+use plimsoll_schemas::alert::{Evidence, LatencyEvidence};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::time::{Wall, seconds};
+
+use super::judge::judge;
+use crate::core::fleet::Windows;
+
+pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidence {
+    let samples = windows.merged(at, budget.window);
+    let sums = windows.sums(at, budget.window, budget.limit_ns);
+    let judgement = judge(budget, &sums, |rank| samples.at_rank(rank));
+    Evidence::Latency(LatencyEvidence {
+        quantile: budget.quantile,
+        value_seconds: seconds(judgement.value_ns.unwrap_or(0)),
+        lower_seconds: seconds(judgement.lower_ns.unwrap_or(0)),
+        limit_seconds: seconds(budget.limit_ns),
+        window: budget.window,
+        samples: sums.samples,
+        upper_seconds: judgement.upper_ns.map(seconds),
+        over: sums.over,
+        unsure: sums.unsure,
+        within_seconds: judgement.within_ns.map(|(least, most)| (seconds(least), seconds(most))),
+    })
+}

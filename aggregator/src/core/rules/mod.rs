@@ -1,0 +1,243 @@
+//! Rules: once a second every budget, error budget and threshold is judged.
+//!
+//! Owns the rules that are in force, when they were last judged and are judged next, which budgets
+//! no sample has matched, and what is observed of the aggregator itself. It holds no sample, moves
+//! no alert and notifies no receiver.
+//!
+//! Interface: [`Evaluator::evaluate`] returns the findings that may move an alert;
+//! [`Evaluator::evidence`] gives the values behind one; [`Evaluator::replace`] takes other rules.
+
+mod active;
+mod budgets;
+mod burn_rate;
+mod evidence;
+mod finding;
+mod inputs;
+mod judge;
+mod rule_files;
+mod self_monitoring;
+mod thresholds;
+mod unmatched;
+mod value;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::limits::EVALUATE_EVERY;
+use plimsoll_schemas::alert::{AlertKey, Evidence, GapEvidence, LEDGER_GAP, Scope, ValueEvidence};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::limits::wire::{CONFIRMED_LIMITS_MAX, LIMITS_MAX};
+use plimsoll_schemas::rule::{Rule, Rules, Threshold};
+use plimsoll_schemas::time::{Mono, Wall};
+
+pub use active::{ActiveAlerts, ActiveScopes};
+pub use burn_rate::ErrorBudget;
+#[cfg(test)]
+pub(crate) use burn_rate::finding as burn_finding;
+pub use finding::{AlertFinding, Finding, Hysteresis};
+pub use inputs::Inputs;
+pub use judge::{Judgement, finding, judge, lower_rank, may_be_breach, upper_rank};
+pub use rule_files::RuleFileStats;
+pub use self_monitoring::SelfCounts;
+pub use value::Value;
+
+use super::fleet::MergedSamples;
+use self_monitoring::SelfMonitoring;
+use unmatched::UnmatchedBudgets;
+
+/// The rules in force, and what is remembered from one evaluation to the next.
+#[derive(Debug)]
+pub struct Evaluator {
+    rules: Arc<Rules>,
+    unmatched: UnmatchedBudgets,
+    self_monitoring: SelfMonitoring,
+    /// When rules were last judged.
+    judged_at: Option<Wall>,
+    evaluates_at: Mono,
+    /// Of nodes with samples over a limit, how great their share was when it was last judged, in
+    /// thousandths of what the budget allows.
+    shares: Arc<BTreeMap<NodeName, u64>>,
+}
+
+impl Evaluator {
+    /// Judges by these rules from now on.
+    #[must_use]
+    pub fn new(rules: Arc<Rules>, now: Mono) -> Self {
+        Self {
+            unmatched: UnmatchedBudgets::new(&rules.budgets),
+            self_monitoring: SelfMonitoring::default(),
+            judged_at: None,
+            evaluates_at: now.plus(EVALUATE_EVERY),
+            shares: Arc::default(),
+            rules,
+        }
+    }
+
+    /// The same after a restart; rules were last judged at `judged_at`.
+    #[must_use]
+    pub fn restore(rules: Arc<Rules>, now: Mono, judged_at: Option<Wall>) -> Self {
+        Self { judged_at, ..Self::new(rules, now) }
+    }
+
+    /// Judges by other rules from now on.
+    pub fn replace(&mut self, rules: Arc<Rules>) {
+        self.unmatched = UnmatchedBudgets::new(&rules.budgets);
+        self.rules = rules;
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
+
+    /// When rules are judged next.
+    #[must_use]
+    pub fn next_deadline(&self) -> Mono {
+        self.evaluates_at
+    }
+
+    /// Whether rules are to be judged now; if so, the next time is a second later.
+    pub fn is_due(&mut self, now: Mono) -> bool {
+        let is_due = now >= self.evaluates_at;
+        if is_due {
+            self.schedule(now);
+        }
+        is_due
+    }
+
+    /// The next evaluation is a second after `now`.
+    pub fn schedule(&mut self, now: Mono) {
+        self.evaluates_at = now.plus(EVALUATE_EVERY);
+    }
+
+    /// Judges every rule as of `at`. Returns what may move an alert.
+    pub fn evaluate(
+        &mut self,
+        at: Wall,
+        inputs: Inputs<'_>,
+        active: &ActiveAlerts<'_>,
+        own: SelfCounts,
+    ) -> Vec<AlertFinding> {
+        self.judged_at = Some(at);
+        self.self_monitoring.observe(at, inputs.fleet, &self.rules.budgets, own);
+        let (mut found, mut shares) = (Vec::new(), Vec::new());
+        for budget in &self.rules.budgets {
+            let active = active.of(&budget.name);
+            found.extend(budgets::judge_budget(at, budget, inputs.fleet, active, &mut shares));
+        }
+        // Of several budgets the greatest share comes last, and stays.
+        shares.sort();
+        self.shares = Arc::new(shares.into_iter().collect());
+        let own = &self.self_monitoring;
+        found.extend(thresholds::judge_thresholds(at, &self.rules.thresholds, inputs, own, active));
+        found.extend(burn_rate::judge_burn_rates(at, &self.rules, inputs.fleet, active));
+        found
+    }
+
+    /// The values behind a finding about `key`, as of `at`; `None` when its rule is gone or nothing
+    /// is known.
+    #[must_use]
+    pub fn evidence(&self, at: Wall, key: &AlertKey, inputs: Inputs<'_>) -> Option<Evidence> {
+        let fleet = inputs.fleet;
+        if key.rule.as_str() == LEDGER_GAP {
+            let gap_samples = NodeName::new(key.scope.node()).map(|node| fleet.gap_samples(&node));
+            let gap_samples = gap_samples.unwrap_or_default();
+            return Some(Evidence::Gap(GapEvidence { gap_samples }));
+        }
+        match self.rules.find(&key.rule)? {
+            Rule::Budget(budget) => {
+                Some(evidence::of_budget(at, budget, fleet.windows_of(budget, &key.scope)?))
+            }
+            Rule::Burn(budget, burn) => {
+                let scale = self.rules.time_scale;
+                let windows = fleet.windows_of(budget, &Scope::Fleet)?;
+                burn_rate::evidence(self.judged_at?, budget, &burn, scale, windows)
+                    .map(Evidence::Burn)
+            }
+            Rule::Threshold(threshold) => {
+                let Value { value, labels } = self.value_of(threshold, &key.scope, inputs)?;
+                Some(Evidence::Value(ValueEvidence {
+                    metric: threshold.metric.clone(),
+                    labels,
+                    value,
+                    comparison: threshold.comparison,
+                    threshold: threshold.value,
+                }))
+            }
+        }
+    }
+
+    /// What a threshold is compared with in one scope, as of when rules were last judged; `None`
+    /// where it is not known.
+    #[must_use]
+    pub fn value_of(
+        &self,
+        threshold: &Threshold,
+        scope: &Scope,
+        inputs: Inputs<'_>,
+    ) -> Option<Value> {
+        thresholds::value_of(self.judged_at?, threshold, scope, inputs, &self.self_monitoring)
+    }
+
+    /// Samples were merged.
+    pub fn on_samples(&mut self, now: Mono, merged: &MergedSamples) {
+        for (series, _) in &merged.latency.histograms {
+            self.unmatched.on_samples(now, series, &merged.node_labels);
+        }
+    }
+
+    /// A checkpoint was taken that is to be stored.
+    pub fn on_checkpoint_taken(&mut self, now: Wall) {
+        self.self_monitoring.on_taken(now);
+    }
+
+    /// The checkpoint taken then was stored.
+    pub fn on_checkpoint_stored(&mut self, taken_at: Wall) {
+        self.self_monitoring.on_stored(taken_at);
+    }
+
+    /// Budgets that no sample has matched though samples have come for minutes, each once.
+    pub fn next_unmatched(&mut self) -> Vec<RuleName> {
+        self.unmatched.next()
+    }
+
+    /// All budgets that no sample has matched though samples have come for minutes.
+    #[must_use]
+    pub fn unmatched(&self) -> BTreeSet<RuleName> {
+        self.unmatched.all().into_iter().cloned().collect()
+    }
+
+    /// The limits that nodes count samples by, in nanoseconds: those of all budgets, by operation,
+    /// whatever the budgets select. Of too many the first, in the order of the rules.
+    #[must_use]
+    pub fn limits(&self) -> Vec<(Operation, u64)> {
+        let mut limits: Vec<(Operation, u64)> = Vec::new();
+        for Budget { operation, limit_ns, .. } in &self.rules.budgets {
+            let of_same = || limits.iter().filter(|(known, _)| known == operation);
+            let is_new = of_same().all(|(_, known_ns)| known_ns != limit_ns);
+            let has_room = of_same().count() < LIMITS_MAX && limits.len() < CONFIRMED_LIMITS_MAX;
+            if is_new && has_room {
+                limits.push((operation.clone(), *limit_ns));
+            }
+        }
+        limits
+    }
+
+    /// When rules were last judged.
+    #[must_use]
+    pub fn judged_at(&self) -> Option<Wall> {
+        self.judged_at
+    }
+
+    /// Of nodes with samples over a limit, how great their share was when it was last judged, in
+    /// thousandths of what the budget allows.
+    #[must_use]
+    pub fn shares(&self) -> &Arc<BTreeMap<NodeName, u64>> {
+        &self.shares
+    }
+}
+
+#[cfg(test)]
+mod tests;

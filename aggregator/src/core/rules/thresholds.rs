@@ -1,0 +1,202 @@
+//! Threshold rules: once a second metrics other than latencies are compared with their thresholds,
+//! for every node that is shown, and for the aggregator itself. A metric that is not known is no
+//! data and moves no alert, so a node that falls silent keeps its alerts.
+
+use crate::limits::GAUGES_STALE_AFTER;
+use plimsoll_schemas::alert::{AlertKey, Scope};
+use plimsoll_schemas::ids::{Labels, NodeName, Series};
+use plimsoll_schemas::metric::{Figure, Metric};
+use plimsoll_schemas::rule::{Comparison, Threshold};
+use plimsoll_schemas::time::Wall;
+
+use super::active::ActiveAlerts;
+use super::finding::{AlertFinding, Finding, Hysteresis};
+use super::inputs::Inputs;
+use super::self_monitoring::SelfMonitoring;
+use super::value::Value;
+use crate::core::fleet::{NodeAt, SensedFigure, WorstReadings};
+
+/// A value with its labels by reference, since each second they are compared and not kept.
+type Found<'n> = Option<(f64, Option<&'n Labels>)>;
+
+/// Judges every threshold as of `at`. Returns what may move an alert.
+pub(super) fn judge_thresholds(
+    at: Wall,
+    thresholds: &[Threshold],
+    inputs: Inputs<'_>,
+    own: &SelfMonitoring,
+    active: &ActiveAlerts<'_>,
+) -> Vec<AlertFinding> {
+    let active: Vec<_> = thresholds.iter().map(|threshold| active.of(&threshold.name)).collect();
+    let mut found = Vec::new();
+    let mut find = |index: usize, name: Option<&NodeName>, value: Found| {
+        let threshold = &thresholds[index];
+        let finding = compare(threshold, value.map(|(value, _)| value));
+        // An active alert takes findings without data too.
+        if finding == Finding::Breach || active[index].contains(&name) {
+            let (rule, operation) = (threshold.name.clone(), threshold.metric.operation());
+            let scope = name.map_or(Scope::Fleet, |name| Scope::Node(name.clone()));
+            let (fire_after, clear_after) = (threshold.fire_after, threshold.clear_after);
+            let hysteresis = Hysteresis { fire_after, clear_after };
+            let finding =
+                AlertFinding { key: AlertKey { rule, scope, operation }, finding, hysteresis };
+            found.push(finding);
+        }
+    };
+    for (index, threshold) in thresholds.iter().enumerate() {
+        if let Metric::Fleet(figure) = threshold.metric {
+            let value = own.figure(at, figure, inputs).map(|value| (value.value, None));
+            find(index, None, value);
+        }
+    }
+    for (name, node) in inputs.fleet.shown() {
+        let node = NodeAt::new(node, at);
+        for (index, threshold) in thresholds.iter().enumerate() {
+            if !matches!(threshold.metric, Metric::Fleet(_)) {
+                find(index, Some(name), node_value(inputs, &node, name, threshold));
+            }
+        }
+    }
+    found
+}
+
+/// What a threshold is compared with in one scope; `None` where it is not known.
+pub(super) fn value_of(
+    at: Wall,
+    threshold: &Threshold,
+    scope: &Scope,
+    inputs: Inputs<'_>,
+    own: &SelfMonitoring,
+) -> Option<Value> {
+    match (&threshold.metric, scope) {
+        (Metric::Fleet(figure), Scope::Fleet) => own.figure(at, *figure, inputs),
+        (Metric::Fleet(_), Scope::Node(_)) | (_, Scope::Fleet) => None,
+        (_, Scope::Node(name)) => {
+            let node = NodeAt::new(inputs.fleet.nodes().get(name)?, at);
+            let (value, labels) = match sensed(threshold) {
+                Some(of) => worst_sensed(threshold, &node, of),
+                None => node_value(inputs, &node, name, threshold),
+            }?;
+            Some(Value { value, labels: labels.cloned().unwrap_or_default() })
+        }
+    }
+}
+
+fn node_value<'n>(
+    inputs: Inputs<'_>,
+    node: &NodeAt<'n>,
+    name: &NodeName,
+    threshold: &Threshold,
+) -> Found<'n> {
+    let wanted = &threshold.labels;
+    let is_whole = || fits(wanted, &Labels::default(), node);
+    match &threshold.metric {
+        Metric::Fleet(_) => None,
+        Metric::Node(Figure::LedgerGap) => {
+            #[expect(clippy::cast_precision_loss, reason = "compared with a threshold")]
+            let samples = inputs.fleet.lasting_gap(name).filter(|_| is_whole())? as f64;
+            Some((samples, None))
+        }
+        Metric::Node(Figure::SilentSeconds) => {
+            let silent = node.figure(Figure::SilentSeconds)?;
+            let is_certain = inputs.broker.is_silence_certain(silent);
+            (is_certain && is_whole()).then_some((silent, None))
+        }
+        Metric::Node(figure) => match sensed(threshold) {
+            // What was worked out when the readings came is of all of them.
+            Some(of) if !wanted.is_empty() => worst_sensed(threshold, node, of),
+            _ if is_whole() => Some((node.figure(*figure)?, None)),
+            _ => None,
+        },
+        Metric::Sensor(sensor) => {
+            let readings = node.has_fresh_readings().then_some(&node.node.readings.value)?;
+            let of = readings.into_iter().filter(|reading| reading.sensor == *sensor);
+            let values = of.filter_map(|reading| Some((reading.value?, &reading.labels)));
+            worst(threshold, node, values)
+        }
+        Metric::Counter(operation) => {
+            let jobs = node.is_reporting().then(|| node.node.metrics.jobs(node.at))?;
+            let of = jobs.filter(|(series, _)| series.operation == *operation);
+            worst(threshold, node, of.map(|(series, grown)| (grown, &series.labels)))
+        }
+        Metric::Gauge(operation) => {
+            let gauges = node.is_reporting().then_some(&node.node.gauges)?;
+            let from = gauges.range(Series::plain(operation.clone())..);
+            let of = from.take_while(|(series, _)| series.operation == *operation);
+            let fresh = of.filter(|(_, latest)| node.at.since(latest.at) < GAUGES_STALE_AFTER);
+            worst(threshold, node, fresh.map(|(series, of)| (of.value, &series.labels)))
+        }
+    }
+}
+
+/// Whether labels are those that are wanted, its node's being its own too.
+fn fits(wanted: &Labels, labels: &Labels, node: &NodeAt<'_>) -> bool {
+    let of_node = &node.node.labels.value;
+    wanted.iter().all(|(key, value)| labels.get(key).or_else(|| of_node.get(key)) == Some(value))
+}
+
+/// What a threshold watches that sensors tell, and of which there may be several.
+fn sensed(threshold: &Threshold) -> Option<SensedFigure> {
+    match threshold.metric {
+        Metric::Node(figure) => SensedFigure::of(figure),
+        _ => None,
+    }
+}
+
+fn worst_sensed<'n>(threshold: &Threshold, node: &NodeAt<'n>, of: SensedFigure) -> Found<'n> {
+    let readings = node.has_fresh_readings().then_some(&node.node.readings.value)?;
+    let worst = WorstReadings::of(readings, |labels| fits(&threshold.labels, labels, node));
+    worst.get(of).map(|(value, labels)| (value, Some(labels)))
+}
+
+/// The value that is the nearest to what the rule warns of, or the furthest beyond.
+fn worst<'n>(
+    threshold: &Threshold,
+    node: &NodeAt<'_>,
+    values: impl Iterator<Item = (f64, &'n Labels)>,
+) -> Found<'n> {
+    let badness = |value: f64| match threshold.comparison {
+        Comparison::Greater => value,
+        Comparison::Less => -value,
+        Comparison::Equal => -(value - threshold.value).abs(),
+    };
+    let fitting = values.filter(|(_, labels)| fits(&threshold.labels, labels, node));
+    let worst = fitting.max_by(|(a, _), (b, _)| badness(*a).total_cmp(&badness(*b)));
+    worst.map(|(value, labels)| (value, Some(labels)))
+}
+
+fn compare(threshold: &Threshold, value: Option<f64>) -> Finding {
+    match value {
+        None => Finding::NoData,
+        Some(value) if threshold.comparison.holds(value, threshold.value) => Finding::Breach,
+        Some(_) => Finding::Clear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::rule::file::shipped;
+
+    use super::*;
+    use crate::core::fleet::Node;
+
+    #[test]
+    fn of_several_values_the_worst_is_the_nearest_to_what_the_rule_warns_of() {
+        let node = Node::default();
+        let node = NodeAt::new(&node, Wall(0));
+        let none = Labels::default();
+        for (comparison, worst_of) in
+            [(Comparison::Greater, 9.0), (Comparison::Less, -4.0), (Comparison::Equal, 2.0)]
+        {
+            let threshold = Threshold {
+                labels: Labels::default(),
+                comparison,
+                value: 2.0,
+                ..shipped().thresholds.remove(0)
+            };
+            let values = [5.0, 9.0, 2.0, -4.0].map(|value| (value, &none));
+            let found = worst(&threshold, &node, values.into_iter());
+            assert_eq!(found.map(|(value, _)| value), Some(worst_of), "{comparison:?}");
+        }
+    }
+}

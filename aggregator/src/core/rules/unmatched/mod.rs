@@ -1,0 +1,62 @@
+//! Which budgets no sample has ever matched: most likely their operation or a label is misspelt.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::budget::{Budget, Selector};
+use plimsoll_schemas::ids::{Labels, Operation, RuleName, Series};
+use plimsoll_schemas::limits::rules::UNMATCHED_AFTER;
+use plimsoll_schemas::time::Mono;
+
+/// Budgets that no sample has matched yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnmatchedBudgets {
+    waiting: BTreeMap<Operation, Vec<(RuleName, Selector)>>,
+    /// When samples first and last came since the rules were loaded. Without samples
+    /// no budget counts as unmatched.
+    first: Option<Mono>,
+    last: Option<Mono>,
+    reported: BTreeSet<RuleName>,
+}
+
+impl UnmatchedBudgets {
+    pub(super) fn new(budgets: &[Budget]) -> Self {
+        let mut waiting = BTreeMap::<_, Vec<_>>::new();
+        for budget in budgets {
+            let entry = (budget.name.clone(), budget.selector.clone());
+            waiting.entry(budget.operation.clone()).or_default().push(entry);
+        }
+        Self { waiting, ..Self::default() }
+    }
+
+    /// Samples of a series came, from a node with these labels.
+    pub(super) fn on_samples(&mut self, now: Mono, series: &Series, node: &Labels) {
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        let Some(waiting) = self.waiting.get_mut(&series.operation) else { return };
+        waiting.retain(|(_, selector)| !selector.selects(&series.labels, node));
+        if waiting.is_empty() {
+            self.waiting.remove(&series.operation);
+        }
+    }
+
+    /// Budgets that no sample has matched though samples have come for minutes.
+    pub(super) fn all(&self) -> BTreeSet<&RuleName> {
+        let (Some(first), Some(last)) = (self.first, self.last) else { return BTreeSet::new() };
+        if last.since(first) < UNMATCHED_AFTER {
+            return BTreeSet::new();
+        }
+        self.waiting.values().flatten().map(|(name, _)| name).collect()
+    }
+
+    /// Those of them that were not returned before.
+    pub(super) fn next(&mut self) -> Vec<RuleName> {
+        let all = self.all().into_iter();
+        let news: Vec<RuleName> =
+            all.filter(|name| !self.reported.contains(*name)).cloned().collect();
+        self.reported.extend(news.iter().cloned());
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The layout of stored records is pinned: one that changes without a new version would be read as
+//! something else, or as damage, by the program that comes after.
+
+use std::fmt;
+
+use plimsoll_schemas::alert::Acknowledgement;
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::wire::{AlertType, Events};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::*;
+use crate::core::durable::RECORD_VERSION;
+use crate::core::tests::events::{check, event};
+use crate::core::tests::thresholds::world::World as Machine;
+
+/// The version of the records, and the checksum of their shapes. Whoever changes one of them
+/// changes both, unless the example itself has changed.
+const LAYOUT: (u16, u32) = (6, 1_953_330_250);
+
+/// Of a stored value the types, the names of fields and the lengths of lists, but no values.
+struct Shape(String);
+
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ShapeVisitor).map(Self)
+    }
+}
+
+struct ShapeVisitor;
+
+impl<'de> Visitor<'de> for ShapeVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<String, E> {
+        Ok("bool".to_owned())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<String, E> {
+        Ok("int".to_owned())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<String, E> {
+        Ok("int".to_owned())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<String, E> {
+        Ok("float".to_owned())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<String, E> {
+        Ok("text".to_owned())
+    }
+
+    fn visit_bytes<E>(self, _: &[u8]) -> Result<String, E> {
+        Ok("bytes".to_owned())
+    }
+
+    fn visit_unit<E>(self) -> Result<String, E> {
+        Ok("none".to_owned())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<String, A::Error> {
+        let mut shapes: Vec<(String, usize)> = Vec::new();
+        while let Some(Shape(shape)) = seq.next_element()? {
+            match shapes.last_mut() {
+                Some((last, n)) if *last == shape => *n += 1,
+                _ => shapes.push((shape, 1)),
+            }
+        }
+        let shapes: Vec<_> = shapes.iter().map(|(shape, n)| format!("{n} {shape}")).collect();
+        Ok(format!("[{}]", shapes.join(", ")))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<String, A::Error> {
+        let mut fields = Vec::new();
+        while let Some((Key(key), Shape(value))) = map.next_entry()? {
+            fields.push(format!("{key}: {value}"));
+        }
+        Ok(format!("{{{}}}", fields.join(", ")))
+    }
+}
+
+/// A map's key: of a struct the name of its field.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = String;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_str<E>(self, key: &str) -> Result<String, E> {
+                Ok(key.to_owned())
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<String, E> {
+                Ok("int".to_owned())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<String, A::Error> {
+                ShapeVisitor.visit_seq(seq)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<String, A::Error> {
+                ShapeVisitor.visit_map(map)
+            }
+        }
+        deserializer.deserialize_any(KeyVisitor).map(Self)
+    }
+}
+
+/// A checkpoint in which every part of the state holds something.
+fn example() -> StoredRecords {
+    let mut machine = Machine::new(shipped());
+    let receiver =
+        |name: &str, kind| Receiver { name: name.into(), kind, severity_min: Severity::Info };
+    let receivers = vec![
+        receiver("pager", ReceiverKind::Webhook { resolved: true, acknowledged: true }),
+        receiver("am", ReceiverKind::Alertmanager { resend_every: 60 * SECOND }),
+    ];
+    let core = std::mem::replace(&mut machine.core, core());
+    let core = measuring(core).telling(machine.now, receivers, 1);
+    machine.core = selecting(core, ("of_r1", "epoch_hook"), &[], &[("rack", "r1")]);
+    let node = Speaker::new("a").called(Labels::new([("rack", "r1")]).unwrap());
+    machine.node = node;
+    machine.twin = Some(Speaker::new("a").of(2));
+    machine.count("jobs", 3.0);
+    machine.lives(3);
+    machine.takes_ms = Some(400);
+    machine.lives(12);
+    let mut other = Speaker::new("b").of(3);
+    let events = vec![event("e", 1), check("db", AlertType::Error)];
+    machine.deliver(&other.message(machine.now, Body::Event(Events { events }), false));
+    let lost = other.say(machine.now, MS, 1);
+    machine.deliver(&other.say(machine.now, MS, 1));
+    machine.deliver(&other.testament(machine.now, 4));
+    machine.deliver(&(lost.0, vec![0xc1]));
+    let firing = machine.core.alerts_page(machine.now.wall, &AlertsQuery::default()).alerts;
+    let of = Acknowledgement {
+        by: "bob".to_owned(),
+        comment: String::new(),
+        until: machine.now.wall.plus(3_600 * SECOND),
+    };
+    let key = firing.iter().find(|row| row.state == AlertState::Firing).unwrap().key.clone();
+    machine.core.on_order(machine.now.wall, AlertCommand::Acknowledge(key, of)).unwrap();
+    while let Some(post) = machine.core.next_post(machine.now) {
+        machine.core.on_answer(machine.now, &post.receiver, Answer::of_status(200, None));
+    }
+    let mut stored = StoredRecords::default();
+    machine.core.on_changes_lost();
+    stored.write(machine.core.take_changes(machine.now.wall).unwrap());
+    stored
+}
+
+#[test]
+fn the_layout_of_stored_records_changes_with_their_version_alone() {
+    let mut shapes = String::new();
+    for (name, bytes) in &example().0 {
+        let Shape(shape) = rmp_serde::from_slice(&bytes[6..]).unwrap();
+        shapes.push_str(&format!("{name}: {shape}\n"));
+    }
+    let layout = (RECORD_VERSION, crc32fast::hash(shapes.as_bytes()));
+    assert_eq!(
+        layout, LAYOUT,
+        "raise the version of records with each change of their layout; the shapes are\n{shapes}"
+    );
+}

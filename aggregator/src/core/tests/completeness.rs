@@ -1,0 +1,28 @@
+//! How complete windows are, counted over the nodes of a core.
+
+use plimsoll_schemas::wire::Body;
+use plimsoll_schemas::wire::Bus;
+
+use super::*;
+
+#[test]
+fn a_node_that_speaks_without_samples_is_late_and_one_that_is_silent_is_expected_only() {
+    let mut core = core();
+    let mut speakers = ["fine", "late", "mute", "left"].map(Speaker::new);
+    for speaker in &mut speakers {
+        deliver(&mut core, start(), &speaker.say(start(), MS, 5));
+    }
+    let [fine, late, _, left] = &mut speakers;
+    deliver(&mut core, start(), &left.farewell(start()));
+    let now = start().after(30 * SECOND);
+    deliver(&mut core, now, &fine.say(now, MS, 5));
+    deliver(&mut core, now, &late.message(now, Body::Bus(Bus::default()), false));
+    let mut found = Completeness::default();
+    for node in core.fleet.nodes().values() {
+        let (_, windows) = node.operations.iter().next().unwrap();
+        found.add(now.wall, &ReportingNode::new(now.wall, node), windows);
+    }
+    assert_eq!(found.expected, 3);
+    assert_eq!((found.nodes[0], found.late[0]), (1, 1), "in the last ten seconds");
+    assert_eq!((found.nodes[1], found.late[1]), (4, 0), "in the last minute");
+}

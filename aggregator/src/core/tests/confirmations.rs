@@ -1,0 +1,182 @@
+//! Nothing is confirmed that would not be known after the worst crash.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::budget::Selector;
+use plimsoll_schemas::ids::Incarnation;
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::ids::Seq;
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::wire::confirmation::Confirmation;
+use plimsoll_schemas::wire::confirmation::decode;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+
+type Message = (String, Vec<u8>);
+
+/// Messages of two runs of one node, each under its incarnation and number.
+fn messages() -> Vec<(Incarnation, Seq, Message)> {
+    let mut said = Vec::new();
+    for incarnation in [1, 2] {
+        let mut speaker = Speaker::new("a").of(incarnation);
+        for seq in 1..=30 {
+            said.push((Incarnation(incarnation), Seq(seq), speaker.say(start(), MS, 3)));
+        }
+    }
+    said
+}
+
+fn node() -> NodeName {
+    NodeName::new("a").unwrap()
+}
+
+fn said(changes: &Changes) -> Option<Confirmation> {
+    let told = changes.confirmations(start().mono).into_iter().next()?;
+    assert_eq!(told.node, node());
+    Some(decode(&node(), &told.encode(start().mono, &[])).unwrap())
+}
+
+fn after_a_crash(core: &Core, stored: &StoredRecords) -> Core {
+    let checkpoint = stored.read().unwrap();
+    Core::restore(core.mesh.clone(), core.rules().budgets.clone(), start(), checkpoint)
+}
+
+proptest! {
+    /// Whatever came in whatever order: a message is confirmed only if a core restored from
+    /// the same checkpoint takes it for one that was merged before.
+    #[test]
+    fn nothing_is_confirmed_that_a_restored_core_would_not_hold(
+        arrivals in prop::collection::vec((any::<Index>(), any::<bool>()), 1..80),
+    ) {
+        let messages = messages();
+        let (mut core, mut stored) = (core(), StoredRecords::default());
+        for (index, writes) in arrivals {
+            deliver(&mut core, start(), &index.get(&messages).2);
+            if !writes {
+                continue;
+            }
+            let changes = core.take_changes(start().wall).unwrap();
+            let confirmation = said(&changes).expect("the node was heard");
+            stored.write(changes);
+            let mut restored = after_a_crash(&core, &stored);
+            let mut covered = 0;
+            for run in &confirmation.runs {
+                let own = messages.iter().filter(|message| message.0 == run.incarnation);
+                for (_, _, message) in own.filter(|message| run.covers(message.1)) {
+                    let before = restored.fleet.counts().duplicates;
+                    deliver(&mut restored, start(), message);
+                    prop_assert_eq!(restored.fleet.counts().duplicates, before + 1);
+                    covered += 1;
+                }
+            }
+            let merged: u64 = restored.fleet.counts().merged.values().sum();
+            prop_assert_eq!(covered, merged, "all that is stored, and nothing else");
+        }
+    }
+}
+
+#[test]
+fn a_confirmation_says_how_old_it_is() {
+    let mut core = core();
+    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 3));
+    let told = core.take_changes(start().wall).unwrap().confirmations(start().mono);
+    let later = start().mono.plus(Duration::from_micros(7_400_100));
+    let age = decode(&node(), &told[0].encode(later, &[])).unwrap().age;
+    assert_eq!(age, Duration::from_millis(7_401), "never said to be younger than it is");
+}
+
+#[test]
+fn a_message_that_comes_again_is_confirmed_again() {
+    let mut core = core();
+    let message = Speaker::new("a").say(start(), MS, 3);
+    deliver(&mut core, start(), &message);
+    assert!(said(&core.take_changes(start().wall).unwrap()).is_some());
+    deliver(&mut core, start(), &message);
+    let again = said(&core.take_changes(start().wall).unwrap()).unwrap();
+    assert!(again.runs[0].covers(Seq(1)));
+    assert!(core.take_changes(start().wall).is_none(), "nobody has said anything since");
+}
+
+#[test]
+fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_long_ago() {
+    let mut core = Core::new(core().mesh.clone(), Vec::new(), start());
+    core.on_positioned(Lane::Emergency, 0, 0, "s1");
+    core.on_positioned(Lane::Normal, 1, 2, "s1");
+    let mut speaker = Speaker::new("a");
+    // Second, number in the stream, what is pending behind it, age in seconds unless behind.
+    let reads = [
+        (0, 1, 1, None),
+        (1, 2, 0, Some(0)),
+        (2, 3, 4, Some(1)),
+        (9, 7, 90, Some(7)),
+        (39, 96, 90, None),
+        (40, 97, 90, None),
+        (41, 190, 90, Some(1)),
+        (42, 280, 0, Some(0)),
+    ];
+    for (second, stream_seq, pending, age) in reads {
+        let now = start().after(second * SECOND);
+        let (subject, payload) = speaker.say(now, MS, 3);
+        let (lane, at) = (Lane::Normal, Some(now.wall));
+        let (subject, payload) = (subject.as_str(), payload.as_slice());
+        let message = Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
+        core.on_message(now, message).unwrap();
+        let told = core.take_changes(now.wall).unwrap().confirmations(now.mono);
+        let said = decode(&node(), &told[0].encode(now.mono, &[])).unwrap();
+        let known = (!said.behind).then_some(said.age.as_secs());
+        assert_eq!(known, age, "second {second}");
+    }
+    core.on_reset(Lane::Normal, 999);
+    let told = core.told_from_memory(&node(), start().mono).unwrap();
+    assert!(told.behind, "a stream made anew holds what was not read");
+}
+
+#[test]
+fn a_lane_that_was_purged_while_nobody_was_connected_leaves_nobody_behind() {
+    let mut core = core();
+    let (subject, payload) = Speaker::new("a").say(start(), MS, 1);
+    let (lane, at, subject, payload) = (Lane::Emergency, None, &*subject, &*payload);
+    let message = Delivered { lane, stream_seq: 1, pending: 5, at, sent: None, subject, payload };
+    core.on_message(start(), message).unwrap();
+    assert!(core.is_behind());
+    core.on_positioned(Lane::Emergency, 7, 6, "s1");
+    assert!(!core.is_behind());
+}
+
+#[test]
+fn nodes_are_told_the_limits_of_all_budgets_and_of_new_rules_though_nothing_else_changed() {
+    let mut core = core();
+    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 3));
+    deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 3));
+    drop(core.take_changes(start().wall).unwrap());
+    assert!(core.take_changes(start().wall).is_none());
+    let budgets = effective(&[]).unwrap();
+    let more = (0..6).map(|n| {
+        let selector =
+            Selector { series: Labels::new([("a", "b")]).unwrap(), ..budgets[0].selector.clone() };
+        Budget { limit_ns: 18_000_000 + n / 2, selector, ..budgets[0].clone() }
+    });
+    let all: Vec<_> = budgets.iter().cloned().chain(more).collect();
+    core.evaluator.replace(Arc::new(Rules::from(all)));
+    core.tell_limits_anew();
+    let told = core.take_changes(start().wall).unwrap().confirmations(start().mono);
+    assert_eq!(told.iter().map(|told| told.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let said = decode(&node(), &told[0].encode(start().mono, &core.limits())).unwrap();
+    let limits: Vec<_> = said.limits.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
+    let hook = |ns| ("epoch_hook", ns);
+    let expected = [
+        hook(18_000_000),
+        ("kernel_fetch", 10_000_000),
+        ("publish", 25_000_000),
+        hook(18_000_001),
+        hook(18_000_002),
+    ];
+    assert_eq!(limits, expected);
+    assert!(core.take_changes(start().wall).is_none(), "once");
+}

@@ -1,0 +1,26 @@
+//! Two nodes with one name are warned of, and not too often.
+
+use super::*;
+
+#[test]
+fn two_nodes_with_one_name_are_each_merged_once_and_warned_of_once_a_minute() {
+    let mut core = core();
+    let mut speakers = [1, 2].map(|incarnation| Speaker::new("a").of(incarnation));
+    let (mut now, mut told) = (start(), Vec::new());
+    for second in 0..150 {
+        now = now.after(SECOND);
+        for speaker in &mut speakers {
+            let message = speaker.say(now, MS, 1);
+            deliver(&mut core, now, &message);
+            deliver(&mut core, now, &message);
+        }
+        told.extend(core.next_conflict(now.mono).map(|node| (second, node.to_string())));
+    }
+    let seconds: Vec<u32> = told.iter().map(|(second, _)| *second).collect();
+    assert_eq!(seconds, [4, 64, 124]);
+    let view = core.view(now.wall, "test");
+    assert_eq!(view.summary.nodes[0].ledger.merged, 300);
+    assert!(view.summary.nodes[0].ledger.is_settled());
+    let page = crate::exposition::fleet(&view, &[]);
+    assert!(page.contains("plimsoll_node_name_conflicts_total{node=\"a\"} 146\n"), "{page}");
+}

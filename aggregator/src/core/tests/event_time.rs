@@ -1,0 +1,164 @@
+//! Clocks that say anything: samples land where they belong, are judged, and alerts fire.
+
+use std::time::Duration;
+
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Now;
+use plimsoll_schemas::time::Wall;
+
+use super::*;
+
+const YEAR: i64 = 365 * 24 * 3_600;
+
+/// A point in time by a clock that is so many seconds off.
+fn off(wall: Wall, seconds: i64) -> Wall {
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 { wall.minus(by) } else { wall.plus(by) }
+}
+
+/// One message of what was recorded at `said`, stored by the broker at `at`, sent at `sent` by
+/// the node's clock, and read now.
+fn deliver(
+    core: &mut Core,
+    now: Now,
+    (subject, payload): &(String, Vec<u8>),
+    at: Wall,
+    sent: Wall,
+) {
+    let message = Delivered {
+        lane: Lane::Normal,
+        stream_seq: 1,
+        pending: 0,
+        at: Some(at),
+        sent: Some(sent),
+        subject,
+        payload,
+    };
+    core.on_message(now, message).unwrap();
+}
+
+/// A node whose clock is `by(second)` off says thirty slow samples a second.
+fn live(by: impl Fn(u32) -> i64) -> (Core, Now) {
+    let (mut core, mut speaker, mut now) = (core(), Speaker::new("a"), start());
+    for second in 1..=20 {
+        now = start().after(SECOND * second);
+        let theirs = |wall| off(wall, by(second));
+        let said = Now { wall: theirs(now.wall.minus(SECOND)), ..now };
+        let message = speaker.say(said, 30 * MS, 30);
+        let stored = now.wall.plus(Duration::from_millis(3));
+        let now = Now { wall: stored, ..now };
+        deliver(&mut core, now, &message, stored, theirs(now.wall.minus(Duration::from_millis(3))));
+        core.on_deadline(now);
+    }
+    (core, now)
+}
+
+fn skew(core: &Core) -> i64 {
+    core.node(&NodeName::new("a").unwrap()).unwrap().skew.unwrap().ahead_ns
+}
+
+fn in_ten_seconds(core: &Core, now: Now) -> u64 {
+    let (_, windows) = core.fleet.operations().iter().next().unwrap();
+    windows.exact(now.wall, Window::TenSeconds).count
+}
+
+#[test]
+fn however_wrong_a_clock_is_its_samples_count_in_their_time_and_its_breach_is_found() {
+    let since_1970 = i64::try_from(start().wall.0 / 1_000_000_000).unwrap();
+    for by in [0, YEAR, -since_1970 + 60, 3_600, -3_600, 7] {
+        let (core, now) = live(|_| by);
+        assert_eq!(in_ten_seconds(&core, now), 11 * 30, "{by} s off");
+        assert_eq!(
+            (core.fleet.counts().clock_ahead, core.fleet.counts().late_samples),
+            (0, 0),
+            "{by} s off"
+        );
+        let fired =
+            core.alerting.changes().iter().filter(|change| change.state == AlertState::Firing);
+        assert_eq!(fired.count(), 2, "{by} s off: the node and the fleet");
+        let ahead = skew(&core) - by * 1_000_000_000;
+        assert!((-4_000_000..=0).contains(&ahead), "{by} s off: {ahead}");
+    }
+}
+
+#[test]
+fn a_clock_that_steps_costs_nothing_while_each_message_is_sent_by_the_clock_it_was_made_by() {
+    let (core, now) = live(|second| [0, YEAR, -3_600, 450][second as usize % 4]);
+    assert_eq!((in_ten_seconds(&core, now), core.fleet.counts().late_samples), (11 * 30, 0));
+}
+
+#[test]
+fn a_step_between_making_and_sending_costs_the_time_of_that_message_alone() {
+    let (mut core, mut speaker) = (core(), Speaker::new("a"));
+    let now = start();
+    let message = speaker.say(Now { wall: now.wall.minus(SECOND), ..now }, MS, 10);
+    // Made by the old clock, sent by one that was set a year forward; then one set back.
+    deliver(&mut core, now, &message, now.wall, off(now.wall, YEAR));
+    let message = speaker.say(Now { wall: off(now.wall, YEAR), ..now }, MS, 10);
+    deliver(&mut core, now, &message, now.wall, now.wall);
+    assert_eq!((in_ten_seconds(&core, now), core.fleet.counts().late_samples), (20, 0));
+}
+
+#[test]
+fn what_waited_in_a_spool_counts_in_the_time_at_which_it_was_taken() {
+    let (mut core, mut speaker) = (core(), Speaker::new("a"));
+    let theirs = |seconds| Now { wall: off(start().wall, YEAR - seconds), ..start() };
+    let held = speaker.say(theirs(121), MS, 10);
+    deliver(&mut core, start(), &held, start().wall, theirs(0).wall);
+    let (_, windows) = core.fleet.operations().iter().next().unwrap();
+    assert_eq!(windows.newest(), start().wall.minus(SECOND * 120));
+    assert_eq!(core.fleet.counts().late_samples, 10);
+}
+
+#[test]
+fn a_broker_whose_clock_is_off_delays_nothing_that_comes_straight_from_it() {
+    for by in [-3_600, 3_600] {
+        let (mut core, mut speaker) = (core(), Speaker::new("a"));
+        let message = speaker.say(Now { wall: start().wall.minus(SECOND), ..start() }, MS, 10);
+        deliver(&mut core, start(), &message, off(start().wall, by), start().wall);
+        assert_eq!(in_ten_seconds(&core, start()), 10, "{by} s off");
+        assert_eq!(skew(&core), -by * 1_000_000_000);
+    }
+}
+
+#[test]
+fn what_waited_in_a_socket_while_the_broker_stood_still_counts_in_the_time_it_was_taken() {
+    for by in [0, YEAR] {
+        let (mut core, mut speaker) = (core(), Speaker::new("a"));
+        let theirs = |now: Now| Now { wall: off(now.wall, by), ..now };
+        let mut said = |sent: u32, stored: u32| {
+            let sent = theirs(start().after(SECOND * sent));
+            let message = speaker.say(Now { wall: sent.wall.minus(SECOND), ..sent }, MS, 10);
+            let now = start().after(SECOND * stored);
+            deliver(&mut core, now, &message, now.wall, sent.wall);
+        };
+        (1..=3).for_each(|second| said(second, second));
+        (4..=6).for_each(|second| said(second, 30));
+        said(31, 31);
+        assert_eq!(core.fleet.counts().late_samples, 30, "{by} s off");
+        assert_eq!(in_ten_seconds(&core, start().after(SECOND * 31)), 10, "{by} s off");
+    }
+}
+
+#[test]
+fn the_best_reading_of_a_clock_holds_until_it_is_old_or_the_clock_was_set() {
+    let mut node = Node::default();
+    let second = 1_000_000_000;
+    let skew = |at: u64, ahead: i64| Some(Skew { at: Wall(at * 1_000_000_000), ahead_ns: ahead });
+    for (seen, best) in [
+        (skew(10, 50), skew(10, 50)),
+        (skew(11, 40), skew(10, 50)),
+        (skew(9, 60), skew(10, 50)),
+        (None, skew(10, 50)),
+        (skew(12, 51), skew(12, 51)),
+        (skew(131, 40), skew(12, 51)),
+        (skew(133, 40), skew(133, 40)),
+        (skew(134, -130 * second), skew(134, -130 * second)),
+    ] {
+        node.see_clock(seen);
+        assert_eq!(node.skew, best);
+    }
+}

@@ -1,0 +1,176 @@
+//! Events from a message to the page, and through the view to Prometheus.
+
+use crate::limits::NODE_SILENT_AFTER;
+use crate::limits::SERVICE_CHECKS_MAX;
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::time::Now;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::AlertType;
+use plimsoll_schemas::wire::Body;
+use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::Event;
+use plimsoll_schemas::wire::EventSource;
+use plimsoll_schemas::wire::Events;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+
+/// An event that happened at `at`.
+pub(crate) fn event(title: &str, at: u64) -> Event {
+    Event {
+        source: EventSource::Event,
+        title: title.to_owned(),
+        text: "a\n\"text\"".to_owned(),
+        alert_type: AlertType::Info,
+        low_priority: false,
+        at: Wall(at),
+        host: "h".to_owned(),
+        aggregation_key: String::new(),
+        labels: Labels::new([("job", "train")]).unwrap(),
+    }
+}
+
+/// A service check.
+pub(crate) fn check(name: &str, alert_type: AlertType) -> Event {
+    Event { source: EventSource::ServiceCheck, alert_type, ..event(name, 1) }
+}
+
+fn body(events: &[Event]) -> Body {
+    Body::Event(Events { events: events.to_vec() })
+}
+
+fn say(core: &mut Core, now: Now, speaker: &mut Speaker, events: &[Event]) {
+    deliver(core, now, &speaker.message(now, body(events), false));
+}
+
+fn titles(core: &Core, wanted: &EventsQuery) -> Vec<String> {
+    let page = core.events(start().wall, wanted);
+    page.events.into_iter().map(|row| row.title).collect()
+}
+
+fn rows(core: &Core, now: Now, family: &str) -> Vec<String> {
+    let text = crate::exposition::fleet(&core.view(now.wall, "t"), &[]);
+    text.lines().filter(|line| line.starts_with(family)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_newest_events_of_all_nodes_are_told_newest_first_with_all_they_say() {
+    let (mut core, mut a, mut b) = (core(), Speaker::new("a"), Speaker::new("b"));
+    say(&mut core, start(), &mut a, &[event("one", 5), event("two", 4)]);
+    say(&mut core, start().after(SECOND), &mut b, &[check("three", AlertType::Error)]);
+    assert_eq!(titles(&core, &EventsQuery::default()), ["three", "two", "one"]);
+    let page = core.events(start().wall, &EventsQuery::default());
+    let told = serde_json::to_value(&page.events[1]).unwrap();
+    let stated = serde_json::json!({
+        "node": "a", "merged_at_seconds": 1_700_000_000.0, "at_seconds": 4e-9,
+        "source": "event", "title": "two", "text": "a\n\"text\"", "alert_type": "info",
+        "low_priority": false, "host": "h", "aggregation_key": "", "labels": {"job": "train"},
+    });
+    assert_eq!(told, stated);
+    assert_eq!(page.events[0].merged_at_seconds, 1_700_000_001.0);
+    assert!(page.ready && page.mesh == "m");
+}
+
+#[test]
+fn only_what_is_asked_for_is_told() {
+    let (mut core, mut a, mut b) = (core(), Speaker::new("a"), Speaker::new("b"));
+    say(&mut core, start(), &mut a, &[event("e", 1), check("ok", AlertType::Success)]);
+    say(&mut core, start(), &mut b, &[check("bad", AlertType::Error), event("f", 1)]);
+    let told = |wanted: EventsQuery| titles(&core, &wanted);
+    let node = Some(NodeName::new("a").unwrap());
+    assert_eq!(told(EventsQuery { node, ..EventsQuery::default() }), ["ok", "e"]);
+    assert_eq!(told(EventsQuery { limit: 2, ..EventsQuery::default() }), ["f", "bad"]);
+    let source = Some(EventSource::ServiceCheck);
+    assert_eq!(told(EventsQuery { source, ..EventsQuery::default() }), ["bad", "ok"]);
+    let alert_type = Some(AlertType::Success);
+    assert_eq!(
+        told(EventsQuery { source, alert_type, limit: 1, ..EventsQuery::default() }),
+        ["ok"]
+    );
+    let nobody = Some(NodeName::new("c").unwrap());
+    assert_eq!(told(EventsQuery { node: nobody, ..EventsQuery::default() }), [""; 0]);
+}
+
+#[test]
+fn events_are_kept_up_to_the_bound_and_counted_beyond_it() {
+    let (mut core, mut a) = (core(), Speaker::new("a"));
+    for message in 0..5 {
+        let events: Vec<Event> = (0..100).map(|n| event(&format!("{message}-{n}"), 1)).collect();
+        say(&mut core, start(), &mut a, &events);
+    }
+    let told = titles(&core, &EventsQuery::default());
+    assert_eq!((told.len(), told[0].as_str(), told[255].as_str()), (256, "4-99", "2-44"));
+    let counted = rows(&core, start(), "plimsoll_events_total");
+    assert_eq!(
+        counted,
+        [r#"plimsoll_events_total{node="a",source="event",alert_type="info"} 500"#]
+    );
+}
+
+#[test]
+fn a_check_shows_its_latest_status_until_its_node_is_silent_and_its_counts_stay() {
+    let (mut core, mut a) = (core(), Speaker::new("a"));
+    let checks = [check("db", AlertType::Error), check("net \"x\"\n", AlertType::Info)];
+    say(&mut core, start(), &mut a, &checks);
+    say(&mut core, start(), &mut a, &[check("db", AlertType::Warning)]);
+    let status = "plimsoll_service_check_status";
+    assert_eq!(
+        rows(&core, start(), status),
+        [
+            format!(r#"{status}{{node="a",check="db"}} 1"#),
+            format!(r#"{status}{{node="a",check="net \"x\"\n"}} 3"#),
+        ]
+    );
+    let silent = start().after(NODE_SILENT_AFTER);
+    assert_eq!(rows(&core, silent, status), [""; 0]);
+    assert_eq!(rows(&core, silent, "plimsoll_events_total").len(), 3);
+}
+
+#[test]
+fn a_flood_of_checks_finds_no_room_and_that_is_counted() {
+    let (mut core, mut a) = (core(), Speaker::new("a"));
+    let name = |n| format!("c{n}");
+    let flood: Vec<Event> =
+        (0..SERVICE_CHECKS_MAX + 3).map(|n| check(&name(n), AlertType::Success)).collect();
+    say(&mut core, start(), &mut a, &flood);
+    assert_eq!(rows(&core, start(), "plimsoll_service_check_status").len(), SERVICE_CHECKS_MAX);
+    assert_eq!(core.view(start().wall, "t").counts.over_cap["service_check"], 3);
+}
+
+#[test]
+fn what_a_kernel_dropped_before_a_node_is_shown() {
+    let (mut core, mut a) = (core(), Speaker::new("a"));
+    let bus = Bus { kernel_dropped: 42, ..Bus::default() };
+    deliver(&mut core, start(), &a.message(start(), Body::Bus(bus), false));
+    let family = "plimsoll_node_kernel_dropped_datagrams_total";
+    assert_eq!(rows(&core, start(), family), [format!(r#"{family}{{node="a"}} 42"#)]);
+}
+
+proptest! {
+    /// Invariant 2, of events: repetitions change neither the page nor the counts.
+    #[test]
+    fn events_are_merged_at_most_once_in_whatever_order_they_come(
+        sizes in prop::collection::vec((0..3_usize, 0..5_usize), 1..30),
+        order in prop::collection::vec(any::<Index>(), 0..60),
+    ) {
+        let mut speakers = ["a", "b", "c"].map(Speaker::new);
+        let mut said = 0;
+        let messages: Vec<_> = sizes.iter().map(|(node, n)| {
+            let events: Vec<Event> = (said..said + n).map(|n| event(&n.to_string(), 1)).collect();
+            said += n;
+            speakers[*node].message(start(), body(&events), false)
+        }).collect();
+        let mut core = core();
+        order.iter().for_each(|index| deliver(&mut core, start(), index.get(&messages)));
+        messages.iter().for_each(|message| deliver(&mut core, start(), message));
+        let mut told: Vec<usize> =
+            titles(&core, &EventsQuery::default()).iter().map(|title| title.parse().unwrap()).collect();
+        told.sort_unstable();
+        prop_assert_eq!(told, (0..said).collect::<Vec<_>>());
+        let counts = core.view(start().wall, "t").nodes;
+        let counted = counts.iter().flat_map(|node| node.node.events.values()).sum::<u64>();
+        prop_assert_eq!(counted, said as u64);
+    }
+}

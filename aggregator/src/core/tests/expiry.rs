@@ -1,0 +1,230 @@
+//! Whatever is sent again, however late and whatever the clock did, is merged once.
+
+use std::sync::Arc;
+
+use crate::limits::ACCOUNT_FORGET_AFTER;
+use crate::limits::NODE_SILENT_AFTER;
+use crate::limits::NODES_MAX;
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::time::Now;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::Body;
+use plimsoll_schemas::wire::Bus;
+
+use super::*;
+
+fn view(core: &Core, now: Now) -> View {
+    core.view(now.wall, "test")
+}
+
+/// Samples of the fleet in all.
+fn total(core: &Core, now: Now) -> u64 {
+    view(core, now).summary.operations[0].total.count
+}
+
+fn hours(n: u32) -> Now {
+    start().after(SECOND * 3_600 * n)
+}
+
+#[test]
+fn what_a_spool_sends_again_hours_after_its_node_said_farewell_counts_once() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let said = speaker.say(start(), MS, 5);
+    deliver(&mut core, start(), &said);
+    deliver(&mut core, start(), &speaker.farewell(start()));
+    let mut now = start();
+    for _ in 0..3_700 {
+        now = now.after(SECOND);
+        core.on_deadline(now);
+    }
+    deliver(&mut core, now, &said);
+    assert_eq!((total(&core, now), core.fleet.counts().duplicates), (5, 1));
+}
+
+#[test]
+fn a_node_that_was_cut_off_for_days_counts_once_and_is_shown_again() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let said = speaker.say(start(), MS, 5);
+    deliver(&mut core, start(), &said);
+    let now = hours(6 * 24);
+    core.on_deadline(now);
+    assert!(view(&core, now).summary.nodes.is_empty());
+    // It sends again what nobody has confirmed to it; that alone is no news of it.
+    deliver(&mut core, now, &said);
+    assert!(view(&core, now).summary.nodes.is_empty());
+    deliver(&mut core, now, &speaker.say(now, MS, 1));
+    let row = view(&core, now).summary.nodes.remove(0);
+    assert_eq!((row.presence, row.ledger.merged), (Presence::Heard, 6));
+    assert_eq!(total(&core, now), 6);
+}
+
+#[test]
+fn a_hidden_node_is_not_shown_counted_or_judged_and_lets_go_of_all_but_its_account() {
+    let mut core = core();
+    let (mut speaker, mut other) = (Speaker::new("a"), Speaker::new("b"));
+    let mut now = start();
+    // A breach that fires, and a gap that does.
+    speaker.say(now, MS, 7);
+    for second in 0..60 {
+        now = now.after(SECOND);
+        if second == 10 {
+            speaker.say(now, 30 * MS, 60);
+        }
+        deliver(&mut core, now, &speaker.say(now, 30 * MS, 60));
+        deliver(&mut core, now, &speaker.message(now, Body::Bus(Bus::default()), false));
+        core.on_deadline(now);
+    }
+    let firing = AlertState::Firing;
+    assert_eq!(core.gap_alert(&NodeName::new("a").unwrap()), firing);
+    now = now.after(25 * 3_600 * SECOND);
+    deliver(&mut core, now, &other.say(now, MS, 1));
+    core.on_deadline(now);
+    let shown = view(&core, now);
+    let names: Vec<&str> = shown.summary.nodes.iter().map(|row| row.node.as_str()).collect();
+    assert_eq!((names, shown.nodes.len()), (vec!["b"], 1));
+    assert!(shown.summary.operations.iter().all(|row| row.scope.to_string() != "node a"));
+    assert!(shown.summary.budgets.iter().all(|row| row.scope.to_string() != "node a"));
+    assert!(
+        !format!("{:?}", core.alerting.alerts()).contains("\"a\""),
+        "{:?}",
+        core.alerting.alerts()
+    );
+    assert!(!crate::exposition::fleet(&shown, &[]).contains("node=\"a\""));
+    let hidden = &core.fleet.nodes()[&NodeName::new("a").unwrap()];
+    assert_eq!((hidden.operations.iter().count(), hidden.account.ledger().merged), (0, 3_600));
+}
+
+#[test]
+fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_days() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let said = speaker.say(start(), MS, 5);
+    deliver(&mut core, start(), &said);
+    core.on_deadline(hours(25));
+    let mut stored = StoredRecords::default();
+    stored.write(core.take_changes(hours(25).wall).unwrap());
+    let checkpoint = stored.read().unwrap();
+    let (mesh, budgets) = (core.mesh.clone(), core.rules().budgets.clone());
+    let mut core = Core::restore(mesh, budgets, hours(26), checkpoint);
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    core.on_deadline(hours(27));
+    deliver(&mut core, hours(27), &said);
+    assert_eq!((total(&core, hours(27)), core.fleet.nodes().len()), (5, 1));
+    assert!(view(&core, hours(27)).summary.nodes.is_empty());
+    let end = start().after(ACCOUNT_FORGET_AFTER);
+    core.on_deadline(Now { wall: end.wall.minus(SECOND), ..end });
+    assert_eq!(core.fleet.nodes().len(), 1);
+    core.on_deadline(end.after(SECOND));
+    stored.write(core.take_changes(end.wall).unwrap());
+    assert_eq!((core.fleet.nodes().len(), stored.read().unwrap().nodes()), (0, 0));
+    let fleet = view(&core, end).summary.ledger;
+    assert_eq!((fleet.recorded, fleet.merged), (5, 5), "the fleet's counters never fall");
+}
+
+#[test]
+fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counted() {
+    let mut core = core();
+    let name = |n: usize| &*Box::leak(format!("n{n:05}").into_boxed_str());
+    for n in 0..NODES_MAX {
+        // Two of them are older than all others, and the second is the oldest.
+        let at = start().after(SECOND * [30, 0, 60][n.min(2)]);
+        deliver(&mut core, at, &Speaker::new(name(n)).farewell(at));
+    }
+    core.on_deadline(start().after(SECOND * 61));
+    deliver(&mut core, start(), &Speaker::new("new0").farewell(start()));
+    assert_eq!(
+        (core.fleet.counts().over_cap.get("account"), core.fleet.counts().over_cap["node"]),
+        (None, 1)
+    );
+    let now = hours(1).after(SECOND * 31);
+    core.on_deadline(now);
+    let mut left = Vec::new();
+    for new in ["new1", "new2", "new3"] {
+        deliver(&mut core, now, &Speaker::new(new).say(now, MS, 1));
+        left.push(
+            [0, 1, 2].map(|n| core.fleet.nodes().contains_key(&NodeName::new(name(n)).unwrap())),
+        );
+    }
+    assert_eq!(left, [[true, false, true], [false, false, true], [false, false, true]]);
+    assert_eq!(
+        (core.fleet.counts().over_cap["account"], core.fleet.counts().over_cap["node"]),
+        (2, 2)
+    );
+    assert_eq!(core.fleet.nodes().len(), NODES_MAX);
+}
+
+#[test]
+fn a_leap_of_the_aggregators_clock_makes_nobody_silent_and_nothing_count_twice() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let said = speaker.say(start(), MS, 5);
+    deliver(&mut core, start(), &said);
+    let leapt = |days: u32, seconds: u32| {
+        let then = start().after(SECOND * seconds);
+        Now { wall: then.wall.plus(SECOND * 86_400 * days), ..then }
+    };
+    for now in [leapt(2, 1), leapt(30, 2)] {
+        core.on_deadline(now);
+        assert_eq!(view(&core, now).summary.nodes[0].presence, Presence::Heard);
+    }
+    let now = leapt(30, 3);
+    deliver(&mut core, now, &said);
+    assert_eq!((total(&core, now), core.fleet.counts().duplicates), (5, 1));
+    // It is silent by what passes afterwards, as ever.
+    let now = leapt(30, 2).after(NODE_SILENT_AFTER);
+    core.on_deadline(now);
+    assert_eq!(view(&core, now).summary.nodes[0].presence, Presence::Silent);
+}
+
+#[test]
+fn a_clock_that_is_set_after_a_start_in_1970_makes_nobody_heard_in_the_future() {
+    let mut core = core();
+    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 5));
+    let mono = core.ingest.ticked_at().mono;
+    core.ingest.on_tick(Now { wall: Wall(1_000_000_000), mono });
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    assert_eq!(core.read_view(now.wall, "t").shown().next().unwrap().1.last_heard, now.wall);
+}
+
+#[test]
+fn a_clock_that_is_set_back_keeps_no_silent_node_alive() {
+    let mut core = core();
+    let mut ahead = start().after(SECOND * 7_200);
+    deliver(&mut core, ahead, &Speaker::new("a").say(ahead, MS, 5));
+    for second in 1..=30 {
+        ahead.mono = ahead.mono.plus(SECOND);
+        // Two hours ahead until now.
+        let now = Now { wall: start().wall.plus(SECOND * second), ..ahead };
+        core.on_deadline(now);
+        let expected = if second <= 10 { Presence::Heard } else { Presence::Silent };
+        assert_eq!(view(&core, now).summary.nodes[0].presence, expected, "after {second} s");
+    }
+}
+
+#[test]
+fn what_was_taken_before_a_clock_was_set_back_does_not_come_up_again_when_it_gets_there() {
+    let mut core = core();
+    let ahead = start().after(SECOND * 7_200);
+    deliver(&mut core, ahead, &Speaker::new("a").say(ahead, MS, 5));
+    core.on_deadline(ahead.after(SECOND));
+    let mut now = Now { wall: start().wall, ..ahead.after(SECOND * 2) };
+    core.on_deadline(now);
+    deliver(&mut core, now, &Speaker::new("b").say(now, MS, 2));
+    now = now.after(SECOND * 7_200);
+    core.on_deadline(now);
+    let row = view(&core, now).summary.operations.remove(0);
+    let in_window = |window| row.windows.get(&window).map_or(0, |row| row.quantiles.count);
+    let windows = Window::ALL.map(in_window);
+    assert_eq!((windows, row.total.count), ([0, 0, 0, 0, 0, 2, 2, 2, 2, 2], 7));
+    for operations in
+        [&core.fleet.operations(), &Arc::new(core.fleet.nodes()["a"].operations.clone())]
+    {
+        let (_, windows) = operations.iter().next().unwrap();
+        assert_eq!(windows.total().exact(), windows.total_exact());
+    }
+}

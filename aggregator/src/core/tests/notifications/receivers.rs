@@ -1,0 +1,117 @@
+//! What an Alertmanager and a webhook come to believe of what whole cores tell them.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use std::time::UNIX_EPOCH;
+
+use plimsoll_schemas::alert::AlertKey;
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::rule::Severity;
+use serde_json::Value;
+
+use super::*;
+use crate::core::alerting::Body as PostBody;
+
+/// A model of both: an Alertmanager by an alert's labels, with when each ends there by itself.
+#[derive(Default)]
+pub(super) struct Heard {
+    alertmanager: BTreeMap<String, String>,
+    webhook: BTreeSet<AlertKey>,
+    is_away: bool,
+}
+
+impl Heard {
+    pub(super) fn all() -> Vec<Receiver> {
+        let webhook = ReceiverKind::Webhook { resolved: true, acknowledged: true };
+        let alertmanager = ReceiverKind::Alertmanager { resend_every: SECOND * 60 };
+        let severity_min = Severity::Info;
+        let of = |name: &str, kind| Receiver { name: name.into(), kind, severity_min };
+        vec![of("am", alertmanager), of("hook", webhook)]
+    }
+
+    /// Answers all that is posted, unless it goes or is away.
+    pub(super) fn hear(&mut self, core: &mut Core, now: Now, away: Option<bool>) {
+        self.is_away = away.unwrap_or(self.is_away);
+        while let Some(post) = core.next_post(now) {
+            if self.is_away {
+                core.on_answer(now, &post.receiver, Answer::Failed("connect", None));
+                continue;
+            }
+            match post.body {
+                PostBody::Alerts(json) => self.hear_alerts(&json),
+                PostBody::Notice(notice) => self.hear_notice(&notice),
+            }
+            core.on_answer(now, &post.receiver, Answer::Taken);
+        }
+    }
+
+    fn hear_alerts(&mut self, json: &[u8]) {
+        for alert in serde_json::from_slice::<Vec<Value>>(json).unwrap() {
+            let ends_at = alert["endsAt"].as_str().unwrap().to_owned();
+            self.alertmanager.insert(alert["labels"].to_string(), ends_at);
+        }
+    }
+
+    fn hear_notice(&mut self, notice: &Notice) {
+        match notice.state {
+            AlertState::Firing => drop(self.webhook.insert(notice.key.clone())),
+            _ => drop(self.webhook.remove(&notice.key)),
+        }
+    }
+
+    /// How many alerts the two believe to fire.
+    pub(super) fn believe(&self, now: Now) -> [u32; 2] {
+        let date = UNIX_EPOCH + Duration::from_nanos(now.wall.0);
+        let date = humantime::format_rfc3339_millis(date).to_string();
+        let active = self.alertmanager.values().filter(|ends_at| **ends_at > date);
+        [active.count(), self.webhook.len()].map(|count| u32::try_from(count).unwrap())
+    }
+}
+
+pub(super) fn restarted_without_rules(core: &mut Core, now: Now) -> Core {
+    let mut records = StoredRecords::default();
+    core.on_changes_lost();
+    records.write(core.take_changes(now.wall).unwrap());
+    let core = Core::restore(core.mesh.clone(), Vec::new(), now, records.read().unwrap());
+    let mut core = core.telling(now, Heard::all(), 2);
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    core
+}
+
+/// A core in which two alerts fire, and what receivers have heard of them.
+fn told() -> (Core, Heard, Now) {
+    let mut core = core().telling(start(), Heard::all(), 1);
+    let (mut slow, mut now, mut heard) = (Speaker::new("a"), start(), Heard::default());
+    for _ in 0..8 {
+        now = live(&mut core, &mut slow, now, 30);
+        heard.hear(&mut core, now, None);
+    }
+    (core, heard, now)
+}
+
+#[test]
+fn receivers_hear_of_the_end_of_a_rule_that_a_restart_takes_away() {
+    let (mut core, mut heard, now) = told();
+    assert_eq!(heard.believe(now), [2, 2]);
+    let mut core = restarted_without_rules(&mut core, now);
+    heard.hear(&mut core, now, None);
+    assert_eq!(heard.believe(now.after(SECOND)), [0, 0]);
+}
+
+#[test]
+fn an_alert_whose_severity_changes_ends_in_an_alertmanager_and_begins_under_its_new_labels() {
+    let (mut core, mut heard, now) = told();
+    let mut rules = Rules::clone(core.rules());
+    rules.budgets.iter_mut().for_each(|budget| budget.about.severity = Severity::Critical);
+    core.reload(now, rules);
+    let now = now.after(SECOND);
+    heard.hear(&mut core, now, None);
+    let [active, _] = heard.believe(now);
+    assert_eq!(active, 2);
+    let date = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_nanos(now.wall.0));
+    let active = heard.alertmanager.iter().filter(|(_, ends)| **ends > date.to_string());
+    let severe = active.filter(|(labels, _)| labels.contains(r#""severity":"critical""#));
+    assert_eq!(severe.count(), 2);
+}

@@ -1,0 +1,91 @@
+//! Figures of the aggregator itself that the walk over all rules does not look at closely.
+
+use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::rule::Threshold;
+use plimsoll_schemas::rule::file::shipped;
+
+use super::*;
+use crate::core::tests::thresholds::world::World;
+
+fn value(world: &World, rule: &str) -> Option<Value> {
+    let all = shipped().thresholds;
+    let rule: &Threshold = all.iter().find(|of| of.name.as_str() == rule).unwrap();
+    value_of(&world.core, rule, &Scope::Fleet)
+}
+
+fn absent(world: &World) -> f64 {
+    value(world, "data_absent").unwrap().value
+}
+
+#[test]
+fn samples_that_come_seldom_are_awaited_three_times_as_long_as_ever() {
+    let mut world = World::new(shipped());
+    let every = 400;
+    for _ in 0..8 {
+        world.takes_ms = Some(1);
+        world.live();
+        world.takes_ms = None;
+        for _ in 1..every {
+            world.live();
+            assert_eq!(absent(&world), 0.0);
+        }
+    }
+    world.lives(2 * every - 10);
+    assert_eq!(absent(&world), 0.0);
+    world.lives(20);
+    let Value { value, labels } = value(&world, "data_absent").unwrap();
+    assert_eq!((value, labels.get("operation")), (3.0, Some("epoch_hook")));
+    // What ended an hour ago has ended.
+    world.lives(3_600);
+    assert_eq!(absent(&world), 0.0);
+}
+
+#[test]
+fn samples_that_no_node_could_bring_are_not_absent() {
+    let mut world = World::new(shipped());
+    world.lives(60);
+    world.is_mute = true;
+    world.lives(400);
+    assert_eq!(absent(&world), 0.0, "the node is silent, which another rule tells");
+    world.is_mute = false;
+    world.takes_ms = None;
+    world.lives(2);
+    assert_eq!(absent(&world), 3.0);
+}
+
+#[test]
+fn a_checkpoint_is_old_only_where_something_waits_to_be_stored() {
+    let mut world = World::new(shipped());
+    let age = |world: &World| value(world, "checkpoint_old").map(|of| of.value);
+    world.lives(10);
+    assert!(age(&world).unwrap() <= 1.0);
+    world.stores = false;
+    world.lives(50);
+    assert_eq!(age(&world), Some(50.0));
+    world.stores = true;
+    world.lives(2);
+    assert!(age(&world).unwrap() <= 1.0);
+}
+
+#[test]
+fn what_a_receiver_will_not_hear_of_is_undelivered_though_the_bus_took_it() {
+    let mut world = World::new(shipped());
+    let kind = ReceiverKind::Webhook { resolved: true, acknowledged: false };
+    let pager = Receiver { name: "pager".into(), kind, severity_min: Severity::Info };
+    let core = std::mem::replace(&mut world.core, World::new(shipped()).core);
+    world.core = core.telling(world.now, vec![pager], 1);
+    world.lives(20);
+    world.takes_ms = Some(40);
+    let mut refused = 0.0;
+    for _ in 0..30 {
+        world.live();
+        while let Some(post) = world.core.next_post(world.now) {
+            world.core.on_answer(world.now, &post.receiver, Answer::of_status(404, None));
+            refused += 1.0;
+        }
+    }
+    world.live();
+    assert!(refused > 0.0);
+    assert_eq!(value(&world, "notices_undelivered").unwrap().value, refused);
+}

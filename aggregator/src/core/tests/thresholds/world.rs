@@ -1,0 +1,274 @@
+//! A machine whose every part can go wrong, as a core hears it, and a store beside the core.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::hardware::CGROUP_CPU_PERIODS_TOTAL;
+use plimsoll_schemas::hardware::CGROUP_CPU_THROTTLED_PERIODS_TOTAL;
+use plimsoll_schemas::hardware::CGROUP_MEMORY_LIMIT_BYTES;
+use plimsoll_schemas::hardware::CGROUP_MEMORY_USED_BYTES;
+use plimsoll_schemas::hardware::CLOCK_SYNCHRONIZED;
+use plimsoll_schemas::hardware::CPU_THROTTLED;
+use plimsoll_schemas::hardware::DISK_AVAILABLE_BYTES;
+use plimsoll_schemas::hardware::DISK_INODES;
+use plimsoll_schemas::hardware::DISK_INODES_USED;
+use plimsoll_schemas::hardware::DISK_TOTAL_BYTES;
+use plimsoll_schemas::hardware::FILE_HANDLES;
+use plimsoll_schemas::hardware::FILE_HANDLES_LIMIT;
+use plimsoll_schemas::hardware::GPU_ECC_ERRORS_TOTAL;
+use plimsoll_schemas::hardware::GPU_FAULTS_TOTAL;
+use plimsoll_schemas::hardware::GPU_MEMORY_TOTAL_BYTES;
+use plimsoll_schemas::hardware::GPU_MEMORY_USED_BYTES;
+use plimsoll_schemas::hardware::GPU_TEMPERATURE_CELSIUS;
+use plimsoll_schemas::hardware::GPU_THROTTLE_REASON;
+use plimsoll_schemas::hardware::GPUS_LOST;
+use plimsoll_schemas::hardware::LOAD1;
+use plimsoll_schemas::hardware::MEMORY_TOTAL_BYTES;
+use plimsoll_schemas::hardware::MEMORY_USED_BYTES;
+use plimsoll_schemas::hardware::OOM_KILLS_TOTAL;
+use plimsoll_schemas::hardware::PRESSURE_FULL_RATIO;
+use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::hardware::SWAP_TOTAL_BYTES;
+use plimsoll_schemas::hardware::SWAP_USED_BYTES;
+use plimsoll_schemas::hardware::Sensor;
+use plimsoll_schemas::hardware::TEMPERATURE_CELSIUS;
+use plimsoll_schemas::hardware::UPTIME_SECONDS;
+use plimsoll_schemas::hardware::sensor;
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Now;
+use plimsoll_schemas::wire::Body;
+use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::Hardware;
+use plimsoll_schemas::wire::Latency;
+
+use super::*;
+
+pub(crate) type Message = (String, Vec<u8>);
+
+/// What else a machine that is well says of itself.
+const SENSORS: [(&Sensor, f64); 16] = [
+    (&GPU_FAULTS_TOTAL, 2.0),
+    (&GPUS_LOST, 0.0),
+    (&GPU_ECC_ERRORS_TOTAL, 3.0),
+    (&CPU_THROTTLED, 0.0),
+    (&CGROUP_MEMORY_LIMIT_BYTES, 100.0),
+    (&CGROUP_MEMORY_USED_BYTES, 50.0),
+    (&CGROUP_CPU_PERIODS_TOTAL, 1_000.0),
+    (&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, 900.0),
+    (&PRESSURE_FULL_RATIO, 0.01),
+    (&OOM_KILLS_TOTAL, 7.0),
+    (&DISK_INODES, 100.0),
+    (&DISK_INODES_USED, 50.0),
+    (&FILE_HANDLES, 10.0),
+    (&FILE_HANDLES_LIMIT, 100.0),
+    (&CLOCK_SYNCHRONIZED, 1.0),
+    (&UPTIME_SECONDS, 1_000.0),
+];
+
+/// All is well with it until something is set otherwise.
+pub(crate) struct World {
+    pub(crate) core: Core,
+    pub(crate) node: Speaker,
+    /// Another node of the same name.
+    pub(crate) twin: Option<Speaker>,
+    pub(crate) now: Now,
+    pub(crate) is_mute: bool,
+    is_cut_off: bool,
+    /// How long its samples take; `None` while there are none.
+    pub(crate) takes_ms: Option<u64>,
+    pub(crate) samples: u64,
+    pub(crate) bus: Bus,
+    pub(crate) counters: Vec<(Series, f64)>,
+    pub(crate) gauge: Option<f64>,
+    pub(crate) load: f64,
+    pub(crate) memory: f64,
+    pub(crate) swap: f64,
+    pub(crate) disk: f64,
+    pub(crate) cpu_celsius: f64,
+    pub(crate) gpu_celsius: f64,
+    pub(crate) gpu_memory: f64,
+    pub(crate) throttled: f64,
+    /// Sensors that a machine has once, by name.
+    pub(crate) sensors: BTreeMap<&'static str, f64>,
+    pub(crate) clock_ahead_s: u32,
+    pub(crate) pending: u64,
+    /// What never arrived.
+    pub(crate) lost: Option<Message>,
+    pub(crate) stores: bool,
+    pub(crate) broker_refuses: bool,
+    read: u64,
+}
+
+impl World {
+    pub(crate) fn new(rules: Rules) -> Self {
+        let mut core = Core::new(MeshName::new("m").unwrap(), rules, start());
+        Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+        let bus = Bus {
+            breaker_state: Some(0),
+            round_trip_ns: Some(MS),
+            outbox_messages: 3,
+            outbox_bytes: 900,
+            ..Bus::default()
+        };
+        Self {
+            core,
+            node: Speaker::new("a"),
+            twin: None,
+            now: start(),
+            is_mute: false,
+            is_cut_off: false,
+            takes_ms: Some(1),
+            samples: 40,
+            bus,
+            counters: Vec::new(),
+            gauge: Some(1.0),
+            load: 0.1,
+            memory: 0.5,
+            swap: 0.0,
+            disk: 0.5,
+            cpu_celsius: 50.0,
+            gpu_celsius: 50.0,
+            gpu_memory: 0.5,
+            throttled: 0.0,
+            sensors: SENSORS.into_iter().map(|(sensor, value)| (sensor.name, value)).collect(),
+            clock_ahead_s: 0,
+            pending: 0,
+            lost: None,
+            stores: true,
+            broker_refuses: false,
+            read: 0,
+        }
+    }
+
+    /// One second.
+    pub(crate) fn live(&mut self) {
+        self.now = self.now.after(SECOND);
+        if !self.is_mute && !self.is_cut_off {
+            let (samples, bus) = (self.latency(), self.bus.clone());
+            let hardware = Hardware { readings: self.readings() };
+            for body in [samples, Body::Hardware(hardware), Body::Bus(bus)] {
+                let message = self.node.message(self.now, body, false);
+                self.deliver(&message);
+            }
+        }
+        let (now, twin) = (self.now, self.twin.as_mut());
+        if let Some(message) = twin.map(|twin| twin.say(now, MS, 1)) {
+            self.deliver(&message);
+        }
+        self.core.on_deadline(self.now);
+        self.tell_and_store();
+    }
+
+    /// The broker answers, or does no more.
+    pub(crate) fn hears(&mut self, answers: bool) {
+        self.is_cut_off = !answers;
+        self.core.on_broker(answers, self.now.mono);
+    }
+
+    pub(crate) fn lives(&mut self, seconds: u32) {
+        (0..seconds).for_each(|_| self.live());
+    }
+
+    pub(crate) fn deliver(&mut self, (subject, payload): &Message) {
+        self.read += 1;
+        let sent = self.now.wall.plus(self.clock_ahead_s * SECOND);
+        let message = Delivered {
+            lane: Lane::Normal,
+            stream_seq: self.read,
+            pending: self.pending,
+            at: Some(self.now.wall),
+            sent: Some(sent),
+            subject,
+            payload,
+        };
+        // What cannot be read is counted, which a rule watches.
+        let _read = self.core.on_message(self.now, message);
+    }
+
+    /// What a sensor says from now on.
+    pub(crate) fn sense(&mut self, sensor: &Sensor, value: f64) {
+        self.sensors.insert(sensor.name, value);
+    }
+
+    /// What a sensor counts grows.
+    pub(crate) fn tick(&mut self, sensor: &Sensor, amount: f64) {
+        *self.sensors.entry(sensor.name).or_default() += amount;
+    }
+
+    pub(crate) fn count(&mut self, name: &str, amount: f64) {
+        self.counters = vec![(Series::plain(Operation::new(name).unwrap()), amount)];
+    }
+
+    fn latency(&mut self) -> Body {
+        let mut samples = Histogram::default();
+        if let Some(ms) = self.takes_ms {
+            samples.record_n(ms * MS, self.samples);
+        }
+        let series = |name: &str| Series::plain(Operation::new(name).unwrap());
+        let operations = ["epoch_hook", "kernel_fetch", "publish"];
+        let some = samples.count() > 0;
+        let all = operations.iter().filter(|_| some);
+        let histograms: Vec<_> = all.map(|name| (series(name), samples.clone())).collect();
+        self.node.record(samples.count() * histograms.len() as u64);
+        let gauges = self.gauge.into_iter().map(|depth| (series("depth"), depth)).collect();
+        Body::Latency(Latency { histograms, counters: std::mem::take(&mut self.counters), gauges })
+    }
+
+    fn readings(&self) -> Vec<Reading> {
+        let of = |sensor: &Sensor, labels: &[(&str, &str)], value| {
+            Reading::ok(sensor, Labels::new(labels.iter().copied()).unwrap(), value)
+        };
+        let reason = [("gpu", "1"), ("reason", "hw_thermal_slowdown")];
+        let one = |(name, value): (&&'static str, &f64)| {
+            of(sensor(name).unwrap(), &[("resource", "memory")], *value)
+        };
+        let mut readings: Vec<_> = self.sensors.iter().map(one).collect();
+        readings.extend([
+            of(&LOAD1, &[], self.load),
+            of(&MEMORY_TOTAL_BYTES, &[], 100.0),
+            of(&MEMORY_USED_BYTES, &[], 100.0 * self.memory),
+            of(&SWAP_TOTAL_BYTES, &[], 100.0),
+            of(&SWAP_USED_BYTES, &[], 100.0 * self.swap),
+            of(&DISK_TOTAL_BYTES, &[("mount", "/")], 100.0),
+            of(&DISK_AVAILABLE_BYTES, &[("mount", "/")], 90.0),
+            of(&DISK_TOTAL_BYTES, &[("mount", "/data")], 100.0),
+            of(&DISK_AVAILABLE_BYTES, &[("mount", "/data")], 100.0 * (1.0 - self.disk)),
+            of(&TEMPERATURE_CELSIUS, &[("component", "nvme Composite")], 99.0),
+            of(&TEMPERATURE_CELSIUS, &[("component", "coretemp Package id 0")], self.cpu_celsius),
+            of(&GPU_TEMPERATURE_CELSIUS, &[("gpu", "0")], 40.0),
+            of(&GPU_TEMPERATURE_CELSIUS, &[("gpu", "1")], self.gpu_celsius),
+            of(&GPU_MEMORY_TOTAL_BYTES, &[("gpu", "1")], 100.0),
+            of(&GPU_MEMORY_USED_BYTES, &[("gpu", "1")], 100.0 * self.gpu_memory),
+            of(&GPU_THROTTLE_REASON, &[("gpu", "1"), ("reason", "sw_power_cap")], 1.0),
+            of(&GPU_THROTTLE_REASON, &reason, self.throttled),
+        ]);
+        readings
+    }
+
+    fn tell_and_store(&mut self) {
+        while let Some(due) = self.core.notices().next_due(self.now.mono) {
+            match self.broker_refuses {
+                true => self.core.notices().on_refused(due.token),
+                false => self.core.notices().on_delivered(due.token),
+            }
+        }
+        if self.core.take_changes(self.now.wall).is_some() {
+            match self.stores {
+                true => self.core.on_stored(self.now.wall, SECOND),
+                false => self.core.on_changes_lost(),
+            }
+        }
+    }
+
+    /// Where the alert of a rule stands, about whomever.
+    pub(crate) fn state(&self, rule: &RuleName) -> AlertState {
+        let found = self.core.alerting.alerts().standing().filter(|(key, _)| key.rule == *rule);
+        found.map(|(_, state)| state).max().unwrap_or_default()
+    }
+}

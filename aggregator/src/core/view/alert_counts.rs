@@ -1,0 +1,19 @@
+//! Counts of alerts beside their rows.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::alert::AlertState;
+
+/// How many alerts there are, and what receivers did not hear of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlertCounts {
+    /// Alerts that stand, by state.
+    pub by_state: BTreeMap<AlertState, u64>,
+    /// Of these, alerts for which there is nothing or too little to judge now.
+    pub without_data: u64,
+    /// Silences that hold or are yet to begin.
+    pub silences: u64,
+    /// Notices that receivers did not get, by reason.
+    pub suppressed: BTreeMap<Cow<'static, str>, u64>,
+}

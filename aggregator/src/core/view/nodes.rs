@@ -1,0 +1,43 @@
+//! Which nodes a page shows, and what it shows of each beside latencies.
+
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll_schemas::ids::NodeName;
+
+use crate::core::fleet::Node;
+
+/// Which nodes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nodes {
+    /// All of them, by name.
+    All,
+    /// At most so many, worst first: those with a [`Trouble`], the worst kind first, then whose
+    /// alerts fire, then pend, then the silent ones, then the greatest share of samples over a
+    /// limit, then by name.
+    Worst(usize),
+}
+
+/// What Prometheus is told about one node beside its latencies.
+#[derive(Clone)]
+pub struct NodeView {
+    /// Its name.
+    pub name: NodeName,
+    /// All that is kept about it.
+    pub node: Arc<Node>,
+    /// True while it speaks: what it last measured is shown only then, since afterwards it is not
+    /// so any more.
+    pub speaks: bool,
+}
+
+/// What is shown of it and no more: two nodes that print the same look the same.
+impl fmt::Debug for NodeView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, node, speaks } = self;
+        let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
+        let gauges: Vec<_> =
+            node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
+        let measured = speaks.then_some((gauges, &node.readings.value, node.check_statuses()));
+        f.debug_tuple("NodeView").field(name).field(&shown).field(&measured).finish()
+    }
+}

@@ -1,0 +1,135 @@
+//! The read view: what the core knows at one moment, shared with the threads that answer requests.
+//!
+//! To take one costs the driver a reference count for each node; nothing is merged, sorted or
+//! written. What changes while a read view is kept is copied first, so it is dropped soon.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
+use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Wall;
+
+use super::alert_counts::AlertCounts;
+use crate::core::alerting::{Alerting, NotificationCounts, ReceiverStats};
+use crate::core::durable::{CheckpointStats, ConfirmationStats};
+use crate::core::fleet::{Fleet, MergeCounts, Node, Operations, Rollups};
+use crate::core::ingest::{Ingest, Recoveries};
+use crate::core::rules::{Evaluator, RuleFileStats};
+
+/// Everything that is known at one moment.
+#[derive(Clone, Debug)]
+pub struct ReadView {
+    /// The moment.
+    pub at: Wall,
+    /// The mesh.
+    pub mesh: MeshName,
+    /// The state of the connection to the broker.
+    pub broker: String,
+    /// True once everything that the stream held at the start has been read.
+    pub ready: bool,
+    /// True while a stream is known to hold what was not read.
+    pub behind: bool,
+    /// Every node, expired ones among them, in order of their names.
+    pub nodes: Vec<(NodeName, Arc<Node>)>,
+    /// All nodes together.
+    pub fleet: Arc<Operations>,
+    /// All nodes by label.
+    pub rollups: Rollups,
+    /// What is judged.
+    pub rules: Arc<Rules>,
+    /// Alerts that are not inactive.
+    pub alerts: BTreeMap<AlertKey, AlertState>,
+    /// What is counted of alerts beside their states.
+    pub alert_counts: AlertCounts,
+    /// Of nodes with samples over a limit, how great their share was when it was last judged.
+    pub shares: Arc<BTreeMap<NodeName, u64>>,
+    /// Samples in gaps that have stayed for too long, by node.
+    pub gaps: BTreeMap<NodeName, u64>,
+    /// The latest changes of alerts, oldest first.
+    pub changes: Vec<Notice>,
+    /// Counts of what was merged and what was not.
+    pub counts: MergeCounts,
+    /// Messages that could not be decoded, by reason.
+    pub undecodable: BTreeMap<Cow<'static, str>, u64>,
+    /// What became of notices.
+    pub notices: NotificationCounts,
+    /// What became of events beside them.
+    pub notice_events: NotificationCounts,
+    /// What became of notifications, by receiver.
+    pub receivers: Vec<ReceiverStats>,
+    /// Messages still to be read, by lane.
+    pub pending: Vec<(Lane, u64)>,
+    /// How long backlogs lasted, by lane.
+    pub recoveries: Vec<(Lane, Recoveries)>,
+    /// What became of checkpoints.
+    pub checkpoints: CheckpointStats,
+    /// What became of confirmations.
+    pub confirmations: ConfirmationStats,
+    /// What became of the files that rules come from.
+    pub rule_files: RuleFileStats,
+    /// Budgets that no sample has matched though samples have come for minutes.
+    pub unmatched: BTreeSet<RuleName>,
+}
+
+impl ReadView {
+    /// What is known now. `broker` is the state of the connection.
+    #[must_use]
+    pub fn of(
+        (mesh, at, broker): (&MeshName, Wall, &str),
+        ingest: &Ingest,
+        fleet: &Fleet,
+        evaluator: &Evaluator,
+        alerting: &Alerting,
+    ) -> Self {
+        let active = alerting.alerts().standing();
+        let nodes = fleet.nodes().iter();
+        Self {
+            at,
+            mesh: mesh.clone(),
+            broker: broker.to_owned(),
+            ready: ingest.is_ready(),
+            behind: ingest.is_behind(),
+            nodes: nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
+            fleet: Arc::clone(fleet.operations()),
+            rollups: fleet.rollups().clone(),
+            shares: Arc::clone(evaluator.shares()),
+            rules: Arc::clone(evaluator.rules()),
+            alert_counts: AlertCounts {
+                without_data: alerting.alerts().without_data(),
+                silences: alerting.silence_count(),
+                suppressed: alerting.suppressed().clone(),
+                ..AlertCounts::default()
+            },
+            alerts: active.map(|(key, state)| (key.clone(), state)).collect(),
+            gaps: fleet.shown_gaps(&alerting.nodes_with_gap_alerts()),
+            changes: alerting.changes().to_vec(),
+            counts: fleet.counts().clone(),
+            undecodable: ingest.undecodable().clone(),
+            notices: alerting.notifications().counts(),
+            notice_events: alerting.notifications().event_counts(),
+            receivers: alerting.receiver_stats(),
+            pending: ingest.pending(),
+            recoveries: ingest.recoveries(),
+            checkpoints: CheckpointStats::default(),
+            confirmations: ConfirmationStats::default(),
+            rule_files: RuleFileStats::default(),
+            unmatched: evaluator.unmatched(),
+        }
+    }
+
+    /// The nodes that are shown, in order of their names.
+    pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
+        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
+        shown.map(|(name, node)| (name, node))
+    }
+
+    /// Samples in gaps of a node's account that have stayed for too long.
+    #[must_use]
+    pub fn gap_samples(&self, node: &NodeName) -> u64 {
+        self.gaps.get(node).copied().unwrap_or_default()
+    }
+}
