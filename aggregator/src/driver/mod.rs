@@ -29,9 +29,9 @@ use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::Config;
+use crate::core::alerting::CommandError;
+use crate::core::alerting::{AlertCommand, CommandResult};
 use crate::core::ingest::Position;
-use crate::core::alerting::Refused;
-use crate::core::alerting::{CommandResult, AlertCommand};
 use crate::core::{Core, Delivered};
 use crate::io::checkpointer::{Checkpointer, Written};
 use crate::io::http::{self, PageSource, Query, Readiness};

@@ -13,8 +13,8 @@ use plimsoll_schemas::time::{Mono, Now};
 
 use super::broker::Broker;
 use crate::core::Core;
-use crate::core::alerting::{Answer, fields};
 use crate::core::alerting::DueNotification;
+use crate::core::alerting::{Answer, fields};
 use crate::io::notify::Notifier;
 
 /// The receivers' tasks, and the mesh whose subjects are published to.

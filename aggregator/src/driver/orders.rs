@@ -1,9 +1,9 @@
 //! The log of changes that operators make: silences and acknowledgements, and by whom.
 
-use crate::core::alerting::{CommandResult, AlertCommand};
+use crate::core::alerting::{AlertCommand, CommandResult};
 use plimsoll_schemas::alert::{Acknowledgement, Silence};
 
-pub(super) fn log(order: &AlertCommand, done: &Done) {
+pub(super) fn log(order: &AlertCommand, done: &CommandResult) {
     match order {
         AlertCommand::Silence(Silence { matches, by, comment, until, .. }) => {
             let id = if let CommandResult::Silence(row) = done { row.id } else { 0 };

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::Delivered;
+use plimsoll_aggregator::core::alerting::{Receiver, ReceiverKind};
 use plimsoll_aggregator::core::durable::CheckpointStats;
-use plimsoll_aggregator::core::alerting::{ReceiverKind, Receiver};
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::Bounds;
 use plimsoll_node::core::{BrokerEvent, Core as Node};

@@ -1,9 +1,9 @@
 //! Fleet on its own interface: snapshots in, ledger entries and windows out.
 
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::metric::Metric;
 use plimsoll_schemas::rule::Threshold;
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 

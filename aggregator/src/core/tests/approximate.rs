@@ -6,7 +6,7 @@ use plimsoll_schemas::histogram::layout;
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles};
 
 use super::*;
-use crate::exposition::{Format, Own, Shown, page};
+use crate::exposition::{Format, PageOptions, ServingStats, page};
 
 /// So many samples over one value and up to another, in milliseconds.
 fn within(buckets: &[(u64, u64, u64)]) -> Histogram {
@@ -28,9 +28,9 @@ fn budget(core: &Core, now: Now) -> BudgetRow {
 }
 
 fn shown(core: &Core, now: Now) -> String {
-    let shown = Shown { budgets: &core.rules().budgets, aliases: true };
+    let shown = PageOptions { budgets: &core.rules().budgets, aliases: true };
     let view = core.view(now.wall, "test");
-    String::from_utf8(page(&view, shown, &Own::default(), Format::Text)).unwrap()
+    String::from_utf8(page(&view, shown, &ServingStats::default(), Format::Text)).unwrap()
 }
 
 fn p99(of: &Quantiles) -> (u64, u64, u64) {

@@ -30,11 +30,11 @@ mod worst_nodes;
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Scope};
-use plimsoll_schemas::budget::{Budget, Selector, Window, effective};
+use plimsoll_schemas::budget::{Budget, Selector, Window};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Series};
 use plimsoll_schemas::rule::Threshold;
-use plimsoll_schemas::rule::file::shipped;
+use plimsoll_schemas::rule::file::{effective, shipped};
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::wire::{self, Body, Bus, Header, Latency, Snapshot, Totals};
 use proptest::prelude::*;

@@ -7,13 +7,13 @@ use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::alert::Ended;
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::time::Now;
 

@@ -167,7 +167,9 @@ async fn confirmations_for_ten_thousand_nodes_are_sent_in_batches() {
     let mut driver = start("nats://127.0.0.1:1".to_owned()).await;
     driver.broker.assume_connected(Delivery::JetStream);
     let name = |number: u32| NodeName::new(format!("n{number}")).unwrap();
-    driver.confirmations.offer((0..10_000).map(|n| PendingConfirmation::of_nothing(name(n))).collect());
+    driver
+        .confirmations
+        .offer((0..10_000).map(|n| PendingConfirmation::of_nothing(name(n))).collect());
     // No await in between: nothing leaves the connection's queue.
     for round in 1..=3 {
         let now = Mono(0).plus(CONFIRM_PAUSE * round);

@@ -83,7 +83,7 @@ fn write_tables(writer: &mut Writer, view: &View) {
             "plimsoll_undecodable_total",
             "Messages that could not be decoded, by reason",
             "reason",
-            &counts.undecodable,
+            &view.undecodable,
         ),
         (
             "plimsoll_over_cap_total",

@@ -1,10 +1,10 @@
 //! Receivers of notifications (Alertmanagers and webhooks): outcomes, posts and queues. Nothing is
 //! written when none is configured.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::core::Word;
-use crate::core::alerting::{ReceiverStats, ReceiverCounts};
+use crate::core::alerting::{ReceiverCounts, ReceiverStats};
 use crate::core::view::View;
 use crate::exposition::writer::{Family, Value, Writer};
 
@@ -19,7 +19,7 @@ type CounterByLabel = (
     &'static str,
     &'static str,
     &'static [&'static str],
-    fn(&ReceiverCounts) -> &BTreeMap<Word, u64>,
+    fn(&ReceiverCounts) -> &BTreeMap<Cow<'static, str>, u64>,
 );
 
 const COUNTERS: [CounterByLabel; 3] = [

@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 use super::store::{Opened, Quarantined, Store, StoreError};
 use crate::core::Core;
-use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
 use crate::core::durable::PendingConfirmation;
+use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
 
 /// Label values of the counter of failures.
 const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];

@@ -15,8 +15,8 @@ use plimsoll_runtime::http::ending;
 use super::orders::{self, BadRequest};
 use super::query::{Query, QuerySender};
 use crate::config::Token;
-use crate::core::alerting::Refused;
-use crate::core::alerting::{CommandResult, AlertCommand};
+use crate::core::alerting::CommandError;
+use crate::core::alerting::{AlertCommand, CommandResult};
 
 #[derive(Clone)]
 struct AlertHandler {
@@ -101,8 +101,12 @@ impl AlertHandler {
         };
         match self.queries.send(|answer| Query::Order(order, answer)).await {
             None => ending(),
-            Some(Ok(CommandResult::Silence(row))) => (StatusCode::CREATED, Json(row)).into_response(),
-            Some(Ok(CommandResult::Acknowledged(of))) => (StatusCode::CREATED, Json(of)).into_response(),
+            Some(Ok(CommandResult::Silence(row))) => {
+                (StatusCode::CREATED, Json(row)).into_response()
+            }
+            Some(Ok(CommandResult::Acknowledged(of))) => {
+                (StatusCode::CREATED, Json(of)).into_response()
+            }
             Some(Ok(CommandResult::Ended)) => StatusCode::NO_CONTENT.into_response(),
             Some(Err(refused)) => refuse(status(&refused), &refused),
         }

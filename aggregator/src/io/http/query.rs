@@ -7,10 +7,10 @@ use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::core::alerting::CommandError;
 use crate::core::alerting::Undelivered;
-use crate::core::events;
-use crate::core::alerting::Refused;
-use crate::core::alerting::{CommandResult, AlertCommand};
+use crate::core::alerting::{AlertCommand, AlertsQuery, CommandResult};
+use crate::core::fleet::EventsQuery;
 use crate::core::view::ReadView;
 use crate::exposition::ReadViewStats;
 
@@ -19,7 +19,7 @@ pub enum Query {
     /// The whole state.
     ReadView(oneshot::Sender<Arc<PageSource>>),
     /// The newest events.
-    Events(events::Wanted, oneshot::Sender<Box<EventsPage>>),
+    Events(EventsQuery, oneshot::Sender<Box<EventsPage>>),
     /// The active alerts.
     Alerts(AlertsQuery, oneshot::Sender<Box<AlertsPage>>),
     /// The silences that are active or begin later.

@@ -15,7 +15,8 @@ use plimsoll_schemas::time::{Mono, Now};
 use super::act::Who;
 use super::clocks::duration;
 use super::cores::aggregator::{
-    CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE, Changes, Delivered, Merged, ReaderCore, Store, Told,
+    CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE, Changes, Delivered, Merged, PendingConfirmation,
+    ReaderCore, Store,
 };
 use super::event::{ConnectionEvent, Event, Message, Request, Response, StreamPosition, Undo};
 use super::kernel::Kernel;
@@ -42,7 +43,7 @@ struct Cursor {
 /// A checkpoint on its way to the disk.
 struct Writing {
     changes: Changes,
-    confirmations: Vec<Told>,
+    confirmations: Vec<PendingConfirmation>,
     mark: Mark,
 }
 
@@ -344,7 +345,7 @@ impl Reader {
         self.settle(k, net, oracle);
     }
 
-    fn commit(&mut self, oracle: &mut Oracle, writing: Writing) -> Vec<Told> {
+    fn commit(&mut self, oracle: &mut Oracle, writing: Writing) -> Vec<PendingConfirmation> {
         self.store.commit(writing.changes);
         oracle.reader(self.which).0.on_stored(writing.mark);
         writing.confirmations
@@ -355,7 +356,7 @@ impl Reader {
         k: &mut Kernel,
         net: &mut Network,
         oracle: &mut Oracle,
-        confirmations: Vec<Told>,
+        confirmations: Vec<PendingConfirmation>,
     ) {
         let now = self.clock(k).mono;
         let limits = self.core.as_ref().map(ReaderCore::limits).unwrap_or_default();

@@ -51,7 +51,7 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
 /// The evidence as text, for templates and the log.
 #[must_use]
 pub fn evidence(notice: &Notice) -> String {
-    words::evidence(notice)
+    texts::evidence(notice)
 }
 
 /// A notice to try a template with.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::budget::effective;
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::limits::rules::UNMATCHED_AFTER;
+use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::time::Mono;
 
 use super::*;
