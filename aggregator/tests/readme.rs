@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::alerting::fields::{fields, sample};
-use plimsoll_schemas::budget::{Burn, PACES};
+use plimsoll_schemas::budget::{BURN_RATES, BurnRate};
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
 
@@ -38,12 +38,12 @@ fn the_table_of_rules_is_what_ships() {
 
 #[test]
 fn the_table_of_burn_rates_is_what_ships() {
-    let row = |pace: &Burn| {
-        let Burn { factor, long, short, severity, .. } = pace;
+    let row = |pace: &BurnRate| {
+        let BurnRate { factor, long, short, severity, .. } = pace;
         let severity = severity.as_str();
         format!("| `<budget>_burn_{long}` | {factor} | {long} and {short} | {severity} |")
     };
-    let shipped: Vec<String> = PACES.iter().map(row).collect();
+    let shipped: Vec<String> = BURN_RATES.iter().map(row).collect();
     assert_eq!(table("| rule | burn rate | over | severity |"), shipped);
 }
 

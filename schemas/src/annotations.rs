@@ -31,7 +31,7 @@ impl Severity {
 
 /// The annotations of a rule, which every notification about its alerts carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct RuleAnnotations {
     /// Severity.
     pub severity: Severity,
     /// Names of the receivers that are notified; empty means all.

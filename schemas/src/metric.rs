@@ -18,9 +18,9 @@ use crate::settings::suggestion::suggest;
 #[serde(try_from = "String", into = "String")]
 pub enum Metric {
     /// A metric of each node, which the aggregator derives from the node's messages.
-    Node(Figure),
+    Node(NodeMetric),
     /// A metric of the aggregator itself, in the scope of the fleet.
-    Fleet(FleetFigure),
+    Fleet(AggregatorMetric),
     /// `sensor:<name>`: the latest reading of a sensor of the catalogue, per node.
     Sensor(String),
     /// `counter:<name>`: increase of a job's counter within the last minute, per node.
@@ -95,7 +95,7 @@ macro_rules! figures {
 
 figures! {
     /// A metric of one node.
-    Figure {
+    NodeMetric {
         /// Messages in its outbox.
         OutboxMessages "outbox_messages",
         /// Bytes in its outbox.
@@ -172,7 +172,7 @@ figures! {
 
 figures! {
     /// A metric of the aggregator.
-    FleetFigure {
+    AggregatorMetric {
         /// Messages in the streams that were not read yet.
         PendingMessages "pending_messages",
         /// Messages that could not be read, within the last minute.
@@ -204,8 +204,8 @@ fn hint(name: &str) -> String {
         return meant.unwrap_or_default() + "; a sensor is named as its metric, without plimsoll_";
     }
     let names = |all: Vec<&str>| all.join(", ");
-    let node: Vec<&str> = Figure::ALL.iter().map(|figure| figure.as_str()).collect();
-    let fleet: Vec<&str> = FleetFigure::ALL.iter().map(|figure| figure.as_str()).collect();
+    let node: Vec<&str> = NodeMetric::ALL.iter().map(|figure| figure.as_str()).collect();
+    let fleet: Vec<&str> = AggregatorMetric::ALL.iter().map(|figure| figure.as_str()).collect();
     let meant = suggest(name, node.iter().chain(&fleet).map(|&name| name.to_owned()));
     let meant = meant.map(|name| format!(", did you mean {name:?}?")).unwrap_or_default();
     format!(
@@ -235,8 +235,8 @@ impl FromStr for Metric {
         if let Some(name) = text.strip_prefix("gauge:") {
             return job(name).map(Self::Gauge);
         }
-        let node = Figure::ALL.iter().find(|figure| figure.as_str() == text);
-        let fleet = FleetFigure::ALL.iter().find(|figure| figure.as_str() == text);
+        let node = NodeMetric::ALL.iter().find(|figure| figure.as_str() == text);
+        let fleet = AggregatorMetric::ALL.iter().find(|figure| figure.as_str() == text);
         let node = node.map(|figure| Self::Node(*figure));
         node.or(fleet.map(|figure| Self::Fleet(*figure))).ok_or_else(unknown)
     }
@@ -282,8 +282,8 @@ mod tests {
 
     #[test]
     fn a_metric_is_read_back_from_its_name_and_an_unknown_one_is_rejected_with_the_list() {
-        let figures = Figure::ALL.iter().map(|figure| figure.as_str());
-        let fleet = FleetFigure::ALL.iter().map(|figure| figure.as_str());
+        let figures = NodeMetric::ALL.iter().map(|figure| figure.as_str());
+        let fleet = AggregatorMetric::ALL.iter().map(|figure| figure.as_str());
         let others = ["sensor:load1", "counter:isolation.violations", "gauge:depth"];
         for name in figures.chain(fleet).chain(others) {
             let metric: Metric = name.parse().unwrap();

@@ -46,7 +46,7 @@ impl Lane {
 /// What a message's body holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum SnapshotKind {
     /// Histograms, counters and gauges of one interval.
     Latency,
     /// Sensor readings.
@@ -57,7 +57,7 @@ pub enum Kind {
     Event,
 }
 
-impl Kind {
+impl SnapshotKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Latency, Self::Hardware, Self::Bus, Self::Event];
 
@@ -83,7 +83,7 @@ pub struct SnapshotSubject {
     /// The publishing node; its broker credentials allow no other name here.
     pub node: NodeName,
     /// What the payload holds.
-    pub kind: Kind,
+    pub kind: SnapshotKind,
 }
 
 /// Why a subject was not one of ours.
@@ -128,7 +128,7 @@ impl std::str::FromStr for SnapshotSubject {
                 .find(|known| known.as_str() == lane)
                 .ok_or_else(|| SubjectError::Lane(lane.to_owned()))?,
             node: NodeName::new(node)?,
-            kind: Kind::ALL
+            kind: SnapshotKind::ALL
                 .into_iter()
                 .find(|known| known.as_str() == kind)
                 .ok_or_else(|| SubjectError::Kind(kind.to_owned()))?,
@@ -155,7 +155,7 @@ pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
 }
 
 /// Names that take a rule's place in a notification's subject; no rule may have one of them.
-pub const BESIDE_RULES: [&str; 2] = [UNDELIVERED, LATENCY_HIGH];
+pub const RESERVED_RULE_NAMES: [&str; 2] = [UNDELIVERED, LATENCY_HIGH];
 
 /// The event that a budget is exceeded, whatever the state of its alert.
 pub const LATENCY_HIGH: &str = "latency_high";
@@ -222,7 +222,7 @@ mod tests {
             mesh in "[A-Za-z0-9_-]{1,64}",
             node in "[A-Za-z0-9_-]{1,64}",
             lane in prop::sample::select(&Lane::ALL[..]),
-            kind in prop::sample::select(&Kind::ALL[..]),
+            kind in prop::sample::select(&SnapshotKind::ALL[..]),
         ) {
             let subject = SnapshotSubject {
                 mesh: MeshName::new(mesh).unwrap(),

@@ -99,7 +99,7 @@ fn wrong_budgets(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
             Some(alert) if severity(alert) == budget.about.severity.as_str() => {}
             found => wrong.push(format!("budget {name}: {found:?}")),
         }
-        for burn in budget.burns(1) {
+        for burn in budget.burn_rates(1) {
             let rule = burn.rule(budget);
             let wanted = rule.as_str().replacen(name, "{{ $labels.budget }}", 1);
             let of = |alert: &&Alert| alert.labels.get("rule") == Some(&wanted);

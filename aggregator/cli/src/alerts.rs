@@ -279,7 +279,7 @@ fn line(row: &AlertRow) -> String {
     let mut text = format!("{:<8} {:<8} {}", row.state.as_str(), row.severity.as_str(), row.key);
     // Writing to a string cannot fail.
     let _written = write!(text, ": {}", row.summary);
-    if row.data != plimsoll_schemas::alert::Data::Enough {
+    if row.data != plimsoll_schemas::alert::DataStatus::Enough {
         let _written = write!(text, " [data: {}]", row.data.as_str());
     }
     if row.flaps > 0 {

@@ -177,7 +177,7 @@ fn milliseconds(ns: Option<u64>) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plimsoll_schemas::summary::{Approximate, NodeRow, Presence, RulesState, WindowRow};
+    use plimsoll_schemas::summary::{NodeRow, Presence, QuantileBounds, RulesState, WindowRow};
 
     use super::*;
 
@@ -290,7 +290,7 @@ mod tests {
         open.budgets[1].value_ns = Some(12_000_000);
         let window = open.operations[0].windows.get_mut(&SHOWN).unwrap();
         window.quantiles.p99_ns = Some(12_000_000);
-        window.quantiles.approximate = Some(Approximate::default());
+        window.quantiles.approximate = Some(QuantileBounds::default());
         let open = table(&open, None);
         let cells: Vec<&str> = open.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(cells[2..8], ["-", "~12.00", "p99", "<=", "18.00", "~33"], "{open}");

@@ -269,7 +269,7 @@ mod tests {
     use plimsoll_schemas::budget::Selector;
     use plimsoll_schemas::ids::Labels;
     use plimsoll_schemas::rule::file::load;
-    use plimsoll_schemas::rule::{About, BUDGET_KEYS, RULE_KEYS, Tables, Text};
+    use plimsoll_schemas::rule::{BUDGET_KEYS, RULE_KEYS, RuleAnnotations, RuleTables, RuleText};
     use plimsoll_schemas::settings::{Layer, keys_of, resolve};
 
     use super::*;
@@ -324,9 +324,11 @@ mod tests {
             // Of three comparisons a rule has one.
             assert!(missing.is_empty() || missing == ["less", "equal"], "{missing:?}");
         }
-        let text = |text: &str| Text::new("a.toml", text.into()).unwrap();
-        let settings =
-            |all: &str| Text { tables: Tables::Some { budget: true, rule: true }, ..text(all) };
+        let text = |text: &str| RuleText::new("a.toml", text.into()).unwrap();
+        let settings = |all: &str| RuleText {
+            tables: RuleTables::Some { budget: true, rule: true },
+            ..text(all)
+        };
         let of = |all: &str| {
             let rules = load(&[], vec![settings(all)], 1, &mut |_| Err(String::new())).unwrap();
             (rules.budgets.last().unwrap().clone(), rules.thresholds.last().unwrap().clone())
@@ -336,7 +338,8 @@ mod tests {
                      quantile = 0.99\nlimit = '250ms'\n\
                      [[rule]]\nname = 'violations'\nmetric = 'counter:isolation.violations'\n\
                      greater = 3";
-        (checkpoint.about, violations.about) = (About::default(), About::default());
+        (checkpoint.about, violations.about) =
+            (RuleAnnotations::default(), RuleAnnotations::default());
         checkpoint.selector = Selector::default();
         violations.labels = Labels::default();
         checkpoint.objective = None;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{MESSAGES_A_TURN_MAX, TURN_MAX};
-use plimsoll_bus::{Aside, Bus, BusEvent, Cursor, CursorEvent};
+use plimsoll_bus::{Bus, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::Server;
@@ -237,7 +237,12 @@ impl Driver {
         let limits = self.core.limits();
         self.confirmations.send_batch(now, &limits, |node, payload| {
             let subject = confirm_subject(mesh, node);
-            bus.tell(Aside { subject, headers: Vec::new(), payload }).is_ok()
+            bus.publish_unacknowledged(UnacknowledgedMessage {
+                subject,
+                headers: Vec::new(),
+                payload,
+            })
+            .is_ok()
         });
     }
 

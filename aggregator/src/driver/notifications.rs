@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::limits::NOTICE_BYTES_MAX;
 use bytes::Bytes;
-use plimsoll_bus::{Aside, Bus, Outgoing};
+use plimsoll_bus::{Bus, Outgoing, UnacknowledgedMessage};
 use plimsoll_schemas::alert::{AlertState, LatencyHigh, Notice};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{alert_subject, event_subject, undelivered_subject};
@@ -59,7 +59,11 @@ impl Notifications {
             let payload = Bytes::from(serde_json::to_vec(&undelivered).unwrap_or_default());
             let subject = undelivered_subject(&self.mesh);
             // If this is lost, the API still lists it.
-            drop(bus.tell(Aside { subject, headers: Vec::new(), payload }));
+            drop(bus.publish_unacknowledged(UnacknowledgedMessage {
+                subject,
+                headers: Vec::new(),
+                payload,
+            }));
         }
     }
 
@@ -149,7 +153,9 @@ fn log(notice: &Notice) {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{AlertKey, AlertState, Context, Evidence, GapEvidence, Scope};
+    use plimsoll_schemas::alert::{
+        AlertContext, AlertKey, AlertState, Evidence, GapEvidence, Scope,
+    };
     use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
 
     use super::*;
@@ -165,9 +171,9 @@ mod tests {
         let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
         let notice = Notice::new(MeshName::new("m").unwrap(), key, change, 1.5, evidence);
         let linked = |bytes: usize| Notice {
-            context: Some(Box::new(Context {
+            context: Some(Box::new(AlertContext {
                 dashboard: Some("x".repeat(bytes)),
-                ..Context::default()
+                ..AlertContext::default()
             })),
             ..notice.clone()
         };

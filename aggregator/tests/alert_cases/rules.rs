@@ -1,11 +1,11 @@
 //! A file of rules as users write it.
 
 use plimsoll_schemas::rule::file::load;
-use plimsoll_schemas::rule::{Rules, Text};
+use plimsoll_schemas::rule::{RuleText, Rules};
 
 /// The rules that the text names, and no others.
 pub(crate) fn parse(text: &str, time_scale: u32) -> Rules {
-    let file = Text::new("case.toml", text.into()).unwrap();
+    let file = RuleText::new("case.toml", text.into()).unwrap();
     let mut rules = load(&[], vec![file], time_scale, &mut |_| Err("there are none".to_owned()))
         .unwrap_or_else(|why| panic!("{why}"));
     let named: toml::Table = text.parse().unwrap();

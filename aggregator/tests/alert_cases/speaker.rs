@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::hardware::{Missing, Reading as Sensed, sensor};
+use plimsoll_schemas::hardware::{MissingReading, Reading as Sensed, sensor};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::time::{Wall, nanos};
@@ -91,7 +91,7 @@ fn readings(say: &Say) -> Hardware {
         match reading {
             Reading::Value(value) => Sensed::ok(sensor, Labels::default(), *value),
             Reading::State(state) => {
-                let missing = Missing { state: *state, reason: "case" };
+                let missing = MissingReading { state: *state, reason: "case" };
                 Sensed::absent(sensor, Labels::default(), missing)
             }
         }

@@ -7,7 +7,7 @@ use plimsoll_aggregator::core::alerting::{AlertCommand, AlertsQuery};
 use plimsoll_aggregator::core::durable::StoredRecords;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::{
-    Acknowledgement, AlertKey, AlertState, Notice, Pattern, Scope, Silence, SilenceMatch,
+    Acknowledgement, AlertKey, AlertState, NamePattern, Notice, Scope, Silence, SilenceMatch,
 };
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::{Rule, Rules};
@@ -137,7 +137,7 @@ impl World {
         let by = "ann".to_owned();
         if let Some(words) = &act.silence {
             let (rule, node) = words.split_once(' ').unwrap_or_else(|| panic!("{words:?}"));
-            let pattern = |text: &str| (text != "*").then(|| Pattern::new(text).unwrap());
+            let pattern = |text: &str| (text != "*").then(|| NamePattern::new(text).unwrap());
             let (rule, node) = (pattern(rule), pattern(node));
             let matches = SilenceMatch { rule, node, ..SilenceMatch::default() };
             let (comment, from) = (String::new(), self.now().wall);

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, MeshName, NodeName, Seq};
-use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{Body, Bus, Hardware, Header, Snapshot, Totals, encode};
 
@@ -110,7 +110,8 @@ impl FleetNode {
             SnapshotSubject { mesh, lane: Lane::Normal, node, kind }.to_string()
         };
         Ok(Self {
-            subjects: [Kind::Latency, Kind::Hardware, Kind::Bus].map(subject),
+            subjects: [SnapshotKind::Latency, SnapshotKind::Hardware, SnapshotKind::Bus]
+                .map(subject),
             profile: profile(&mut rng),
             other_place: rng.below(load.other_rounds),
             rng,
@@ -166,11 +167,11 @@ impl FleetNode {
 
     /// Where it publishes.
     #[must_use]
-    pub fn subject(&self, kind: Kind) -> &str {
+    pub fn subject(&self, kind: SnapshotKind) -> &str {
         let place = match kind {
-            Kind::Latency | Kind::Event => 0,
-            Kind::Hardware => 1,
-            Kind::Bus => 2,
+            SnapshotKind::Latency | SnapshotKind::Event => 0,
+            SnapshotKind::Hardware => 1,
+            SnapshotKind::Bus => 2,
         };
         &self.subjects[place]
     }
@@ -246,7 +247,7 @@ impl FleetNode {
             start,
             length_ns: load.interval_ns,
             totals: self.totals.clone(),
-            last: load.leave && self.round > load.rounds && kind == Kind::Bus,
+            last: load.leave && self.round > load.rounds && kind == SnapshotKind::Bus,
             heir: None,
             // As a real node does it: labels identify the source of the samples.
             labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
@@ -318,10 +319,10 @@ mod tests {
             recorded += body.samples();
             assert_eq!((header.totals.recorded, message.samples), (recorded, body.samples()));
             assert_eq!(header.start.0 + header.length_ns, STARTED.0 + message.due_ns);
-            let rack = (message.kind == Kind::Latency).then_some("r000");
+            let rack = (message.kind == SnapshotKind::Latency).then_some("r000");
             assert_eq!(header.labels.get("rack"), rack);
             seqs.push(header.seq.0);
-            kinds[Kind::ALL.iter().position(|kind| *kind == message.kind).unwrap()] += 1;
+            kinds[SnapshotKind::ALL.iter().position(|kind| *kind == message.kind).unwrap()] += 1;
             last = header.last;
         }
         assert_eq!(seqs, (1..=node.newest_seq()).collect::<Vec<_>>());

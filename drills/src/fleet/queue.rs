@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::fleet::limits::{QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX};
 use bytes::Bytes;
-use plimsoll_schemas::subject::Kind;
+use plimsoll_schemas::subject::SnapshotKind;
 
 /// One message, ready to be sent any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Message {
     /// Its node's place on the connection.
     pub node: usize,
     /// What it holds, which decides its subject.
-    pub kind: Kind,
+    pub kind: SnapshotKind,
     /// Its number.
     pub seq: u64,
     /// Samples in it.
@@ -82,7 +82,7 @@ mod tests {
 
     fn message(seq: u64, bytes: usize) -> Message {
         let payload = Bytes::from(vec![0; bytes]);
-        Message { node: 0, kind: Kind::Bus, seq, samples: 0, due_ns: 0, payload }
+        Message { node: 0, kind: SnapshotKind::Bus, seq, samples: 0, due_ns: 0, payload }
     }
 
     #[test]

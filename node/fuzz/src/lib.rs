@@ -23,7 +23,7 @@ use plimsoll_node::core::outbox::Publish;
 use plimsoll_node::core::{BrokerEvent, Core, Identity};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
-use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::confirmation::{self, Confirmation};
 use plimsoll_schemas::wire::{self, frame};
@@ -176,7 +176,7 @@ pub fn confirmations(bytes: &[u8]) {
 /// # Panics
 /// When that is not so.
 pub fn wire(bytes: &[u8]) {
-    for kind in Kind::ALL {
+    for kind in SnapshotKind::ALL {
         let Identity { mesh, node, .. } = identity();
         let subject = SnapshotSubject { mesh, lane: Lane::Normal, node, kind };
         let Ok(snapshot) = wire::decode(&subject, bytes) else { continue };

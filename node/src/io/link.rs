@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use plimsoll_bus::{Aside, Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Outgoing};
+use plimsoll_bus::{
+    Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Outgoing, UnacknowledgedMessage,
+};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::subject::{confirm_subject, dead_subject};
 use tokio::task::JoinHandle;
@@ -89,7 +91,10 @@ impl Link {
     /// Publishes a message that can never be accepted on the dead-letter subject, for inspection. Its
     /// loss is already counted.
     pub fn leave(&self, letter: DeadLetter) {
-        let told = self.bus.as_ref().map(|bus| bus.tell(aside(&self.dead_subject, letter)));
+        let told = self
+            .bus
+            .as_ref()
+            .map(|bus| bus.publish_unacknowledged(aside(&self.dead_subject, letter)));
         if !matches!(told, Some(Ok(()))) {
             tracing::warn!("dead letter not sent: queue full");
         }
@@ -138,7 +143,10 @@ async fn confirmation(confirmations: &mut Option<Listener>) -> Bytes {
 }
 
 /// A dead letter with its reason; the bytes come along unless they are what is wrong with it.
-fn aside(subject: &str, DeadLetter { message: sealed, reason }: DeadLetter) -> Aside {
+fn aside(
+    subject: &str,
+    DeadLetter { message: sealed, reason }: DeadLetter,
+) -> UnacknowledgedMessage {
     let payload = match reason {
         DeadLetterReason::TooLarge => Bytes::new(),
         DeadLetterReason::Malformed => sealed.payload.clone(),
@@ -151,5 +159,5 @@ fn aside(subject: &str, DeadLetter { message: sealed, reason }: DeadLetter) -> A
         ("Plimsoll-Samples", sealed.samples.to_string()),
         ("Plimsoll-Bytes", sealed.payload.len().to_string()),
     ];
-    Aside { subject: subject.to_owned(), headers, payload }
+    UnacknowledgedMessage { subject: subject.to_owned(), headers, payload }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::limits::{
-    ASIDES_MAX, CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY,
-    PUBLISH_QUEUE_MAX, REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX,
+    CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY, PUBLISH_QUEUE_MAX,
+    REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX, UNACKNOWLEDGED_MAX,
 };
 use async_nats::{Client, ConnectOptions};
 use futures_util::FutureExt;
@@ -30,7 +30,7 @@ use crate::liveness::Liveness;
 use crate::publish::{Outgoing, Writer};
 use crate::replies::Replies;
 use crate::task::AbortOnDrop;
-use crate::unacknowledged::{Aside, QueuedMessage, UnacknowledgedPublisher};
+use crate::unacknowledged::{QueuedMessage, UnacknowledgedMessage, UnacknowledgedPublisher};
 use crate::window::Window;
 
 /// A connection that keeps itself up. Dropping it ends its tasks and drops what is
@@ -89,7 +89,7 @@ impl Bus {
         events: mpsc::Sender<BusEvent>,
     ) -> Self {
         let (queue, queued) = mpsc::channel(PUBLISH_QUEUE_MAX);
-        let (asides, waiting) = mpsc::channel(ASIDES_MAX);
+        let (asides, waiting) = mpsc::channel(UNACKNOWLEDGED_MAX);
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
         let inbox = client.new_inbox();
@@ -149,12 +149,15 @@ impl Bus {
     }
 
     /// Publishes a message at most once, without waiting: no acknowledgement comes, and a message
-    /// that cannot be sent within `limits::ASIDE_AGE_MAX`, for example without a connection, is
+    /// that cannot be sent within `limits::UNACKNOWLEDGED_AGE_MAX`, for example without a connection, is
     /// dropped.
     ///
     /// # Errors
-    /// Gives it back when `limits::bus::ASIDES_MAX` others wait.
-    pub fn tell(&self, aside: Aside) -> Result<(), Aside> {
+    /// Gives it back when `limits::bus::UNACKNOWLEDGED_MAX` others wait.
+    pub fn publish_unacknowledged(
+        &self,
+        aside: UnacknowledgedMessage,
+    ) -> Result<(), UnacknowledgedMessage> {
         let waiting = QueuedMessage { aside, since: self.clock.now().mono };
         self.asides.try_send(waiting).map_err(|error| error.into_inner().aside)
     }

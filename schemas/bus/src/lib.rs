@@ -45,6 +45,6 @@ pub use cursor::Cursor;
 pub use cursor_event::{CursorEvent, Delivered};
 pub use error::{BusError, Refusal};
 pub use event::{BusEvent, BusEvents, Delivery};
-pub use listener::{Heard, Listener};
+pub use listener::{Listener, ReceivedMessage};
 pub use publish::Outgoing;
-pub use unacknowledged::Aside;
+pub use unacknowledged::UnacknowledgedMessage;

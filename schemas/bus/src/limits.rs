@@ -41,9 +41,9 @@ pub const ALERT_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
 /// Bytes at which the stream of dead letters drops its oldest.
 pub const DEAD_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
 /// Queued messages without an acknowledgement.
-pub const ASIDES_MAX: usize = 1_024;
+pub const UNACKNOWLEDGED_MAX: usize = 1_024;
 /// Age at which such a message is dropped.
-pub const ASIDE_AGE_MAX: Duration = Duration::from_secs(1);
+pub const UNACKNOWLEDGED_AGE_MAX: Duration = Duration::from_secs(1);
 /// Shortest time between two checks that the streams exist.
 pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Pause after everything was read, so that what comes in meanwhile costs the broker and the
@@ -65,6 +65,6 @@ pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Time in which a connection must be closed.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// Time without a connection after which a process logs it.
-pub const ABSENCE_TOLD_AFTER: Duration = Duration::from_secs(2);
+pub const ABSENCE_LOGGED_AFTER: Duration = Duration::from_secs(2);
 /// Time between further logs of the same absence.
-pub const ABSENCE_TOLD_EVERY: Duration = Duration::from_secs(60);
+pub const ABSENCE_LOGGED_EVERY: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use crate::task::AbortOnDrop;
 
 /// A message received on a subscribed subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedMessage {
     /// The subject.
     pub subject: String,
     /// The bytes.
@@ -22,7 +22,7 @@ pub struct Heard {
 /// A subscription that survives reconnects; a slow owner loses messages.
 #[derive(Debug)]
 pub struct Listener {
-    messages: mpsc::Receiver<Heard>,
+    messages: mpsc::Receiver<ReceivedMessage>,
     _task: AbortOnDrop,
 }
 
@@ -42,12 +42,12 @@ impl Listener {
 
     /// The next message; `None` once the connection is closed, or when the subject is invalid.
     /// Cancel safe.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<ReceivedMessage> {
         self.messages.recv().await
     }
 }
 
-async fn forward(client: Client, subject: String, out: mpsc::Sender<Heard>) {
+async fn forward(client: Client, subject: String, out: mpsc::Sender<ReceivedMessage>) {
     let mut subscriber = match client.subscribe(subject.clone()).await {
         Ok(subscriber) => subscriber,
         Err(error) => {
@@ -57,7 +57,8 @@ async fn forward(client: Client, subject: String, out: mpsc::Sender<Heard>) {
     };
     drop(client);
     while let Some(message) = subscriber.next().await {
-        let message = Heard { subject: message.subject.to_string(), payload: message.payload };
+        let message =
+            ReceivedMessage { subject: message.subject.to_string(), payload: message.payload };
         if out.send(message).await.is_err() {
             return;
         }

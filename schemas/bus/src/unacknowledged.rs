@@ -1,9 +1,9 @@
 //! Messages without an acknowledgement: sent at most once, and not at all once they are older than
-//! `limits::ASIDE_AGE_MAX`. Messages that must arrive go through `publish.rs`.
+//! `limits::UNACKNOWLEDGED_AGE_MAX`. Messages that must arrive go through `publish.rs`.
 
 use std::time::Duration;
 
-use crate::limits::ASIDE_AGE_MAX;
+use crate::limits::UNACKNOWLEDGED_AGE_MAX;
 use async_nats::Client;
 use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use crate::link::{Link, Signal};
 
 /// A message that is sent at most once, without an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aside {
+pub struct UnacknowledgedMessage {
     /// Its subject.
     pub subject: String,
     /// Its headers.
@@ -29,7 +29,7 @@ pub struct Aside {
 /// A message, and when it was handed over.
 #[derive(Debug)]
 pub(crate) struct QueuedMessage {
-    pub(crate) aside: Aside,
+    pub(crate) aside: UnacknowledgedMessage,
     pub(crate) since: Mono,
 }
 
@@ -47,7 +47,7 @@ impl UnacknowledgedPublisher {
     pub(crate) async fn run(mut self) {
         while let Some(QueuedMessage { aside, since }) = self.queue.recv().await {
             let age = self.clock.now().mono.since(since);
-            let left = ASIDE_AGE_MAX.saturating_sub(age);
+            let left = UNACKNOWLEDGED_AGE_MAX.saturating_sub(age);
             if left.is_zero() || !self.is_up() {
                 continue;
             }
@@ -63,8 +63,8 @@ impl UnacknowledgedPublisher {
         self.signal.borrow().connected && self.link.borrow().delivery.is_some()
     }
 
-    async fn send(&self, aside: Aside, left: Duration) -> Result<(), Refusal> {
-        let Aside { subject, headers, payload } = aside;
+    async fn send(&self, aside: UnacknowledgedMessage, left: Duration) -> Result<(), Refusal> {
+        let UnacknowledgedMessage { subject, headers, payload } = aside;
         let headers = read_headers(headers)?;
         let sent = self.client.publish_with_headers(subject, headers, payload);
         timeout(left, sent).await.map_err(|_| Refusal::HandOver)?.map_err(Refusal::from)

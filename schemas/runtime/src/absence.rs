@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use plimsoll_bus::limits::{ABSENCE_TOLD_AFTER, ABSENCE_TOLD_EVERY};
+use plimsoll_bus::limits::{ABSENCE_LOGGED_AFTER, ABSENCE_LOGGED_EVERY};
 use plimsoll_schemas::time::Mono;
 
 /// Since when the broker is unreachable, and when the next log line is due.
@@ -22,7 +22,7 @@ impl Absence {
     /// A process starts disconnected.
     #[must_use]
     pub fn since(now: Mono) -> Self {
-        Self(Some(Outage { since: now, next_log: now.plus(ABSENCE_TOLD_AFTER) }))
+        Self(Some(Outage { since: now, next_log: now.plus(ABSENCE_LOGGED_AFTER) }))
     }
 
     /// The broker is connected.
@@ -46,7 +46,7 @@ impl Absence {
     /// How long the broker has been unreachable, when a line is due.
     pub fn on_deadline(&mut self, now: Mono) -> Option<Duration> {
         let away = self.0.as_mut().filter(|away| now >= away.next_log)?;
-        away.next_log = now.plus(ABSENCE_TOLD_EVERY);
+        away.next_log = now.plus(ABSENCE_LOGGED_EVERY);
         Some(now.since(away.since))
     }
 }

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::context::Context;
+use super::context::AlertContext;
 use super::evidence::Evidence;
-use super::state::{AlertState, Data};
+use super::state::{AlertState, DataStatus};
 use super::timestamp;
 use crate::annotations::Severity;
 use crate::scope::AlertKey;
@@ -43,7 +43,7 @@ pub struct AlertRow {
     /// Link to the runbook section.
     pub runbook: Option<String>,
     /// Whether there was enough data at the last evaluation.
-    pub data: Data,
+    pub data: DataStatus,
     /// How often it has fired again soon after it resolved.
     pub flaps: u32,
     /// The acknowledgement, if an operator has acknowledged it.
@@ -53,7 +53,7 @@ pub struct AlertRow {
     /// The evidence of its last change of state.
     pub evidence: Option<Evidence>,
     /// Context at the time it fired; dropped some time after the alert has ended.
-    pub context: Option<Context>,
+    pub context: Option<AlertContext>,
 }
 
 /// An operator has acknowledged an alert: until it expires, receivers are notified of the alert's

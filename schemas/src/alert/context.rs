@@ -8,7 +8,7 @@ use crate::ids::{Labels, NodeName};
 /// What an engineer would look up next, as it was when the alert fired.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Context {
+pub struct AlertContext {
     /// Nodes with the greatest shares of the samples over the limit, the worst first; for an alert
     /// of one node that node only.
     pub worst: Vec<WorstNode>,

@@ -16,12 +16,12 @@ mod timestamp;
 
 pub use crate::scope::{AlertKey, Scope};
 pub use alerts_page::{Acknowledgement, AlertRow, AlertsPage};
-pub use context::{BarSeconds, BusContext, Context, HardwareContext, WorstNode};
+pub use context::{AlertContext, BarSeconds, BusContext, HardwareContext, WorstNode};
 pub use event::LatencyHigh;
 pub use evidence::{BurnEvidence, Evidence, GapEvidence, LatencyEvidence, ValueEvidence};
-pub use notice::{Ended, Notice};
-pub use silence::{Pattern, Silence, SilenceMatch, SilenceRow, SilencesPage};
-pub use state::{AlertState, Data};
+pub use notice::{AlertEndReason, Notice};
+pub use silence::{NamePattern, Silence, SilenceMatch, SilenceRow, SilencesPage};
+pub use state::{AlertState, DataStatus};
 
 /// Name of the rule that watches for gaps in nodes' ledger entries.
 pub const LEDGER_GAP: &str = "ledger_gap";

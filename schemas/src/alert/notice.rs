@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::context::Context;
+use super::context::AlertContext;
 use super::description::describe;
 use super::evidence::Evidence;
-use super::state::{AlertState, Data};
+use super::state::{AlertState, DataStatus};
 use crate::annotations::Severity;
 use crate::ids::MeshName;
 use crate::scope::AlertKey;
@@ -49,7 +49,7 @@ pub struct Notice {
     pub firing_since_seconds: Option<f64>,
     /// Why it ended, if not because the rule holds again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
+    pub ended: Option<AlertEndReason>,
     /// The operator who has acknowledged it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_by: Option<String>,
@@ -62,17 +62,17 @@ pub struct Notice {
     pub flaps: u32,
     /// Whether there was enough data.
     #[serde(default)]
-    pub data: Data,
+    pub data: DataStatus,
     /// What an engineer would look up next. Only notifications of a firing alert carry it: it is
     /// dropped when the alert ends, since it describes the time at which it fired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<Box<Context>>,
+    pub context: Option<Box<AlertContext>>,
 }
 
 /// Why an alert ended that was not shown to be within its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum AlertEndReason {
     /// Its rule is no longer in the files.
     RuleRemoved,
     /// Its node was evicted.
@@ -106,7 +106,7 @@ impl Notice {
             acknowledged_by: None,
             silenced: false,
             flaps: 0,
-            data: Data::Enough,
+            data: DataStatus::Enough,
             context: None,
         }
     }
@@ -121,7 +121,7 @@ impl Notice {
 
     /// The change in one line, for rules without a summary.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn description(&self) -> String {
         describe(&self.key, self.state, &self.evidence)
     }
 }

@@ -16,13 +16,13 @@ use crate::time::Wall;
 pub struct SilenceMatch {
     /// Pattern of the rule's name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<Pattern>,
+    pub rule: Option<NamePattern>,
     /// Pattern of the node's name; fleet alerts then never match.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<Pattern>,
+    pub node: Option<NamePattern>,
     /// Pattern of the operation's name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub operation: Option<Pattern>,
+    pub operation: Option<NamePattern>,
     /// Severity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
@@ -31,7 +31,7 @@ pub struct SilenceMatch {
 /// A name, or a prefix of names with a `*` at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Pattern(String);
+pub struct NamePattern(String);
 
 /// A span of time in which receivers are not notified of the alerts that match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl SilenceMatch {
     /// Whether an alert of this severity matches.
     #[must_use]
     pub fn fits(&self, key: &AlertKey, severity: Severity) -> bool {
-        let fits = |pattern: &Option<Pattern>, name: &str| {
+        let fits = |pattern: &Option<NamePattern>, name: &str| {
             pattern.as_ref().is_none_or(|pattern| pattern.fits(name))
         };
         let node = key.scope.node();
@@ -86,7 +86,7 @@ impl SilenceMatch {
     /// Whether every alert would match.
     #[must_use]
     pub fn is_everything(&self) -> bool {
-        let is_any = |pattern: &Option<Pattern>| pattern.as_ref().is_none_or(|of| of.0 == "*");
+        let is_any = |pattern: &Option<NamePattern>| pattern.as_ref().is_none_or(|of| of.0 == "*");
         // With a node, none about the fleet fits.
         is_any(&self.rule)
             && is_any(&self.operation)
@@ -95,7 +95,7 @@ impl SilenceMatch {
     }
 }
 
-impl Pattern {
+impl NamePattern {
     /// A pattern.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Pattern {
     }
 }
 
-impl TryFrom<String> for Pattern {
+impl TryFrom<String> for NamePattern {
     type Error = IdError;
 
     fn try_from(text: String) -> Result<Self, IdError> {
@@ -136,8 +136,8 @@ impl TryFrom<String> for Pattern {
     }
 }
 
-impl From<Pattern> for String {
-    fn from(Pattern(text): Pattern) -> Self {
+impl From<NamePattern> for String {
+    fn from(NamePattern(text): NamePattern) -> Self {
         text
     }
 }
@@ -190,10 +190,10 @@ mod tests {
     #[test]
     fn a_pattern_is_a_name_or_the_begin_of_one() {
         for good in ["a", "a*", "*", "db.read"] {
-            assert_eq!(String::from(Pattern::new(good).unwrap()), good);
+            assert_eq!(String::from(NamePattern::new(good).unwrap()), good);
         }
         for bad in ["", "a*b", "**", "a\nb", &"x".repeat(PATTERN_BYTES_MAX + 1)] {
-            assert!(Pattern::new(bad).is_err(), "{bad}");
+            assert!(NamePattern::new(bad).is_err(), "{bad}");
         }
     }
 }

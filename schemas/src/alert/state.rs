@@ -68,7 +68,7 @@ impl AlertState {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Data {
+pub enum DataStatus {
     /// Enough samples.
     #[default]
     Enough,
@@ -78,7 +78,7 @@ pub enum Data {
     NoData,
 }
 
-impl Data {
+impl DataStatus {
     /// The value as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

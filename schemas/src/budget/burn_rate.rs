@@ -12,7 +12,7 @@ use crate::ids::RuleName;
 /// A burn rate that fires an alert: so many times as fast as would spend the error budget in
 /// thirty days.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Burn {
+pub struct BurnRate {
     /// Multiple of the rate that spends the budget in thirty days.
     pub factor: f64,
     /// The long window.
@@ -27,29 +27,29 @@ pub struct Burn {
 
 /// All burn rates, the fastest first. 14.4 for an hour is 2 % of the budget, 6 for six hours 5 %, 3 for
 /// a day and 1 for three days 10 %.
-pub const PACES: [Burn; 4] = [
-    Burn {
+pub const BURN_RATES: [BurnRate; 4] = [
+    BurnRate {
         factor: 14.4,
         long: Window::OneHour,
         short: Window::FiveMinutes,
         severity: Severity::Critical,
         suffix: "burn_1h",
     },
-    Burn {
+    BurnRate {
         factor: 6.0,
         long: Window::SixHours,
         short: Window::HalfHour,
         severity: Severity::Critical,
         suffix: "burn_6h",
     },
-    Burn {
+    BurnRate {
         factor: 3.0,
         long: Window::OneDay,
         short: Window::TwoHours,
         severity: Severity::Warning,
         suffix: "burn_1d",
     },
-    Burn {
+    BurnRate {
         factor: 1.0,
         long: Window::ThreeDays,
         short: Window::SixHours,
@@ -58,7 +58,7 @@ pub const PACES: [Burn; 4] = [
     },
 ];
 
-impl Burn {
+impl BurnRate {
     /// The name of the rule that evaluates it for a budget.
     #[must_use]
     pub fn rule(&self, budget: &Budget) -> RuleName {
@@ -71,10 +71,10 @@ impl Budget {
     /// The burn rates that are evaluated: those that can be reached at all, since no more than
     /// every sample can be over the limit. Empty without an objective.
     #[must_use]
-    pub fn burns(&self, time_scale: u32) -> Vec<Burn> {
+    pub fn burn_rates(&self, time_scale: u32) -> Vec<BurnRate> {
         let Some(objective) = self.objective else { return Vec::new() };
-        let reached = PACES.into_iter().filter(|burn| burn.factor * (1.0 - objective) < 1.0);
-        let scale = |burn: Burn| Burn {
+        let reached = BURN_RATES.into_iter().filter(|burn| burn.factor * (1.0 - objective) < 1.0);
+        let scale = |burn: BurnRate| BurnRate {
             long: scaled(burn.long, time_scale),
             short: scaled(burn.short, time_scale),
             ..burn
@@ -107,7 +107,7 @@ fn scaled(window: Window, time_scale: u32) -> Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::annotations::About;
+    use crate::annotations::RuleAnnotations;
     use crate::budget::Selector;
     use crate::ids::Operation;
     use crate::scope::Scopes;
@@ -126,7 +126,7 @@ mod tests {
             clear_after: 3,
             objective,
             scopes: Scopes::ALL,
-            about: About::default(),
+            about: RuleAnnotations::default(),
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
     fn a_budget_has_the_burn_rates_that_its_objective_can_reach() {
         let names = |objective| {
             let budget = budget(objective);
-            let burns = budget.burns(1).into_iter();
+            let burns = budget.burn_rates(1).into_iter();
             burns.map(|burn| burn.rule(&budget).to_string()).collect::<Vec<_>>()
         };
         let all = ["burn_1h", "burn_6h", "burn_1d", "burn_3d"].map(|of| format!("epoch_hook_{of}"));
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_time_scale_shortens_windows_to_the_nearest_that_is_kept() {
         for (scale, long, short) in [(1, "1h", "5m"), (60, "1m", "10s"), (6, "10m", "1m")] {
-            let burn = budget(Some(0.99)).burns(scale)[0];
+            let burn = budget(Some(0.99)).burn_rates(scale)[0];
             let found = (burn.long.as_str(), burn.short.as_str());
             assert_eq!(found, (if long == "10m" { "5m" } else { long }, short), "{scale}");
         }

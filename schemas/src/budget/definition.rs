@@ -1,7 +1,7 @@
 //! One latency budget: which operation, at which quantile, within which limit.
 
 use super::window::Window;
-use crate::annotations::About;
+use crate::annotations::RuleAnnotations;
 use crate::ids::{Labels, Operation, RuleName};
 use crate::scope::Scopes;
 
@@ -34,7 +34,7 @@ pub struct Budget {
     /// The scopes in which it is evaluated.
     pub scopes: Scopes,
     /// Severity, receivers, runbook and summary.
-    pub about: About,
+    pub about: RuleAnnotations,
 }
 
 /// Which samples of an operation a budget is about: those whose series and whose node have

@@ -6,7 +6,7 @@ mod burn_rate;
 mod definition;
 mod window;
 
-pub use burn_rate::{Burn, PACES};
+pub use burn_rate::{BURN_RATES, BurnRate};
 pub use definition::{Budget, Selector};
 pub use window::Window;
 

@@ -7,4 +7,4 @@ mod catalogue;
 mod reading;
 
 pub use catalogue::*;
-pub use reading::{Missing, Reading, SensorState};
+pub use reading::{MissingReading, Reading, SensorState};

@@ -35,14 +35,14 @@ impl SensorState {
 
 /// Why a sensor has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingReading {
     /// Never [`SensorState::Ok`].
     pub state: SensorState,
     /// A bounded label such as `no_driver` or `not_a_number`: letters, digits and `_`.
     pub reason: &'static str,
 }
 
-impl Missing {
+impl MissingReading {
     /// The machine does not have the sensor.
     #[must_use]
     pub const fn unsupported(reason: &'static str) -> Self {
@@ -75,7 +75,7 @@ pub struct Reading {
     /// The value in the unit that the name ends with; finite.
     #[serde(default)]
     pub value: Option<f64>,
-    /// Why there is no value; see [`Missing::reason`]. At most `TOKEN_BYTES_MAX` bytes.
+    /// Why there is no value; see [`MissingReading::reason`]. At most `TOKEN_BYTES_MAX` bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Box<str>>,
 }
@@ -85,7 +85,7 @@ impl Reading {
     #[must_use]
     pub fn ok(sensor: &Sensor, labels: Labels, value: f64) -> Self {
         if !value.is_finite() {
-            return Self::absent(sensor, labels, Missing::failed("not_finite"));
+            return Self::absent(sensor, labels, MissingReading::failed("not_finite"));
         }
         let (state, value, reason) = (SensorState::Ok, Some(value), None);
         Self { sensor: sensor.name.to_owned(), labels, state, value, reason }
@@ -93,7 +93,7 @@ impl Reading {
 
     /// A reading without a value.
     #[must_use]
-    pub fn absent(sensor: &Sensor, labels: Labels, missing: Missing) -> Self {
+    pub fn absent(sensor: &Sensor, labels: Labels, missing: MissingReading) -> Self {
         let (state, reason) = (missing.state, Some(missing.reason.into()));
         Self { sensor: sensor.name.to_owned(), labels, state, value: None, reason }
     }

@@ -2,18 +2,18 @@
 //! everything stated beside the buckets against them.
 
 use super::checked::{self, CheckedPayload};
-use super::error::Refused;
+use super::error::DistributionError;
 use super::exact::ExactFigures;
 use super::header;
 use super::over::{Over, Overs};
 use super::payload;
-use super::uncertainty::{Blur, ToldBlur};
+use super::uncertainty::{BucketUncertainty, UncertaintySummary};
 
 /// A distribution as a message or a checkpoint states it.
 pub(super) struct Stated<'a> {
     pub(super) exact: ExactFigures,
     pub(super) overs: Overs,
-    pub(super) uncertainty: Option<ToldBlur<'a>>,
+    pub(super) uncertainty: Option<UncertaintySummary<'a>>,
 }
 
 /// The same after the check.
@@ -21,7 +21,7 @@ pub(super) struct Decoded<'a> {
     pub(super) buckets: CheckedPayload<'a>,
     pub(super) exact: ExactFigures,
     pub(super) overs: Overs,
-    pub(super) uncertainty: Option<Blur>,
+    pub(super) uncertainty: Option<BucketUncertainty>,
 }
 
 impl Stated<'_> {
@@ -29,7 +29,11 @@ impl Stated<'_> {
     ///
     /// # Errors
     /// When the bytes are no histogram of the mesh's layout, or contradict what is stated.
-    pub(super) fn check_v2(self, bytes: &[u8], samples_max: u64) -> Result<Decoded<'_>, Refused> {
+    pub(super) fn check_v2(
+        self,
+        bytes: &[u8],
+        samples_max: u64,
+    ) -> Result<Decoded<'_>, DistributionError> {
         self.check_payload(header::split(bytes)?, samples_max)
     }
 
@@ -41,10 +45,10 @@ impl Stated<'_> {
         self,
         payload: &[u8],
         samples_max: u64,
-    ) -> Result<Decoded<'_>, Refused> {
+    ) -> Result<Decoded<'_>, DistributionError> {
         let Self { exact, overs, uncertainty } = self;
         let buckets = checked::check(payload, samples_max)?;
-        exact.check(buckets.total, buckets.edges()).map_err(Refused::Contradiction)?;
+        exact.check(buckets.total, buckets.edges()).map_err(DistributionError::Contradiction)?;
         let Some(summary) = uncertainty else {
             overs.check(Some(&exact), |limit_ns| {
                 Over::from_buckets(&exact, limit_ns, |own| payload::beside(&buckets.payload, own))

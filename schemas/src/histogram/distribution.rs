@@ -1,9 +1,9 @@
 //! What the decoder of a snapshot needs of a distribution: built from checked bytes, counted.
 
-use super::error::Refused;
+use super::error::DistributionError;
 use super::exact::ExactFigures;
 use super::over::Overs;
-use super::uncertainty::ToldBlur;
+use super::uncertainty::UncertaintySummary;
 
 /// What a snapshot may hold as a latency distribution.
 pub trait Distribution: Sized {
@@ -16,8 +16,8 @@ pub trait Distribution: Sized {
         exact: ExactFigures,
         bytes: &[u8],
         overs: Overs,
-        uncertainty: Option<ToldBlur<'_>>,
-    ) -> Result<Self, Refused>;
+        uncertainty: Option<UncertaintySummary<'_>>,
+    ) -> Result<Self, DistributionError>;
 
     /// Number of samples.
     fn count(&self) -> u64;

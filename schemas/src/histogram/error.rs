@@ -38,7 +38,7 @@ pub enum CodecError {
 
 /// Why exact figures and V2 bytes from outside were refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refused {
+pub enum DistributionError {
     /// The bytes are not a histogram of the mesh.
     #[error(transparent)]
     Bytes(#[from] CodecError),

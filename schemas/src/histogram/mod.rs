@@ -4,7 +4,7 @@
 //! anything. A quantile read from a [`Histogram`] is off by at most the width of one bucket (0.1 %
 //! of the value, or 512 ns below 1 ms), and is returned with that bucket's ends. Samples of which
 //! only a producer's wide bucket is known ([`Histogram::record_within`]) are kept with what that
-//! leaves open, a [`Blur`]; their quantiles are returned with the bounds that are certain. [`codec`]
+//! leaves open, a [`BucketUncertainty`]; their quantiles are returned with the bounds that are certain. [`codec`]
 //! turns the counts into standard HdrHistogram V2 bytes and reads hostile ones safely.
 //!
 //! Files, from the bottom up: `layout`, `error`, `exact`; `header`, `numbers`, `writer`, `payload`,
@@ -36,10 +36,10 @@ mod writer;
 
 pub use counts::Counts;
 pub use distribution::Distribution;
-pub use error::Refused;
+pub use error::DistributionError;
 pub use exact::ExactFigures;
 pub use over::{Over, Overs};
 pub use packed::Packed;
 pub use quantile::{Quantile, rank};
 pub use recording::Histogram;
-pub use uncertainty::{Blur, ToldBlur};
+pub use uncertainty::{BucketUncertainty, UncertaintySummary};

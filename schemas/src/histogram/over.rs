@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::error::Refused;
+use super::error::DistributionError;
 use super::exact::ExactFigures;
 use super::layout::{self, MAX_NS};
 use crate::limits::wire::LIMITS_MAX;
@@ -169,14 +169,14 @@ impl Overs {
         &self,
         exact: Option<&ExactFigures>,
         buckets: impl Fn(u64) -> Over,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), DistributionError> {
         let agrees = |(limit, over): &(u64, Over)| {
             over.is_within(buckets(*limit))
                 && exact.is_none_or(|exact| over.is_beside(exact, *limit))
         };
         match self.is_sound() && self.0.iter().all(agrees) {
             true => Ok(()),
-            false => Err(Refused::Contradiction("over")),
+            false => Err(DistributionError::Contradiction("over")),
         }
     }
 }

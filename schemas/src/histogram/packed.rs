@@ -11,12 +11,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::counts::Counts;
 use super::decoded::{Decoded, Stated};
 use super::distribution::Distribution;
-use super::error::Refused;
+use super::error::DistributionError;
 use super::exact::ExactFigures;
 use super::layout;
 use super::over::{Over, Overs};
 use super::payload::{self, Buckets};
-use super::uncertainty::{Blur, PackedBlur, ToldBlur};
+use super::uncertainty::{BucketUncertainty, PackedUncertainty, UncertaintySummary};
 use super::writer::{STORED_MAX, Writer};
 use crate::limits::wire::SAMPLES_MAX;
 
@@ -43,7 +43,7 @@ struct Supplement {
     /// Of samples over limits.
     overs: Overs,
     /// Of samples that may lie elsewhere.
-    uncertainty: Option<PackedBlur>,
+    uncertainty: Option<PackedUncertainty>,
 }
 
 /// Where nothing is known.
@@ -54,7 +54,7 @@ impl Packed {
         exact: ExactFigures,
         payload: Arc<[u8]>,
         overs: Overs,
-        uncertainty: Option<PackedBlur>,
+        uncertainty: Option<PackedUncertainty>,
     ) -> Self {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
         let supplement = Supplement { overs, uncertainty };
@@ -90,18 +90,19 @@ impl Packed {
 
     fn from_decoded(decoded: &Decoded<'_>) -> Self {
         let Decoded { buckets, exact, overs, uncertainty } = decoded;
-        let uncertainty =
-            uncertainty.as_ref().map(|uncertainty| PackedBlur::of(uncertainty, &buckets.payload));
+        let uncertainty = uncertainty
+            .as_ref()
+            .map(|uncertainty| PackedUncertainty::of(uncertainty, &buckets.payload));
         Self::new(*exact, buckets.payload.as_ref().into(), overs.clone(), uncertainty)
     }
 
-    fn packed_uncertainty(&self) -> Option<&PackedBlur> {
+    fn packed_uncertainty(&self) -> Option<&PackedUncertainty> {
         self.supplement.as_deref().and_then(|supplement| supplement.uncertainty.as_ref())
     }
 
     /// What is not known of where its samples lie; `None` where all lie where they are counted.
     #[must_use]
-    pub fn uncertainty(&self) -> Option<Blur> {
+    pub fn uncertainty(&self) -> Option<BucketUncertainty> {
         self.packed_uncertainty().map(|uncertainty| uncertainty.unpack(&self.payload))
     }
 
@@ -164,9 +165,9 @@ impl Packed {
             }
         }
         let overs = Self::united_overs(&parts().collect::<Vec<_>>());
-        let uncertainty = Blur::united(parts().filter_map(Self::uncertainty));
+        let uncertainty = BucketUncertainty::united(parts().filter_map(Self::uncertainty));
         let uncertainty =
-            uncertainty.map(|uncertainty| PackedBlur::of(&uncertainty, writer.written()));
+            uncertainty.map(|uncertainty| PackedUncertainty::of(&uncertainty, writer.written()));
         Self::new(exact, writer.written().into(), overs, uncertainty)
     }
 
@@ -207,7 +208,7 @@ impl Packed {
 
 impl Supplement {
     fn heap_bytes(&self) -> usize {
-        let uncertainty = self.uncertainty.as_ref().map_or(0, PackedBlur::heap_bytes);
+        let uncertainty = self.uncertainty.as_ref().map_or(0, PackedUncertainty::heap_bytes);
         size_of::<Self>() + 2 * size_of::<usize>() + self.overs.heap_bytes() + uncertainty
     }
 }
@@ -223,8 +224,8 @@ impl Distribution for Packed {
         exact: ExactFigures,
         bytes: &[u8],
         overs: Overs,
-        uncertainty: Option<ToldBlur<'_>>,
-    ) -> Result<Self, Refused> {
+        uncertainty: Option<UncertaintySummary<'_>>,
+    ) -> Result<Self, DistributionError> {
         let stated = Stated { exact, overs, uncertainty };
         stated.check_v2(bytes, SAMPLES_MAX).map(|decoded| Self::from_decoded(&decoded))
     }
@@ -248,7 +249,7 @@ struct Stored<'a> {
     over: Cow<'a, Overs>,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "blur")]
-    uncertainty: Option<ToldBlur<'a>>,
+    uncertainty: Option<UncertaintySummary<'a>>,
 }
 
 fn is_none(overs: &Overs) -> bool {

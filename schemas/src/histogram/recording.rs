@@ -3,13 +3,13 @@
 use super::counts::Counts;
 use super::decoded::{Decoded, Stated};
 use super::distribution::Distribution;
-use super::error::Refused;
+use super::error::DistributionError;
 use super::exact::ExactFigures;
 use super::layout::{self, MAX_NS};
 use super::over::{Over, Overs};
 use super::packed::Packed;
 use super::quantile::{Quantile, rank};
-use super::uncertainty::{Blur, PackedBlur, ToldBlur, places};
+use super::uncertainty::{BucketUncertainty, PackedUncertainty, UncertaintySummary, places};
 use super::writer::Writer;
 use crate::limits::wire::SAMPLES_MAX;
 
@@ -24,7 +24,7 @@ pub struct Histogram {
     /// Of the limits that it watches.
     overs: Overs,
     /// What is not known of where samples lie; without one all are where they are counted.
-    uncertainty: Option<Box<Blur>>,
+    uncertainty: Option<Box<BucketUncertainty>>,
 }
 
 impl Distribution for Histogram {
@@ -32,8 +32,8 @@ impl Distribution for Histogram {
         exact: ExactFigures,
         bytes: &[u8],
         overs: Overs,
-        uncertainty: Option<ToldBlur<'_>>,
-    ) -> Result<Self, Refused> {
+        uncertainty: Option<UncertaintySummary<'_>>,
+    ) -> Result<Self, DistributionError> {
         Stated { exact, overs, uncertainty }.check_v2(bytes, SAMPLES_MAX).map(Self::from_decoded)
     }
 
@@ -277,7 +277,7 @@ impl Histogram {
 
     /// What is not known of where its samples lie; `None` where all lie where they are counted.
     #[must_use]
-    pub fn uncertainty(&self) -> Option<&Blur> {
+    pub fn uncertainty(&self) -> Option<&BucketUncertainty> {
         self.uncertainty.as_deref()
     }
 
@@ -293,11 +293,14 @@ impl Histogram {
     }
 
     /// The uncertainty as it is written beside the buckets.
-    pub(crate) fn uncertainty_summary(&self) -> Option<ToldBlur<'static>> {
+    pub(crate) fn uncertainty_summary(&self) -> Option<UncertaintySummary<'static>> {
         let uncertainty = self.uncertainty.as_ref()?;
         let mut writer = Writer::default();
         self.counts.each(|index, n| writer.push(index, n));
-        Some(PackedBlur::of(uncertainty, writer.written()).into_summary(self.sum_ns, &self.overs))
+        Some(
+            PackedUncertainty::of(uncertainty, writer.written())
+                .into_summary(self.sum_ns, &self.overs),
+        )
     }
 }
 
@@ -307,7 +310,7 @@ impl From<&Histogram> for Packed {
         histogram.counts().each(|index, n| writer.push(index, n));
         let uncertainty = histogram
             .uncertainty()
-            .map(|uncertainty| PackedBlur::of(uncertainty, writer.written()));
+            .map(|uncertainty| PackedUncertainty::of(uncertainty, writer.written()));
         Self::new(
             histogram.exact(),
             writer.written().into(),

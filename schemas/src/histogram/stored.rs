@@ -13,7 +13,7 @@ use super::decoded::Stated;
 use super::exact::ExactFigures;
 use super::over::Overs;
 use super::recording::Histogram;
-use super::uncertainty::ToldBlur;
+use super::uncertainty::UncertaintySummary;
 use super::writer::STORED_MAX;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ struct Stored<'a> {
     over: Overs,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "blur")]
-    uncertainty: Option<ToldBlur<'a>>,
+    uncertainty: Option<UncertaintySummary<'a>>,
 }
 
 impl Serialize for Histogram {

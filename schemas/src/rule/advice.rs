@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::rules::Rules;
-use crate::annotations::About;
-use crate::budget::{Budget, PACES, Window};
+use crate::annotations::RuleAnnotations;
+use crate::budget::{BURN_RATES, Budget, Window};
 use crate::limits::rules::{BUDGETS_OF_ONE_ADVISED_MAX, LIMITS_SUMMED_MAX};
 
 /// Heap bytes that one operation of 100 samples a second takes in one window longer than 5m: a
@@ -71,7 +71,7 @@ impl Rules {
 /// Paces that more than all samples would have to be over the limit for.
 fn of_objective(budget: &Budget) -> Option<String> {
     let objective = budget.objective?;
-    let out_of_reach = PACES.iter().filter(|pace| pace.factor * (1.0 - objective) >= 1.0);
+    let out_of_reach = BURN_RATES.iter().filter(|pace| pace.factor * (1.0 - objective) >= 1.0);
     let paces: Vec<String> =
         out_of_reach.map(|pace| format!("{} over {}", pace.factor, pace.long)).collect();
     let most = ((1.0 / (1.0 - objective)) * 10.0).round() / 10.0;
@@ -100,7 +100,12 @@ fn of_window(budget: &Budget, nodes_up_to: Window) -> Option<String> {
     ))
 }
 
-fn of_routes(kind: &str, name: &str, about: &About, receivers: &[String]) -> Option<String> {
+fn of_routes(
+    kind: &str,
+    name: &str,
+    about: &RuleAnnotations,
+    receivers: &[String],
+) -> Option<String> {
     let unknown = about.routes.iter().filter(|route| !receivers.contains(route));
     let unknown: Vec<String> = unknown.map(|route| format!("{route:?}")).collect();
     let known = match receivers {

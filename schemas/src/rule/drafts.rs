@@ -202,7 +202,7 @@ impl BudgetDraft {
             );
             return Err(self.fault(Some("name"), problem));
         }
-        if budget.burns(1).is_empty() {
+        if budget.burn_rates(1).is_empty() {
             let problem = format!("no burn rate can be reached with {objective:?}; raise it");
             return Err(self.fault(Some("objective"), problem));
         }

@@ -46,20 +46,20 @@ impl RuleError {
 
 /// The text of a file of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text {
+pub struct RuleText {
     /// What an error calls it: its path.
     pub name: String,
     /// Its text.
     pub text: String,
-    /// Which tables are taken from it; [`Tables::All`] of a file that has nothing else.
-    pub tables: Tables,
+    /// Which tables are taken from it; [`RuleTables::All`] of a file that has nothing else.
+    pub tables: RuleTables,
     /// Whether lines and columns are those that a person wrote.
     pub placed: bool,
 }
 
 /// Which tables are taken from a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tables {
+pub enum RuleTables {
     /// All that there can be; any other key is wrong.
     All,
     /// Of settings, which have other keys as well: its budgets, its rules.
@@ -71,7 +71,7 @@ pub enum Tables {
     },
 }
 
-impl Text {
+impl RuleText {
     /// A file of rules and nothing else.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Text {
             let problem = format!("more than {FILE_BYTES_MAX} bytes; split it with `include`");
             return Err(RuleError::of_file(name, problem));
         }
-        let (tables, placed) = (Tables::All, true);
+        let (tables, placed) = (RuleTables::All, true);
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { name, text, tables, placed }),
             Err(error) => {
@@ -105,7 +105,7 @@ pub(super) const SHIPPED: [&str; 2] = ["built_in.toml", "defaults.toml"];
 /// A position in a text.
 #[derive(Clone, Debug)]
 pub(super) struct TextPosition {
-    pub(super) text: Arc<Text>,
+    pub(super) text: Arc<RuleText>,
     /// In bytes.
     pub(super) offset: usize,
 }

@@ -10,14 +10,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
-use super::fault::{LocatedValue, RuleError, SHIPPED, Tables, Text, TextPosition};
+use super::fault::{LocatedValue, RuleError, RuleTables, RuleText, SHIPPED, TextPosition};
 use super::rules::Rules;
 use super::table::{Table, titled, unknown_key};
 use super::values;
 use crate::budget::{BUILT_IN, Budget};
 use crate::limits::rules::{BUDGETS_MAX, RULES_MAX};
 use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
-use crate::subject::BESIDE_RULES;
+use crate::subject::RESERVED_RULE_NAMES;
 
 /// The thresholds that every mesh watches unless a file says otherwise.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -34,13 +34,13 @@ const KEYS: &[&str] = &["include", "budget", "rule"];
 /// At the first thing that is wrong, in whichever layer.
 pub fn load(
     files: &[String],
-    over: Vec<Text>,
+    over: Vec<RuleText>,
     time_scale: u32,
     open: OpenFile<'_>,
 ) -> Result<Rules, RuleError> {
     let mut layers = Layers::default();
     for (name, text) in SHIPPED.into_iter().zip([BUILT_IN, DEFAULTS]) {
-        layers.take(Text::new(name, text.into())?)?;
+        layers.take(RuleText::new(name, text.into())?)?;
     }
     let mut files_read = Vec::new();
     for file in files {
@@ -55,7 +55,7 @@ pub fn load(
 ///
 /// # Errors
 /// At the first thing that is wrong.
-pub fn check(text: Text) -> Result<(), RuleError> {
+pub fn check(text: RuleText) -> Result<(), RuleError> {
     File::parse(text).map(drop)
 }
 
@@ -71,7 +71,7 @@ pub fn shipped() -> Rules {
 /// # Errors
 /// At the first thing that is wrong.
 pub fn effective(texts: &[&str]) -> Result<Vec<Budget>, RuleError> {
-    let of = |text: &&str| Text::new("a text", text.as_bytes().to_vec());
+    let of = |text: &&str| RuleText::new("a text", text.as_bytes().to_vec());
     let texts = texts.iter().map(of).collect::<Result<_, _>>()?;
     let budgets = load(&[], texts, 1, &mut |_| Err("no file".to_owned()))?.budgets;
     Ok(budgets)
@@ -131,7 +131,7 @@ impl Includer<'_, '_> {
             None => wrong(why),
         };
         let bytes = (self.open)(&name).map_err(unreadable)?;
-        let file = File::parse(Text::new(&name, bytes)?)?;
+        let file = File::parse(RuleText::new(&name, bytes)?)?;
         let within = [within, &[path.to_owned()]].concat();
         for LocatedValue { value, position } in &file.includes {
             let beside = path.parent().unwrap_or(Path::new("")).join(value);
@@ -150,7 +150,7 @@ struct File {
 }
 
 impl File {
-    fn parse(text: Text) -> Result<Self, RuleError> {
+    fn parse(text: RuleText) -> Result<Self, RuleError> {
         let text = &Arc::new(text);
         let at = |offset| TextPosition { text: Arc::clone(text), offset };
         // What the parser shows of the text is left out: settings hold passwords.
@@ -160,11 +160,11 @@ impl File {
         })?;
         let root = root.get_ref();
         let selected = match text.tables {
-            Tables::All => [true; 3],
-            Tables::Some { budget, rule } => [false, budget, rule],
+            RuleTables::All => [true; 3],
+            RuleTables::Some { budget, rule } => [false, budget, rule],
         };
         let unknown = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
-        if let Some(key) = unknown.filter(|_| text.tables == Tables::All) {
+        if let Some(key) = unknown.filter(|_| text.tables == RuleTables::All) {
             let problem = unknown_key(key.get_ref(), KEYS);
             return Err(at(key.span().start).fault(None, Some(key.get_ref()), problem));
         }
@@ -191,7 +191,7 @@ impl File {
         let mut seen = BTreeMap::new();
         for (kind, name) in names(&self.budgets).chain(names(&self.thresholds)) {
             let title = titled(kind, name.value.as_str());
-            if BESIDE_RULES.contains(&name.value.as_str()) {
+            if RESERVED_RULE_NAMES.contains(&name.value.as_str()) {
                 let problem = "is reserved for an event on the bus; choose another name";
                 return Err(name.position.fault(title, Some("name"), problem));
             }
@@ -211,7 +211,7 @@ fn names<D: Draft>(
 }
 
 fn drafts<D: Draft>(
-    text: &Arc<Text>,
+    text: &Arc<RuleText>,
     tables: Option<&Spanned<DeValue<'_>>>,
     max: usize,
 ) -> Result<Vec<D>, RuleError> {
@@ -235,7 +235,7 @@ struct Layers {
 }
 
 impl Layers {
-    fn take(&mut self, text: Text) -> Result<(), RuleError> {
+    fn take(&mut self, text: RuleText) -> Result<(), RuleError> {
         self.lay(File::parse(text)?);
         Ok(())
     }
@@ -258,7 +258,7 @@ impl Layers {
         let mut used = BTreeMap::new();
         let budgets: Vec<&BudgetDraft> = enabled(&self.budgets).collect();
         for (budget, draft) in rules.budgets.iter().zip(&budgets) {
-            for burn in budget.burns(rules.time_scale) {
+            for burn in budget.burn_rates(rules.time_scale) {
                 let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
                 used.insert(burn.rule(budget), (what, *draft));
             }

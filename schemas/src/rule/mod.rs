@@ -14,9 +14,9 @@ mod table;
 mod tests;
 mod values;
 
-pub use crate::annotations::{About, Severity};
+pub use crate::annotations::{RuleAnnotations, Severity};
 pub use crate::metric::Comparison;
 pub use crate::scope::Scopes;
 pub use drafts::{BUDGET_KEYS, RULE_KEYS};
-pub use fault::{RuleError, Tables, Text};
+pub use fault::{RuleError, RuleTables, RuleText};
 pub use rules::{Rule, Rules, Threshold};

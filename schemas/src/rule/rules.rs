@@ -1,7 +1,7 @@
 //! The rules of one aggregator, and how to find the one that an alert follows from.
 
-use crate::annotations::{About, Severity};
-use crate::budget::{Budget, Burn};
+use crate::annotations::{RuleAnnotations, Severity};
+use crate::budget::{Budget, BurnRate};
 use crate::ids::{Labels, RuleName};
 use crate::metric::{Comparison, Metric};
 use crate::scope::{AlertKey, Scope};
@@ -36,7 +36,7 @@ pub struct Threshold {
     /// Evaluations in a row that must not before it resolves.
     pub clear_after: u32,
     /// Severity, receivers, runbook and summary.
-    pub about: About,
+    pub about: RuleAnnotations,
 }
 
 /// One rule, whatever it watches.
@@ -45,7 +45,7 @@ pub enum Rule<'a> {
     /// A budget's quantile.
     Budget(&'a Budget),
     /// A budget's error budget at one pace.
-    Burn(&'a Budget, Burn),
+    Burn(&'a Budget, BurnRate),
     /// Anything else.
     Threshold(&'a Threshold),
 }
@@ -53,7 +53,7 @@ pub enum Rule<'a> {
 impl<'a> Rule<'a> {
     /// Severity, receivers, runbook and summary.
     #[must_use]
-    pub fn about(&self) -> &'a About {
+    pub fn about(&self) -> &'a RuleAnnotations {
         match self {
             Self::Budget(budget) | Self::Burn(budget, _) => &budget.about,
             Self::Threshold(threshold) => &threshold.about,
@@ -88,7 +88,7 @@ impl Rules {
         let budget = self.budgets.iter().find(|budget| budget.name == *name).map(Rule::Budget);
         let burn = || {
             let mut burns = self.budgets.iter().flat_map(|budget| {
-                budget.burns(self.time_scale).into_iter().map(move |burn| (budget, burn))
+                budget.burn_rates(self.time_scale).into_iter().map(move |burn| (budget, burn))
             });
             let found = burns.find(|(budget, burn)| burn.rule(budget) == *name);
             found.map(|(budget, burn)| Rule::Burn(budget, burn))

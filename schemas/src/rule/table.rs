@@ -5,15 +5,15 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::fault::{LocatedValue, RuleError, Text, TextPosition};
+use super::fault::{LocatedValue, RuleError, RuleText, TextPosition};
 use super::values::{self, Read};
-use crate::annotations::{About, Severity};
+use crate::annotations::{RuleAnnotations, Severity};
 use crate::ids::RuleName;
 use crate::settings::suggestion::suggest;
 
 /// One `[[budget]]` or `[[rule]]`.
 pub(super) struct Table<'t> {
-    text: &'t Arc<Text>,
+    text: &'t Arc<RuleText>,
     pub(super) kind: &'static str,
     pub(super) name: LocatedValue<RuleName>,
     entries: &'t DeTable<'t>,
@@ -36,7 +36,7 @@ pub(super) fn titled(kind: &str, name: &str) -> Option<String> {
 impl<'t> Table<'t> {
     /// A table that has a name.
     pub(super) fn open(
-        text: &'t Arc<Text>,
+        text: &'t Arc<RuleText>,
         kind: &'static str,
         table: &'t Spanned<DeValue<'t>>,
     ) -> Result<Self, RuleError> {
@@ -151,8 +151,8 @@ impl AnnotationsDraft {
         self.enabled.as_ref().is_none_or(|given| given.value)
     }
 
-    pub(super) fn build(&self) -> About {
-        About {
+    pub(super) fn build(&self) -> RuleAnnotations {
+        RuleAnnotations {
             severity: value(&self.severity).unwrap_or_default(),
             routes: value(&self.routes).unwrap_or_default(),
             runbook: value(&self.runbook),

@@ -10,7 +10,7 @@ mod rules;
 
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
 pub use page::{
-    Approximate, BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, Quantiles,
+    BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, QuantileBounds, Quantiles,
     RollupRow, Summary, Verdict, WindowRow,
 };
 pub use rules::RulesState;

@@ -201,12 +201,12 @@ pub struct Quantiles {
     /// Where some samples are known by their producers' wide buckets alone: then the smallest,
     /// the largest and the quantiles are approximate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approximate: Option<Approximate>,
+    pub approximate: Option<QuantileBounds>,
 }
 
 /// What approximate figures surely lie between, the least and the most each, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approximate {
+pub struct QuantileBounds {
     /// The median.
     pub p50_ns: (u64, u64),
     /// The 99th percentile.

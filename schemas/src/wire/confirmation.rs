@@ -32,7 +32,7 @@ pub struct Confirmation {
     /// here although nothing is lost.
     pub age: Duration,
     /// Its latest incarnations, each once.
-    pub runs: Vec<Confirmed>,
+    pub runs: Vec<ConfirmedIncarnation>,
     /// The limits in nanoseconds of the operations that the aggregator judges, each once; at most
     /// `limits::wire::LIMITS_MAX` of one operation.
     pub limits: Vec<(Operation, u64)>,
@@ -40,7 +40,7 @@ pub struct Confirmation {
 
 /// What is stored of one incarnation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confirmed {
+pub struct ConfirmedIncarnation {
     /// The incarnation.
     pub incarnation: Incarnation,
     /// First and last seq of each unbroken run of stored messages, ascending and apart. When
@@ -48,7 +48,7 @@ pub struct Confirmed {
     pub spans: Vec<(Seq, Seq)>,
 }
 
-impl Confirmed {
+impl ConfirmedIncarnation {
     /// Whether the message with this number is stored.
     #[must_use]
     pub fn covers(&self, seq: Seq) -> bool {
@@ -65,7 +65,7 @@ impl Confirmed {
     /// Whether it is unknown if the message with this seq is stored: the seq lies before a list
     /// that may have been truncated.
     #[must_use]
-    pub fn is_silent_about(&self, seq: Seq) -> bool {
+    pub fn is_unknown(&self, seq: Seq) -> bool {
         let cut = self.spans.len() >= CONFIRMED_SPANS_MAX;
         cut && self.spans.first().is_some_and(|(first, _)| seq < *first)
     }
@@ -93,7 +93,7 @@ struct Run {
 /// The bytes of a confirmation.
 #[must_use]
 pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
-    let run = |confirmed: &Confirmed| Run {
+    let run = |confirmed: &ConfirmedIncarnation| Run {
         incarnation: confirmed.incarnation.0,
         spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
     };
@@ -156,12 +156,12 @@ fn check_limits(limits: Vec<(String, u64)>) -> Result<Vec<(Operation, u64)>, Wir
     limits.into_iter().map(named).collect()
 }
 
-fn are_distinct(runs: &[Confirmed]) -> bool {
+fn are_distinct(runs: &[ConfirmedIncarnation]) -> bool {
     let names: BTreeSet<Incarnation> = runs.iter().map(|run| run.incarnation).collect();
     names.len() == runs.len()
 }
 
-fn check(Run { incarnation, spans }: Run) -> Option<Confirmed> {
+fn check(Run { incarnation, spans }: Run) -> Option<ConfirmedIncarnation> {
     let forward = spans.iter().all(|(first, last)| (1..=*last).contains(first));
     let apart = spans.windows(2).all(|pair| pair[0].1 < pair[1].0.saturating_sub(1));
     let bounded = spans.len() <= CONFIRMED_SPANS_MAX
@@ -170,7 +170,7 @@ fn check(Run { incarnation, spans }: Run) -> Option<Confirmed> {
         return None;
     }
     let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
-    Some(Confirmed { incarnation: Incarnation(incarnation), spans })
+    Some(ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans })
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
 
     fn confirmation(spans: Vec<(u64, u64)>) -> Confirmation {
         let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
-        let runs = vec![Confirmed { incarnation: Incarnation(7), spans }];
+        let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(7), spans }];
         let limits = limits(&[("epoch_hook", 18_000_000), ("epoch_hook", 1)]);
         Confirmation { node: node(), behind: true, age: Duration::from_millis(4_321), runs, limits }
     }
@@ -238,7 +238,10 @@ mod tests {
         let spans: Vec<_> =
             (1..=CONFIRMED_SPANS_MAX as u64).map(|n| COUNT_MAX - 2 * n).map(Seq).collect();
         let spans: Vec<_> = spans.into_iter().rev().map(|seq| (seq, seq)).collect();
-        let run = |n| Confirmed { incarnation: Incarnation(u64::MAX - n), spans: spans.clone() };
+        let run = |n| ConfirmedIncarnation {
+            incarnation: Incarnation(u64::MAX - n),
+            spans: spans.clone(),
+        };
         said.runs = (0..CONFIRMED_RUNS_MAX as u64).map(run).collect();
         assert_eq!(decode(&node(), &encode(&said)), Ok(said));
     }

@@ -17,7 +17,7 @@ use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
     COUNT_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
 };
-use crate::subject::{Kind, SnapshotSubject};
+use crate::subject::{SnapshotKind, SnapshotSubject};
 use crate::time::Wall;
 
 /// The header's fields and the body, as they stand in the message.
@@ -112,10 +112,14 @@ fn decode_as<H: Distribution>(
         return Err(WireError::TooLarge { bytes: bytes.len(), max: MESSAGE_BYTES_MAX });
     }
     match subject.kind {
-        Kind::Latency => open(subject, bytes, |body| Ok(Body::Latency(LatencyBody::check(body)?))),
-        Kind::Hardware => open(subject, bytes, |body| Ok(Body::Hardware(check_hardware(body)?))),
-        Kind::Bus => open(subject, bytes, |body| Ok(Body::Bus(check_bus(body)?))),
-        Kind::Event => open(subject, bytes, |body| Ok(Body::Event(Events::check(body)?))),
+        SnapshotKind::Latency => {
+            open(subject, bytes, |body| Ok(Body::Latency(LatencyBody::check(body)?)))
+        }
+        SnapshotKind::Hardware => {
+            open(subject, bytes, |body| Ok(Body::Hardware(check_hardware(body)?)))
+        }
+        SnapshotKind::Bus => open(subject, bytes, |body| Ok(Body::Bus(check_bus(body)?))),
+        SnapshotKind::Event => open(subject, bytes, |body| Ok(Body::Event(Events::check(body)?))),
     }
 }
 

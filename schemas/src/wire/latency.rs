@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::WireError;
 use super::snapshot::{Latency, is_zero};
-use crate::histogram::{Distribution, ExactFigures, Histogram, Overs, Refused, ToldBlur, codec};
+use crate::histogram::{
+    Distribution, DistributionError, ExactFigures, Histogram, Overs, UncertaintySummary, codec,
+};
 use crate::ids::{Labels, Operation, Series};
 use crate::limits::wire::SERIES_MAX;
 
@@ -45,7 +47,7 @@ struct HistogramEntry<'a> {
     /// takes them for where they are.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "blur")]
-    uncertainty: Option<ToldBlur<'a>>,
+    uncertainty: Option<UncertaintySummary<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -144,10 +146,10 @@ fn check_histogram<H: Distribution>(entry: HistogramEntry<'_>) -> Result<(Series
     };
     match H::try_from_v2(exact, &entry.hdr, entry.over, entry.uncertainty) {
         Ok(histogram) => Ok((series, histogram)),
-        Err(Refused::Bytes(source)) => {
+        Err(DistributionError::Bytes(source)) => {
             Err(WireError::Histogram { series: series.to_string(), source })
         }
-        Err(Refused::Contradiction(figure)) => {
+        Err(DistributionError::Contradiction(figure)) => {
             Err(WireError::Contradiction { series: series.to_string(), figure })
         }
     }

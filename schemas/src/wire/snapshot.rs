@@ -8,7 +8,7 @@ use super::event::Events;
 use crate::hardware::Reading;
 use crate::histogram::{Distribution, Histogram};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq, Series};
-use crate::subject::Kind;
+use crate::subject::SnapshotKind;
 use crate::time::Wall;
 
 /// Header of a bus message: when its node sent it this time, in nanoseconds since 1970 by the
@@ -83,12 +83,12 @@ pub enum Body<H = Histogram> {
 impl<H: Distribution> Body<H> {
     /// The kind that the subject must name.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SnapshotKind {
         match self {
-            Self::Latency(_) => Kind::Latency,
-            Self::Hardware(_) => Kind::Hardware,
-            Self::Bus(_) => Kind::Bus,
-            Self::Event(_) => Kind::Event,
+            Self::Latency(_) => SnapshotKind::Latency,
+            Self::Hardware(_) => SnapshotKind::Hardware,
+            Self::Bus(_) => SnapshotKind::Bus,
+            Self::Event(_) => SnapshotKind::Event,
         }
     }
 

@@ -5,7 +5,7 @@ use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Seq};
 use plimsoll_schemas::limits::wire::{
     EVENT_TEXT_BYTES_MAX, EVENT_TITLE_BYTES_MAX, EVENTS_MAX, LABELS_MAX,
 };
-use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{
     AlertType, Body, Event, EventSource, Events, Header, Snapshot, Totals, WireError, decode,
@@ -19,7 +19,7 @@ fn subject() -> SnapshotSubject {
         mesh: MeshName::new("m").unwrap(),
         lane: Lane::Normal,
         node: NodeName::new("n1").unwrap(),
-        kind: Kind::Event,
+        kind: SnapshotKind::Event,
     }
 }
 
@@ -141,7 +141,7 @@ fn every_bound_is_refused_with_its_reason() {
 fn fields_of_a_later_version_are_skipped_and_another_kind_is_refused() {
     let later = with("mood", json!({"deep": [1, 2.5, null]}));
     assert_eq!(decode(&subject(), &later), Ok(snapshot(vec![event()])));
-    let bus = SnapshotSubject { kind: Kind::Bus, ..subject() };
+    let bus = SnapshotSubject { kind: SnapshotKind::Bus, ..subject() };
     let read = decode(&bus, &encode(&snapshot(vec![event()])));
     assert!(matches!(read, Err(WireError::Kind { .. } | WireError::Shape(_))), "{read:?}");
 }

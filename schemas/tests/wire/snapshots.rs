@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::hardware::{self, Missing, Reading, SensorState};
+use plimsoll_schemas::hardware::{self, MissingReading, Reading, SensorState};
 use plimsoll_schemas::histogram::{Histogram, Over};
 use plimsoll_schemas::ids::{
     Incarnation, Labels, LossReason, MeshName, NodeName, Operation, Seq, Series,
 };
 use plimsoll_schemas::limits::wire::{MESSAGE_BYTES_MAX, SERIES_MAX};
-use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{
     Body, Bus, Hardware, Header, Latency, Snapshot, Totals, WireError, decode, decode_packed,
@@ -17,7 +17,7 @@ use plimsoll_schemas::wire::{
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-fn subject(kind: Kind) -> SnapshotSubject {
+fn subject(kind: SnapshotKind) -> SnapshotSubject {
     SnapshotSubject {
         mesh: MeshName::new("m").unwrap(),
         lane: Lane::Normal,
@@ -111,7 +111,7 @@ fn every_kind_comes_back_as_it_was() {
             Reading::absent(
                 &hardware::GPU_POWER_WATTS,
                 Labels::new([("gpu", "0")]).unwrap(),
-                Missing::unsupported("driver"),
+                MissingReading::unsupported("driver"),
             ),
         ],
     });
@@ -132,18 +132,18 @@ fn a_sum_beyond_64_bits_comes_back_exact() {
     });
     let totals = Totals { recorded: 1 << 40, lost: BTreeMap::new() };
     let snapshot = Snapshot { header: Header { totals, ..header() }, body };
-    assert_eq!(decode(&subject(Kind::Latency), &bytes_of(&snapshot)), Ok(snapshot));
+    assert_eq!(decode(&subject(SnapshotKind::Latency), &bytes_of(&snapshot)), Ok(snapshot));
 }
 
 #[test]
 fn fields_of_a_later_version_are_skipped() {
     let bytes = changed(&latency(), &["mood"], Value::Text("new".into()));
-    assert_eq!(decode(&subject(Kind::Latency), &bytes), Ok(latency()));
+    assert_eq!(decode(&subject(SnapshotKind::Latency), &bytes), Ok(latency()));
 }
 
 #[test]
 fn identity_and_version_are_checked() {
-    let read = |bytes: &[u8]| decode(&subject(Kind::Latency), bytes);
+    let read = |bytes: &[u8]| decode(&subject(SnapshotKind::Latency), bytes);
     assert_eq!(
         read(&changed(&latency(), &["schema"], Value::Unsigned(2))),
         Err(WireError::Schema(2))
@@ -166,9 +166,12 @@ fn identity_and_version_are_checked() {
 fn trailing_bytes_and_oversize_are_refused() {
     let mut bytes = bytes_of(&latency());
     bytes.push(0xc0);
-    assert_eq!(decode(&subject(Kind::Latency), &bytes), Err(WireError::Trailing(1)));
+    assert_eq!(decode(&subject(SnapshotKind::Latency), &bytes), Err(WireError::Trailing(1)));
     let huge = vec![0_u8; MESSAGE_BYTES_MAX + 1];
-    assert!(matches!(decode(&subject(Kind::Latency), &huge), Err(WireError::TooLarge { .. })));
+    assert!(matches!(
+        decode(&subject(SnapshotKind::Latency), &huge),
+        Err(WireError::TooLarge { .. })
+    ));
 }
 
 fn over(entries: &[(u64, u64, u64)]) -> Value {
@@ -192,12 +195,12 @@ fn samples_over_limits_come_back_as_they_were_counted() {
     });
     let snapshot = Snapshot { header: header(), body };
     let bytes = bytes_of(&snapshot);
-    assert_eq!(decode(&subject(Kind::Latency), &bytes), Ok(snapshot.clone()));
-    let packed = decode_packed(&subject(Kind::Latency), &bytes).unwrap();
+    assert_eq!(decode(&subject(SnapshotKind::Latency), &bytes), Ok(snapshot.clone()));
+    let packed = decode_packed(&subject(SnapshotKind::Latency), &bytes).unwrap();
     let Body::Latency(latency) = packed.body else { panic!("{packed:?}") };
     assert_eq!(latency.histograms[0].1.over(18_000_000), said);
     let without = decode_packed(
-        &subject(Kind::Latency),
+        &subject(SnapshotKind::Latency),
         &changed(&snapshot, &["body", "histograms", "over"], over(&[])),
     );
     let Body::Latency(latency) = without.unwrap().body else { panic!("it was a latency") };
@@ -247,8 +250,9 @@ fn every_field_out_of_bounds_is_refused() {
         (first("blur"), blur(&[0x80], &[]), "histogram"),
     ];
     for (path, value, reason) in table {
-        let error = decode(&subject(Kind::Latency), &changed(&latency(), &path, value.clone()))
-            .expect_err(&format!("{path:?} = {value:?} was accepted"));
+        let error =
+            decode(&subject(SnapshotKind::Latency), &changed(&latency(), &path, value.clone()))
+                .expect_err(&format!("{path:?} = {value:?} was accepted"));
         assert_eq!(error.reason(), reason, "{path:?} = {value:?}: {error}");
     }
 }
@@ -273,7 +277,7 @@ fn what_wide_buckets_leave_open_comes_back() {
         ..Latency::default()
     };
     let bytes = bytes_of(&Snapshot { header: header(), body: Body::Latency(latency) });
-    let Body::Latency(read) = decode(&subject(Kind::Latency), &bytes).unwrap().body else {
+    let Body::Latency(read) = decode(&subject(SnapshotKind::Latency), &bytes).unwrap().body else {
         panic!("it is another body");
     };
     assert_eq!(read.histograms, [(series("epoch_hook"), histogram.clone())]);
@@ -288,7 +292,7 @@ fn readings_that_contradict_their_state_are_refused() {
     let body = Body::Hardware(Hardware { readings: vec![reading] });
     let bytes = bytes_of(&Snapshot { header: header(), body });
     assert_eq!(
-        decode(&subject(Kind::Hardware), &bytes),
+        decode(&subject(SnapshotKind::Hardware), &bytes),
         Err(WireError::Bounds { field: "reading" })
     );
 }
@@ -297,7 +301,7 @@ fn readings_that_contradict_their_state_are_refused() {
 fn an_unknown_field_may_not_nest_without_end() {
     let nested = |levels: usize| {
         let value = (0..levels).fold(Value::Nothing, |inner, _| Value::List(vec![inner]));
-        decode(&subject(Kind::Latency), &changed(&latency(), &["mood"], value))
+        decode(&subject(SnapshotKind::Latency), &changed(&latency(), &["mood"], value))
     };
     assert_eq!(nested(20), Ok(latency()));
     assert!(matches!(nested(500), Err(WireError::Shape(_))));
@@ -310,7 +314,10 @@ fn a_series_may_stand_only_once() {
         ..Latency::default()
     };
     let bytes = bytes_of(&Snapshot { header: header(), body: Body::Latency(twice) });
-    assert!(matches!(decode(&subject(Kind::Latency), &bytes), Err(WireError::DuplicateSeries(_))));
+    assert!(matches!(
+        decode(&subject(SnapshotKind::Latency), &bytes),
+        Err(WireError::DuplicateSeries(_))
+    ));
 }
 
 #[test]
@@ -318,13 +325,16 @@ fn more_series_than_the_bound_are_refused() {
     let counters = (0..=SERIES_MAX).map(|i| (series(&format!("c{i}")), 1.0)).collect();
     let body = Body::Latency(Latency { counters, ..Latency::default() });
     let bytes = bytes_of(&Snapshot { header: header(), body });
-    assert_eq!(decode(&subject(Kind::Latency), &bytes), Err(WireError::Bounds { field: "series" }));
+    assert_eq!(
+        decode(&subject(SnapshotKind::Latency), &bytes),
+        Err(WireError::Bounds { field: "series" })
+    );
 }
 
 proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        for kind in Kind::ALL {
+        for kind in SnapshotKind::ALL {
             prop_assert!(decode(&subject(kind), &bytes).is_err());
         }
     }
@@ -338,8 +348,8 @@ proptest! {
         let mut bytes = bytes_of(&latency());
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        let _: Result<_, _> = decode(&subject(Kind::Latency), &bytes);
+        let _: Result<_, _> = decode(&subject(SnapshotKind::Latency), &bytes);
         let cut = cut.index(bytes.len());
-        prop_assert!(decode(&subject(Kind::Latency), &bytes[..cut]).is_err());
+        prop_assert!(decode(&subject(SnapshotKind::Latency), &bytes[..cut]).is_err());
     }
 }

@@ -5,7 +5,7 @@
 use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::histogram::{Histogram, Over, Packed};
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
-use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{
     Body, Header, Latency, Snapshot, Totals, decode, decode_packed, encode,
@@ -88,7 +88,7 @@ fn sent(histogram: &Histogram) -> (Histogram, Packed) {
     let body = Body::Latency(Latency { histograms, ..Latency::default() });
     let bytes = encode(&Snapshot { header, body });
     let mesh = MeshName::new("m").unwrap();
-    let subject = SnapshotSubject { mesh, lane: Lane::Normal, node, kind: Kind::Latency };
+    let subject = SnapshotSubject { mesh, lane: Lane::Normal, node, kind: SnapshotKind::Latency };
     let Body::Latency(mut read) = decode(&subject, &bytes).unwrap().body else { panic!("another") };
     decode_packed(&subject, &bytes).unwrap();
     let read = read.histograms.remove(0).1;

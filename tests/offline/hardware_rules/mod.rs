@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
 use plimsoll_schemas::hardware::{GPU_ECC_ERRORS_TOTAL, Reading};
-use plimsoll_schemas::metric::{Figure, Metric};
+use plimsoll_schemas::metric::{Metric, NodeMetric};
 use plimsoll_schemas::rule::file::shipped;
 
 use faults::{FILE_SYSTEM, FILES, Fault, GPU};
@@ -36,21 +36,21 @@ const LONG_INTERVAL: Duration = Duration::from_secs(10);
 const SAMPLES_MAX: u32 = 30;
 
 /// Figures of the agent and its connection. Every other figure of a node describes its machine.
-const OF_THE_AGENT: [Figure; 14] = [
-    Figure::OutboxMessages,
-    Figure::OutboxBytes,
-    Figure::Rerouted,
-    Figure::Dropped,
-    Figure::SamplesLost,
-    Figure::KernelDropped,
-    Figure::Unaccounted,
-    Figure::LedgerGap,
-    Figure::BreakerState,
-    Figure::ConservativeMode,
-    Figure::SilentSeconds,
-    Figure::ClockSkewSeconds,
-    Figure::NameConflicts,
-    Figure::RoundTripSeconds,
+const OF_THE_AGENT: [NodeMetric; 14] = [
+    NodeMetric::OutboxMessages,
+    NodeMetric::OutboxBytes,
+    NodeMetric::Rerouted,
+    NodeMetric::Dropped,
+    NodeMetric::SamplesLost,
+    NodeMetric::KernelDropped,
+    NodeMetric::Unaccounted,
+    NodeMetric::LedgerGap,
+    NodeMetric::BreakerState,
+    NodeMetric::ConservativeMode,
+    NodeMetric::SilentSeconds,
+    NodeMetric::ClockSkewSeconds,
+    NodeMetric::NameConflicts,
+    NodeMetric::RoundTripSeconds,
 ];
 
 /// It comes from a system call, which neither a file nor the stand-in replaces. A test of the

@@ -26,7 +26,8 @@ use std::time::Duration;
 
 use crate::limits::ALERT_HISTORY_MAX;
 use plimsoll_schemas::alert::{
-    AlertKey, AlertRow, AlertState, Context, Ended, Evidence, LEDGER_GAP, Notice, SilenceRow,
+    AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, Evidence, LEDGER_GAP, Notice,
+    SilenceRow,
 };
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
@@ -203,7 +204,7 @@ impl Alerting {
         &mut self,
         now: Wall,
         gone: impl Fn(&AlertKey) -> bool,
-        why: Ended,
+        why: AlertEndReason,
         situation: Situation<'_>,
     ) {
         for Ending { key, change, entry } in self.alerts.end(gone) {
@@ -228,7 +229,7 @@ impl Alerting {
     ) {
         if !expired.is_empty() {
             let gone = |key: &AlertKey| expired.contains(key.scope.node());
-            self.end(now, gone, Ended::NodeForgotten, situation);
+            self.end(now, gone, AlertEndReason::NodeForgotten, situation);
         }
     }
 
@@ -257,7 +258,7 @@ impl Alerting {
             before.is_some() && before != selects(key).as_ref()
         };
         let gone = |key: &AlertKey| !rules.watch(key) || others(key);
-        self.end(now, gone, Ended::RuleRemoved, situation);
+        self.end(now, gone, AlertEndReason::RuleRemoved, situation);
     }
 
     /// Ends, once, alerts of rules that have changed over a restart.
@@ -340,7 +341,7 @@ impl Alerting {
         notice.severity = severity;
         notice.routes = about.routes;
         notice.runbook = about.runbook;
-        notice.summary = about.summary.unwrap_or_else(|| notice.in_words());
+        notice.summary = about.summary.unwrap_or_else(|| notice.description());
         notice.firing_since_seconds = entry.firing_since.map(|since| seconds(since.0));
         notice.acknowledged_by = suppression.acknowledged_by;
         notice.silenced = suppression.silenced;
@@ -349,9 +350,9 @@ impl Alerting {
         notice
     }
 
-    fn context(&self, at: Wall, key: &AlertKey, situation: Situation<'_>) -> Context {
+    fn context(&self, at: Wall, key: &AlertKey, situation: Situation<'_>) -> AlertContext {
         let (context, window) = situation.context(at, key);
-        Context { dashboard: self.dashboard.link(&self.mesh, key, at, 2 * window), ..context }
+        AlertContext { dashboard: self.dashboard.link(&self.mesh, key, at, 2 * window), ..context }
     }
 
     /// Brings what Alertmanagers know in line with the rules: under another severity an alert is

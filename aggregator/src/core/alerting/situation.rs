@@ -1,7 +1,7 @@
 //! What a notification is made from: the rules, and what they are judged by.
 
-use plimsoll_schemas::alert::{AlertKey, Context, Evidence, Notice};
-use plimsoll_schemas::rule::{About, Rule, Rules, Severity};
+use plimsoll_schemas::alert::{AlertContext, AlertKey, Evidence, Notice};
+use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity};
 use plimsoll_schemas::time::Wall;
 
 use super::context;
@@ -26,7 +26,7 @@ impl<'a> Situation<'a> {
     }
 
     /// What an engineer would look up next, and the window that the rule judges, if any.
-    pub(super) fn context(&self, at: Wall, key: &AlertKey) -> (Context, std::time::Duration) {
+    pub(super) fn context(&self, at: Wall, key: &AlertKey) -> (AlertContext, std::time::Duration) {
         let judged = match self.rules().find(&key.rule) {
             Some(Rule::Budget(budget)) => Some((budget, budget.window)),
             Some(Rule::Burn(budget, burn)) => Some((budget, burn.short)),
@@ -42,12 +42,16 @@ impl<'a> Situation<'a> {
 
     /// The texts and the severity of an alert's rule; of a rule that is gone those of its last
     /// notification, so that receivers take its end for that of the same alert.
-    pub(super) fn about(&self, key: &AlertKey, last: Option<&Notice>) -> (About, Severity) {
+    pub(super) fn about(
+        &self,
+        key: &AlertKey,
+        last: Option<&Notice>,
+    ) -> (RuleAnnotations, Severity) {
         if let Some(rule) = self.rules().find(&key.rule) {
             return (rule.about().clone(), rule.severity());
         }
-        let Some(last) = last else { return (About::default(), Severity::default()) };
-        let about = About {
+        let Some(last) = last else { return (RuleAnnotations::default(), Severity::default()) };
+        let about = RuleAnnotations {
             severity: last.severity,
             routes: last.routes.clone(),
             runbook: last.runbook.clone(),

@@ -57,7 +57,7 @@ fn what_stays_as_it_is_costs_no_checkpoint_and_what_was_stored_is_restored() {
     let mut restored = Alerting::restore(MeshName::new("m").unwrap(), stored);
     assert_eq!(restored.alerts().state(&key()), AlertState::Firing);
     let gone = |of: &AlertKey| *of == key();
-    restored.end(start().wall, gone, Ended::RuleRemoved, situation(&core));
-    assert_eq!(restored.changes().last().unwrap().ended, Some(Ended::RuleRemoved));
+    restored.end(start().wall, gone, AlertEndReason::RuleRemoved, situation(&core));
+    assert_eq!(restored.changes().last().unwrap().ended, Some(AlertEndReason::RuleRemoved));
     assert!(restored.has_changed() && restored.alerts().standing().next().is_none());
 }

@@ -6,7 +6,7 @@
 use crate::limits::READ_LATE_MAX;
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
+use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation, encode};
 
 use crate::core::ingest::ReadUpTo;
 
@@ -19,13 +19,18 @@ pub struct PendingConfirmation {
     as_of: Mono,
     /// Whether the streams hold what was not read.
     pub behind: bool,
-    runs: Vec<Confirmed>,
+    runs: Vec<ConfirmedIncarnation>,
 }
 
 impl PendingConfirmation {
     /// What was merged of a node by `now`, when the streams had been read up to `read`.
     #[must_use]
-    pub fn new(node: &NodeName, now: Mono, read: ReadUpTo, runs: Vec<Confirmed>) -> Self {
+    pub fn new(
+        node: &NodeName,
+        now: Mono,
+        read: ReadUpTo,
+        runs: Vec<ConfirmedIncarnation>,
+    ) -> Self {
         let as_of = read.as_of(now);
         let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_LATE_MAX);
         Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, runs }

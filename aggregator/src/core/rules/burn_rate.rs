@@ -5,7 +5,7 @@
 //! would be a bad hour, day and three days at once.
 
 use plimsoll_schemas::alert::{AlertKey, BurnEvidence, Scope};
-use plimsoll_schemas::budget::{Budget, Burn, Window};
+use plimsoll_schemas::budget::{Budget, BurnRate, Window};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 
@@ -31,7 +31,7 @@ impl ErrorBudget {
     #[must_use]
     pub fn of(at: Wall, budget: &Budget, time_scale: u32, windows: &Windows) -> Option<Self> {
         let objective = budget.objective?;
-        let burns = budget.burns(time_scale).into_iter();
+        let burns = budget.burn_rates(time_scale).into_iter();
         let mut watched: Vec<_> = burns.flat_map(|burn| [burn.short, burn.long]).collect();
         watched.sort_unstable();
         watched.dedup();
@@ -64,7 +64,7 @@ pub(super) fn judge_burn_rates(
         let windows = fleet.windows_of(budget, &Scope::Fleet);
         let hysteresis =
             Hysteresis { fire_after: budget.fire_after, clear_after: budget.clear_after };
-        for burn in budget.burns(rules.time_scale) {
+        for burn in budget.burn_rates(rules.time_scale) {
             let finding = finding(at, budget, &burn, windows);
             let rule = burn.rule(budget);
             if finding == Finding::Breach || active.of(&rule).contains(&None) {
@@ -80,7 +80,7 @@ pub(super) fn judge_burn_rates(
 pub(crate) fn finding(
     at: Wall,
     budget: &Budget,
-    burn: &Burn,
+    burn: &BurnRate,
     windows: Option<&Windows>,
 ) -> Finding {
     let of = |window| windows.and_then(|windows| spent(at, budget, window, windows));
@@ -103,7 +103,7 @@ pub(crate) fn finding(
 pub(super) fn evidence(
     at: Wall,
     budget: &Budget,
-    burn: &Burn,
+    burn: &BurnRate,
     time_scale: u32,
     windows: &Windows,
 ) -> Option<BurnEvidence> {

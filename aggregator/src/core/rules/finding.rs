@@ -1,6 +1,6 @@
 //! What an evaluation finds out about one alert.
 
-use plimsoll_schemas::alert::{AlertKey, Data};
+use plimsoll_schemas::alert::{AlertKey, DataStatus};
 
 /// What an evaluation found out about one alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,11 +20,11 @@ pub enum Finding {
 impl Finding {
     /// Whether there was enough to judge.
     #[must_use]
-    pub const fn data(self) -> Data {
+    pub const fn data(self) -> DataStatus {
         match self {
-            Self::NoData => Data::NoData,
-            Self::Insufficient => Data::Insufficient,
-            Self::Unsure | Self::Clear | Self::Breach => Data::Enough,
+            Self::NoData => DataStatus::NoData,
+            Self::Insufficient => DataStatus::Insufficient,
+            Self::Unsure | Self::Clear | Self::Breach => DataStatus::Enough,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{Labels, Operation};
-use plimsoll_schemas::metric::FleetFigure;
+use plimsoll_schemas::metric::AggregatorMetric;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::{Wall, nanos};
 
@@ -75,21 +75,23 @@ impl SelfMonitoring {
     pub(super) fn figure(
         &self,
         at: Wall,
-        figure: FleetFigure,
+        figure: AggregatorMetric,
         inputs: Inputs<'_>,
     ) -> Option<Value> {
         let grown = |counted: Option<CounterIncrease>, span| counted.map(|of| of.within(at, span));
         let value = match figure {
-            FleetFigure::PendingMessages => inputs.broker.pending.map(|pending| pending as f64),
-            FleetFigure::Undecodable => grown(self.undecodable, COUNTED_WITHIN),
-            FleetFigure::Undelivered => grown(self.undelivered, LOSSES_WITHIN),
-            FleetFigure::CheckpointAgeSeconds => {
+            AggregatorMetric::PendingMessages => {
+                inputs.broker.pending.map(|pending| pending as f64)
+            }
+            AggregatorMetric::Undecodable => grown(self.undecodable, COUNTED_WITHIN),
+            AggregatorMetric::Undelivered => grown(self.undelivered, LOSSES_WITHIN),
+            AggregatorMetric::CheckpointAgeSeconds => {
                 self.stored_at.map(|stored| at.since(stored).as_secs_f64())
             }
-            FleetFigure::BrokerAwaySeconds => {
+            AggregatorMetric::BrokerAwaySeconds => {
                 inputs.broker.unreachable_for.map(|away| away.as_secs_f64())
             }
-            FleetFigure::OperationsAbsent => return Some(self.absent(at, inputs.fleet)),
+            AggregatorMetric::OperationsAbsent => return Some(self.absent(at, inputs.fleet)),
         };
         value.map(|value| Value { value, labels: Labels::default() })
     }

@@ -5,7 +5,7 @@
 use crate::limits::GAUGES_STALE_AFTER;
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::ids::{Labels, NodeName, Series};
-use plimsoll_schemas::metric::{Figure, Metric};
+use plimsoll_schemas::metric::{Metric, NodeMetric};
 use plimsoll_schemas::rule::{Comparison, Threshold};
 use plimsoll_schemas::time::Wall;
 
@@ -92,13 +92,13 @@ fn node_value<'n>(
     let is_whole = || fits(wanted, &Labels::default(), node);
     match &threshold.metric {
         Metric::Fleet(_) => None,
-        Metric::Node(Figure::LedgerGap) => {
+        Metric::Node(NodeMetric::LedgerGap) => {
             #[expect(clippy::cast_precision_loss, reason = "compared with a threshold")]
             let samples = inputs.fleet.lasting_gap(name).filter(|_| is_whole())? as f64;
             Some((samples, None))
         }
-        Metric::Node(Figure::SilentSeconds) => {
-            let silent = node.figure(Figure::SilentSeconds)?;
+        Metric::Node(NodeMetric::SilentSeconds) => {
+            let silent = node.figure(NodeMetric::SilentSeconds)?;
             let is_certain = inputs.broker.is_silence_certain(silent);
             (is_certain && is_whole()).then_some((silent, None))
         }

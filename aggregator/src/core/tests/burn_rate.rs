@@ -12,7 +12,7 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::file::shipped;
 
 use plimsoll_schemas::alert::BurnEvidence;
-use plimsoll_schemas::budget::Burn;
+use plimsoll_schemas::budget::BurnRate;
 
 use super::*;
 use crate::core::rules::burn_finding;
@@ -25,9 +25,9 @@ fn rules() -> Rules {
     Rules { thresholds: Vec::new(), time_scale: TIME_SCALE, ..shipped() }
 }
 
-fn burns() -> Vec<(Budget, Burn)> {
+fn burns() -> Vec<(Budget, BurnRate)> {
     let of = |budget: Budget| {
-        budget.burns(TIME_SCALE).into_iter().map(move |burn| (budget.clone(), burn))
+        budget.burn_rates(TIME_SCALE).into_iter().map(move |burn| (budget.clone(), burn))
     };
     rules().budgets.into_iter().flat_map(of).collect()
 }
@@ -42,11 +42,11 @@ fn grown(takes_ms: u64) -> World {
     world
 }
 
-fn finding_of(core: &Core, at: Wall, budget: &Budget, burn: &Burn) -> Finding {
+fn finding_of(core: &Core, at: Wall, budget: &Budget, burn: &BurnRate) -> Finding {
     burn_finding(at, budget, burn, core.fleet.windows_of(budget, &Scope::Fleet))
 }
 
-fn evidence_of(core: &Core, budget: &Budget, burn: &Burn) -> BurnEvidence {
+fn evidence_of(core: &Core, budget: &Budget, burn: &BurnRate) -> BurnEvidence {
     let (rule, operation) = (burn.rule(budget), budget.operation.clone());
     let key = AlertKey { rule, scope: Scope::Fleet, operation };
     match core.evaluator.evidence(start().wall, &key, inputs(core)) {

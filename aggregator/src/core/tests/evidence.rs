@@ -34,10 +34,10 @@ use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 use plimsoll_schemas::limits::wire::LABELS_MAX;
 use plimsoll_schemas::limits::wire::OPERATION_BYTES_MAX;
 use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
-use plimsoll_schemas::metric::Figure;
 use plimsoll_schemas::metric::Metric;
-use plimsoll_schemas::rule::About;
+use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::rule::Comparison;
+use plimsoll_schemas::rule::RuleAnnotations;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::effective;
@@ -302,13 +302,13 @@ fn the_longest_names_and_labels_make_a_notice_that_is_small_enough() {
 fn rules(time_scale: u32) -> Rules {
     let threshold = Threshold {
         name: RuleName::new("queue_depth").unwrap(),
-        metric: Metric::Node(Figure::OutboxMessages),
+        metric: Metric::Node(NodeMetric::OutboxMessages),
         labels: Labels::default(),
         comparison: Comparison::Greater,
         value: 4_000.0,
         fire_after: 2,
         clear_after: 5,
-        about: About::default(),
+        about: RuleAnnotations::default(),
     };
     let budgets = effective(&[]).unwrap();
     Rules { budgets, thresholds: vec![threshold], time_scale }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use plimsoll_schemas::alert::AlertEndReason;
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Ended;
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::histogram::Histogram;
@@ -99,7 +99,7 @@ fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notice() {
         assert_eq!(ended.iter().map(|notice| &notice.key).collect::<Vec<_>>(), expected, "{text}");
         for notice in ended {
             assert_eq!(notice.state, AlertState::Resolved);
-            assert_eq!(notice.ended, Some(Ended::RuleRemoved));
+            assert_eq!(notice.ended, Some(AlertEndReason::RuleRemoved));
             let evidence = notice.evidence.latency().expect("what was last said of it");
             assert!((evidence.limit_seconds - 0.018).abs() < 1e-9, "{evidence:?}");
         }

@@ -7,7 +7,7 @@ use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
-use plimsoll_schemas::summary::{Approximate, BudgetRow, OperationRow, Quantiles, WindowRow};
+use plimsoll_schemas::summary::{BudgetRow, OperationRow, QuantileBounds, Quantiles, WindowRow};
 
 use super::read_view::ReadView;
 use crate::core::alerting::displayed;
@@ -216,7 +216,7 @@ pub(super) fn quantiles(samples: &Merged, ranks: &mut Ranks<'_>) -> Quantiles {
     let mut at = |quantile| ranks.find(rank(quantile, count));
     let (p50, p99) = (at(0.5), at(0.99));
     let ends = |of: Option<Quantile>| of.map_or((0, 0), |found| (found.lower_ns, found.upper_ns));
-    let approximate = Approximate { p50_ns: ends(p50), p99_ns: ends(p99) };
+    let approximate = QuantileBounds { p50_ns: ends(p50), p99_ns: ends(p99) };
     let mean = sum_ns.checked_div(u128::from(count)).unwrap_or(0);
     Quantiles {
         count,

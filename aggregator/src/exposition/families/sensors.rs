@@ -74,7 +74,7 @@ fn write_missing(rows: &mut Rows<'_>, node: &LabelSet, readings: &[Reading]) {
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::hardware::{
-        CPU_USAGE_RATIO, DISK_USED_BYTES, LOAD1, Missing, Reading, TEMPERATURE_CELSIUS,
+        CPU_USAGE_RATIO, DISK_USED_BYTES, LOAD1, MissingReading, Reading, TEMPERATURE_CELSIUS,
     };
     use plimsoll_schemas::ids::Labels;
     use plimsoll_schemas::wire::{Body, Hardware};
@@ -88,15 +88,24 @@ mod tests {
         let disk = |name| Labels::new([("device", name)]).unwrap();
         let of_a = vec![
             Reading::ok(&DISK_USED_BYTES, disk("sdb"), 2.0),
-            Reading::absent(&TEMPERATURE_CELSIUS, disk("x"), Missing::unsupported("no_driver")),
+            Reading::absent(
+                &TEMPERATURE_CELSIUS,
+                disk("x"),
+                MissingReading::unsupported("no_driver"),
+            ),
             Reading::ok(&LOAD1, Labels::default(), 0.5),
-            Reading::absent(&TEMPERATURE_CELSIUS, disk("y"), Missing::unsupported("no_driver")),
+            Reading::absent(
+                &TEMPERATURE_CELSIUS,
+                disk("y"),
+                MissingReading::unsupported("no_driver"),
+            ),
             Reading::ok(&DISK_USED_BYTES, disk("sda"), 1.0),
             Reading::ok(&CPU_USAGE_RATIO, Labels::default(), 0.25),
-            Reading::absent(&TEMPERATURE_CELSIUS, disk("z"), Missing::failed("io")),
+            Reading::absent(&TEMPERATURE_CELSIUS, disk("z"), MissingReading::failed("io")),
         ];
         let mut of_b = vec![Reading::ok(&LOAD1, Labels::default(), 1.5)];
-        let mut stale = Reading::absent(&CPU_USAGE_RATIO, Labels::default(), Missing::stale("x"));
+        let mut stale =
+            Reading::absent(&CPU_USAGE_RATIO, Labels::default(), MissingReading::stale("x"));
         stale.reason = None;
         of_b.push(stale);
         for (name, readings) in [("a", of_a), ("b", of_b)] {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{
-    Acknowledgement, AlertKey, AlertState, Pattern, Scope, Silence, SilenceMatch,
+    Acknowledgement, AlertKey, AlertState, NamePattern, Scope, Silence, SilenceMatch,
 };
 use plimsoll_schemas::ids::{IdError, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Severity;
@@ -75,7 +75,8 @@ pub(super) fn silence(now: Wall, body: &[u8]) -> Result<Silence, BadRequest> {
     let from = body.from_seconds.map_or(Ok(now), |seconds| wall("from_seconds", seconds))?;
     let until = until(from, body.lasts.as_deref(), body.until_seconds)?;
     let pattern = |key, text: Option<String>| {
-        let checked = |text: String| Pattern::new(text.clone()).map_err(|e| bad(key, &text, &e));
+        let checked =
+            |text: String| NamePattern::new(text.clone()).map_err(|e| bad(key, &text, &e));
         text.map(checked).transpose()
     };
     let matches = SilenceMatch {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_runtime::settings::SettingsArgs;
 use plimsoll_schemas::limits::rules::FILE_BYTES_MAX;
 use plimsoll_schemas::rule::file::{check, load};
-use plimsoll_schemas::rule::{RuleError, Rules, Tables, Text};
+use plimsoll_schemas::rule::{RuleError, RuleTables, RuleText, Rules};
 use plimsoll_schemas::settings::Resolved;
 use toml::{Table, Value};
 
@@ -69,9 +69,10 @@ impl Sources {
         let text = text.map_err(|why| format!("--config {}: {why}", self.config_name()))?;
         // First, since these errors name lines.
         if let Some(text) = text.clone() {
-            let text = Text::new(self.config_name(), text).map_err(|error| error.to_string())?;
-            let tables = Tables::Some { budget: true, rule: true };
-            check(Text { tables, ..text }).map_err(|error| error.to_string())?;
+            let text =
+                RuleText::new(self.config_name(), text).map_err(|error| error.to_string())?;
+            let tables = RuleTables::Some { budget: true, rule: true };
+            check(RuleText { tables, ..text }).map_err(|error| error.to_string())?;
         }
         let resolved = self.settings.load::<Config>(PREFIX, &self.flags);
         let resolved = resolved.map_err(|error| error.to_string())?;
@@ -95,7 +96,7 @@ impl Sources {
         &self,
         resolved: &Resolved<Config>,
         text: Option<Vec<u8>>,
-    ) -> Result<Vec<Text>, String> {
+    ) -> Result<Vec<RuleText>, String> {
         let file = format!("file {}", self.config_name());
         let config = &resolved.value;
         let given = [("budget", &config.budget), ("rule", &config.rule)];
@@ -105,14 +106,14 @@ impl Sources {
         let mut over = Vec::new();
         let text_of = |error: RuleError| error.to_string();
         if let Some(text) = text.filter(|_| budget || rule) {
-            let text = Text::new(self.config_name(), text).map_err(text_of)?;
-            over.push(Text { tables: Tables::Some { budget, rule }, ..text });
+            let text = RuleText::new(self.config_name(), text).map_err(text_of)?;
+            over.push(RuleText { tables: RuleTables::Some { budget, rule }, ..text });
         }
         for ((key, tables), in_file) in given.into_iter().zip([budget, rule]) {
             if let Some(origin) = origin(key).filter(|_| !in_file) {
-                let text = Text::new(origin, written(key, tables).into()).map_err(text_of)?;
-                let tables = Tables::Some { budget: key == "budget", rule: key == "rule" };
-                over.push(Text { tables, placed: false, ..text });
+                let text = RuleText::new(origin, written(key, tables).into()).map_err(text_of)?;
+                let tables = RuleTables::Some { budget: key == "budget", rule: key == "rule" };
+                over.push(RuleText { tables, placed: false, ..text });
             }
         }
         Ok(over)

@@ -1,9 +1,9 @@
 //! The judgement of notices, and the rules that the drill lays over the shipped ones.
 
-use plimsoll_schemas::alert::{Context, ValueEvidence, WorstNode};
+use plimsoll_schemas::alert::{AlertContext, ValueEvidence, WorstNode};
 use plimsoll_schemas::ids::{Labels, MeshName};
 use plimsoll_schemas::rule::file::load;
-use plimsoll_schemas::rule::{Comparison, Rules, Text};
+use plimsoll_schemas::rule::{Comparison, RuleText, Rules};
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn node(name: &str) -> NodeName {
 }
 
 fn laid(args: &HardwareArgs) -> Rules {
-    let own = Text::new("rules.toml", file_of_rules(args).into()).unwrap();
+    let own = RuleText::new("rules.toml", file_of_rules(args).into()).unwrap();
     load(&[], vec![own], 1, &mut |_| Err(String::new())).unwrap()
 }
 
@@ -63,7 +63,7 @@ fn arrival(state: AlertState, value: f64, gpu: Option<&str>, beside: &str) -> Ar
     };
     let change = (AlertState::Pending, state);
     let (mesh, key) = (MeshName::new("drill").unwrap(), alert("gpu_hot", &node("a")));
-    let context = Some(Box::new(Context { worst: vec![worst], ..Context::default() }));
+    let context = Some(Box::new(AlertContext { worst: vec![worst], ..AlertContext::default() }));
     let notice = Notice { context, ..Notice::new(mesh, key, change, 1.0, evidence) };
     Arrival { at: Duration::from_secs(7), notice }
 }

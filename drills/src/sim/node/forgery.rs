@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
-use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed, encode};
+use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation, encode};
 
 use crate::sim::act::Lie;
 use crate::sim::rng::Rng;
@@ -17,7 +17,7 @@ pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Li
     let (incarnation, seq) = newest;
     let last = if lie == Lie::Unsent { seq + NEVER_SENT } else { seq };
     let spans = vec![(Seq(1), Seq(last))];
-    let runs = vec![Confirmed { incarnation: Incarnation(incarnation), spans }];
+    let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans }];
     let stranger = NodeName::new("stranger").expect("a word of plain letters");
     let node = if lie == Lie::Stranger { stranger } else { node.clone() };
     let mut bytes = encode(&Confirmation {

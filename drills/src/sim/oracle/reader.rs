@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::wire::confirmation::{self, Confirmed};
+use plimsoll_schemas::wire::confirmation::{self, ConfirmedIncarnation};
 
 use super::fold::Fold;
 use super::history::Name;
@@ -126,7 +126,7 @@ impl ReaderOracle {
                 return k.fail("a confirmation can be read", what);
             }
         };
-        let spans = |run: &Confirmed| {
+        let spans = |run: &ConfirmedIncarnation| {
             let incarnation = run.incarnation.0;
             run.spans.clone().into_iter().map(move |(a, b)| (incarnation, a.0, b.0))
         };

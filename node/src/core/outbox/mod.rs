@@ -34,7 +34,7 @@ use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::Bus;
-use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
+use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
 pub use bounds::OutboxBounds;
 use breaker::Breaker;
@@ -425,7 +425,7 @@ impl Outbox {
         now: Mono,
         confirmation: &Confirmation,
     ) -> Result<(), ForgedConfirmation> {
-        let forged = |run: &Confirmed| {
+        let forged = |run: &ConfirmedIncarnation| {
             let sent = self.newest_sent.get(&run.incarnation);
             sent.is_some_and(|sent| run.newest() > Some(*sent))
         };

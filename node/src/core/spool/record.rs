@@ -9,7 +9,7 @@ use crate::limits::SPOOL_ENTRIES_MAX;
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::wire::{COUNT_MAX, DEPTH_MAX, LOSS_REASONS_MAX};
-use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::{self, Header, Snapshot, Totals};
 use serde::de::{Error, SeqAccess, Visitor};
@@ -57,7 +57,7 @@ pub(crate) struct BatchRecord<'a> {
 pub(crate) struct DraftRecord<'a> {
     pub(crate) id: u64,
     lane: Lane,
-    kind: Kind,
+    kind: SnapshotKind,
     pub(crate) samples: u64,
     #[serde(borrow)]
     snapshot: &'a serde_bytes::Bytes,

@@ -1,6 +1,6 @@
 //! The node's side of the ledger: no sample and no message is ever without a place.
 
-use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
+use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
 use super::*;
 
@@ -138,7 +138,7 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     deliver(&mut core, now);
     let incarnation = Incarnation(start().wall.0);
     let confirm = |last| {
-        let runs = vec![Confirmed { incarnation, spans: vec![(Seq(1), Seq(last))] }];
+        let runs = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), Seq(last))] }];
         let node = NodeName::new("n").unwrap();
         confirmation::encode(&Confirmation {
             node,

@@ -119,7 +119,7 @@ fn the_way_to_the_broker_is_counted_too_and_a_forged_confirmation_tells_no_limit
     core.on_broker_event(start(), BrokerEvent::Connected);
     tell(&mut core, start(), &[("publish", 25_000_000)]);
     let node = NodeName::new("n").unwrap();
-    let run = confirmation::Confirmed {
+    let run = confirmation::ConfirmedIncarnation {
         incarnation: Incarnation(start().wall.0),
         spans: vec![(Seq(1), Seq(99))],
     };

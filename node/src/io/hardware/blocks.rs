@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::limits::BLOCK_DEVICES_MAX;
 use plimsoll_schemas::hardware::{
     DISK_BUSY_SECONDS_TOTAL, DISK_READ_BYTES_TOTAL, DISK_READ_SECONDS_TOTAL, DISK_READS_TOTAL,
-    DISK_WRITE_BYTES_TOTAL, DISK_WRITE_SECONDS_TOTAL, DISK_WRITES_TOTAL, Missing, Sensor,
+    DISK_WRITE_BYTES_TOTAL, DISK_WRITE_SECONDS_TOTAL, DISK_WRITES_TOTAL, MissingReading, Sensor,
 };
 use plimsoll_schemas::time::Mono;
 
@@ -61,7 +61,7 @@ impl Blocks {
         });
         let devices = gather.named(devices, BLOCK_DEVICES_MAX);
         if devices.is_empty() {
-            return absent(Missing::unsupported("no_device"), gather);
+            return absent(MissingReading::unsupported("no_device"), gather);
         }
         for (name, counters) in devices {
             let Some(labels) = gather.labels(&[("device", &name)]) else { continue };
@@ -72,7 +72,7 @@ impl Blocks {
     }
 }
 
-fn absent(why: Missing, gather: &mut Gather) {
+fn absent(why: MissingReading, gather: &mut Gather) {
     COLUMNS.iter().for_each(|(sensor, ..)| gather.put(sensor, Err(why)));
 }
 
@@ -81,7 +81,7 @@ fn is_whole(root: &Root, name: &str) -> bool {
     root.at("sys/block").join(name.replace('/', "!")).exists()
 }
 
-type Counters = [Result<u64, Missing>; COLUMNS.len()];
+type Counters = [Result<u64, MissingReading>; COLUMNS.len()];
 
 /// Devices and partitions that did something, by name.
 fn devices(table: &str) -> impl Iterator<Item = (String, Counters)> {
@@ -114,7 +114,7 @@ mod tests {
                      259       0 nvme0n1 11 22 33 44 55 66 77 88 0 99 132 0 0 0 0 0 0\n \
                       43       0 nbd0 0 0 0 0 0 0 0 0 0 0 0\n   8       0 sda 1 x\n";
         let got: Vec<_> = devices(table).collect();
-        let bad = Err(Missing::failed("not_a_number"));
+        let bad = Err(MissingReading::failed("not_a_number"));
         let want = [
             ("nvme0n1", [11, 33, 44, 55, 77, 88, 99].map(Ok)),
             ("sda", [Ok(1), bad, bad, bad, bad, bad, bad]),

@@ -5,7 +5,7 @@
 
 use crate::limits::CORES_MAX;
 use plimsoll_schemas::hardware::{
-    CPU_CORE_USAGE_RATIO, CPU_IOWAIT_RATIO, CPU_STEAL_RATIO, CPU_USAGE_RATIO, Missing,
+    CPU_CORE_USAGE_RATIO, CPU_IOWAIT_RATIO, CPU_STEAL_RATIO, CPU_USAGE_RATIO, MissingReading,
     TASKS_BLOCKED, TASKS_RUNNING,
 };
 
@@ -31,9 +31,9 @@ pub(super) struct Cpu {
 /// The times that one sample at the table found.
 #[derive(Debug, Default, PartialEq)]
 struct Look {
-    all: Option<Result<Times, Missing>>,
+    all: Option<Result<Times, MissingReading>>,
     // Ascending by core, as the table is.
-    cores: Vec<(usize, Result<Times, Missing>)>,
+    cores: Vec<(usize, Result<Times, MissingReading>)>,
 }
 
 impl Cpu {
@@ -74,9 +74,9 @@ impl Cpu {
 
 /// What a first sample, or a core that has just come, says is nothing: no share, and none missing.
 fn spent(
-    before: Option<Result<Times, Missing>>,
-    now: Option<Result<Times, Missing>>,
-) -> Option<Result<Times, Missing>> {
+    before: Option<Result<Times, MissingReading>>,
+    now: Option<Result<Times, MissingReading>>,
+) -> Option<Result<Times, MissingReading>> {
     match (before, now?) {
         (_, Err(why)) => Some(Err(why)),
         (None | Some(Err(_)), Ok(_)) => None,
@@ -84,10 +84,10 @@ fn spent(
     }
 }
 
-fn difference(before: &Times, now: &Times) -> Result<Times, Missing> {
+fn difference(before: &Times, now: &Times) -> Result<Times, MissingReading> {
     let mut spent = [0; 8];
     for (spent, (before, now)) in spent.iter_mut().zip(before.iter().zip(now)) {
-        *spent = now.checked_sub(*before).ok_or(Missing::failed("went_back"))?;
+        *spent = now.checked_sub(*before).ok_or(MissingReading::failed("went_back"))?;
     }
     Ok(spent)
 }
@@ -98,13 +98,13 @@ fn in_use(times: &Times) -> u64 {
 
 fn share(spent: &Times, part: fn(&Times) -> u64) -> Raw {
     match spent.iter().sum::<u64>() {
-        0 => Err(Missing::stale("unchanged")),
+        0 => Err(MissingReading::stale("unchanged")),
         all => Ok(part(spent) as f64 / all as f64),
     }
 }
 
 fn look(table: &str) -> Look {
-    let mut look = Look { all: Some(Err(Missing::unsupported("not_found"))), cores: vec![] };
+    let mut look = Look { all: Some(Err(MissingReading::unsupported("not_found"))), cores: vec![] };
     for line in table.lines() {
         let Some((cpu, counts)) = line.strip_prefix("cpu").and_then(|line| line.split_once(' '))
         else {
@@ -118,7 +118,7 @@ fn look(table: &str) -> Look {
     look
 }
 
-fn times(counts: &str) -> Result<Times, Missing> {
+fn times(counts: &str) -> Result<Times, MissingReading> {
     let mut times = [0; 8];
     let mut counts = counts.split_ascii_whitespace();
     for time in &mut times {
@@ -126,7 +126,7 @@ fn times(counts: &str) -> Result<Times, Missing> {
     }
     // So that sums cannot overflow: no machine is that old.
     let right = times.iter().all(|time| *time < 1 << 60);
-    if right { Ok(times) } else { Err(Missing::failed("out_of_range")) }
+    if right { Ok(times) } else { Err(MissingReading::failed("out_of_range")) }
 }
 
 #[cfg(test)]
@@ -155,14 +155,14 @@ mod tests {
         assert_eq!(share(&spent, |times| times[IOWAIT]), Ok(0.1));
         assert_eq!(share(&spent, |times| times[STEAL]), Ok(0.1));
         let back: Times = [130, 0, 60, 839, 39, 0, 0, 20];
-        assert_eq!(difference(&before, &back), Err(Missing::failed("went_back")));
-        assert_eq!(share(&[0; 8], in_use), Err(Missing::stale("unchanged")));
+        assert_eq!(difference(&before, &back), Err(MissingReading::failed("went_back")));
+        assert_eq!(share(&[0; 8], in_use), Err(MissingReading::stale("unchanged")));
     }
 
     #[test]
     fn one_look_or_a_core_that_has_just_come_has_no_share() {
         let now = Some(Ok([1; 8]));
-        let why = Missing::failed("not_a_number");
+        let why = MissingReading::failed("not_a_number");
         assert_eq!(spent(None, now), None);
         assert_eq!(spent(Some(Err(why)), now), None);
         assert_eq!(spent(now, Some(Err(why))), Some(Err(why)));
@@ -174,10 +174,10 @@ mod tests {
         let look = look("cpu  1 2 3 4 5 6 7 8\ncpu0 1 2 3\ncpu1 1 2 3 4 5 6 7 8 9 10\n");
         let cores: Vec<_> = look.cores.iter().map(|(_, times)| times.is_ok()).collect();
         assert_eq!(cores, [false, true]);
-        assert_eq!(times("1 2 3 4 5 x 7 8"), Err(Missing::failed("not_a_number")));
+        assert_eq!(times("1 2 3 4 5 x 7 8"), Err(MissingReading::failed("not_a_number")));
         assert_eq!(
             times("1 2 3 4 5 6 7 9223372036854775807"),
-            Err(Missing::failed("out_of_range"))
+            Err(MissingReading::failed("out_of_range"))
         );
     }
 

@@ -11,7 +11,7 @@ use crate::limits::DISKS_MAX;
 use nix::sys::statvfs::{Statvfs, statvfs};
 use plimsoll_schemas::hardware::{
     DISK_AVAILABLE_BYTES, DISK_INODES, DISK_INODES_USED, DISK_READ_ONLY, DISK_TOTAL_BYTES,
-    DISK_USED_BYTES, Missing, Sensor,
+    DISK_USED_BYTES, MissingReading, Sensor,
 };
 
 use super::gather::Gather;
@@ -50,7 +50,7 @@ impl Disks {
             Err(why) => return absent(why, gather),
         };
         if mounts.is_empty() {
-            return absent(Missing::unsupported("no_device"), gather);
+            return absent(MissingReading::unsupported("no_device"), gather);
         }
         let mounts = mounts.into_iter().map(|mount| {
             let shown = mount.path.to_string_lossy().into_owned();
@@ -68,29 +68,29 @@ impl Disks {
     }
 }
 
-fn absent(why: Missing, gather: &mut Gather) {
+fn absent(why: MissingReading, gather: &mut Gather) {
     let sensors = FIGURES.iter().map(|(sensor, _)| *sensor);
     sensors.chain([&DISK_READ_ONLY]).for_each(|sensor| gather.put(sensor, Err(why)));
 }
 
-fn ask(path: &Path) -> Result<Statvfs, Missing> {
+fn ask(path: &Path) -> Result<Statvfs, MissingReading> {
     statvfs(path).map_err(|errno| root::missing(&errno.into()))
 }
 
 fn size(fs: &Statvfs, blocks: Option<u64>) -> Raw {
     if fs.blocks() == 0 {
-        return Err(Missing::failed("empty"));
+        return Err(MissingReading::failed("empty"));
     }
     let bytes = blocks.and_then(|blocks| blocks.checked_mul(fs.fragment_size()));
-    bytes.ok_or(Missing::failed("out_of_range")).and_then(scale::bytes)
+    bytes.ok_or(MissingReading::failed("out_of_range")).and_then(scale::bytes)
 }
 
 /// Some file systems make room for files as they come, and have no number of them.
 fn inodes(fs: &Statvfs, files: Option<u64>) -> Raw {
     if fs.files() == 0 {
-        return Err(Missing::unsupported("no_limit"));
+        return Err(MissingReading::unsupported("no_limit"));
     }
-    files.map(|files| files as f64).ok_or(Missing::failed("out_of_range"))
+    files.map(|files| files as f64).ok_or(MissingReading::failed("out_of_range"))
 }
 
 /// One line of the mount table.
@@ -191,7 +191,7 @@ mod tests {
         let (found, df) = agreed.unwrap();
         assert_eq!(found.to_vec(), df);
         let why = ask(&folder.path().join("nothing")).err();
-        assert_eq!(why, Some(Missing::unsupported("not_found")));
+        assert_eq!(why, Some(MissingReading::unsupported("not_found")));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use crate::limits::{CORES_MAX, SENSOR_TABLE_BYTES_MAX, SENSOR_UNMOVED_EVERY};
 use plimsoll_schemas::hardware::{
-    CPU_FREQUENCY_BASELINE_HERTZ, CPU_FREQUENCY_HERTZ, CPU_FREQUENCY_MEAN_HERTZ, Missing,
+    CPU_FREQUENCY_BASELINE_HERTZ, CPU_FREQUENCY_HERTZ, CPU_FREQUENCY_MEAN_HERTZ, MissingReading,
 };
 use plimsoll_schemas::time::Mono;
 
@@ -68,11 +68,11 @@ impl Frequencies {
             }
         }
         if clocks.is_empty() {
-            gather.put(&CPU_FREQUENCY_HERTZ, Err(Missing::unsupported("not_found")));
+            gather.put(&CPU_FREQUENCY_HERTZ, Err(MissingReading::unsupported("not_found")));
         }
         let known = || clocks.iter().filter_map(|clock| clock.ok());
         let why = clocks.first().and_then(|clock| clock.err());
-        let why = why.unwrap_or(Missing::unsupported("not_found"));
+        let why = why.unwrap_or(MissingReading::unsupported("not_found"));
         let mean = known().sum::<f64>() / known().count() as f64;
         let fastest = known().max_by(f64::total_cmp).ok_or(why);
         gather.put(&CPU_FREQUENCY_MEAN_HERTZ, fastest.map(|_| mean));
@@ -93,7 +93,7 @@ impl Frequencies {
     fn gather_baseline(&mut self, fastest: Raw, gather: &mut Gather) -> Raw {
         let seen = self.seen.after(fastest.ok()).map(|hertz| ("seen", hertz));
         let Some((source, hertz)) = self.stated.or(seen) else {
-            let why = fastest.err().unwrap_or(Missing::unsupported("not_yet_seen"));
+            let why = fastest.err().unwrap_or(MissingReading::unsupported("not_yet_seen"));
             gather.put(&CPU_FREQUENCY_BASELINE_HERTZ, Err(why));
             return Err(why);
         };
@@ -172,7 +172,7 @@ fn governed(root: &Root, core: usize) -> Raw {
 /// A core that runs has a clock; 0 is how kernels say that they do not know it.
 fn clock(mhz: f64) -> Raw {
     if mhz == 0.0 {
-        return Err(Missing::unsupported("not_found"));
+        return Err(MissingReading::unsupported("not_found"));
     }
     scale::hertz_from_mhz(mhz)
 }
@@ -269,9 +269,9 @@ mod tests {
 
     #[test]
     fn a_clock_of_zero_is_unsupported_and_an_absurd_one_failed() {
-        assert_eq!(clock(0.0), Err(Missing::unsupported("not_found")));
-        assert_eq!(clock(f64::from(u32::MAX)), Err(Missing::failed("out_of_range")));
-        assert_eq!(clock(-1.0), Err(Missing::failed("out_of_range")));
+        assert_eq!(clock(0.0), Err(MissingReading::unsupported("not_found")));
+        assert_eq!(clock(f64::from(u32::MAX)), Err(MissingReading::failed("out_of_range")));
+        assert_eq!(clock(-1.0), Err(MissingReading::failed("out_of_range")));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! processors among them.
 
 use crate::limits::COMPONENTS_MAX;
-use plimsoll_schemas::hardware::{CPU_TEMPERATURE_CELSIUS, Missing, TEMPERATURE_CELSIUS};
+use plimsoll_schemas::hardware::{CPU_TEMPERATURE_CELSIUS, MissingReading, TEMPERATURE_CELSIUS};
 use plimsoll_schemas::time::Mono;
 
 use super::gather::Gather;
@@ -48,7 +48,7 @@ impl Thermometers {
         }
         let read = |one: &Thermometer| self.root.line(&one.input).and_then(|line| degrees(&line));
         let celsius: Vec<Raw> = self.listed.iter().map(read).collect();
-        if celsius.contains(&Err(Missing::unsupported("not_found"))) {
+        if celsius.contains(&Err(MissingReading::unsupported("not_found"))) {
             self.relist.hurry();
         }
         for (one, celsius) in self.listed.iter().zip(&celsius) {
@@ -57,7 +57,7 @@ impl Thermometers {
             }
         }
         if self.listed.is_empty() {
-            gather.put(&TEMPERATURE_CELSIUS, Err(Missing::unsupported("no_sensor")));
+            gather.put(&TEMPERATURE_CELSIUS, Err(MissingReading::unsupported("no_sensor")));
         }
         let (source, hottest) = processors(&self.listed, &celsius);
         let source: Vec<_> = source.iter().map(|source| ("source", source.as_str())).collect();
@@ -143,7 +143,7 @@ fn processors(listed: &[Thermometer], celsius: &[Raw]) -> (Option<String>, Raw) 
     let driver = DRIVERS.into_iter().find_map(|wanted| believed(listed, of_driver(wanted)));
     let zone = || ZONES.into_iter().find_map(|wanted| believed(listed, of_zone(wanted)));
     let Some(believed) = driver.or_else(zone) else {
-        return (None, Err(Missing::unsupported("no_sensor")));
+        return (None, Err(MissingReading::unsupported("no_sensor")));
     };
     let source = believed.first().map(|index| listed[*index].source.clone());
     let read = believed.iter().filter_map(|index| celsius[*index].ok());
@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn the_first_driver_that_is_there_tells_with_its_hottest_sensor() {
-        let no_sensor = Err(Missing::unsupported("no_sensor"));
-        let bad = Err(Missing::failed("io_error"));
+        let no_sensor = Err(MissingReading::unsupported("no_sensor"));
+        let bad = Err(MissingReading::failed("io_error"));
         for (sensors, celsius, source, want) in [
             (vec![NVME, TCTL, CORE, CORE], [99.0, 80.0, 51.0, 53.0].map(Ok), "coretemp", Ok(53.0)),
             (vec![NVME, ZEN, TCTL, ARM], [99.0, 1.0, 2.0, 3.0].map(Ok), "cpu_thermal", Ok(3.0)),
@@ -229,7 +229,7 @@ mod tests {
     fn a_line_is_thousandths_of_a_degree() {
         assert_eq!(degrees("54250"), Ok(54.25));
         assert_eq!(degrees("-5000"), Ok(-5.0));
-        assert_eq!(degrees("9223372036854775794"), Err(Missing::failed("out_of_range")));
-        assert_eq!(degrees("hot"), Err(Missing::failed("not_a_number")));
+        assert_eq!(degrees("9223372036854775794"), Err(MissingReading::failed("out_of_range")));
+        assert_eq!(degrees("hot"), Err(MissingReading::failed("not_a_number")));
     }
 }

@@ -1,7 +1,7 @@
 //! Reads what the kernel reports about the machine as a whole: load, open files, time since its start.
 
 use plimsoll_schemas::hardware::{
-    FILE_HANDLES, FILE_HANDLES_LIMIT, LOAD1, LOAD5, LOAD15, Missing, UPTIME_SECONDS,
+    FILE_HANDLES, FILE_HANDLES_LIMIT, LOAD1, LOAD5, LOAD15, MissingReading, UPTIME_SECONDS,
 };
 
 use super::gather::Gather;
@@ -52,5 +52,5 @@ fn decimal(line: &str, index: usize) -> Raw {
 }
 
 fn limited(limit: u64) -> Raw {
-    if limit < NO_LIMIT { Ok(limit as f64) } else { Err(Missing::unsupported("no_limit")) }
+    if limit < NO_LIMIT { Ok(limit as f64) } else { Err(MissingReading::unsupported("no_limit")) }
 }

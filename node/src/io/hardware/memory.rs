@@ -3,8 +3,8 @@
 use nix::unistd::{SysconfVar, sysconf};
 use plimsoll_schemas::hardware::{
     MEMORY_AVAILABLE_BYTES, MEMORY_CACHED_BYTES, MEMORY_DIRTY_BYTES, MEMORY_TOTAL_BYTES,
-    MEMORY_USED_BYTES, Missing, OOM_KILLS_TOTAL, PAGE_FAULTS_MAJOR_TOTAL, SWAP_IN_BYTES_TOTAL,
-    SWAP_OUT_BYTES_TOTAL, SWAP_TOTAL_BYTES, SWAP_USED_BYTES,
+    MEMORY_USED_BYTES, MissingReading, OOM_KILLS_TOTAL, PAGE_FAULTS_MAJOR_TOTAL,
+    SWAP_IN_BYTES_TOTAL, SWAP_OUT_BYTES_TOTAL, SWAP_TOTAL_BYTES, SWAP_USED_BYTES,
 };
 
 use super::gather::Gather;
@@ -32,15 +32,15 @@ impl Memory {
     }
 }
 
-fn gather_sizes(table: Result<&str, Missing>, gather: &mut Gather) {
+fn gather_sizes(table: Result<&str, MissingReading>, gather: &mut Gather) {
     let bytes = |key| {
         let kib = table.and_then(|table| table::figure(table, key))?;
-        kib.checked_mul(1_024).ok_or(Missing::failed("out_of_range"))
+        kib.checked_mul(1_024).ok_or(MissingReading::failed("out_of_range"))
     };
     // Inside a container, what is available may be the host's and more than there is in all.
     let less = |whole, part| {
         let (whole, part) = (bytes(whole)?, bytes(part)?);
-        whole.checked_sub(part).ok_or(Missing::failed("out_of_range"))
+        whole.checked_sub(part).ok_or(MissingReading::failed("out_of_range"))
     };
     for (sensor, size) in [
         (&MEMORY_TOTAL_BYTES, bytes("MemTotal")),
@@ -55,7 +55,7 @@ fn gather_sizes(table: Result<&str, Missing>, gather: &mut Gather) {
     }
 }
 
-fn gather_events(table: Result<&str, Missing>, page_bytes: u64, gather: &mut Gather) {
+fn gather_events(table: Result<&str, MissingReading>, page_bytes: u64, gather: &mut Gather) {
     let times = |key, unit: u64| -> Raw {
         let count = table.and_then(|table| table::figure(table, key))?;
         Ok(count as f64 * unit as f64)

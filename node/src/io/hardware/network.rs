@@ -3,7 +3,7 @@
 
 use crate::limits::INTERFACES_MAX;
 use plimsoll_schemas::hardware::{
-    Missing, NETWORK_RECEIVE_BYTES_TOTAL, NETWORK_RECEIVE_DROPS_TOTAL,
+    MissingReading, NETWORK_RECEIVE_BYTES_TOTAL, NETWORK_RECEIVE_DROPS_TOTAL,
     NETWORK_RECEIVE_ERRORS_TOTAL, NETWORK_RECEIVE_PACKETS_TOTAL, NETWORK_TRANSMIT_BYTES_TOTAL,
     NETWORK_TRANSMIT_DROPS_TOTAL, NETWORK_TRANSMIT_ERRORS_TOTAL, NETWORK_TRANSMIT_PACKETS_TOTAL,
     Sensor, TCP_RETRANSMITS_TOTAL,
@@ -55,7 +55,7 @@ impl Network {
     }
 }
 
-type Counters = [Result<u64, Missing>; COLUMNS.len()];
+type Counters = [Result<u64, MissingReading>; COLUMNS.len()];
 
 /// The interfaces by name, without the ends of containers.
 fn interfaces(table: &str) -> impl Iterator<Item = (String, Counters)> {
@@ -75,11 +75,11 @@ fn is_container_end(interface: &str) -> bool {
 }
 
 /// A line of names, and under it one of their values.
-fn retransmits(table: &str) -> Result<u64, Missing> {
+fn retransmits(table: &str) -> Result<u64, MissingReading> {
     let mut lines = table.lines().filter_map(|line| line.strip_prefix("Tcp:"));
     let mut words = || lines.next().unwrap_or_default().split_ascii_whitespace();
     let column = words().position(|name| name == "RetransSegs");
-    let column = column.ok_or(Missing::unsupported("not_found"))?;
+    let column = column.ok_or(MissingReading::unsupported("not_found"))?;
     table::count(words().nth(column).unwrap_or_default())
 }
 
@@ -96,7 +96,7 @@ mod tests {
                      eth0:208931896 7282 5 1 0 0 0 9 444395 4301 7 2 0 0 0 0\n\
                      veth12ab: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  bad: 1 x\n";
         let got: Vec<_> = interfaces(table).collect();
-        let bad = Err(Missing::failed("not_a_number"));
+        let bad = Err(MissingReading::failed("not_a_number"));
         let want = [
             ("lo", [3_193, 29, 0, 0, 3_193, 29, 0, 0].map(Ok)),
             ("eth0", [208_931_896, 7_282, 5, 1, 444_395, 4_301, 7, 2].map(Ok)),
@@ -109,8 +109,8 @@ mod tests {
     fn segments_sent_again_are_found_by_the_name_of_their_column() {
         let table = "Ip: A\nIp: 1\nTcp: RtoMin InSegs RetransSegs InErrs\nTcp: 200 -1 46 0\n";
         assert_eq!(retransmits(table), Ok(46));
-        assert_eq!(retransmits("Ip: A\nIp: 1\n"), Err(Missing::unsupported("not_found")));
-        assert_eq!(retransmits("Tcp: RetransSegs"), Err(Missing::failed("not_a_number")));
+        assert_eq!(retransmits("Ip: A\nIp: 1\n"), Err(MissingReading::unsupported("not_found")));
+        assert_eq!(retransmits("Tcp: RetransSegs"), Err(MissingReading::failed("not_a_number")));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //!
 //! Never a whole refresh: sysinfo would open every process's tasks and keep the handles.
 
-use plimsoll_schemas::hardware::{Missing, PROCESS_CPU_RATIO, PROCESS_RESIDENT_BYTES};
+use plimsoll_schemas::hardware::{MissingReading, PROCESS_CPU_RATIO, PROCESS_RESIDENT_BYTES};
 use plimsoll_schemas::time::{Mono, seconds};
 use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use super::gather::Gather;
 use super::scale::{self, Raw};
 
-const FAILED: Raw = Err(Missing::failed("unread"));
+const FAILED: Raw = Err(MissingReading::failed("unread"));
 
 /// Queries sysinfo, and keeps what this process had used the last time.
 #[derive(Default)]

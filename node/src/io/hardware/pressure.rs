@@ -1,7 +1,7 @@
 //! Pressure stall information: for how long tasks waited for CPU, memory or disks.
 
 use plimsoll_schemas::hardware::{
-    Missing, PRESSURE_FULL_RATIO, PRESSURE_FULL_SECONDS_TOTAL, PRESSURE_SOME_RATIO,
+    MissingReading, PRESSURE_FULL_RATIO, PRESSURE_FULL_SECONDS_TOTAL, PRESSURE_SOME_RATIO,
     PRESSURE_SOME_SECONDS_TOTAL,
 };
 
@@ -43,11 +43,11 @@ fn waited(table: &str, who: &str) -> Raw {
     field(table, who, "total=").and_then(table::count).map(|micros| micros as f64 / 1e6)
 }
 
-fn field<'t>(table: &'t str, who: &str, key: &str) -> Result<&'t str, Missing> {
+fn field<'t>(table: &'t str, who: &str, key: &str) -> Result<&'t str, MissingReading> {
     let line = table.lines().find(|line| line.split(' ').next() == Some(who));
-    let line = line.ok_or(Missing::unsupported("not_found"))?;
+    let line = line.ok_or(MissingReading::unsupported("not_found"))?;
     let value = line.split(' ').find_map(|word| word.strip_prefix(key));
-    value.ok_or(Missing::failed("not_a_number"))
+    value.ok_or(MissingReading::failed("not_a_number"))
 }
 
 #[cfg(test)]
@@ -64,12 +64,12 @@ mod tests {
 
     #[test]
     fn a_kind_that_a_kernel_does_not_tell_is_unsupported_and_text_is_failed() {
-        let none = Err(Missing::unsupported("not_found"));
+        let none = Err(MissingReading::unsupported("not_found"));
         assert_eq!(share("some avg10=0.00 total=0\n", "full"), none);
         for odd in ["some", "some avg10=", "some avg10=x total=-1"] {
-            assert_eq!(share(odd, "some"), Err(Missing::failed("not_a_number")), "{odd}");
-            assert_eq!(waited(odd, "some"), Err(Missing::failed("not_a_number")), "{odd}");
+            assert_eq!(share(odd, "some"), Err(MissingReading::failed("not_a_number")), "{odd}");
+            assert_eq!(waited(odd, "some"), Err(MissingReading::failed("not_a_number")), "{odd}");
         }
-        assert_eq!(share("some avg10=250", "some"), Err(Missing::failed("out_of_range")));
+        assert_eq!(share("some avg10=250", "some"), Err(MissingReading::failed("out_of_range")));
     }
 }

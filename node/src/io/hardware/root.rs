@@ -13,7 +13,7 @@ use std::str;
 use crate::limits::{SENSOR_FOLDER_ENTRIES_MAX, SENSOR_LINE_BYTES_MAX, SENSOR_TABLE_BYTES_MAX};
 use nix::errno::Errno;
 use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 /// Bytes asked for at once, and by which the space grows.
 const STEP: usize = 4_096;
@@ -53,12 +53,12 @@ impl Root {
     }
 
     /// A file of one short line, opened anew: it may have gone. Blanks around it are cut off.
-    pub(super) fn line(&self, path: &str) -> Result<String, Missing> {
+    pub(super) fn line(&self, path: &str) -> Result<String, MissingReading> {
         line(&self.at(path))
     }
 
     /// Names in a folder, sorted, as many as are bounded.
-    pub(super) fn names(&self, path: &str) -> Result<Vec<String>, Missing> {
+    pub(super) fn names(&self, path: &str) -> Result<Vec<String>, MissingReading> {
         let entries = fs::read_dir(self.at(path)).map_err(|error| missing(&error))?;
         let entries = entries.take(SENSOR_FOLDER_ENTRIES_MAX).filter_map(Result::ok);
         let mut names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
@@ -67,18 +67,18 @@ impl Root {
     }
 }
 
-fn line(path: &Path) -> Result<String, Missing> {
+fn line(path: &Path) -> Result<String, MissingReading> {
     let mut space = [0; SENSOR_LINE_BYTES_MAX];
     let file = File::open(path).map_err(|error| missing(&error))?;
     let length = file.read_at(&mut space, 0).map_err(|error| missing(&error))?;
     if length == space.len() {
-        return Err(Missing::failed("too_long"));
+        return Err(MissingReading::failed("too_long"));
     }
     text(&space[..length]).map(|text| text.trim().to_owned())
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Missing> {
-    str::from_utf8(bytes).map_err(|_| Missing::failed("not_text"))
+fn text(bytes: &[u8]) -> Result<&str, MissingReading> {
+    str::from_utf8(bytes).map_err(|_| MissingReading::failed("not_text"))
 }
 
 /// A file that is read again and again.
@@ -91,7 +91,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// The whole text, in `space`, which grows to what it needs.
-    pub(super) fn read<'s>(&mut self, space: &'s mut Vec<u8>) -> Result<&'s str, Missing> {
+    pub(super) fn read<'s>(&mut self, space: &'s mut Vec<u8>) -> Result<&'s str, MissingReading> {
         let file = match self.file.take() {
             Some(file) => file,
             None => File::open(&self.path).map_err(|error| missing(&error))?,
@@ -102,7 +102,7 @@ impl Kept {
     }
 }
 
-fn fill(file: &File, space: &mut Vec<u8>) -> Result<usize, Missing> {
+fn fill(file: &File, space: &mut Vec<u8>) -> Result<usize, MissingReading> {
     let mut filled = 0;
     loop {
         if filled + STEP > space.len() {
@@ -110,7 +110,7 @@ fn fill(file: &File, space: &mut Vec<u8>) -> Result<usize, Missing> {
         }
         if space.len() > SENSOR_TABLE_BYTES_MAX {
             *space = Vec::new();
-            return Err(Missing::failed("too_long"));
+            return Err(MissingReading::failed("too_long"));
         }
         let piece = file.read_at(&mut space[filled..], filled as u64);
         let piece = piece.map_err(|error| missing(&error))?;
@@ -122,14 +122,14 @@ fn fill(file: &File, space: &mut Vec<u8>) -> Result<usize, Missing> {
 }
 
 /// The state of a sensor after an error of the system.
-pub(super) fn missing(error: &io::Error) -> Missing {
+pub(super) fn missing(error: &io::Error) -> MissingReading {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ENODEV | Errno::ENXIO) => {
-            Missing::unsupported("not_found")
+            MissingReading::unsupported("not_found")
         }
-        Some(Errno::EOPNOTSUPP | Errno::ENOSYS) => Missing::unsupported("not_supported"),
-        Some(Errno::EACCES | Errno::EPERM) => Missing::failed("no_permission"),
-        _ => Missing::failed("io_error"),
+        Some(Errno::EOPNOTSUPP | Errno::ENOSYS) => MissingReading::unsupported("not_supported"),
+        Some(Errno::EACCES | Errno::EPERM) => MissingReading::failed("no_permission"),
+        _ => MissingReading::failed("io_error"),
     }
 }
 
@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn an_error_says_whether_there_is_no_such_thing_or_reading_it_went_wrong() {
         for (errno, want) in [
-            (Errno::ENOENT, Missing::unsupported("not_found")),
-            (Errno::ENODEV, Missing::unsupported("not_found")),
-            (Errno::EOPNOTSUPP, Missing::unsupported("not_supported")),
-            (Errno::EACCES, Missing::failed("no_permission")),
-            (Errno::EPERM, Missing::failed("no_permission")),
-            (Errno::EIO, Missing::failed("io_error")),
-            (Errno::EISDIR, Missing::failed("io_error")),
+            (Errno::ENOENT, MissingReading::unsupported("not_found")),
+            (Errno::ENODEV, MissingReading::unsupported("not_found")),
+            (Errno::EOPNOTSUPP, MissingReading::unsupported("not_supported")),
+            (Errno::EACCES, MissingReading::failed("no_permission")),
+            (Errno::EPERM, MissingReading::failed("no_permission")),
+            (Errno::EIO, MissingReading::failed("io_error")),
+            (Errno::EISDIR, MissingReading::failed("io_error")),
         ] {
             assert_eq!(missing(&errno.into()), want, "{errno}");
         }
@@ -164,11 +164,11 @@ mod tests {
         fs::write(root.at("right"), " 54000\n").unwrap();
         for (name, want) in [
             ("right", Ok("54000".to_owned())),
-            ("long", Err(Missing::failed("too_long"))),
-            ("bytes", Err(Missing::failed("not_text"))),
-            ("bad_disk", Err(Missing::failed("io_error"))),
-            ("absent", Err(Missing::unsupported("not_found"))),
-            ("right/inside", Err(Missing::unsupported("not_found"))),
+            ("long", Err(MissingReading::failed("too_long"))),
+            ("bytes", Err(MissingReading::failed("not_text"))),
+            ("bad_disk", Err(MissingReading::failed("io_error"))),
+            ("absent", Err(MissingReading::unsupported("not_found"))),
+            ("right/inside", Err(MissingReading::unsupported("not_found"))),
         ] {
             assert_eq!(root.line(name), want, "{name}");
         }
@@ -180,14 +180,14 @@ mod tests {
         let root = Root::new(folder.path());
         let mut space = Vec::new();
         let mut table = root.kept("table");
-        assert_eq!(table.read(&mut space), Err(Missing::unsupported("not_found")));
+        assert_eq!(table.read(&mut space), Err(MissingReading::unsupported("not_found")));
         for length in [0, 1, LAST_BELOW, STEP - 1, STEP, STEP + 1, 3 * STEP, 100_000] {
             let text = "x".repeat(length);
             fs::write(root.at("table"), &text).unwrap();
             assert_eq!(table.read(&mut space), Ok(text.as_str()), "{length} bytes");
         }
         fs::write(root.at("table"), "x".repeat(10 << 20)).unwrap();
-        assert_eq!(table.read(&mut space), Err(Missing::failed("too_long")));
+        assert_eq!(table.read(&mut space), Err(MissingReading::failed("too_long")));
         assert_eq!(space.capacity(), 0, "nothing big is kept");
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::hardware::{Missing, SAMPLING_CPU_SECONDS_TOTAL, SAMPLING_WORST_SECONDS};
+use plimsoll_schemas::hardware::{
+    MissingReading, SAMPLING_CPU_SECONDS_TOTAL, SAMPLING_WORST_SECONDS,
+};
 
 use super::gather::Gather;
 
@@ -32,7 +34,7 @@ impl Sampling {
         let Some(labels) = gather.labels(&[("thread", self.thread)]) else { return };
         let worst = std::mem::take(&mut self.worst);
         let spent = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from);
-        let spent = spent.map_err(|_| Missing::unsupported("not_supported"));
+        let spent = spent.map_err(|_| MissingReading::unsupported("not_supported"));
         gather.put_of(&SAMPLING_CPU_SECONDS_TOTAL, &labels, spent.map(|cpu| cpu.as_secs_f64()));
         gather.put_of(&SAMPLING_WORST_SECONDS, &labels, Ok(worst.as_secs_f64()));
     }

@@ -4,10 +4,10 @@
 //! sensor that is not connected. The bounds lie far beyond any hardware, so that they refuse
 //! sentinels and nothing else.
 
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 /// A value in its base unit, or why there is none.
-pub(super) type Raw = Result<f64, Missing>;
+pub(super) type Raw = Result<f64, MissingReading>;
 
 const CELSIUS: std::ops::RangeInclusive<f64> = -100.0..=200.0;
 const WATTS_MAX: f64 = 20_000.0;
@@ -16,7 +16,11 @@ const BYTES_MAX: f64 = (1u64 << 60) as f64;
 
 /// `value` itself, from 0 to `most`.
 pub(super) fn up_to(value: f64, most: f64) -> Raw {
-    if (0.0..=most).contains(&value) { Ok(value) } else { Err(Missing::failed("out_of_range")) }
+    if (0.0..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(MissingReading::failed("out_of_range"))
+    }
 }
 
 /// A figure that has no bound but nothing.
@@ -41,7 +45,11 @@ pub(super) fn watts_from_milliwatts(milliwatts: u32) -> Raw {
 
 /// A temperature in degrees Celsius.
 pub(super) fn celsius(degrees: f64) -> Raw {
-    if CELSIUS.contains(&degrees) { Ok(degrees) } else { Err(Missing::failed("out_of_range")) }
+    if CELSIUS.contains(&degrees) {
+        Ok(degrees)
+    } else {
+        Err(MissingReading::failed("out_of_range"))
+    }
 }
 
 /// A size in bytes.
@@ -53,7 +61,7 @@ pub(super) fn bytes(bytes: u64) -> Raw {
 mod tests {
     use super::*;
 
-    const FAILED: Raw = Err(Missing::failed("out_of_range"));
+    const FAILED: Raw = Err(MissingReading::failed("out_of_range"));
 
     #[test]
     fn figures_come_out_in_base_units() {

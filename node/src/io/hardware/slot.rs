@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::{SENSOR_EVERY, SENSOR_STALE_AFTER};
 use plimsoll_clock::Clock;
-use plimsoll_schemas::hardware::{Missing, Reading, Sensor, SensorState};
+use plimsoll_schemas::hardware::{MissingReading, Reading, Sensor, SensorState};
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::time::Mono;
 
@@ -48,7 +48,11 @@ impl Slot {
             Some(latest) if old(latest.taken) => latest.readings.iter().map(aged).collect(),
             Some(latest) => latest.readings.clone(),
             None if old(self.began) => {
-                vec![Reading::absent(self.witness, Labels::default(), Missing::failed("hangs"))]
+                vec![Reading::absent(
+                    self.witness,
+                    Labels::default(),
+                    MissingReading::failed("hangs"),
+                )]
             }
             None => Vec::new(),
         }
@@ -108,7 +112,7 @@ mod tests {
     fn readings_become_stale_after_the_bound_and_current_again_when_replaced() {
         let slot = slot();
         let ok = Reading::ok(&GPU_POWER_WATTS, Labels::default(), 70.0);
-        let none = Missing::unsupported("driver");
+        let none = MissingReading::unsupported("driver");
         let absent = Reading::absent(&GPU_TEMPERATURE_CELSIUS, Labels::default(), none);
         slot.put(Mono(1), vec![ok, absent]);
         let last = Mono(1).plus(SENSOR_STALE_AFTER);

@@ -1,34 +1,34 @@
 //! Figures in the kernel's tables of words and numbers. Pure.
 
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 /// A whole number, blanks around it cut off.
-pub(super) fn count(text: &str) -> Result<u64, Missing> {
+pub(super) fn count(text: &str) -> Result<u64, MissingReading> {
     let text = text.trim();
     match text.parse() {
         Ok(number) => Ok(number),
         Err(_) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => {
-            Err(Missing::failed("out_of_range"))
+            Err(MissingReading::failed("out_of_range"))
         }
-        Err(_) => Err(Missing::failed("not_a_number")),
+        Err(_) => Err(MissingReading::failed("not_a_number")),
     }
 }
 
 /// A number with a sign or a fraction.
-pub(super) fn number(text: &str) -> Result<f64, Missing> {
+pub(super) fn number(text: &str) -> Result<f64, MissingReading> {
     let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or(Missing::failed("not_a_number"))
+    number.ok_or(MissingReading::failed("not_a_number"))
 }
 
 /// The first word behind `key` on the line that begins with it, a colon between them or not.
-pub(super) fn word<'t>(table: &'t str, key: &str) -> Result<&'t str, Missing> {
+pub(super) fn word<'t>(table: &'t str, key: &str) -> Result<&'t str, MissingReading> {
     let behind = |line: &'t str| line.strip_prefix(key)?.strip_prefix([':', ' ', '\t']);
-    let rest = table.lines().find_map(behind).ok_or(Missing::unsupported("not_found"))?;
+    let rest = table.lines().find_map(behind).ok_or(MissingReading::unsupported("not_found"))?;
     Ok(rest.split_ascii_whitespace().next().unwrap_or_default())
 }
 
 /// The same as a whole number.
-pub(super) fn figure(table: &str, key: &str) -> Result<u64, Missing> {
+pub(super) fn figure(table: &str, key: &str) -> Result<u64, MissingReading> {
     word(table, key).and_then(count)
 }
 
@@ -44,9 +44,9 @@ mod tests {
         for (key, want) in [
             ("pgpgin", Ok(5)),
             ("MemTotal", Ok(16_315_044)),
-            ("oom", Err(Missing::unsupported("not_found"))),
-            ("Swap", Err(Missing::failed("not_a_number"))),
-            ("odd", Err(Missing::failed("not_a_number"))),
+            ("oom", Err(MissingReading::unsupported("not_found"))),
+            ("Swap", Err(MissingReading::failed("not_a_number"))),
+            ("odd", Err(MissingReading::failed("not_a_number"))),
         ] {
             assert_eq!(figure(table, key), want, "{key}");
         }
@@ -55,13 +55,13 @@ mod tests {
     #[test]
     fn what_is_no_number_says_whether_it_is_too_large_or_text() {
         assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
-        assert_eq!(count("18446744073709551616"), Err(Missing::failed("out_of_range")));
+        assert_eq!(count("18446744073709551616"), Err(MissingReading::failed("out_of_range")));
         for text in ["", "-1", "<unknown>", "1.5", "0x10"] {
-            assert_eq!(count(text), Err(Missing::failed("not_a_number")), "{text}");
+            assert_eq!(count(text), Err(MissingReading::failed("not_a_number")), "{text}");
         }
         assert_eq!(number("-1.5"), Ok(-1.5));
         for text in ["", "nan", "inf", "1e999", "1,5"] {
-            assert_eq!(number(text), Err(Missing::failed("not_a_number")), "{text}");
+            assert_eq!(number(text), Err(MissingReading::failed("not_a_number")), "{text}");
         }
     }
 

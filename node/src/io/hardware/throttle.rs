@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::{CORES_MAX, SENSOR_STALE_AFTER};
 use plimsoll_schemas::hardware::{
-    CPU_THERMAL_THROTTLE_TOTAL, CPU_THROTTLED, CPU_THROTTLED_SECONDS_TOTAL, Missing,
+    CPU_THERMAL_THROTTLE_TOTAL, CPU_THROTTLED, CPU_THROTTLED_SECONDS_TOTAL, MissingReading,
 };
 use plimsoll_schemas::time::Mono;
 
@@ -21,7 +21,7 @@ use super::table;
 const SLOW_SHARE: f64 = 0.8;
 const HOT_CELSIUS: f64 = 70.0;
 const CORES: &str = "sys/devices/system/cpu";
-const NOT_FOUND: Missing = Missing::unsupported("not_found");
+const NOT_FOUND: MissingReading = MissingReading::unsupported("not_found");
 
 /// Judges the rule and sums the time for which it held.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Rule {
     }
 }
 
-fn judge(pace: Pace, celsius: Raw) -> Result<bool, Missing> {
+fn judge(pace: Pace, celsius: Raw) -> Result<bool, MissingReading> {
     let is_hot = celsius? > HOT_CELSIUS;
     Ok(pace.fastest? < SLOW_SHARE * pace.baseline? && is_hot)
 }
@@ -97,7 +97,7 @@ impl Counters {
 }
 
 impl Counter {
-    fn read(&mut self, root: &Root) -> Result<u64, Missing> {
+    fn read(&mut self, root: &Root) -> Result<u64, MissingReading> {
         match root.line(&self.file).and_then(|line| table::count(&line)) {
             Ok(count) => {
                 self.total = self.total.saturating_add(count.saturating_sub(self.seen));
@@ -145,7 +145,7 @@ mod tests {
             let judged = judge(pace(fastest, 3e9), Ok(celsius));
             assert_eq!(judged, Ok(throttled), "{fastest} at {celsius}");
         }
-        let why = Missing::unsupported("no_sensor");
+        let why = MissingReading::unsupported("no_sensor");
         assert_eq!(judge(pace(1e9, 3e9), Err(why)), Err(why));
         let unknown = Pace { fastest: Ok(1e9), baseline: Err(why) };
         assert_eq!(judge(unknown, Ok(90.0)), Err(why));
@@ -180,6 +180,6 @@ mod tests {
             assert_eq!(counter.read(&root), Ok(total), "{count}");
         }
         std::fs::write(root.at("count"), "x").unwrap();
-        assert_eq!(counter.read(&root), Err(Missing::failed("not_a_number")));
+        assert_eq!(counter.read(&root), Err(MissingReading::failed("not_a_number")));
     }
 }

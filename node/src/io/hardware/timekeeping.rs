@@ -1,7 +1,7 @@
 //! Whether something keeps the kernel's clock on time, and how far off it may be.
 
 use plimsoll_schemas::hardware::{
-    CLOCK_ERROR_SECONDS, CLOCK_OFFSET_SECONDS, CLOCK_SYNCHRONIZED, Missing,
+    CLOCK_ERROR_SECONDS, CLOCK_OFFSET_SECONDS, CLOCK_SYNCHRONIZED, MissingReading,
 };
 
 use super::gather::Gather;
@@ -9,10 +9,11 @@ use super::root::{self, Root};
 
 /// Asks the kernel; only that of this machine can be queried.
 pub(super) fn gather(root: &Root, gather: &mut Gather) {
-    let asked = if root.has_own_kernel() { ask() } else { Err(Missing::unsupported("recorded")) };
+    let asked =
+        if root.has_own_kernel() { ask() } else { Err(MissingReading::unsupported("recorded")) };
     // Without anything that keeps the clock, the kernel makes up how far it may be off.
     let kept = asked.and_then(|clock| {
-        if clock.is_kept { Ok(clock) } else { Err(Missing::unsupported("not_synchronized")) }
+        if clock.is_kept { Ok(clock) } else { Err(MissingReading::unsupported("not_synchronized")) }
     });
     gather.put(&CLOCK_SYNCHRONIZED, asked.map(|clock| f64::from(u8::from(clock.is_kept))));
     gather.put(&CLOCK_OFFSET_SECONDS, kept.map(|clock| clock.offset_seconds));
@@ -29,7 +30,7 @@ struct Timekeeping {
 
 /// No crate at hand wraps the one call that tells this, and no file does.
 #[expect(unsafe_code, reason = "adjtimex exists only in C")]
-fn ask() -> Result<Timekeeping, Missing> {
+fn ask() -> Result<Timekeeping, MissingReading> {
     // SAFETY: a `timex` is integers only, for which zero is a value; no mode is set, so nothing is
     // changed, and the call writes into what it is given and keeps no pointer to it.
     let (state, timex) = unsafe {

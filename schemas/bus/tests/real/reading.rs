@@ -1,7 +1,7 @@
 //! What a cursor delivers while nothing goes wrong.
 
 use plimsoll_bus::limits::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
-use plimsoll_bus::{Aside, BusEvent, CursorEvent};
+use plimsoll_bus::{BusEvent, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::Clock;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::SENT_HEADER;
@@ -89,10 +89,16 @@ async fn a_message_that_does_not_say_when_it_was_sent_is_read_all_the_same() {
     for sent in ["", "soon", "-1", "1.5", "0x10", "99999999999999999999"] {
         let headers = vec![(SENT_HEADER, sent.to_owned())];
         let payload = sent.to_owned().into();
-        talk.bus.tell(Aside { subject: subject.clone(), headers, payload }).unwrap();
+        talk.bus
+            .publish_unacknowledged(UnacknowledgedMessage {
+                subject: subject.clone(),
+                headers,
+                payload,
+            })
+            .unwrap();
     }
-    let nothing = Aside { subject, headers: Vec::new(), payload: "nothing".into() };
-    talk.bus.tell(nothing).unwrap();
+    let nothing = UnacknowledgedMessage { subject, headers: Vec::new(), payload: "nothing".into() };
+    talk.bus.publish_unacknowledged(nothing).unwrap();
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     for expected in ["", "soon", "-1", "1.5", "0x10", "99999999999999999999", "nothing"] {
         let message = next_message(&mut cursor).await.0;
@@ -113,8 +119,8 @@ async fn a_backlog_costs_one_request_for_each_batch() {
     let tokens = usize::try_from(count).unwrap();
     assert_eq!(payloads(&mut cursor, tokens).await, expected(1..=count));
     let subject = "$JS.API.CONSUMER.MSG.NEXT.none".to_owned();
-    let end = Aside { subject, headers: Vec::new(), payload: "the end".into() };
-    talk.bus.tell(end).unwrap();
+    let end = UnacknowledgedMessage { subject, headers: Vec::new(), payload: "the end".into() };
+    talk.bus.publish_unacknowledged(end).unwrap();
     let mut heard = 0;
     while soon(requests.next()).await.unwrap().payload != "the end" {
         heard += 1;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_nats::Subscriber;
 use futures_util::StreamExt;
-use plimsoll_bus::limits::{ASIDE_AGE_MAX, ASIDES_MAX};
-use plimsoll_bus::{Aside, BusEvent};
+use plimsoll_bus::limits::{UNACKNOWLEDGED_AGE_MAX, UNACKNOWLEDGED_MAX};
+use plimsoll_bus::{BusEvent, UnacknowledgedMessage};
 use plimsoll_clock::Stopwatch;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -16,9 +16,9 @@ use crate::talk::{SOON, Talk, config, soon};
 
 const SUBJECT: &str = "plimsoll.v1.m.confirm.n1";
 
-fn aside(subject: &str, word: &str) -> Aside {
+fn aside(subject: &str, word: &str) -> UnacknowledgedMessage {
     let headers = vec![("Plimsoll-Why", word.to_owned()), ("Plimsoll-Seq", "7".to_owned())];
-    Aside { subject: subject.to_owned(), headers, payload: word.to_owned().into() }
+    UnacknowledgedMessage { subject: subject.to_owned(), headers, payload: word.to_owned().into() }
 }
 
 /// Somebody else's ears; listening by the time this returns.
@@ -51,7 +51,7 @@ async fn a_told_message_arrives_with_its_headers() {
     for broker in [Broker::with_streams().await, Broker::without_streams().await] {
         let talk = Talk::connected(broker.url()).await;
         let mut ears = ears(&broker.url(), SUBJECT).await;
-        talk.bus.tell(aside(SUBJECT, "hello")).unwrap();
+        talk.bus.publish_unacknowledged(aside(SUBJECT, "hello")).unwrap();
         let message = soon(ears.next()).await.unwrap();
         let headers = message.headers.unwrap();
         let header = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
@@ -66,9 +66,9 @@ async fn a_burst_as_large_as_the_queue_is_heard_whole_and_in_order() {
     let broker = Broker::with_streams().await;
     let talk = Talk::connected(broker.url()).await;
     let mut ears = ears(&broker.url(), SUBJECT).await;
-    let words: Vec<String> = (0..ASIDES_MAX).map(|number| number.to_string()).collect();
+    let words: Vec<String> = (0..UNACKNOWLEDGED_MAX).map(|number| number.to_string()).collect();
     for word in &words {
-        talk.bus.tell(aside(SUBJECT, word)).unwrap();
+        talk.bus.publish_unacknowledged(aside(SUBJECT, word)).unwrap();
     }
     for expected in &words {
         assert_eq!(word(&mut ears).await, *expected);
@@ -80,7 +80,7 @@ async fn what_is_told_before_closing_is_still_said() {
     let broker = Broker::with_streams().await;
     let talk = Talk::connected(broker.url()).await;
     let mut ears = ears(&broker.url(), SUBJECT).await;
-    talk.bus.tell(aside(SUBJECT, "goodbye")).unwrap();
+    talk.bus.publish_unacknowledged(aside(SUBJECT, "goodbye")).unwrap();
     soon(talk.bus.close()).await;
     assert_eq!(word(&mut ears).await, "goodbye");
 }
@@ -90,7 +90,7 @@ async fn poll_telling(talk: &Talk, word: &str, span: Duration) -> usize {
     let (telling, mut told) = (Stopwatch::start(), 0);
     while telling.elapsed() < span {
         for _ in 0..100 {
-            assert_eq!(talk.bus.tell(aside(SUBJECT, word)), Ok(()));
+            assert_eq!(talk.bus.publish_unacknowledged(aside(SUBJECT, word)), Ok(()));
             told += 1;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -105,15 +105,15 @@ async fn telling_an_absent_broker_neither_waits_nor_fails_nor_is_made_up_for() {
     broker.kill();
     talk.until(|event| *event == BusEvent::Disconnected).await;
     // Longer than anything may wait, and many times as much as the queue can hold.
-    let told = poll_telling(&talk, "stale", ASIDE_AGE_MAX * 2).await;
-    assert!(told > 2 * ASIDES_MAX, "{told}");
+    let told = poll_telling(&talk, "stale", UNACKNOWLEDGED_AGE_MAX * 2).await;
+    assert!(told > 2 * UNACKNOWLEDGED_MAX, "{told}");
 
     broker.restart();
     let mut ears = ears(&broker.url(), SUBJECT).await;
     talk.until_connected().await;
-    talk.bus.tell(aside(SUBJECT, "fresh")).unwrap();
+    talk.bus.publish_unacknowledged(aside(SUBJECT, "fresh")).unwrap();
     assert_eq!(word(&mut ears).await, "fresh");
-    let later = timeout(ASIDE_AGE_MAX, ears.next()).await;
+    let later = timeout(UNACKNOWLEDGED_AGE_MAX, ears.next()).await;
     assert!(later.is_err(), "{later:?}");
 }
 
@@ -122,12 +122,12 @@ async fn what_cannot_be_said_harms_nothing_that_can() {
     let broker = Broker::start("jetstream: { store_dir: $STORE }, max_payload: 1KB").await;
     let talk = Talk::connected(broker.url()).await;
     let mut ears = ears(&broker.url(), SUBJECT).await;
-    talk.bus.tell(aside("", "nowhere")).unwrap();
-    talk.bus.tell(aside("two words", "nowhere")).unwrap();
-    talk.bus.tell(aside(SUBJECT, "a\r\nb")).unwrap();
-    let large = Aside { payload: vec![7; 2_048].into(), ..aside(SUBJECT, "large") };
-    talk.bus.tell(large).unwrap();
-    talk.bus.tell(aside(SUBJECT, "small")).unwrap();
+    talk.bus.publish_unacknowledged(aside("", "nowhere")).unwrap();
+    talk.bus.publish_unacknowledged(aside("two words", "nowhere")).unwrap();
+    talk.bus.publish_unacknowledged(aside(SUBJECT, "a\r\nb")).unwrap();
+    let large = UnacknowledgedMessage { payload: vec![7; 2_048].into(), ..aside(SUBJECT, "large") };
+    talk.bus.publish_unacknowledged(large).unwrap();
+    talk.bus.publish_unacknowledged(aside(SUBJECT, "small")).unwrap();
     assert_eq!(word(&mut ears).await, "small");
 }
 
@@ -147,7 +147,7 @@ async fn a_stream_keeps_what_is_told_to_the_dead_letters() {
     assert_eq!(info["config"]["max_bytes"], json!(64 << 20));
     assert_eq!(info["config"]["storage"], json!("file"));
 
-    talk.bus.tell(aside("plimsoll.v1.m.dead.n1", "too large")).unwrap();
+    talk.bus.publish_unacknowledged(aside("plimsoll.v1.m.dead.n1", "too large")).unwrap();
     soon(poll_until_kept(&broker.url(), stream)).await;
     let last = json!({ "last_by_subj": "plimsoll.v1.m.dead.n1" });
     let letter = ask(&broker.url(), "STREAM.MSG.GET.PLIMSOLL_m_dead", last).await;
@@ -167,7 +167,7 @@ async fn a_refused_permission_is_heard_with_the_subject_that_it_is_about() {
     .await;
     let mut talk = Talk::begin(config(format!("nats://n1:b@127.0.0.1:{}", broker.port())));
     talk.until_connected().await;
-    talk.bus.tell(aside(SUBJECT, "hello")).unwrap();
+    talk.bus.publish_unacknowledged(aside(SUBJECT, "hello")).unwrap();
     let _listener = talk.bus.listen("plimsoll.v1.m.secret".to_owned());
     let message = crate::talk::message(plimsoll_schemas::subject::Lane::Normal, 1);
     talk.bus.try_publish(message).unwrap();

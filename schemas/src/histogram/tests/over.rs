@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 
 use crate::histogram::layout::{self, MAX_NS};
-use crate::histogram::{Distribution, Histogram, Over, Overs, Packed, Refused, codec};
+use crate::histogram::{Distribution, DistributionError, Histogram, Over, Overs, Packed, codec};
 use crate::limits::wire::LIMITS_MAX;
 
 const LIMIT_NS: u64 = 18_000_000;
@@ -71,7 +71,7 @@ fn what_the_buckets_contradict_is_refused() {
         Overs((1..6).map(|limit| (limit, Over { over: 3, unsure: 0 })).collect()),
     ];
     for overs in forged {
-        let refused = Some(Refused::Contradiction("over"));
+        let refused = Some(DistributionError::Contradiction("over"));
         let packed = Packed::try_from_v2(histogram.exact(), &bytes, overs.clone(), None);
         assert_eq!(packed.err(), refused, "{overs:?}");
         let read = Histogram::try_from_v2(histogram.exact(), &bytes, overs.clone(), None);

@@ -8,12 +8,14 @@ use proptest::prelude::*;
 use crate::histogram::codec::{self, CodecError, STORED_MAX};
 use crate::histogram::layout;
 use crate::histogram::payload::Buckets;
-use crate::histogram::{Counts, Distribution, ExactFigures, Histogram, Overs, Packed, Refused};
+use crate::histogram::{
+    Counts, Distribution, DistributionError, ExactFigures, Histogram, Overs, Packed,
+};
 use crate::limits::wire::SAMPLES_MAX;
 
 type Reference = hdrhistogram::Histogram<u64>;
 
-fn read(exact: ExactFigures, bytes: &[u8]) -> Result<Packed, Refused> {
+fn read(exact: ExactFigures, bytes: &[u8]) -> Result<Packed, DistributionError> {
     Packed::try_from_v2(exact, bytes, Overs::default(), None)
 }
 
@@ -281,7 +283,7 @@ fn runs_past_the_last_bucket_are_refused() {
         (0..20).for_each(|_| write(&mut bytes, run(70)));
         let figures = ExactFigures { count: 1_400, ..row.exact() };
         let refused = read(figures, &message(&bytes));
-        assert_eq!(refused, Err(Refused::Bytes(CodecError::OutOfRange)));
+        assert_eq!(refused, Err(DistributionError::Bytes(CodecError::OutOfRange)));
     }
 }
 
@@ -298,7 +300,7 @@ fn every_figure_that_contradicts_the_buckets_is_named() {
         ("sum", ExactFigures { sum_ns: 9_999_999, ..good }),
         ("sum", ExactFigures { sum_ns: 18_000_001, ..good }),
     ] {
-        let refused = Err(Refused::Contradiction(figure));
+        let refused = Err(DistributionError::Contradiction(figure));
         assert_eq!(read(exact, &bytes), refused);
     }
 }

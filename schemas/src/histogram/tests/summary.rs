@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::histogram::layout::{self, MAX_NS};
 use crate::histogram::row::Row;
 use crate::histogram::{
-    Distribution, ExactFigures, Histogram, Over, Overs, Packed, Quantile, Refused, ToldBlur, codec,
+    Distribution, DistributionError, ExactFigures, Histogram, Over, Overs, Packed, Quantile,
+    UncertaintySummary, codec,
 };
 
 const MS: u64 = 1_000_000;
@@ -203,7 +204,7 @@ proptest! {
     }
 }
 
-fn summary() -> (Histogram, ToldBlur<'static>) {
+fn summary() -> (Histogram, UncertaintySummary<'static>) {
     let mut histogram = within(&[LIMIT_NS], 10 * MS, 25 * MS, &[11 * MS, 12 * MS, 24 * MS]);
     histogram.record(5 * MS);
     let summary = histogram.uncertainty_summary().unwrap();
@@ -220,7 +221,7 @@ fn row(buckets: &[(u64, u64)]) -> Cow<'static, [u8]> {
 fn what_cannot_be_is_refused_by_name() {
     let (histogram, good) = summary();
     let bytes = codec::encode(histogram.counts()).unwrap();
-    let refused = |summary: ToldBlur<'static>| {
+    let refused = |summary: UncertaintySummary<'static>| {
         let exact = histogram.exact_as_counted();
         let packed = Packed::try_from_v2(exact, &bytes, Overs::NONE, Some(summary.clone())).err();
         let read = Histogram::try_from_v2(exact, &bytes, Overs::NONE, Some(summary)).err();
@@ -228,33 +229,33 @@ fn what_cannot_be_is_refused_by_name() {
         read
     };
     assert_eq!(refused(good.clone()), None);
-    let contradicts = |figure| Some(Refused::Contradiction(figure));
+    let contradicts = |figure| Some(DistributionError::Contradiction(figure));
     let good = || good.clone();
     for (figure, summary) in [
-        ("uncertainty", ToldBlur { placed: row(&[(7 * MS, 3)]), ..good() }),
-        ("uncertainty", ToldBlur { placed: row(&[]), ..good() }),
-        ("uncertainty", ToldBlur { low: row(&[(10 * MS, 2)]), ..good() }),
-        ("uncertainty", ToldBlur { low: row(&[(10 * MS, 4)]), ..good() }),
-        ("uncertainty", ToldBlur { low: row(&[(10 * MS, 2), (25 * MS, 1)]), ..good() }),
-        ("uncertainty", ToldBlur { low: row(&[]), high: row(&[]), ..good() }),
-        ("uncertainty", ToldBlur { high: row(&[(25 * MS, 2), (10 * MS, 1)]), ..good() }),
-        ("sum", ToldBlur { sum_ns: 4 * 5 * MS - 20_000, ..good() }),
-        ("sum", ToldBlur { sum_ns: 4 * 25 * MS + 200_000, ..good() }),
-        ("sum", ToldBlur { sum_carry: 1, ..good() }),
+        ("uncertainty", UncertaintySummary { placed: row(&[(7 * MS, 3)]), ..good() }),
+        ("uncertainty", UncertaintySummary { placed: row(&[]), ..good() }),
+        ("uncertainty", UncertaintySummary { low: row(&[(10 * MS, 2)]), ..good() }),
+        ("uncertainty", UncertaintySummary { low: row(&[(10 * MS, 4)]), ..good() }),
+        ("uncertainty", UncertaintySummary { low: row(&[(10 * MS, 2), (25 * MS, 1)]), ..good() }),
+        ("uncertainty", UncertaintySummary { low: row(&[]), high: row(&[]), ..good() }),
+        ("uncertainty", UncertaintySummary { high: row(&[(25 * MS, 2), (10 * MS, 1)]), ..good() }),
+        ("sum", UncertaintySummary { sum_ns: 4 * 5 * MS - 20_000, ..good() }),
+        ("sum", UncertaintySummary { sum_ns: 4 * 25 * MS + 200_000, ..good() }),
+        ("sum", UncertaintySummary { sum_carry: 1, ..good() }),
     ] {
         assert_eq!(refused(summary.clone()), contradicts(figure), "{summary:?}");
     }
     let over = |said: &[(u64, u64, u64)]| {
         let bytes = rmp_serde::to_vec(said).unwrap();
-        refused(ToldBlur { over: rmp_serde::from_slice(&bytes).unwrap(), ..good() })
+        refused(UncertaintySummary { over: rmp_serde::from_slice(&bytes).unwrap(), ..good() })
     };
     assert_eq!(over(&[(LIMIT_NS, 0, 3)]), None);
     assert_eq!(over(&[(LIMIT_NS, 2, 1)]), None);
     for said in [(LIMIT_NS, 4, 0), (LIMIT_NS, 1, 3), (7 * MS, 2, 0), (LIMIT_NS, u64::MAX, 2)] {
         assert_eq!(over(&[said]), contradicts("over"), "{said:?}");
     }
-    let cut = ToldBlur { low: Cow::Borrowed(&[0x80]), ..good() };
-    assert_eq!(refused(cut), Some(Refused::Bytes(codec::CodecError::Truncated)));
+    let cut = UncertaintySummary { low: Cow::Borrowed(&[0x80]), ..good() };
+    assert_eq!(refused(cut), Some(DistributionError::Bytes(codec::CodecError::Truncated)));
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn a_blur_of_no_samples_is_refused() {
     let (_, summary) = summary();
     let bytes = codec::encode(Histogram::default().counts()).unwrap();
     let read = Packed::try_from_v2(ExactFigures::default(), &bytes, Overs::NONE, Some(summary));
-    assert_eq!(read.err(), Some(Refused::Contradiction("uncertainty")));
+    assert_eq!(read.err(), Some(DistributionError::Contradiction("uncertainty")));
 }
 
 #[test]

@@ -17,7 +17,7 @@ const PLACE_BUCKETS: u64 = 64;
 
 /// Samples that lie somewhere between two ends, beside the counts that they are part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Blur {
+pub struct BucketUncertainty {
     /// Where they are counted.
     pub(super) placed: Row,
     /// Where the least that each may be would be counted.
@@ -47,7 +47,7 @@ pub(in crate::histogram) fn places(
     })
 }
 
-impl Blur {
+impl BucketUncertainty {
     /// Says of samples that are counted at a value that each lies within `least_ns..=most_ns`.
     pub(in crate::histogram) fn add(&mut self, value_ns: u64, least_ns: u64, most_ns: u64, n: u64) {
         self.placed.add(layout::index_of(value_ns), n);

@@ -9,16 +9,16 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::Blur;
+use super::bounds::BucketUncertainty;
 use crate::histogram::checked;
-use crate::histogram::error::Refused;
+use crate::histogram::error::DistributionError;
 use crate::histogram::over::Overs;
 use crate::histogram::payload::{self, Buckets};
 use crate::histogram::row::Row;
 
 /// The uncertainty of one histogram as it is written. Rows are payloads of V2 bytes, without the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToldBlur<'a> {
+pub struct UncertaintySummary<'a> {
     /// The counts of samples that may lie elsewhere; nothing where these are all.
     #[serde(default, borrow, with = "serde_bytes", skip_serializing_if = "is_empty")]
     pub(in crate::histogram) placed: Cow<'a, [u8]>,
@@ -46,7 +46,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-impl ToldBlur<'_> {
+impl UncertaintySummary<'_> {
     /// Believes it if it can be about `count` samples in these buckets. Gives their sum and how
     /// many are over limits as well.
     ///
@@ -58,20 +58,21 @@ impl ToldBlur<'_> {
         count: u64,
         buckets: &[u8],
         samples_max: u64,
-    ) -> Result<(Blur, u128, Overs), Refused> {
-        let row =
-            |bytes: &[u8]| Ok::<_, Refused>(Row::of(&checked::check(bytes, samples_max)?.payload));
+    ) -> Result<(BucketUncertainty, u128, Overs), DistributionError> {
+        let row = |bytes: &[u8]| {
+            Ok::<_, DistributionError>(Row::of(&checked::check(bytes, samples_max)?.payload))
+        };
         let (low, high) = (row(&self.low)?, row(&self.high)?);
         let placed = if self.placed.is_empty() { Row::of(buckets) } else { row(&self.placed)? };
-        let uncertainty = Blur { placed, low, high };
+        let uncertainty = BucketUncertainty { placed, low, high };
         let ends = uncertainty
             .ends(count, &Buckets::of(buckets))
             .filter(|_| uncertainty.is_about(Buckets::of(buckets)));
-        let (least, most) = ends.ok_or(Refused::Contradiction("uncertainty"))?;
+        let (least, most) = ends.ok_or(DistributionError::Contradiction("uncertainty"))?;
         let sum_ns = (u128::from(self.sum_carry) << 64) | u128::from(self.sum_ns);
         let sum_if_all_were = |ns: u64| u128::from(ns) * u128::from(count);
         if !(sum_if_all_were(least)..=sum_if_all_were(most)).contains(&sum_ns) {
-            return Err(Refused::Contradiction("sum"));
+            return Err(DistributionError::Contradiction("sum"));
         }
         let beside = |index| payload::beside(buckets, index);
         self.over.check(None, |limit_ns| uncertainty.over(limit_ns, beside))?;
@@ -81,16 +82,16 @@ impl ToldBlur<'_> {
 
 /// The uncertainty of a packed distribution: the payloads of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::histogram) struct PackedBlur {
+pub(in crate::histogram) struct PackedUncertainty {
     /// Empty where all samples may lie elsewhere.
     placed: Box<[u8]>,
     low: Box<[u8]>,
     high: Box<[u8]>,
 }
 
-impl PackedBlur {
+impl PackedUncertainty {
     /// Of samples that are counted in these buckets, a canonical payload.
-    pub(in crate::histogram) fn of(uncertainty: &Blur, buckets: &[u8]) -> Self {
+    pub(in crate::histogram) fn of(uncertainty: &BucketUncertainty, buckets: &[u8]) -> Self {
         let placed = uncertainty.placed.payload();
         let placed = if placed == buckets { Vec::new() } else { placed };
         let (low, high) = (uncertainty.low.payload(), uncertainty.high.payload());
@@ -98,13 +99,21 @@ impl PackedBlur {
     }
 
     /// What it says of samples that are counted in these buckets.
-    pub(in crate::histogram) fn unpack(&self, buckets: &[u8]) -> Blur {
+    pub(in crate::histogram) fn unpack(&self, buckets: &[u8]) -> BucketUncertainty {
         let placed = if self.placed.is_empty() { buckets } else { &self.placed };
-        Blur { placed: Row::of(placed), low: Row::of(&self.low), high: Row::of(&self.high) }
+        BucketUncertainty {
+            placed: Row::of(placed),
+            low: Row::of(&self.low),
+            high: Row::of(&self.high),
+        }
     }
 
     /// What is written of it, and of all samples.
-    pub(in crate::histogram) fn summary<'a>(&'a self, sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
+    pub(in crate::histogram) fn summary<'a>(
+        &'a self,
+        sum_ns: u128,
+        overs: &Overs,
+    ) -> UncertaintySummary<'a> {
         let Self { placed, low, high } = self;
         summary([placed, low, high].map(|row| Cow::Borrowed(&**row)), sum_ns, overs)
     }
@@ -113,7 +122,7 @@ impl PackedBlur {
         self,
         sum_ns: u128,
         overs: &Overs,
-    ) -> ToldBlur<'static> {
+    ) -> UncertaintySummary<'static> {
         let Self { placed, low, high } = self;
         summary([placed, low, high].map(|row| Cow::Owned(row.into())), sum_ns, overs)
     }
@@ -125,8 +134,8 @@ impl PackedBlur {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
-fn summary<'a>(rows: [Cow<'a, [u8]>; 3], sum_ns: u128, overs: &Overs) -> ToldBlur<'a> {
+fn summary<'a>(rows: [Cow<'a, [u8]>; 3], sum_ns: u128, overs: &Overs) -> UncertaintySummary<'a> {
     let [placed, low, high] = rows;
     let (sum_carry, sum_ns) = ((sum_ns >> 64) as u64, sum_ns as u64);
-    ToldBlur { placed, low, high, sum_ns, sum_carry, over: overs.clone() }
+    UncertaintySummary { placed, low, high, sum_ns, sum_carry, over: overs.clone() }
 }

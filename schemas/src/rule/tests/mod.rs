@@ -59,7 +59,7 @@ fn every_shipped_rule_leads_to_its_section_of_the_runbook() {
         assert!(runbook.contains(&format!("\n### `{name}`\n")), "{name}");
     }
     for budget in &rules.budgets {
-        for burn in budget.burns(rules.time_scale) {
+        for burn in budget.burn_rates(rules.time_scale) {
             let name = burn.rule(budget);
             assert!(runbook.contains(&format!("`{name}`")), "{name}");
         }
@@ -105,7 +105,7 @@ fn a_file_may_say_all_there_is_to_a_rule() {
         "#,
     )]);
     let rules = rules.unwrap();
-    let about = About {
+    let about = RuleAnnotations {
         severity: Severity::Info,
         routes: vec!["oncall".to_owned(), "storage".to_owned()],
         runbook: Some("https://wiki/misses".to_owned()),
@@ -138,7 +138,7 @@ fn a_file_may_say_all_there_is_to_a_rule() {
         value: 3.0,
         fire_after: 2,
         clear_after: 9,
-        about: About::default(),
+        about: RuleAnnotations::default(),
     };
     assert_eq!(rules.thresholds.last().unwrap(), &expected);
 }
@@ -171,9 +171,9 @@ fn a_comparison_takes_the_place_of_another_one_below() {
 fn settings_give_rules_among_other_keys() {
     let text = "mesh = 'm'\n[bus]\npassword = 'hush'\n[[budget]]\nname = 'publish'\nlimit = '1ms'\n\
                 [[rule]]\nname = 'queue_depth'\nenabled = false";
-    let settings = |budget, rule| Text {
-        tables: Tables::Some { budget, rule },
-        ..Text::new("settings.toml", text.into()).unwrap()
+    let settings = |budget, rule| RuleText {
+        tables: RuleTables::Some { budget, rule },
+        ..RuleText::new("settings.toml", text.into()).unwrap()
     };
     let of = |budget, rule| load(&[], vec![settings(budget, rule)], 1, &mut |_| Err(String::new()));
     let rules = of(true, true).unwrap();

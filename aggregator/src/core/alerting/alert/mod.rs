@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::alerts::{FLAP_DOUBLINGS_MAX, FLAP_WITHIN, FLAPS_FORGOTTEN_AFTER};
-use plimsoll_schemas::alert::{AlertKey, AlertState, Data, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, DataStatus, Notice, Scope};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ pub struct AlertEntry {
     /// How often it fired again soon after it resolved.
     pub flaps: u32,
     /// What the latest finding said of the data.
-    pub data: Data,
+    pub data: DataStatus,
     /// Its last notification, without its context, which is dropped to save memory: the end of an
     /// alert whose rule or node is gone repeats this.
     pub notified: Option<Arc<Notice>>,
@@ -178,7 +178,7 @@ impl Alerts {
     /// How many alerts stand while there is nothing or too little to judge.
     #[must_use]
     pub fn without_data(&self) -> u64 {
-        self.entries().filter(|(_, entry)| entry.data != Data::Enough).count() as u64
+        self.entries().filter(|(_, entry)| entry.data != DataStatus::Enough).count() as u64
     }
 
     /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.
@@ -198,7 +198,7 @@ impl Alerts {
 
 impl AlertEntry {
     /// What decides whether it has changed.
-    fn stands(&self) -> (AlertState, u32, Data) {
+    fn stands(&self) -> (AlertState, u32, DataStatus) {
         (self.state, self.streak, self.data)
     }
 

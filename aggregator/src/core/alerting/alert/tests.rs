@@ -217,9 +217,11 @@ fn what_is_found_of_the_data_is_shown_beside_an_alert_that_stands_and_alone_wher
     let mut walk = Walk::new();
     walk.until(Firing, Breach);
     let data = |walk: &Walk| walk.alerts.get(&key("a")).map(|entry| entry.data);
-    for (finding, wanted) in
-        [(NoData, Data::NoData), (Insufficient, Data::Insufficient), (Unsure, Data::Enough)]
-    {
+    for (finding, wanted) in [
+        (NoData, DataStatus::NoData),
+        (Insufficient, DataStatus::Insufficient),
+        (Unsure, DataStatus::Enough),
+    ] {
         assert_eq!(walk.hear(finding), None);
         assert_eq!((data(&walk), walk.alerts.state(&key("a"))), (Some(wanted), Firing));
     }

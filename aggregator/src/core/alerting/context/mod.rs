@@ -6,7 +6,7 @@ mod bars;
 use std::cmp::Reverse;
 
 use crate::limits::WORST_NODES_MAX;
-use plimsoll_schemas::alert::{BusContext, Context, Scope, WorstNode};
+use plimsoll_schemas::alert::{AlertContext, BusContext, Scope, WorstNode};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::{Wall, seconds};
@@ -21,7 +21,7 @@ pub(super) fn of_samples(
     budget: &Budget,
     window: Window,
     scope: &Scope,
-) -> Context {
+) -> AlertContext {
     let kept = fleet.longest_node_window(budget).min(window);
     let mut completeness = Completeness::default();
     let mut found: Vec<(&NodeName, &Node, Sums)> = Vec::new();
@@ -46,23 +46,24 @@ pub(super) fn of_samples(
     });
     let worst = worst.collect();
     let completeness = Some((completeness.nodes[kept as usize], completeness.expected));
-    let context = Context { worst, worst_window: Some(kept), completeness, ..Context::default() };
+    let context =
+        AlertContext { worst, worst_window: Some(kept), completeness, ..AlertContext::default() };
     let Some(windows) = fleet.windows_of(budget, scope) else { return context };
     let (before, over_before) = windows.before(at, window, budget.limit_ns);
     let during = windows.merged(at, window);
     let over = windows.sums(at, window, budget.limit_ns).over;
     let of = [(&before, over_before.over), (&during, over)];
     let [before, during] = bars::bars(budget.limit_ns, of);
-    Context { before, during, ..context }
+    AlertContext { before, during, ..context }
 }
 
 /// The context of a rule that judges no samples.
-pub(super) fn of_node(at: Wall, fleet: &Fleet, scope: &Scope) -> Context {
+pub(super) fn of_node(at: Wall, fleet: &Fleet, scope: &Scope) -> AlertContext {
     let node = match scope {
         Scope::Fleet => None,
         Scope::Node(name) => fleet.nodes().get(name).map(|node| worst_node(at, name, node)),
     };
-    Context { worst: node.into_iter().collect(), ..Context::default() }
+    AlertContext { worst: node.into_iter().collect(), ..AlertContext::default() }
 }
 
 fn worst_node(at: Wall, name: &NodeName, node: &Node) -> WorstNode {

@@ -13,7 +13,7 @@ use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Header;
-use plimsoll_schemas::wire::confirmation::Confirmed;
+use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
 use serde::{Deserialize, Serialize};
 
 pub use run::Run;
@@ -200,7 +200,7 @@ impl Account {
 
     /// What the node may be told of its latest incarnations, the latest first.
     #[must_use]
-    pub fn confirmed(&self) -> Vec<Confirmed> {
+    pub fn confirmed(&self) -> Vec<ConfirmedIncarnation> {
         let mut runs: Vec<_> = self.runs.iter().collect();
         runs.sort_unstable_by_key(|(_, run)| std::cmp::Reverse(run.order));
         let latest = runs.into_iter().take(CONFIRMED_RUNS_MAX);

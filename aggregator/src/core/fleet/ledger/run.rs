@@ -5,7 +5,7 @@ use crate::limits::LEDGER_HOLES_MAX;
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::summary::{Ledger, RunLedger};
-use plimsoll_schemas::wire::confirmation::Confirmed;
+use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
 use plimsoll_schemas::wire::{Header, Totals};
 use serde::{Deserialize, Serialize};
 
@@ -119,10 +119,10 @@ impl Run {
     }
 
     /// What the node may be told about it.
-    pub(super) fn confirmed(&self, incarnation: Incarnation) -> Confirmed {
+    pub(super) fn confirmed(&self, incarnation: Incarnation) -> ConfirmedIncarnation {
         let spans = self.seqs.latest(CONFIRMED_SPANS_MAX).into_iter();
         let spans = spans.map(|(first, last)| (Seq(first), Seq(last))).collect();
-        Confirmed { incarnation, spans }
+        ConfirmedIncarnation { incarnation, spans }
     }
 
     /// Its row on the ledger page.

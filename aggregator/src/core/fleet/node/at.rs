@@ -1,6 +1,6 @@
 //! A node at one moment: the metrics that rules compare and pages show.
 
-use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::{Wall, seconds};
 
@@ -39,30 +39,32 @@ impl<'n> NodeAt<'n> {
     /// One metric; `None` where it is not known. Sequence gaps are known to the fleet alone.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
-    pub fn figure(&self, figure: Figure) -> Option<f64> {
+    pub fn figure(&self, figure: NodeMetric) -> Option<f64> {
         let Self { node, at, presence } = *self;
         let metrics = &node.metrics;
         let increase = |what: Count| metrics.increase(at, what);
         let has_bus = self.is_reporting() && node.bus.is_known();
         let of_bus = |value: f64| has_bus.then_some(value);
         match figure {
-            Figure::SilentSeconds if presence == Presence::Left => Some(0.0),
-            Figure::SilentSeconds => Some(at.since(node.last_heard).as_secs_f64()),
-            Figure::NameConflicts => Some(increase(Count::NameConflicts)),
-            Figure::Unaccounted => Some(increase(Count::Unaccounted)),
-            Figure::LedgerGap => None,
-            Figure::SamplesLost => self.is_reporting().then(|| increase(Count::SamplesLost)),
-            Figure::Rerouted => of_bus(increase(Count::Rerouted)),
-            Figure::Dropped => of_bus(increase(Count::Dropped)),
-            Figure::KernelDropped => of_bus(increase(Count::KernelDropped)),
-            Figure::OutboxMessages => of_bus(node.bus.value.outbox_messages as f64),
-            Figure::OutboxBytes => of_bus(node.bus.value.outbox_bytes as f64),
-            Figure::RoundTripSeconds => {
+            NodeMetric::SilentSeconds if presence == Presence::Left => Some(0.0),
+            NodeMetric::SilentSeconds => Some(at.since(node.last_heard).as_secs_f64()),
+            NodeMetric::NameConflicts => Some(increase(Count::NameConflicts)),
+            NodeMetric::Unaccounted => Some(increase(Count::Unaccounted)),
+            NodeMetric::LedgerGap => None,
+            NodeMetric::SamplesLost => self.is_reporting().then(|| increase(Count::SamplesLost)),
+            NodeMetric::Rerouted => of_bus(increase(Count::Rerouted)),
+            NodeMetric::Dropped => of_bus(increase(Count::Dropped)),
+            NodeMetric::KernelDropped => of_bus(increase(Count::KernelDropped)),
+            NodeMetric::OutboxMessages => of_bus(node.bus.value.outbox_messages as f64),
+            NodeMetric::OutboxBytes => of_bus(node.bus.value.outbox_bytes as f64),
+            NodeMetric::RoundTripSeconds => {
                 node.bus.value.round_trip_ns.filter(|_| has_bus).map(seconds)
             }
-            Figure::BreakerState => metrics.peak(at, Peak::BREAKER).filter(|_| has_bus),
-            Figure::ConservativeMode => metrics.peak(at, Peak::CONSERVATIVE).filter(|_| has_bus),
-            Figure::ClockSkewSeconds => {
+            NodeMetric::BreakerState => metrics.peak(at, Peak::BREAKER).filter(|_| has_bus),
+            NodeMetric::ConservativeMode => {
+                metrics.peak(at, Peak::CONSERVATIVE).filter(|_| has_bus)
+            }
+            NodeMetric::ClockSkewSeconds => {
                 let skew = node.skew.filter(|_| self.is_reporting())?;
                 Some(seconds(skew.ahead_ns.unsigned_abs()))
             }

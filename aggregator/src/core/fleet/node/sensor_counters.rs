@@ -12,7 +12,7 @@ use plimsoll_schemas::hardware::{
     GPU_FAULTS_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
 };
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -75,15 +75,15 @@ impl SensorCounters {
     }
 
     /// A figure that is computed from these.
-    pub(super) fn figure(&self, at: Wall, figure: Figure) -> Option<f64> {
+    pub(super) fn figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
         let within = |tick: SensorCounter| {
             Some(self.0[tick as usize].as_ref()?.grown.within(at, tick.span()))
         };
         match figure {
-            Figure::GpuFaults => within(SensorCounter::GpuFault),
-            Figure::GpuMemoryErrors => within(SensorCounter::GpuMemoryError),
-            Figure::OomKills => within(SensorCounter::OomKill),
-            Figure::CgroupCpuThrottledRatio => {
+            NodeMetric::GpuFaults => within(SensorCounter::GpuFault),
+            NodeMetric::GpuMemoryErrors => within(SensorCounter::GpuMemoryError),
+            NodeMetric::OomKills => within(SensorCounter::OomKill),
+            NodeMetric::CgroupCpuThrottledRatio => {
                 let periods = within(SensorCounter::CgroupPeriod)?;
                 let throttled = within(SensorCounter::CgroupThrottledPeriod)?;
                 Some(if periods > 0.0 { (throttled / periods).min(1.0) } else { 0.0 })
@@ -124,7 +124,7 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::hardware::Missing;
+    use plimsoll_schemas::hardware::MissingReading;
 
     use super::*;
 
@@ -141,16 +141,16 @@ mod tests {
         let mut ticks = SensorCounters::default();
         let faults = |gpu, n| read(&GPU_FAULTS_TOTAL, ("gpu", gpu), n);
         ticks.see(at(0), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 7.0)]);
-        assert_eq!(ticks.figure(at(0), Figure::OomKills), Some(0.0));
-        assert_eq!(ticks.figure(at(0), Figure::GpuFaults), None);
+        assert_eq!(ticks.figure(at(0), NodeMetric::OomKills), Some(0.0));
+        assert_eq!(ticks.figure(at(0), NodeMetric::GpuFaults), None);
         ticks.see(at(1), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 9.0), faults("0", 4.0)]);
-        assert_eq!(ticks.figure(at(1), Figure::OomKills), Some(2.0));
-        assert_eq!(ticks.figure(at(1), Figure::GpuFaults), Some(0.0));
+        assert_eq!(ticks.figure(at(1), NodeMetric::OomKills), Some(2.0));
+        assert_eq!(ticks.figure(at(1), NodeMetric::GpuFaults), Some(0.0));
         ticks.see(at(2), &[faults("0", 5.0), faults("1", 2.0)]);
-        assert_eq!(ticks.figure(at(2), Figure::GpuFaults), Some(1.0), "the other one had two");
+        assert_eq!(ticks.figure(at(2), NodeMetric::GpuFaults), Some(1.0), "the other one had two");
         ticks.see(at(3), &[faults("0", 5.0), faults("1", 4.0)]);
-        assert_eq!(ticks.figure(at(3), Figure::GpuFaults), Some(3.0));
-        assert_eq!(ticks.figure(at(400), Figure::GpuFaults), Some(0.0));
+        assert_eq!(ticks.figure(at(3), NodeMetric::GpuFaults), Some(3.0));
+        assert_eq!(ticks.figure(at(400), NodeMetric::GpuFaults), Some(0.0));
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         for (second, kills) in [(0, 50.0), (1, 3.0), (2, 4.0)] {
             ticks.see(at(second), &[read(&OOM_KILLS_TOTAL, ("a", "b"), kills)]);
         }
-        assert_eq!(ticks.figure(at(2), Figure::OomKills), Some(1.0));
+        assert_eq!(ticks.figure(at(2), NodeMetric::OomKills), Some(1.0));
     }
 
     #[test]
@@ -171,10 +171,14 @@ mod tests {
         };
         let mut within = |second, readings: &[Reading]| {
             ticks.see(at(second), readings);
-            ticks.figure(at(second), Figure::GpuMemoryErrors)
+            ticks.figure(at(second), NodeMetric::GpuMemoryErrors)
         };
         let mut failed = errors("1", 3.0);
-        failed = Reading::absent(&GPU_ECC_ERRORS_TOTAL, failed.labels, Missing::failed("timeout"));
+        failed = Reading::absent(
+            &GPU_ECC_ERRORS_TOTAL,
+            failed.labels,
+            MissingReading::failed("timeout"),
+        );
         assert_eq!(within(0, &[errors("0", 2.0), errors("1", 3.0)]), Some(0.0));
         assert_eq!(within(1, &[errors("0", 2.0), failed]), Some(0.0));
         assert_eq!(within(2, &[errors("1", 3.0)]), Some(0.0));
@@ -191,7 +195,7 @@ mod tests {
             let kept = ticks.0[SensorCounter::OomKill as usize].as_ref().map(|of| of.stood.len());
             assert!(kept <= Some(TICKING_MAX), "{kept:?}");
         }
-        assert_eq!(ticks.figure(at(0), Figure::OomKills), Some(0.0));
+        assert_eq!(ticks.figure(at(0), NodeMetric::OomKills), Some(0.0));
     }
 
     #[test]
@@ -209,8 +213,8 @@ mod tests {
                 ],
             );
         }
-        assert_eq!(ticks.figure(at(1), Figure::GpuMemoryErrors), Some(2.0));
-        assert_eq!(ticks.figure(at(1), Figure::CgroupCpuThrottledRatio), Some(0.25));
-        assert_eq!(ticks.figure(at(90), Figure::CgroupCpuThrottledRatio), Some(0.0));
+        assert_eq!(ticks.figure(at(1), NodeMetric::GpuMemoryErrors), Some(2.0));
+        assert_eq!(ticks.figure(at(1), NodeMetric::CgroupCpuThrottledRatio), Some(0.25));
+        assert_eq!(ticks.figure(at(90), NodeMetric::CgroupCpuThrottledRatio), Some(0.0));
     }
 }

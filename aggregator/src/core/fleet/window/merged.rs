@@ -2,7 +2,9 @@
 //! nothing is allocated for a row, every bucket has its place, and only those between the
 //! smallest and the greatest sample are ever read. What is kept is never kept so.
 
-use plimsoll_schemas::histogram::{Blur, ExactFigures, Histogram, Packed, Quantile, layout};
+use plimsoll_schemas::histogram::{
+    BucketUncertainty, ExactFigures, Histogram, Packed, Quantile, layout,
+};
 
 /// Buckets that are passed together when a rank is looked for.
 const BLOCK: usize = 64;
@@ -14,7 +16,7 @@ pub struct Merged {
     /// Of each bucket of the layout.
     counts: Box<[u64]>,
     /// What is not known of where samples lie, if anything.
-    blur: Option<Blur>,
+    blur: Option<BucketUncertainty>,
 }
 
 impl Default for Merged {
@@ -52,7 +54,7 @@ impl Merged {
         self.add_blur(other.blur.as_ref());
     }
 
-    fn add_blur(&mut self, theirs: Option<&Blur>) {
+    fn add_blur(&mut self, theirs: Option<&BucketUncertainty>) {
         if let Some(theirs) = theirs {
             self.blur.get_or_insert_default().merge(theirs);
         }
@@ -114,7 +116,7 @@ impl Merged {
 #[derive(Clone, Debug)]
 pub struct Ranks<'m> {
     exact: ExactFigures,
-    blur: Option<&'m Blur>,
+    blur: Option<&'m BucketUncertainty>,
     first: usize,
     used: &'m [u64],
     /// Where in `used` the next search begins, and how many samples lie below that.

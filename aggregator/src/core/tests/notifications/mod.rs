@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::limits::NODE_HIDE_SILENT_AFTER;
 use plimsoll_schemas::alert::Acknowledgement;
+use plimsoll_schemas::alert::AlertEndReason;
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Data;
-use plimsoll_schemas::alert::Ended;
+use plimsoll_schemas::alert::DataStatus;
 use plimsoll_schemas::alert::Notice;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::alert::Silence;
@@ -130,7 +130,7 @@ fn alerts_of_a_rule_that_is_taken_away_end_with_a_notice_that_receivers_know_by_
         for notice in told {
             let fired = before.iter().rfind(|fired| fired.key == notice.key).unwrap();
             assert_eq!((notice.from, notice.state), (AlertState::Firing, AlertState::Resolved));
-            assert_eq!(notice.ended, Some(Ended::RuleRemoved));
+            assert_eq!(notice.ended, Some(AlertEndReason::RuleRemoved));
             assert_eq!((&notice.severity, &notice.routes), (&fired.severity, &fired.routes));
             assert_eq!(notice.evidence, fired.evidence);
         }
@@ -157,7 +157,7 @@ fn alerts_about_a_node_that_is_forgotten_end_with_a_notice() {
     assert_eq!(of_node.len(), 1);
     assert_eq!(
         (of_node[0].state, of_node[0].ended, of_node[0].data),
-        (AlertState::Resolved, Some(Ended::NodeForgotten), Data::NoData)
+        (AlertState::Resolved, Some(AlertEndReason::NodeForgotten), DataStatus::NoData)
     );
     assert_eq!(
         core.alerting.alerts().state(&key(None)),
@@ -173,12 +173,12 @@ fn an_alert_that_fires_and_hears_nothing_more_says_so() {
         let page = core.alerts_page(start().wall, &AlertsQuery::default());
         page.alerts.iter().map(|row| (row.state, row.data)).collect::<Vec<_>>()
     };
-    assert_eq!(data(&core), [(AlertState::Firing, Data::Enough); 2]);
+    assert_eq!(data(&core), [(AlertState::Firing, DataStatus::Enough); 2]);
     for _ in 0..30 {
         now = now.after(SECOND);
         core.on_deadline(now);
     }
-    assert_eq!(data(&core), [(AlertState::Firing, Data::NoData); 2]);
+    assert_eq!(data(&core), [(AlertState::Firing, DataStatus::NoData); 2]);
     let page = crate::exposition::fleet(&core.view(now.wall, "t"), &[]);
     let severity = core.rules().find(&key(None).rule).unwrap().severity().as_str();
     let of_node = r#"rule="epoch_hook",scope="node",node="a",operation="epoch_hook""#;

@@ -21,9 +21,9 @@ use plimsoll_schemas::hardware::GPUS_LOST;
 use plimsoll_schemas::hardware::OOM_KILLS_TOTAL;
 use plimsoll_schemas::hardware::PRESSURE_FULL_RATIO;
 use plimsoll_schemas::ids::RuleName;
-use plimsoll_schemas::metric::Figure;
-use plimsoll_schemas::metric::FleetFigure;
+use plimsoll_schemas::metric::AggregatorMetric;
 use plimsoll_schemas::metric::Metric;
+use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::rule::Comparison;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::Threshold;
@@ -190,8 +190,8 @@ fn every_rule_and_every_figure_has_a_producer_that_is_tried() {
     let tried: BTreeSet<&str> = CASES.iter().map(|(name, ..)| *name).collect();
     assert_eq!(rules, tried, "a rule without a case here, or a case without its rule");
     let watched: BTreeSet<&Metric> = thresholds.iter().map(|of| &of.metric).collect();
-    let nodes = Figure::ALL.iter().map(|figure| Metric::Node(*figure));
-    let fleet = FleetFigure::ALL.iter().map(|figure| Metric::Fleet(*figure));
+    let nodes = NodeMetric::ALL.iter().map(|figure| Metric::Node(*figure));
+    let fleet = AggregatorMetric::ALL.iter().map(|figure| Metric::Fleet(*figure));
     let untried: Vec<_> = nodes.chain(fleet).filter(|metric| !watched.contains(metric)).collect();
     assert_eq!(untried, [], "figures that no rule here watches");
 }

@@ -8,7 +8,7 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{NodeName, Operation, Series};
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
+use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 use plimsoll_schemas::wire::{Body, Hardware, Latency};
 
 use super::*;
@@ -73,8 +73,10 @@ fn subjects(messages: &[Publish]) -> Vec<&str> {
 }
 
 fn confirm(first: u64, last: u64) -> Confirmation {
-    let runs =
-        vec![Confirmed { incarnation: Incarnation(1), spans: vec![(Seq(first), Seq(last))] }];
+    let runs = vec![ConfirmedIncarnation {
+        incarnation: Incarnation(1),
+        spans: vec![(Seq(first), Seq(last))],
+    }];
     Confirmation {
         node: NodeName::new("n").unwrap(),
         behind: false,

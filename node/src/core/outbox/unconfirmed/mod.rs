@@ -15,7 +15,7 @@ use plimsoll_schemas::limits::delivery::{ACK_WAIT, CONFIRMATION_PROBE_AFTER};
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::wire::confirmation::{Confirmation, Confirmed};
+use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
 use super::sealed::{Publish, SealedMessage, Ticket};
 
@@ -131,7 +131,7 @@ impl Unconfirmed {
     ) -> Vec<Ticket> {
         (self.has_confirmation, self.probe_pause) = (true, CONFIRMATION_PROBE_AFTER);
         self.probe_at = now.plus(self.probe_pause);
-        let run_of = |copy: &UnconfirmedCopy| -> Option<&Confirmed> {
+        let run_of = |copy: &UnconfirmedCopy| -> Option<&ConfirmedIncarnation> {
             confirmation.runs.iter().find(|run| run.incarnation == copy.message.incarnation)
         };
         // A list of full length may have been cut: a run that is absent may be stored all the same.
@@ -140,7 +140,7 @@ impl Unconfirmed {
         for (ticket, copy) in &self.copies {
             match run_of(copy) {
                 Some(run) if run.covers(copy.message.seq) => stored.push(*ticket),
-                Some(run) if !confirmation.behind && !run.is_silent_about(copy.message.seq) => {
+                Some(run) if !confirmation.behind && !run.is_unknown(copy.message.seq) => {
                     missing.push(*ticket);
                 }
                 None if !confirmation.behind && names_all => missing.push(*ticket),

@@ -34,7 +34,7 @@ fn keeping(seqs: std::ops::RangeInclusive<u64>) -> Unconfirmed {
 
 fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
     let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
-    let runs = vec![Confirmed { incarnation: Incarnation(1), spans }];
+    let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(1), spans }];
     Confirmation {
         node: NodeName::new("n").unwrap(),
         behind,
@@ -93,7 +93,8 @@ fn an_aggregator_that_is_behind_is_sent_nothing_again() {
 
 #[test]
 fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
-    let of = |incarnation, spans| Confirmed { incarnation: Incarnation(incarnation), spans };
+    let of =
+        |incarnation, spans| ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans };
     let confirm = |behind, runs| Confirmation { runs, ..confirm(behind, &[]) };
     let other = |n| of(n, vec![(Seq(1), Seq(9))]);
     let mut entrusted = keeping(1..=2);

@@ -2,7 +2,7 @@
 
 use plimsoll_schemas::hardware::{
     CGROUP_CPU_LIMIT_CORES, CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_SECONDS_TOTAL,
-    CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_SECONDS_TOTAL, Missing,
+    CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_SECONDS_TOTAL, MissingReading,
 };
 
 use super::super::gather::Gather;
@@ -90,7 +90,7 @@ impl Limits {
 
 /// `max 100000`, or `150000 100000`.
 fn of_both(line: &str) -> Raw {
-    let (quota, period) = line.split_once(' ').ok_or(Missing::failed("not_a_number"))?;
+    let (quota, period) = line.split_once(' ').ok_or(MissingReading::failed("not_a_number"))?;
     if quota == "max" {
         return Err(NO_LIMIT);
     }
@@ -102,7 +102,7 @@ fn cores(quota: f64, period: f64) -> Raw {
     if quota < 0.0 {
         return Err(NO_LIMIT);
     }
-    if period > 0.0 { Ok(quota / period) } else { Err(Missing::failed("out_of_range")) }
+    if period > 0.0 { Ok(quota / period) } else { Err(MissingReading::failed("out_of_range")) }
 }
 
 #[cfg(test)]
@@ -114,9 +114,9 @@ mod tests {
         assert_eq!(of_both("150000 100000\n"), Ok(1.5));
         assert_eq!(of_both("max 100000\n"), Err(NO_LIMIT));
         assert_eq!(cores(-1.0, 100_000.0), Err(NO_LIMIT));
-        assert_eq!(of_both("1 0"), Err(Missing::failed("out_of_range")));
+        assert_eq!(of_both("1 0"), Err(MissingReading::failed("out_of_range")));
         for odd in ["", "max", "x 100000", "1 x"] {
-            assert_eq!(of_both(odd), Err(Missing::failed("not_a_number")), "{odd}");
+            assert_eq!(of_both(odd), Err(MissingReading::failed("not_a_number")), "{odd}");
         }
     }
 }

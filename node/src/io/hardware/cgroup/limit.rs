@@ -1,13 +1,13 @@
 //! Limits of a control group and of the groups above it, and which of them is the tightest.
 
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::root::{Kept, Root};
 use super::super::scale::Raw;
 use super::super::table;
 use super::controller::Controller;
 
-pub(super) const NO_LIMIT: Missing = Missing::unsupported("no_limit");
+pub(super) const NO_LIMIT: MissingReading = MissingReading::unsupported("no_limit");
 /// Cgroup version 1 reports a missing limit as a number of at least this size.
 const UNLIMITED: u64 = 1 << 60;
 
@@ -24,7 +24,8 @@ pub(super) fn tightest(limits: impl Iterator<Item = Raw>) -> (usize, Raw) {
         match (tightest.1, limit) {
             (Ok(known), Ok(limit)) if known <= limit => {}
             (_, Ok(limit)) => tightest = (position, Ok(limit)),
-            (_, Err(why)) if why == NO_LIMIT || why == Missing::unsupported("not_found") => {}
+            (_, Err(why)) if why == NO_LIMIT || why == MissingReading::unsupported("not_found") => {
+            }
             // A limit that cannot be read may be the tightest.
             (_, Err(why)) => return (0, Err(why)),
         }
@@ -47,8 +48,8 @@ mod tests {
 
     #[test]
     fn the_tightest_of_several_limits_holds_and_none_is_no_number() {
-        let absent = Err(Missing::unsupported("not_found"));
-        let broken = Err(Missing::failed("not_a_number"));
+        let absent = Err(MissingReading::unsupported("not_found"));
+        let broken = Err(MissingReading::failed("not_a_number"));
         for (limits, want) in [
             (vec![Ok(5.0), Ok(3.0), Err(NO_LIMIT), absent, Ok(3.0)], (1, Ok(3.0))),
             (vec![Err(NO_LIMIT), absent, Ok(7.0)], (2, Ok(7.0))),
@@ -67,6 +68,6 @@ mod tests {
         for none in ["max\n", "9223372036854771712", "9223372036854710272"] {
             assert_eq!(limit(none), Err(NO_LIMIT), "{none}");
         }
-        assert_eq!(limit("lots"), Err(Missing::failed("not_a_number")));
+        assert_eq!(limit("lots"), Err(MissingReading::failed("not_a_number")));
     }
 }

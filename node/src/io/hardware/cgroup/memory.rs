@@ -1,7 +1,7 @@
 //! A group's memory: what it may use, what it uses, and how often it met a bound.
 
 use plimsoll_schemas::hardware::{
-    CGROUP_MEMORY_EVENTS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, Missing,
+    CGROUP_MEMORY_EVENTS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, MissingReading,
 };
 
 use super::super::gather::Gather;
@@ -80,7 +80,7 @@ impl Group {
     }
 }
 
-fn put_event(event: &str, times: Result<u64, Missing>, gather: &mut Gather) {
+fn put_event(event: &str, times: Result<u64, MissingReading>, gather: &mut Gather) {
     if let Some(labels) = gather.labels(&[("event", event)]) {
         gather.put_of(&CGROUP_MEMORY_EVENTS_TOTAL, &labels, times.map(|times| times as f64));
     }

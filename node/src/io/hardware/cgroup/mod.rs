@@ -15,7 +15,7 @@ use plimsoll_schemas::hardware::{
     CGROUP_CPU_LIMIT_CORES, CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_SECONDS_TOTAL,
     CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_SECONDS_TOTAL,
     CGROUP_MEMORY_EVENTS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CGROUP_TASKS,
-    CGROUP_TASKS_LIMIT, Missing, Sensor,
+    CGROUP_TASKS_LIMIT, MissingReading, Sensor,
 };
 use plimsoll_schemas::time::Mono;
 
@@ -29,14 +29,14 @@ pub(super) struct Cgroup {
     relist: Relist,
     groups: Kept,
     mounts: Kept,
-    memory: Result<memory::Group, Missing>,
-    cpu: Result<cpu::Group, Missing>,
-    tasks: Result<tasks::Group, Missing>,
+    memory: Result<memory::Group, MissingReading>,
+    cpu: Result<cpu::Group, MissingReading>,
+    tasks: Result<tasks::Group, MissingReading>,
 }
 
 impl Cgroup {
     pub(super) fn new(root: &Root) -> Self {
-        let none = Missing::unsupported("not_found");
+        let none = MissingReading::unsupported("not_found");
         Self {
             root: root.clone(),
             relist: Relist::default(),
@@ -72,7 +72,7 @@ impl Cgroup {
         let mounts = self.mounts.read(space);
         let place = |controller| {
             let place = controller::find(controller, groups.as_ref().map_err(|why| *why)?, mounts?);
-            place.ok_or(Missing::unsupported("no_controller"))
+            place.ok_or(MissingReading::unsupported("no_controller"))
         };
         self.memory = place("memory").map(|place| memory::Group::new(root, &place));
         self.cpu = place("cpu").map(|cpu| {
@@ -94,7 +94,7 @@ const CPU: [&Sensor; 5] = [
 ];
 const TASKS: [&Sensor; 2] = [&CGROUP_TASKS, &CGROUP_TASKS_LIMIT];
 
-fn absent(sensors: &[&Sensor], why: Missing, gather: &mut Gather) {
+fn absent(sensors: &[&Sensor], why: MissingReading, gather: &mut Gather) {
     sensors.iter().for_each(|sensor| gather.put(sensor, Err(why)));
 }
 

@@ -18,7 +18,7 @@ use plimsoll_schemas::hardware::{
     GPU_MEMORY_FREE_BYTES, GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_MIG_ENABLED,
     GPU_PCIE_LINK_GENERATION, GPU_PCIE_LINK_WIDTH, GPU_PCIE_RECEIVE_BYTES_PER_SECOND,
     GPU_PCIE_REPLAYS_TOTAL, GPU_PCIE_TRANSMIT_BYTES_PER_SECOND, GPU_POWER_LIMIT_WATTS,
-    GPU_REMAPPED_ROWS, GPU_RETIRED_PAGES, GPU_TEMPERATURE_SLOWDOWN_CELSIUS, Missing, Sensor,
+    GPU_REMAPPED_ROWS, GPU_RETIRED_PAGES, GPU_TEMPERATURE_SLOWDOWN_CELSIUS, MissingReading, Sensor,
 };
 
 use super::super::scale::{self, Raw};
@@ -109,11 +109,13 @@ fn broken_memory(device: &Device<'_>) -> Vec<Finding> {
     };
     let finding = |(sensor, kind, _): (&'static Sensor, &str, u32)| {
         let raw = match &mut answers {
-            Ok(answers) => answers.next().map_or(Err(Missing::failed("no_data")), |answer| {
-                asked(answer.and_then(|sample| sample.value))
-                    .and_then(|value| sampled_count(&value))
-            }),
-            Err(missing) => Err(missing.unwrap_or(Missing::failed("driver"))),
+            Ok(answers) => {
+                answers.next().map_or(Err(MissingReading::failed("no_data")), |answer| {
+                    asked(answer.and_then(|sample| sample.value))
+                        .and_then(|value| sampled_count(&value))
+                })
+            }
+            Err(missing) => Err(missing.unwrap_or(MissingReading::failed("driver"))),
         };
         Finding::of(sensor, "kind", kind, raw)
     };
@@ -124,10 +126,10 @@ fn sampled_count(value: &SampleValue) -> Raw {
     match *value {
         SampleValue::U32(count) => units::count(u64::from(count)),
         SampleValue::U64(count) => units::count(count),
-        SampleValue::I64(count) => {
-            u64::try_from(count).map_err(|_| Missing::failed("out_of_range")).and_then(units::count)
-        }
-        SampleValue::F64(_) => Err(Missing::failed("not_understood")),
+        SampleValue::I64(count) => u64::try_from(count)
+            .map_err(|_| MissingReading::failed("out_of_range"))
+            .and_then(units::count),
+        SampleValue::F64(_) => Err(MissingReading::failed("not_understood")),
     }
 }
 
@@ -135,7 +137,7 @@ fn fans(device: &Device<'_>) -> Vec<Finding> {
     let none = |missing| vec![Finding::once(&GPU_FAN_RATIO, Err(missing))];
     match asked(device.num_fans()) {
         Err(missing) => none(missing),
-        Ok(0) => none(Missing::unsupported("no_fan")),
+        Ok(0) => none(MissingReading::unsupported("no_fan")),
         Ok(count) => (0..count.min(GPU_FANS_MAX))
             .map(|fan| {
                 let speed = asked(device.fan_speed(fan)).and_then(units::fan_ratio_from_percent);
@@ -161,7 +163,7 @@ fn instances(device: &Device<'_>) -> Vec<Finding> {
             Err(NvmlError::NotFound) => continue,
             Err(error) => asked(Err(error)),
         };
-        let mut find = |sensor, bytes: Result<u64, Missing>| {
+        let mut find = |sensor, bytes: Result<u64, MissingReading>| {
             let raw = bytes.and_then(scale::bytes);
             findings.push(Finding::of(sensor, "mig", &index, raw));
         };

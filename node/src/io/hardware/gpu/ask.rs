@@ -5,7 +5,7 @@ use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::{Bits, NvmlError};
 use nvml_wrapper::struct_wrappers::device::MemoryInfo;
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::scale::{self, Raw};
 use super::fold::{DOMAINS, Poll};
@@ -15,46 +15,49 @@ pub(super) const CLOCKS: [Clock; DOMAINS.len()] =
     [Clock::Graphics, Clock::SM, Clock::Memory, Clock::Video];
 
 /// The GPU fell off the bus, or is not listed any more.
-pub(super) const LOST: Missing = Missing::failed("lost");
+pub(super) const LOST: MissingReading = MissingReading::failed("lost");
 
 /// NVML's answer, or in one word why there is none.
-pub(super) fn asked<T>(answer: Result<T, NvmlError>) -> Result<T, Missing> {
+pub(super) fn asked<T>(answer: Result<T, NvmlError>) -> Result<T, MissingReading> {
     answer.map_err(|error| missing(&error))
 }
 
 /// What an error of NVML makes of a reading.
-pub(super) fn missing(error: &NvmlError) -> Missing {
+pub(super) fn missing(error: &NvmlError) -> MissingReading {
     match error {
         NvmlError::NotSupported | NvmlError::VgpuEccNotSupported => {
-            Missing::unsupported("not_supported")
+            MissingReading::unsupported("not_supported")
         }
         NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_) => {
-            Missing::unsupported("old_driver")
+            MissingReading::unsupported("old_driver")
         }
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound | NvmlError::DriverNotLoaded => {
-            Missing::unsupported("no_driver")
+            MissingReading::unsupported("no_driver")
         }
         NvmlError::GpuLost => LOST,
-        NvmlError::NoPermission | NvmlError::OperatingSystem => Missing::failed("no_permission"),
-        NvmlError::Timeout => Missing::failed("timeout"),
-        NvmlError::ResetRequired => Missing::failed("reset_required"),
-        NvmlError::LibRmVersionMismatch => Missing::failed("driver_replaced"),
-        NvmlError::Uninitialized => Missing::failed("not_loaded"),
-        NvmlError::NoData => Missing::failed("no_data"),
-        NvmlError::InsufficientPower => Missing::failed("no_power_cable"),
-        NvmlError::IrqIssue => Missing::failed("no_interrupts"),
-        NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) | NvmlError::Utf8Error(_) => {
-            Missing::failed("not_understood")
+        NvmlError::NoPermission | NvmlError::OperatingSystem => {
+            MissingReading::failed("no_permission")
         }
-        _ => Missing::failed("driver"),
+        NvmlError::Timeout => MissingReading::failed("timeout"),
+        NvmlError::ResetRequired => MissingReading::failed("reset_required"),
+        NvmlError::LibRmVersionMismatch => MissingReading::failed("driver_replaced"),
+        NvmlError::Uninitialized => MissingReading::failed("not_loaded"),
+        NvmlError::NoData => MissingReading::failed("no_data"),
+        NvmlError::InsufficientPower => MissingReading::failed("no_power_cable"),
+        NvmlError::IrqIssue => MissingReading::failed("no_interrupts"),
+        NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) | NvmlError::Utf8Error(_) => {
+            MissingReading::failed("not_understood")
+        }
+        _ => MissingReading::failed("driver"),
     }
 }
 
 /// What changes from moment to moment.
 pub(super) fn poll(device: &Device<'_>) -> Poll {
     let utilization = asked(device.utilization_rates());
-    let percent =
-        |percent: Result<u32, Missing>| percent.map(f64::from).and_then(scale::ratio_from_percent);
+    let percent = |percent: Result<u32, MissingReading>| {
+        percent.map(f64::from).and_then(scale::ratio_from_percent)
+    };
     let memory = asked(device.memory_info());
     let bytes = |part: fn(&MemoryInfo) -> u64| {
         memory.as_ref().map(part).map_err(|missing| *missing).and_then(scale::bytes)

@@ -8,7 +8,7 @@ use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, EventSet, Nvml};
-use plimsoll_schemas::hardware::{GPU_FAULTS_TOTAL, GPU_XID_TOTAL, Missing};
+use plimsoll_schemas::hardware::{GPU_FAULTS_TOTAL, GPU_XID_TOTAL, MissingReading};
 
 use super::aside::Finding;
 use super::ask::asked;
@@ -17,7 +17,7 @@ use super::ask::asked;
 pub(super) fn subscribe<'nvml>(
     nvml: &'nvml Nvml,
     device: &Device<'nvml>,
-) -> Result<EventSet<'nvml>, Missing> {
+) -> Result<EventSet<'nvml>, MissingReading> {
     let set = asked(nvml.create_event_set())?;
     let registered = device.register_events(EventTypes::CRITICAL_XID_ERROR, set);
     asked(registered.map_err(|error| error.error))
@@ -28,12 +28,12 @@ pub(super) fn subscribe<'nvml>(
 pub(super) struct Faults {
     total: u64,
     by_number: BTreeMap<String, u64>,
-    missing: Option<Missing>,
+    missing: Option<MissingReading>,
 }
 
 impl Faults {
     /// Takes what the driver reported since the last sample.
-    pub(super) fn drain(&mut self, set: &Result<EventSet<'_>, Missing>) {
+    pub(super) fn drain(&mut self, set: &Result<EventSet<'_>, MissingReading>) {
         self.missing = set.as_ref().err().copied();
         let Ok(set) = set else { return };
         for _ in 0..GPU_EVENTS_MAX {

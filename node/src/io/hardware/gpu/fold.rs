@@ -6,7 +6,7 @@ use plimsoll_schemas::hardware::{
     GPU_MEMORY_USED_MIN_BYTES, GPU_MEMORY_UTILIZATION_RATIO, GPU_POWER_MAX_WATTS,
     GPU_POWER_MIN_WATTS, GPU_POWER_WATTS, GPU_TEMPERATURE_CELSIUS, GPU_TEMPERATURE_MAX_CELSIUS,
     GPU_TEMPERATURE_MIN_CELSIUS, GPU_UTILIZATION_MAX_RATIO, GPU_UTILIZATION_MIN_RATIO,
-    GPU_UTILIZATION_RATIO, Missing, Sensor,
+    GPU_UTILIZATION_RATIO, MissingReading, Sensor,
 };
 
 use super::super::scale::Raw;
@@ -63,7 +63,7 @@ pub(super) struct Poll {
     /// Base units, in the order of [`OF_SINGLES`] and then of [`DOMAINS`].
     pub(super) figures: [Raw; FIGURES],
     /// NVML's bit set, unknown bits included.
-    pub(super) throttle_bits: Result<u64, Missing>,
+    pub(super) throttle_bits: Result<u64, MissingReading>,
 }
 
 /// One figure over the polls of one interval. Polls that did not answer do not count as long as
@@ -74,7 +74,7 @@ pub(super) struct Spread {
     sum: f64,
     least: f64,
     most: f64,
-    missing: Option<Missing>,
+    missing: Option<MissingReading>,
 }
 
 impl Spread {
@@ -106,7 +106,7 @@ impl Spread {
 
     fn of(&self, value: f64) -> Raw {
         match self.polls {
-            0 => Err(self.missing.unwrap_or(Missing::failed("not_asked"))),
+            0 => Err(self.missing.unwrap_or(MissingReading::failed("not_asked"))),
             _ => Ok(value),
         }
     }
@@ -121,10 +121,10 @@ mod tests {
     #[test]
     fn a_poll_without_an_answer_does_not_spoil_the_others() {
         let mut spread = Spread::default();
-        assert_eq!(spread.mean(), Err(Missing::failed("not_asked")));
-        spread.add(Err(Missing::failed("timeout")));
-        assert_eq!(spread.most(), Err(Missing::failed("timeout")));
-        for watts in [Ok(-2.0), Err(Missing::failed("timeout")), Ok(5.0)] {
+        assert_eq!(spread.mean(), Err(MissingReading::failed("not_asked")));
+        spread.add(Err(MissingReading::failed("timeout")));
+        assert_eq!(spread.most(), Err(MissingReading::failed("timeout")));
+        for watts in [Ok(-2.0), Err(MissingReading::failed("timeout")), Ok(5.0)] {
             spread.add(watts);
         }
         assert_eq!((spread.least(), spread.mean(), spread.most()), (Ok(-2.0), Ok(1.5), Ok(5.0)));

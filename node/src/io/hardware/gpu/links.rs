@@ -5,7 +5,7 @@ use crate::limits::GPU_LINKS_MAX;
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::nv_link::ErrorCounter;
 use nvml_wrapper::error::NvmlError;
-use plimsoll_schemas::hardware::{GPU_NVLINK_ERRORS_TOTAL, GPU_NVLINK_UP, Missing};
+use plimsoll_schemas::hardware::{GPU_NVLINK_ERRORS_TOTAL, GPU_NVLINK_UP, MissingReading};
 
 use super::aside::Finding;
 use super::ask::asked;
@@ -28,7 +28,7 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn ask(&mut self, device: &Device<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut refused = Missing::unsupported("no_link");
+        let mut refused = MissingReading::unsupported("no_link");
         for link in (0..GPU_LINKS_MAX).map(|link| device.link_wrapper_for(link)) {
             let up = match link.is_active() {
                 // Past the last link.

@@ -24,7 +24,7 @@ use crate::limits::{GPU_POLL_EVERY, SENSOR_EVERY, SENSOR_RELIST_EVERY};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use plimsoll_clock::Clock;
-use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, GPUS_LISTED, GPUS_LOST, Missing};
+use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, GPUS_LISTED, GPUS_LOST, MissingReading};
 use plimsoll_schemas::time::Mono;
 
 use self::roster::Roster;
@@ -52,7 +52,7 @@ enum Ended {
     /// It must be loaded anew at once.
     Reload,
     /// It cannot be queried any more.
-    Gone(Missing),
+    Gone(MissingReading),
 }
 
 impl Gpus {
@@ -105,7 +105,7 @@ impl Gpus {
             match &listed {
                 Err(error) => {
                     tracing::warn!(%error, "gpus cannot be listed; nvml unloaded");
-                    return Ended::Gone(Missing::failed("not_listed"));
+                    return Ended::Gone(MissingReading::failed("not_listed"));
                 }
                 Ok(_) if session.must_reload(roster, now) => return Ended::Reload,
                 Ok(count) if now >= close_at => {
@@ -126,9 +126,14 @@ impl Gpus {
     }
 
     /// Reports why there are no readings until the next search; false to end the thread.
-    fn go_without(&mut self, why: Missing, roster: &mut Roster, lifeline: &Lifeline) -> bool {
+    fn go_without(
+        &mut self,
+        why: MissingReading,
+        roster: &mut Roster,
+        lifeline: &Lifeline,
+    ) -> bool {
         // GPUs that were there once are not unsupported, whatever became of their driver.
-        roster.lose(Missing::failed(why.reason));
+        roster.lose(MissingReading::failed(why.reason));
         let mut pace = Pace::new(self.clock, SENSOR_EVERY);
         let again = self.clock.now().mono.plus(SENSOR_RELIST_EVERY);
         loop {
@@ -143,7 +148,7 @@ impl Gpus {
         }
     }
 
-    fn publish(&mut self, now: Mono, roster: &mut Roster, listed: Result<u32, Missing>) {
+    fn publish(&mut self, now: Mono, roster: &mut Roster, listed: Result<u32, MissingReading>) {
         let mut gather = Gather::default();
         let known = !roster.gpus.is_empty();
         let lost: Raw = if known { Ok(0) } else { listed }.map(|_| roster.lost() as f64);
@@ -151,7 +156,7 @@ impl Gpus {
         gather.put(&GPUS_LOST, lost);
         gather.skip(roster.unseated);
         if !known {
-            let why = listed.err().unwrap_or(Missing::unsupported("no_gpu"));
+            let why = listed.err().unwrap_or(MissingReading::unsupported("no_gpu"));
             gather.put(&GPU_UTILIZATION_RATIO, Err(why));
         }
         roster.gpus.iter_mut().for_each(|gpu| gpu.close(&mut gather));
@@ -161,9 +166,11 @@ impl Gpus {
 }
 
 /// No library and no driver is a machine without GPUs; anything else is a fault.
-fn why_not_loaded(error: &NvmlError) -> Missing {
+fn why_not_loaded(error: &NvmlError) -> MissingReading {
     match ask::missing(error) {
-        Missing { reason: "old_driver" | "no_driver", .. } => Missing::unsupported("no_driver"),
+        MissingReading { reason: "old_driver" | "no_driver", .. } => {
+            MissingReading::unsupported("no_driver")
+        }
         missing => missing,
     }
 }

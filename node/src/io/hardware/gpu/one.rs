@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use plimsoll_schemas::hardware::{
-    GPU_CLOCK_LIMIT_HERTZ, GPU_THROTTLE_REASON, GPU_THROTTLE_SECONDS_TOTAL, GPU_THROTTLED, Missing,
-    Sensor,
+    GPU_CLOCK_LIMIT_HERTZ, GPU_THROTTLE_REASON, GPU_THROTTLE_SECONDS_TOTAL, GPU_THROTTLED,
+    MissingReading, Sensor,
 };
 use plimsoll_schemas::time::Mono;
 
@@ -24,7 +24,7 @@ pub(super) struct Gpu {
     pub(super) uuid: Option<String>,
     pub(super) name: Option<String>,
     /// Why it cannot be queried now.
-    pub(super) lost: Option<Missing>,
+    pub(super) lost: Option<MissingReading>,
     pub(super) faults: Faults,
     pub(super) links: Links,
     pub(super) each_interval: Vec<Finding>,
@@ -95,13 +95,13 @@ impl Gpu {
 /// The graphics clock's limit, the first of the domains.
 fn clock_limit(seldom: &[Finding]) -> Raw {
     let limit = seldom.iter().find(|finding| *finding.sensor == GPU_CLOCK_LIMIT_HERTZ);
-    limit.map_or(Err(Missing::failed("not_asked")), |finding| finding.raw)
+    limit.map_or(Err(MissingReading::failed("not_asked")), |finding| finding.raw)
 }
 
 struct Out<'a> {
     gather: &'a mut Gather,
     identity: &'a [(&'a str, &'a str)],
-    lost: Option<Missing>,
+    lost: Option<MissingReading>,
 }
 
 impl Out<'_> {

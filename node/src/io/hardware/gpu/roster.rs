@@ -2,7 +2,7 @@
 //! lists anew when one is gone. Pure.
 
 use crate::limits::GPUS_MAX;
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 use super::ask::LOST;
 use super::one::Gpu;
@@ -39,7 +39,7 @@ impl Roster {
     }
 
     /// No GPU can be queried now.
-    pub(super) fn lose(&mut self, why: Missing) {
+    pub(super) fn lose(&mut self, why: MissingReading) {
         self.gpus.iter_mut().for_each(|gpu| gpu.lost = Some(why));
     }
 

@@ -4,7 +4,7 @@
 use crate::limits::{GPU_POLL_EVERY, GPU_RELOAD_EVERY, GPU_SELDOM_EVERY, GPUS_MAX, SENSOR_EVERY};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, EventSet, Nvml};
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 use plimsoll_schemas::time::Mono;
 
 use super::aside;
@@ -26,7 +26,7 @@ struct Seat<'nvml> {
     uuid: Option<String>,
     device: Device<'nvml>,
     // None until the GPU has answered once.
-    faults: Option<Result<EventSet<'nvml>, Missing>>,
+    faults: Option<Result<EventSet<'nvml>, MissingReading>>,
 }
 
 impl<'nvml> Session<'nvml> {
@@ -59,7 +59,7 @@ impl<'nvml> Session<'nvml> {
                     self.seats[index] = Some(Seat { uuid, device, faults });
                 }
                 // There is a GPU, so whatever the error, asking it went wrong.
-                Err(missing) => gpu.lost = Some(Missing::failed(missing.reason)),
+                Err(missing) => gpu.lost = Some(MissingReading::failed(missing.reason)),
             }
         }
         Ok(count)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::scale::Raw;
 use super::fold::{GRAPHICS_CLOCK, Spread, TEMPERATURE, UTILIZATION};
@@ -42,14 +42,14 @@ fn reasons() -> impl Iterator<Item = (u64, &'static str)> {
 pub(super) struct Throttle {
     /// All bits seen in this interval.
     held: Option<u64>,
-    missing: Option<Missing>,
+    missing: Option<MissingReading>,
     held_for: [Duration; REASONS],
     baseline_hertz: Option<f64>,
 }
 
 impl Throttle {
     /// One poll's bits, which stand for the time `since` the poll before.
-    pub(super) fn add(&mut self, bits: Result<u64, Missing>, since: Duration) {
+    pub(super) fn add(&mut self, bits: Result<u64, MissingReading>, since: Duration) {
         let bits = match bits {
             Ok(bits) => bits,
             Err(missing) => return self.missing = Some(missing),
@@ -64,7 +64,7 @@ impl Throttle {
 
     /// Each reason with 1 or 0 for this interval, and the seconds of all time.
     pub(super) fn by_reason(&self) -> impl Iterator<Item = (&'static str, Raw, Raw)> {
-        let held = self.held.ok_or(self.missing.unwrap_or(Missing::failed("not_asked")));
+        let held = self.held.ok_or(self.missing.unwrap_or(MissingReading::failed("not_asked")));
         reasons().zip(self.held_for).map(move |((mask, reason), held_for)| {
             let now = held.map(|bits| f64::from(u8::from(bits & mask != 0)));
             (reason, now, held.map(|_| held_for.as_secs_f64()))
@@ -139,8 +139,8 @@ mod tests {
         throttle.add(Ok(0), POLL);
         assert_eq!(one(&throttle, "sw_power_cap"), (Ok(0.0), Ok(0.2)));
         throttle.next();
-        throttle.add(Err(Missing::failed("timeout")), POLL);
-        let timeout = Err(Missing::failed("timeout"));
+        throttle.add(Err(MissingReading::failed("timeout")), POLL);
+        let timeout = Err(MissingReading::failed("timeout"));
         assert_eq!(one(&throttle, "sw_power_cap"), (timeout, timeout));
     }
 
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn heat_throttles_a_busy_gpu_from_75_degrees_and_a_fifth_of_the_limit_on() {
-        let unsupported = Err(Missing::unsupported("not_supported"));
+        let unsupported = Err(MissingReading::unsupported("not_supported"));
         for (name, utilization, celsius, hertz, throttled) in [
             ("hot and slow", Ok(1.0), 75.5, 1.59e9, 1.0),
             ("not hot enough", Ok(1.0), 75.0, 1.59e9, 0.0),
@@ -186,10 +186,13 @@ mod tests {
 
     #[test]
     fn without_a_temperature_or_a_baseline_nobody_knows() {
-        let missing = Err(Missing::unsupported("old_driver"));
+        let missing = Err(MissingReading::unsupported("old_driver"));
         let got = Throttle::default().by_heat(&figures(Ok(1.0), 80.0, 1e9), missing);
         assert_eq!(got, missing);
         let none = [Spread::default(); FIGURES];
-        assert_eq!(Throttle::default().by_heat(&none, LIMIT), Err(Missing::failed("not_asked")));
+        assert_eq!(
+            Throttle::default().by_heat(&none, LIMIT),
+            Err(MissingReading::failed("not_asked"))
+        );
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn count(count: u64) -> Raw {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::hardware::Missing;
+    use plimsoll_schemas::hardware::MissingReading;
 
     use super::*;
 
@@ -62,7 +62,7 @@ mod tests {
             ("count", count(NEGATIVE)),
             ("count of 32 bits", count(u64::from(u32::MAX))),
         ] {
-            assert_eq!(got, Err(Missing::failed("out_of_range")), "{name}");
+            assert_eq!(got, Err(MissingReading::failed("out_of_range")), "{name}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::{CGROUP_PROCESSES_BYTES_MAX, WATCH_CGROUPS_MAX, WATCH_NAMES_MAX};
 use nix::errno::Errno;
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::root::{Root, missing};
 use super::process::Processes;
@@ -23,7 +23,7 @@ const HIERARCHIES: [&str; 7] =
     ["", "unified", "systemd", "memory", "cpu,cpuacct", "cpuacct", "pids"];
 
 /// Processes, or why they are not known.
-pub(super) type Found = Result<Vec<u32>, Missing>;
+pub(super) type Found = Result<Vec<u32>, MissingReading>;
 
 /// The processes of each name, and how many of the machine were not looked at.
 pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, usize) {
@@ -78,7 +78,7 @@ fn is_called(processes: &Processes, pid: u32, comm: &[u8], name: &str) -> bool {
 pub(super) fn in_cgroup(root: &Root, group: &Path) -> (Found, usize) {
     let base = root.at("sys/fs/cgroup");
     if !base.is_dir() {
-        return (Err(Missing::unsupported("no_cgroups")), 0);
+        return (Err(MissingReading::unsupported("no_cgroups")), 0);
     }
     let places = HIERARCHIES.iter().map(|hierarchy| base.join(hierarchy).join(group));
     let Some(top) = places.into_iter().find(|place| place.join("cgroup.procs").is_file()) else {
@@ -87,7 +87,7 @@ pub(super) fn in_cgroup(root: &Root, group: &Path) -> (Found, usize) {
     let (mut found, mut open, mut walked) = (Vec::new(), vec![top], 0);
     while let Some(folder) = open.pop() {
         if walked == WATCH_CGROUPS_MAX {
-            return (Err(Missing::failed("too_many_cgroups")), open.len() + 1);
+            return (Err(MissingReading::failed("too_many_cgroups")), open.len() + 1);
         }
         walked += 1;
         if let Err(error) = list(&folder, &mut found, &mut open)
@@ -100,7 +100,7 @@ pub(super) fn in_cgroup(root: &Root, group: &Path) -> (Found, usize) {
     found.sort_unstable();
     found.dedup();
     if found.first() == Some(&0) {
-        return (Err(Missing::failed("other_pid_namespace")), 0);
+        return (Err(MissingReading::failed("other_pid_namespace")), 0);
     }
     (Ok(found), 0)
 }

@@ -15,7 +15,7 @@ use crate::limits::{WATCH_LOOK_REST, WATCH_LOOK_REST_MAX, WATCHED_PROCESSES_MAX}
 use nix::unistd::{SysconfVar, sysconf};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::hardware::{
-    Missing, Reading, Sensor, WATCHED_CPU_RATIO, WATCHED_CPU_SECONDS_TOTAL,
+    MissingReading, Reading, Sensor, WATCHED_CPU_RATIO, WATCHED_CPU_SECONDS_TOTAL,
     WATCHED_FAULTS_MAJOR_TOTAL, WATCHED_FAULTS_MINOR_TOTAL, WATCHED_PROCESSES,
     WATCHED_RESIDENT_BYTES, WATCHED_THREADS,
 };
@@ -55,7 +55,7 @@ pub(super) struct Watched {
 
 /// The processes of one watch and what they used.
 struct Members {
-    found: Result<Vec<Member>, Missing>,
+    found: Result<Vec<Member>, MissingReading>,
     account: Account,
 }
 
@@ -70,7 +70,7 @@ struct Member {
 struct Read {
     processes: Vec<(u32, Process)>,
     unread: usize,
-    why: Option<Missing>,
+    why: Option<MissingReading>,
 }
 
 /// In what the kernel counts.
@@ -180,11 +180,16 @@ impl Members {
     }
 
     /// How many there are, and the sums of their figures.
-    fn look(&mut self, now: Mono, from: &Processes, units: Units) -> (Raw, Result<Sums, Missing>) {
+    fn look(
+        &mut self,
+        now: Mono,
+        from: &Processes,
+        units: Units,
+    ) -> (Raw, Result<Sums, MissingReading>) {
         let found = match &mut self.found {
             Err(missing) => return (Err(*missing), Err(*missing)),
             Ok(found) if found.len() > WATCHED_PROCESSES_MAX => {
-                return (Ok(found.len() as f64), Err(Missing::failed("too_many")));
+                return (Ok(found.len() as f64), Err(MissingReading::failed("too_many")));
             }
             Ok(found) => found,
         };
@@ -197,7 +202,7 @@ impl Members {
         // Those that have just ended are booked too: it is all that they used.
         let ticks_per_second = self.account.look(now, &processes);
         if living == 0 {
-            return (count, Err(Missing::unsupported("no_process")));
+            return (count, Err(MissingReading::unsupported("no_process")));
         }
         (count, Ok(sums(&processes, self.account.total(), ticks_per_second, units)))
     }

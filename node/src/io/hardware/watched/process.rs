@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::PROCESS_FILE_BYTES_MAX;
 use nix::errno::Errno;
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::root::{Root, missing};
 
@@ -51,9 +51,9 @@ impl Processes {
     }
 
     /// The process of this number, `None` when there is none.
-    pub(super) fn process(&self, pid: u32) -> Result<Option<Process>, Missing> {
+    pub(super) fn process(&self, pid: u32) -> Result<Option<Process>, MissingReading> {
         let Some(text) = self.file(pid, "stat")? else { return Ok(None) };
-        parse(&text).map(Some).ok_or(Missing::failed("malformed"))
+        parse(&text).map(Some).ok_or(MissingReading::failed("malformed"))
     }
 
     /// When this very process started, where that can be known.
@@ -63,7 +63,7 @@ impl Processes {
     }
 
     /// A file about a process, `None` when the process is gone.
-    pub(super) fn file(&self, pid: u32, name: &str) -> Result<Option<Vec<u8>>, Missing> {
+    pub(super) fn file(&self, pid: u32, name: &str) -> Result<Option<Vec<u8>>, MissingReading> {
         match read(&self.folder.join(format!("{pid}/{name}"))) {
             Ok(text) => Ok(Some(text)),
             Err(error) if is_gone(&error) => Ok(None),
@@ -156,10 +156,10 @@ mod tests {
         let processes = Processes::below(&Root::new(root.path()));
         assert_eq!(processes.process(7), Ok(None));
         std::fs::create_dir_all(root.path().join("proc/7/stat")).unwrap();
-        assert_eq!(processes.process(7), Err(Missing::failed("io_error")));
+        assert_eq!(processes.process(7), Err(MissingReading::failed("io_error")));
         std::fs::create_dir_all(root.path().join("proc/8")).unwrap();
         std::fs::write(root.path().join("proc/8/stat"), "no figures").unwrap();
-        assert_eq!(processes.process(8), Err(Missing::failed("malformed")));
+        assert_eq!(processes.process(8), Err(MissingReading::failed("malformed")));
     }
 
     #[test]

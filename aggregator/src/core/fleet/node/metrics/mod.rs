@@ -8,7 +8,7 @@ use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER};
 use plimsoll_schemas::alert::HardwareContext;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Operation, Series};
-use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Bus;
 use serde::{Deserialize, Serialize};
@@ -21,17 +21,17 @@ use crate::core::fleet::shared::Shared;
 /// What is counted of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
-    /// See [`Figure::Rerouted`].
+    /// See [`NodeMetric::Rerouted`].
     Rerouted,
-    /// See [`Figure::Dropped`].
+    /// See [`NodeMetric::Dropped`].
     Dropped,
-    /// See [`Figure::KernelDropped`].
+    /// See [`NodeMetric::KernelDropped`].
     KernelDropped,
-    /// See [`Figure::NameConflicts`].
+    /// See [`NodeMetric::NameConflicts`].
     NameConflicts,
-    /// See [`Figure::SamplesLost`].
+    /// See [`NodeMetric::SamplesLost`].
     SamplesLost,
-    /// See [`Figure::Unaccounted`].
+    /// See [`NodeMetric::Unaccounted`].
     Unaccounted,
 }
 
@@ -129,7 +129,7 @@ impl NodeMetrics {
     }
 
     /// What sensors last reported of a figure.
-    pub(super) fn sensor_figure(&self, at: Wall, figure: Figure) -> Option<f64> {
+    pub(super) fn sensor_figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
         match SensedFigure::of(figure) {
             Some(sensed) => self.sensed[sensed as usize],
             None => self.sensor_counters.figure(at, figure),
@@ -205,7 +205,7 @@ impl NodeMetrics {
         let of = |what: SensedFigure| self.peaks.get(now, what as usize);
         let is_held = |what: SensedFigure| of(what).map(|reasons| reasons > 0.0);
         let senses = self.are_readings_fresh(now);
-        let of_late = |what: Figure| self.sensor_counters.figure(now, what).filter(|_| senses);
+        let of_late = |what: NodeMetric| self.sensor_counters.figure(now, what).filter(|_| senses);
         HardwareContext {
             cpu_usage_ratio: of(SensedFigure::CpuUsage),
             memory_used_ratio: of(SensedFigure::Memory),
@@ -216,7 +216,7 @@ impl NodeMetrics {
             cpu_throttled: is_held(SensedFigure::CpuThrottled),
             cpu_steal_ratio: of(SensedFigure::CpuSteal),
             cgroup_memory_used_ratio: of(SensedFigure::CgroupMemory),
-            cgroup_cpu_throttled_ratio: of_late(Figure::CgroupCpuThrottledRatio),
+            cgroup_cpu_throttled_ratio: of_late(NodeMetric::CgroupCpuThrottledRatio),
             memory_stalled_ratio: of(SensedFigure::MemoryStalled),
         }
     }

@@ -45,7 +45,7 @@ fn figures_of_sensors_end_with_the_node_or_with_its_readings() {
     let mut node = Node::default();
     read(&mut node, second(0), 80.0, false);
     let figure =
-        |node: &Node, at| NodeAt::new(node, second(at)).figure(Figure::GpuTemperatureCelsius);
+        |node: &Node, at| NodeAt::new(node, second(at)).figure(NodeMetric::GpuTemperatureCelsius);
     assert_eq!([figure(&node, 1), figure(&node, 11)], [Some(80.0), None]);
     node.last_heard = second(70);
     assert_eq!(figure(&node, 70), None, "it speaks, but of its sensors no more");
@@ -54,11 +54,13 @@ fn figures_of_sensors_end_with_the_node_or_with_its_readings() {
 #[test]
 fn what_a_node_was_never_heard_to_say_is_no_figure() {
     let node = Node { last_heard: second(0), ..Node::default() };
-    for figure in Figure::ALL {
+    for figure in NodeMetric::ALL {
         let found = NodeAt::new(&node, second(1)).figure(*figure);
         let known = match figure {
-            Figure::SilentSeconds => Some(1.0),
-            Figure::SamplesLost | Figure::Unaccounted | Figure::NameConflicts => Some(0.0),
+            NodeMetric::SilentSeconds => Some(1.0),
+            NodeMetric::SamplesLost | NodeMetric::Unaccounted | NodeMetric::NameConflicts => {
+                Some(0.0)
+            }
             _ => None,
         };
         assert_eq!(found, known, "{figure:?}");

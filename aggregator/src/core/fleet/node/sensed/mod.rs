@@ -13,7 +13,7 @@ use plimsoll_schemas::hardware::{
     TEMPERATURE_CELSIUS,
 };
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::metric::Figure;
+use plimsoll_schemas::metric::NodeMetric;
 
 /// A figure that is computed from readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,33 +22,33 @@ pub(crate) enum SensedFigure {
     CpuUsage,
     /// Share of their time that a hypervisor gave to other machines.
     CpuSteal,
-    /// See [`Figure::MemoryUsedRatio`].
+    /// See [`NodeMetric::MemoryUsedRatio`].
     Memory,
-    /// See [`Figure::SwapUsedRatio`].
+    /// See [`NodeMetric::SwapUsedRatio`].
     Swap,
-    /// See [`Figure::DiskUsedRatio`].
+    /// See [`NodeMetric::DiskUsedRatio`].
     Disk,
-    /// See [`Figure::CpuTemperatureCelsius`].
+    /// See [`NodeMetric::CpuTemperatureCelsius`].
     CpuTemperature,
-    /// See [`Figure::GpuTemperatureCelsius`].
+    /// See [`NodeMetric::GpuTemperatureCelsius`].
     GpuTemperature,
-    /// See [`Figure::GpuMemoryUsedRatio`].
+    /// See [`NodeMetric::GpuMemoryUsedRatio`].
     GpuMemory,
-    /// See [`Figure::GpuThrottled`].
+    /// See [`NodeMetric::GpuThrottled`].
     GpuThrottled,
-    /// See [`Figure::CpuThrottled`].
+    /// See [`NodeMetric::CpuThrottled`].
     CpuThrottled,
-    /// See [`Figure::CgroupMemoryUsedRatio`].
+    /// See [`NodeMetric::CgroupMemoryUsedRatio`].
     CgroupMemory,
-    /// See [`Figure::DiskInodesUsedRatio`].
+    /// See [`NodeMetric::DiskInodesUsedRatio`].
     Inodes,
-    /// See [`Figure::FileHandlesUsedRatio`].
+    /// See [`NodeMetric::FileHandlesUsedRatio`].
     FileHandles,
-    /// See [`Figure::MemoryStalledRatio`].
+    /// See [`NodeMetric::MemoryStalledRatio`].
     MemoryStalled,
-    /// See [`Figure::GpusLost`].
+    /// See [`NodeMetric::GpusLost`].
     GpusLost,
-    /// See [`Figure::ClockUnsynchronized`].
+    /// See [`NodeMetric::ClockUnsynchronized`].
     ClockUnsynchronized,
 }
 
@@ -161,22 +161,22 @@ pub(crate) struct WorstReadings<'r>([Option<(f64, &'r Labels)>; SENSED]);
 impl SensedFigure {
     /// What a figure of a node is called here; `None` for those that no sensor measures.
     #[must_use]
-    pub(crate) const fn of(figure: Figure) -> Option<Self> {
+    pub(crate) const fn of(figure: NodeMetric) -> Option<Self> {
         Some(match figure {
-            Figure::MemoryUsedRatio => Self::Memory,
-            Figure::SwapUsedRatio => Self::Swap,
-            Figure::DiskUsedRatio => Self::Disk,
-            Figure::CpuTemperatureCelsius => Self::CpuTemperature,
-            Figure::GpuTemperatureCelsius => Self::GpuTemperature,
-            Figure::GpuMemoryUsedRatio => Self::GpuMemory,
-            Figure::GpuThrottled => Self::GpuThrottled,
-            Figure::CpuThrottled => Self::CpuThrottled,
-            Figure::CgroupMemoryUsedRatio => Self::CgroupMemory,
-            Figure::DiskInodesUsedRatio => Self::Inodes,
-            Figure::FileHandlesUsedRatio => Self::FileHandles,
-            Figure::MemoryStalledRatio => Self::MemoryStalled,
-            Figure::GpusLost => Self::GpusLost,
-            Figure::ClockUnsynchronized => Self::ClockUnsynchronized,
+            NodeMetric::MemoryUsedRatio => Self::Memory,
+            NodeMetric::SwapUsedRatio => Self::Swap,
+            NodeMetric::DiskUsedRatio => Self::Disk,
+            NodeMetric::CpuTemperatureCelsius => Self::CpuTemperature,
+            NodeMetric::GpuTemperatureCelsius => Self::GpuTemperature,
+            NodeMetric::GpuMemoryUsedRatio => Self::GpuMemory,
+            NodeMetric::GpuThrottled => Self::GpuThrottled,
+            NodeMetric::CpuThrottled => Self::CpuThrottled,
+            NodeMetric::CgroupMemoryUsedRatio => Self::CgroupMemory,
+            NodeMetric::DiskInodesUsedRatio => Self::Inodes,
+            NodeMetric::FileHandlesUsedRatio => Self::FileHandles,
+            NodeMetric::MemoryStalledRatio => Self::MemoryStalled,
+            NodeMetric::GpusLost => Self::GpusLost,
+            NodeMetric::ClockUnsynchronized => Self::ClockUnsynchronized,
             _ => return None,
         })
     }

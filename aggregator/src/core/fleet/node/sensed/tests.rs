@@ -1,6 +1,6 @@
 //! What several devices of a machine come to, and what counts among its thermometers.
 
-use plimsoll_schemas::hardware::Missing;
+use plimsoll_schemas::hardware::MissingReading;
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn what_a_node_chose_of_its_thermometers_counts_alone() {
         None => Reading::absent(
             &CPU_TEMPERATURE_CELSIUS,
             Labels::default(),
-            Missing::failed("io_error"),
+            MissingReading::failed("io_error"),
         ),
     };
     let of = |value| {
@@ -114,10 +114,10 @@ fn a_file_system_is_as_full_as_df_says_it_is() {
 fn what_sensors_do_not_say_is_no_figure() {
     let absent = |sensor, missing| Reading::absent(sensor, Labels::default(), missing);
     let readings = [
-        absent(&MEMORY_USED_BYTES, Missing::failed("unread")),
+        absent(&MEMORY_USED_BYTES, MissingReading::failed("unread")),
         read(&MEMORY_TOTAL_BYTES, ("", ""), 100.0),
-        absent(&GPU_TEMPERATURE_CELSIUS, Missing::unsupported("driver")),
-        absent(&GPU_THROTTLE_REASON, Missing::stale("hangs")),
+        absent(&GPU_TEMPERATURE_CELSIUS, MissingReading::unsupported("driver")),
+        absent(&GPU_THROTTLE_REASON, MissingReading::stale("hangs")),
         // A machine without swap space has not used none of it.
         read(&SWAP_TOTAL_BYTES, ("", ""), 0.0),
         read(&SWAP_USED_BYTES, ("", ""), 0.0),

@@ -2,7 +2,7 @@
 
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Seq};
 use plimsoll_schemas::limits::wire::{EVENT_TEXT_BYTES_MAX, EVENT_TITLE_BYTES_MAX, LABELS_MAX};
-use plimsoll_schemas::subject::{Kind, Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::{
     AlertType, EventSource, Events, Header, Snapshot, Totals, decode, encode,
@@ -76,7 +76,8 @@ fn sent(draft: Draft) -> Vec<u8> {
 
 fn is_readable(bytes: &[u8]) -> bool {
     let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
-    decode(&SnapshotSubject { mesh, lane: Lane::Normal, node, kind: Kind::Event }, bytes).is_ok()
+    decode(&SnapshotSubject { mesh, lane: Lane::Normal, node, kind: SnapshotKind::Event }, bytes)
+        .is_ok()
 }
 
 #[test]
