@@ -115,7 +115,7 @@ impl Fleet {
             length_ns: 1_000_000_000,
             totals: Totals { recorded, ..Totals::default() },
             last: false,
-            heir: None,
+            successor: None,
             labels: Labels::default(),
         };
         let latency = Latency { histograms: histograms.into(), ..Latency::default() };

@@ -1,5 +1,5 @@
-//! Cost of writing a page for Prometheus: 100 000 gauges with three labels, by our writer and by the
-//! crates `prometheus` and `prometheus-client`, all from numbers to bytes; then the pages of an
+//! Cost of writing a page for Prometheus: 100 000 gauges with three labels, by our writer and by
+//! the crates `prometheus` and `prometheus-client`, all from numbers to bytes; then the pages of an
 //! aggregator with 10 000 nodes of three operations each. The contenders alternate in one run; a
 //! figure is the median over the rounds. `--json` prints the table as JSON; two numbers change the
 //! nodes and the seconds for which each has sent.
@@ -173,7 +173,7 @@ fn message(node: &str, number: u64, second: u64) -> (String, Vec<u8>) {
         length_ns: SECOND,
         totals: Totals { recorded: second * SAMPLES * 3, ..Totals::default() },
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     };
     let snapshot = Snapshot { header, body: Body::Latency(latency) };

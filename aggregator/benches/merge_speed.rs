@@ -1,7 +1,7 @@
-//! Cost of decoding and merging one snapshot of 1 000 samples: ours, the `hdrhistogram` crate, and a
-//! scan that only reads the numbers. `--json` prints the table as JSON. The contenders alternate in
-//! one run, each with 64 different snapshots, so that no branch predictor learns them; a figure is
-//! the median over the rounds.
+//! Cost of decoding and merging one snapshot of 1 000 samples: ours, the `hdrhistogram` crate, and
+//! a scan that only reads the numbers. `--json` prints the table as JSON. The contenders alternate
+//! in one run, each with 64 different snapshots, so that no branch predictor learns them; a figure
+//! is the median over the rounds.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench merge_speed [-- --json]`
 

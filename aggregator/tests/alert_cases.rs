@@ -1,5 +1,5 @@
 //! Every file in `cases/` is a history and what must become of it: which alerts stand when, and
-//! every notice that leaves. The real core plays it in simulated time, from real messages.
+//! every notification that leaves. The real core plays it in simulated time, from real messages.
 
 #[path = "alert_cases/case.rs"]
 mod case;
@@ -32,11 +32,11 @@ fn play(name: &str, text: &str) -> Option<String> {
         }
     });
     assert_eq!(world.refused, 0, "{name}: what people ask for can be done");
-    let told = |notice| Told::notice(world.step_of(notice), notice);
-    let notices: Vec<Told> = world.notices.iter().map(told).collect();
-    let notices = told::difference(&case.notices, &notices);
+    let told = |notification| Told::notification(world.step_of(notification), notification);
+    let notifications: Vec<Told> = world.notifications.iter().map(told).collect();
+    let notifications = told::difference(&case.notifications, &notifications);
     let states = told::difference(&case.states, &states);
-    if notices.is_empty() && states.is_empty() {
+    if notifications.is_empty() && states.is_empty() {
         return None;
     }
     let part = |of: &str, text: &str| match text {
@@ -46,7 +46,7 @@ fn play(name: &str, text: &str) -> Option<String> {
     Some(format!(
         "{name}: {}\n{}{}",
         case.title,
-        part("notices", &notices),
+        part("notifications", &notifications),
         part("states", &states)
     ))
 }

@@ -3,8 +3,8 @@
 //! [`live`] drills use real processes: a broker, an aggregator, nodes and their jobs. A drill
 //! that misses one expectation fails as a whole and reports what it observed instead. [`sim`] runs
 //! the same cores under a seed in virtual time, thousands of fault schedules in seconds.
-//! [`fleet`] simulates any number of nodes on a real broker and aggregator. Nothing here is part of a
-//! mesh, and no other package depends on it.
+//! [`fleet`] simulates any number of nodes on a real broker and aggregator. Nothing here is part of
+//! a mesh, and no other package depends on it.
 
 pub mod fleet;
 pub mod live;

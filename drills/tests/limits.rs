@@ -73,19 +73,19 @@ fn name() -> NodeName {
 }
 
 #[test]
-fn the_share_over_a_budgets_limit_is_unsure_until_the_node_has_heard_of_it_and_then_exact() {
+fn the_share_over_a_budgets_limit_is_uncertain_until_the_node_has_heard_of_it_and_then_exact() {
     let mut mesh = Mesh::new();
     mesh.node.on_datagram(mesh.now, LINE);
-    assert_eq!(mesh.interval().over(LIMIT_NS), Over { over: 1, unsure: 5 });
+    assert_eq!(mesh.interval().over(LIMIT_NS), Over { over: 1, uncertain: 5 });
     mesh.node.on_datagram(mesh.now, LINE);
     mesh.confirm();
     mesh.node.on_datagram(mesh.now, LINE);
     let both = mesh.interval();
-    assert_eq!((both.exact().count, both.over(LIMIT_NS)), (14, Over { over: 5, unsure: 5 }));
+    assert_eq!((both.exact().count, both.over(LIMIT_NS)), (14, Over { over: 5, uncertain: 5 }));
     for _ in 0..3 {
         mesh.node.on_datagram(mesh.now, LINE);
         mesh.confirm();
-        assert_eq!(mesh.interval().over(LIMIT_NS), Over { over: 4, unsure: 0 });
+        assert_eq!(mesh.interval().over(LIMIT_NS), Over { over: 4, uncertain: 0 });
     }
     assert_eq!(mesh.node.status().confirmations.accepted, 4);
 }

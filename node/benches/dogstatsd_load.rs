@@ -1,6 +1,6 @@
-//! Sends DogStatsD timers at a rate that does not depend on the receiver, and prints one line of JSON
-//! with the samples attempted and sent. It reads no answer: the receiver and the kernel report what
-//! arrived.
+//! Sends DogStatsD timers at a rate that does not depend on the receiver, and prints one line of
+//! JSON with the samples attempted and sent. It reads no answer: the receiver and the kernel report
+//! what arrived.
 //!
 //! `cargo bench -p plimsoll-node --bench dogstatsd_load -- --to 127.0.0.1:8125`
 

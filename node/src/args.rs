@@ -17,8 +17,8 @@ pub struct Args {
     /// Name of this node, unique in its mesh [default: the host name]
     #[arg(long)]
     name: Option<String>,
-    /// Label that fleet metrics are grouped by, such as rack=r7; may be repeated; replaces the labels
-    /// of the settings file [default: none]
+    /// Label that fleet metrics are grouped by, such as rack=r7; may be repeated; replaces the
+    /// labels of the settings file [default: none]
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<String>,
     /// Name of the mesh [default: default]
@@ -40,7 +40,8 @@ pub struct Args {
     /// 127.0.0.1:4317
     #[arg(long)]
     otlp: bool,
-    /// Directory for the spool, in which unsent messages survive a crash [default: none, memory only]
+    /// Directory for the spool, in which unsent messages survive a crash [default: none, memory
+    /// only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
     /// Address of /metrics, /healthz and /readyz, "" to disable [default: 127.0.0.1:9901]

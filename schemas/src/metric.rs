@@ -124,7 +124,7 @@ figures! {
         /// Absolute offset of its clock.
         ClockSkewSeconds "clock_skew_seconds",
         /// Messages of another node with the same name within the last minute.
-        NameConflicts "name_conflicts",
+        DuplicateNames "duplicate_names",
         /// The latest round trip to the broker.
         RoundTripSeconds "round_trip_seconds",
         /// Used share of its memory.
@@ -178,11 +178,11 @@ figures! {
         /// Messages that could not be read, within the last minute.
         Undecodable "undecodable",
         /// Notifications that no receiver accepted, within the last five minutes.
-        Undelivered "undelivered",
+        Undeliverable "undeliverable",
         /// Seconds for which a change has been waiting for a checkpoint; absent without one.
         CheckpointAgeSeconds "checkpoint_age_seconds",
         /// Seconds for which the broker has been unreachable; 0 while it answers.
-        BrokerAwaySeconds "broker_away_seconds",
+        BrokerUnreachableSeconds "broker_unreachable_seconds",
         /// Operations of budgets without samples for five minutes and for three times the longest
         /// pause within the hour before, although nodes that sent such samples still send.
         OperationsAbsent "operations_absent",

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! plimsoll.v1.<mesh>.<lane>.<node>.<kind>     snapshots: node -> aggregator
-//! plimsoll.v1.<mesh>.alert.<rule>             notices: aggregator -> anyone
+//! plimsoll.v1.<mesh>.alert.<rule>             notifications: aggregator -> anyone
 //! plimsoll.v1.<mesh>.alert.latency_high       events beside them: aggregator -> anyone
-//! plimsoll.v1.<mesh>.alert.undelivered        notifications given up: aggregator -> anyone
+//! plimsoll.v1.<mesh>.alert.undeliverable        notifications given up: aggregator -> anyone
 //! plimsoll.v1.<mesh>.confirm.<node>           what is stored: aggregator -> node
 //! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
 //! ```
@@ -142,13 +142,13 @@ pub fn lane_filter(mesh: &MeshName, lane: Lane) -> String {
     format!("{PREFIX}.{mesh}.{}.>", lane.as_str())
 }
 
-/// All notices of one mesh.
+/// All notifications of one mesh.
 #[must_use]
 pub fn alert_filter(mesh: &MeshName) -> String {
     format!("{PREFIX}.{mesh}.alert.*")
 }
 
-/// Where notices about one rule are published.
+/// Where notifications about one rule are published.
 #[must_use]
 pub fn alert_subject(mesh: &MeshName, rule: &RuleName) -> String {
     format!("{PREFIX}.{mesh}.alert.{rule}")
@@ -160,9 +160,9 @@ pub const RESERVED_RULE_NAMES: [&str; 2] = [UNDELIVERED, LATENCY_HIGH];
 /// The event that a budget is exceeded, whatever the state of its alert.
 pub const LATENCY_HIGH: &str = "latency_high";
 
-const UNDELIVERED: &str = "undelivered";
+const UNDELIVERED: &str = "undeliverable";
 
-/// Where an event beside the notices is published, in the same stream.
+/// Where an event beside the notifications is published, in the same stream.
 #[must_use]
 pub fn event_subject(mesh: &MeshName, event: &str) -> String {
     format!("{PREFIX}.{mesh}.alert.{event}")
@@ -170,7 +170,7 @@ pub fn event_subject(mesh: &MeshName, event: &str) -> String {
 
 /// Where undeliverable notifications are published, beside the notifications.
 #[must_use]
-pub fn undelivered_subject(mesh: &MeshName) -> String {
+pub fn undeliverable_subject(mesh: &MeshName) -> String {
     event_subject(mesh, UNDELIVERED)
 }
 
@@ -204,7 +204,7 @@ pub fn lane_stream(mesh: &MeshName, lane: Lane) -> String {
     format!("PLIMSOLL_{mesh}_{}", lane.as_str())
 }
 
-/// The name of the stream that keeps notices.
+/// The name of the stream that keeps notifications.
 #[must_use]
 pub fn alert_stream(mesh: &MeshName) -> String {
     format!("PLIMSOLL_{mesh}_alert")

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mono(pub u64);
 
-/// Nanoseconds since 1970-01-01T00:00:00Z by one machine's clock. Example: `Wall(1_700_000_000_042_000_000)`
-/// is 2023-11-14T22:13:20.042Z.
+/// Nanoseconds since 1970-01-01T00:00:00Z by one machine's clock. Example:
+/// `Wall(1_700_000_000_042_000_000)` is 2023-11-14T22:13:20.042Z.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

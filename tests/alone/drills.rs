@@ -8,11 +8,11 @@ async fn a_slow_node_is_told_of_and_cleared_and_no_sample_is_lost() {
     let run = run_drill("drill-latency", &[]).await.unwrap();
     run.assert_passed();
     let report = &run.report;
-    let states: Vec<&str> = report["notices"]
+    let states: Vec<&str> = report["notifications"]
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|arrival| arrival["notice"]["state"].as_str())
+        .filter_map(|arrival| arrival["notification"]["state"].as_str())
         .collect();
     assert!(states.contains(&"firing") && states.contains(&"resolved"), "{report}");
 }
@@ -29,14 +29,17 @@ async fn a_hot_machine_is_told_of_and_cleared_and_the_other_one_is_not() {
     let run = run_drill("drill-hardware", &[]).await.unwrap();
     run.assert_passed();
     let report = &run.report;
-    let notices = report["notices"].as_array().unwrap();
-    let is_firing = |notice: &Value, rule: &str, gpu: &str| {
-        (&notice["rule"], &notice["state"]) == (&rule.into(), &"firing".into())
-            && notice["scope"]["node"] == "node-1"
-            && notice["evidence"]["labels"]["gpu"] == gpu
+    let notifications = report["notifications"].as_array().unwrap();
+    let is_firing = |notification: &Value, rule: &str, gpu: &str| {
+        (&notification["rule"], &notification["state"]) == (&rule.into(), &"firing".into())
+            && notification["scope"]["node"] == "node-1"
+            && notification["evidence"]["labels"]["gpu"] == gpu
     };
     for rule in ["gpu_hot", "gpu_throttled"] {
-        assert!(notices.iter().any(|arrival| is_firing(&arrival["notice"], rule, "0")), "{report}");
+        assert!(
+            notifications.iter().any(|arrival| is_firing(&arrival["notification"], rule, "0")),
+            "{report}"
+        );
     }
 }
 

@@ -29,7 +29,7 @@ async fn await_summary(stack: &Stack, what: &str, fits: impl Fn(&Summary) -> boo
 }
 
 async fn written(stack: &Stack) -> Option<f64> {
-    stack.api().metric("plimsoll_checkpoints_written_total").await.ok()?
+    stack.api().metric("plimsoll_aggregator_checkpoints_total").await.ok()?
 }
 
 /// Waits until a checkpoint is written that was begun after this call.
@@ -107,7 +107,7 @@ async fn counts_and_alerts_outlive_the_aggregator_and_the_streams_together() {
 }
 
 #[tokio::test]
-async fn a_damaged_state_is_set_aside_and_the_streams_are_read_again() {
+async fn a_damaged_state_is_quarantined_and_the_streams_are_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     await_summary(&stack, "hooks are merged", |now| merged(now, "", "epoch_hook") >= 60).await;
@@ -119,11 +119,11 @@ async fn a_damaged_state_is_set_aside_and_the_streams_are_read_again() {
     bytes[STORE_HEADER_BYTES..].fill(0xa5);
     std::fs::write(&state, bytes).unwrap();
     stack.restart_aggregator().await.unwrap();
-    let failures = r#"plimsoll_checkpoint_failures_total{reason="damaged"}"#;
+    let failures = r#"plimsoll_aggregator_checkpoint_failures_total{reason="damaged"}"#;
     assert_eq!(stack.api().metric(failures).await.unwrap(), Some(1.0));
     let names = std::fs::read_dir(dir.path()).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert_eq!(names.filter(|name| name.starts_with("state.redb.set-aside-")).count(), 1);
+    assert_eq!(names.filter(|name| name.starts_with("state.redb.quarantined-")).count(), 1);
     let drained = stack.drain().await.unwrap();
     check_drained(&drained, stack.stations()).unwrap();
 }

@@ -1,5 +1,5 @@
-//! Every scenario of `drill-faults`, as an operator runs it. The sums in its report are checked here
-//! again, independently of its verdict.
+//! Every scenario of `drill-faults`, as an operator runs it. The sums in its report are checked
+//! here again, independently of its verdict.
 
 use plimsoll_tests::capability::may_mount;
 use plimsoll_tests::drill::{DrillRun, MISSED, run_drill};
@@ -49,7 +49,7 @@ async fn a_broker_that_lost_its_store_costs_no_sample() {
 }
 
 #[tokio::test]
-async fn a_broker_away_for_600_intervals_costs_no_sample_and_bounded_memory() {
+async fn a_broker_unreachable_for_600_intervals_costs_no_sample_and_bounded_memory() {
     let run = survives("broker-absent", &[], 0).await;
     let curve = run.read_file("broker-absent/resident.csv").unwrap();
     assert!(curve.lines().count() > 200, "a reading every 200 ms for a minute: {curve}");

@@ -27,9 +27,9 @@ const SAMPLES: u64 = 500;
 /// Counters that a restart must not set back, since they are read from the stream again.
 const KEPT: [&str; 4] = [
     "plimsoll_latency_samples_total",
-    "plimsoll_latency_seconds_total",
-    "plimsoll_samples_merged_total",
-    "plimsoll_samples_recorded_total",
+    "plimsoll_latency_sum_seconds_total",
+    "plimsoll_node_merged_samples_total",
+    "plimsoll_node_recorded_samples_total",
 ];
 
 async fn started(dir: &tempfile::TempDir) -> Stack {
@@ -52,8 +52,8 @@ async fn kill_broker(stack: &mut Stack) {
         .unwrap();
 }
 
-/// Publishes this number of snapshots of one more node to the stream, so that reading it takes a while
-/// and its end is far from its beginning.
+/// Publishes this number of snapshots of one more node to the stream, so that reading it takes a
+/// while and its end is far from its beginning.
 async fn fill_stream(stack: &mut Stack, snapshots: u64) {
     let mut publisher = Publisher::connect(stack.broker().url()).await.unwrap();
     let clock = Clock::start();
@@ -70,7 +70,7 @@ async fn fill_stream(stack: &mut Stack, snapshots: u64) {
             length_ns: 1_000_000,
             totals: Totals { recorded: seq * SAMPLES, ..Totals::default() },
             last: false,
-            heir: None,
+            successor: None,
             labels: Labels::default(),
         };
         let snapshot = Snapshot { header, body: Body::Latency(latency.clone()) };
@@ -118,8 +118,8 @@ async fn poll_pages(api: Api, stop: Arc<AtomicBool>) -> Seen {
         tokio::time::sleep(SCRAPE_EVERY).await;
         let Ok(page) = MetricsPage::of(&api).await else { continue };
         seen.pages += 1;
-        let unready = page.value("plimsoll_ready") != Some(1.0);
-        let merging = page.sum("plimsoll_merged_snapshots_total") > 0.0;
+        let unready = page.value("plimsoll_aggregator_ready") != Some(1.0);
+        let merging = page.sum("plimsoll_aggregator_merged_snapshots_total") > 0.0;
         seen.partial += usize::from(unready && merging);
         for (series, value) in KEPT.iter().flat_map(|family| page.family(family)) {
             let before = highest.entry(series.to_owned()).or_insert(value);
@@ -146,7 +146,7 @@ async fn an_aggregator_killed_between_two_scrapes_doubles_and_loses_nothing() {
     let api = stack.api().clone();
     let unready = until("the new aggregator answers", WAIT, async || {
         let page = MetricsPage::of(&api).await.ok()?;
-        (page.value("plimsoll_ready") == Some(0.0)).then_some(page)
+        (page.value("plimsoll_aggregator_ready") == Some(0.0)).then_some(page)
     });
     let unready = unready.await.unwrap();
     assert_eq!(KEPT.map(|family| unready.family(family).count()), [0; 4]);
@@ -216,8 +216,8 @@ async fn samples_lost_with_the_streams_before_they_were_read_are_in_the_ledger()
     hooks_after(&stack, 0, 60).await;
     let drained = stack.drain().await.unwrap();
     every_sample_is_merged_or_missed(&stack, &drained);
-    let unseen: u64 = drained.nodes.iter().map(|row| row.ledger.unseen).sum();
-    assert!(unseen >= 60, "{unseen} samples are gone with the streams");
+    let unread: u64 = drained.nodes.iter().map(|row| row.ledger.unread).sum();
+    assert!(unread >= 60, "{unread} samples are gone with the streams");
     assert!(drained.nodes.iter().all(|row| !row.ledger.is_settled()), "{:?}", drained.nodes);
 }
 
@@ -236,7 +236,7 @@ fn every_sample_is_merged_or_missed(stack: &Stack, summary: &Summary) {
         }
         assert_eq!(ledger.merged, jobs_merged + merged("publish"), "{}", station.name);
         assert_eq!((ledger.held, ledger.lost.len()), (0, 0), "{ledger:?}");
-        let (missing, unmerged) = (raw.len() - jobs_merged, ledger.unaccounted + ledger.unseen);
+        let (missing, unmerged) = (raw.len() - jobs_merged, ledger.unaccounted + ledger.unread);
         assert_eq!(ledger.recorded, ledger.merged + unmerged, "{ledger:?}");
         assert!(unmerged >= missing, "{missing} samples of jobs are missing, but {ledger:?}");
         assert_eq!(ledger.is_settled(), unmerged == 0, "{ledger:?}");

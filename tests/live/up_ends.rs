@@ -1,5 +1,5 @@
-//! Early ends of `plimsoll up`: a process that dies, and a second signal. Each has exit code 1 and an
-//! error message, prints no report and leaves no process behind.
+//! Early ends of `plimsoll up`: a process that dies, and a second signal. Each has exit code 1 and
+//! an error message, prints no report and leaves no process behind.
 
 use std::path::Path;
 use std::time::Duration;

@@ -117,14 +117,14 @@ class GoldenMessages(unittest.TestCase):
 
     def check_over(self, stated, told):
         """What is over limits: those that are told, and some that are not."""
-        known = {limit_ns: (above, unsure) for limit_ns, above, unsure in stated.get("over", [])}
+        known = {limit_ns: (above, uncertain) for limit_ns, above, uncertain in stated.get("over", [])}
         samples = stated.get("before", []) + stated["samples"] + stated.get("truth", [])
         for limit_ns in [*known, 18_000_000, 25_000_001]:
             truth = sum(n for value_ns, n in samples if value_ns > limit_ns)
-            above, unsure = wire.over(told, limit_ns)
-            self.assertEqual((above, unsure), known.get(limit_ns, (above, unsure)))
-            self.assertTrue(above <= truth <= above + unsure, (above, unsure, truth))
-            if limit_ns in known and not unsure and not stated.get("before"):
+            above, uncertain = wire.over(told, limit_ns)
+            self.assertEqual((above, uncertain), known.get(limit_ns, (above, uncertain)))
+            self.assertTrue(above <= truth <= above + uncertain, (above, uncertain, truth))
+            if limit_ns in known and not uncertain and not stated.get("before"):
                 count = told["count"] or 1
                 self.assertEqual(wire.share_over(told, limit_ns), (truth / count, truth / count))
 

@@ -97,8 +97,8 @@ impl JetStreamAdmin {
         self.request(&format!("STREAM.CREATE.{stream}"), &config).map(drop)
     }
 
-    /// Limits the bytes of a stream. Beyond the limit it rejects new messages if `discard` is `"new"`,
-    /// and drops its oldest if it is `"old"`.
+    /// Limits the bytes of a stream. Beyond the limit it rejects new messages if `discard` is
+    /// `"new"`, and drops its oldest if it is `"old"`.
     ///
     /// # Errors
     /// When the broker rejects it.

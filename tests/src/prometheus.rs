@@ -21,7 +21,8 @@ impl Prometheus {
     /// Starts one that scrapes `aggregator` and `nodes` every second, below `dir`.
     ///
     /// # Errors
-    /// When none is installed, the configuration has an unexpected form, or it does not become ready.
+    /// When none is installed, the configuration has an unexpected form, or it does not become
+    /// ready.
     pub async fn start(dir: &Path, aggregator: &Api, nodes: &[&Api]) -> Result<Self> {
         Self::start_with(dir, aggregator, nodes, &[]).await
     }
@@ -113,7 +114,8 @@ impl Prometheus {
     }
 }
 
-/// The shipped configuration with other addresses, shorter intervals, and the full path of its rules.
+/// The shipped configuration with other addresses, shorter intervals, and the full path of its
+/// rules.
 fn configuration(aggregator: &Api, nodes: &[&Api]) -> Result<String> {
     let address = |api: &&Api| format!("\"{}\"", api.url().trim_start_matches("http://"));
     let nodes: Vec<String> = nodes.iter().map(address).collect();

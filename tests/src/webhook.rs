@@ -20,8 +20,8 @@ pub struct WebhookReceiver {
 }
 
 impl WebhookReceiver {
-    /// Starts a receiver that responds to every post with these bytes. It never responds if there are
-    /// none.
+    /// Starts a receiver that responds to every post with these bytes. It never responds if there
+    /// are none.
     ///
     /// # Errors
     /// When no port is free.

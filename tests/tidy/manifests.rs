@@ -25,8 +25,8 @@ const RUNTIMES: [&str; 10] = [
 const TOO_HEAVY_FOR_A_NODE: [&str; 6] =
     ["reqwest", "redb", "rusqlite", "aws-lc-rs", "openssl-sys", "plimsoll-aggregator"];
 
-/// The crate that starts a mesh of real processes, and the crates whose code may use it. Tests of any
-/// crate may; it uses the vocabulary alone.
+/// The crate that starts a mesh of real processes, and the crates whose code may use it. Tests of
+/// any crate may; it uses the vocabulary alone.
 const MESH: &str = "plimsoll-mesh";
 const MESH_USERS: [&str; 3] = ["plimsoll-cli", "plimsoll-drills", "plimsoll-tests"];
 const MESH_USES: [&str; 2] = ["plimsoll-clock", "plimsoll-schemas"];

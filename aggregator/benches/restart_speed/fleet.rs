@@ -90,7 +90,7 @@ fn header(node: &NodeName, now: Now, length: Duration, (seq, recorded): (u64, u6
         length_ns: nanos(length),
         totals: Totals { recorded, ..Totals::default() },
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use plimsoll_schemas::alert::{Notice, Scope};
+use plimsoll_schemas::alert::{Notification, Scope};
 use plimsoll_schemas::summary::{BudgetRow, Ledger, Quantiles, Summary};
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub struct Report {
     /// The last evaluation of every budget.
     pub budgets: Vec<BudgetRow>,
     /// Alert changes reported at least a second late, because no aggregator ran at their time.
-    pub late: Vec<Notice>,
+    pub late: Vec<Notification>,
     /// The sum of all nodes' ledgers.
     pub ledger: Ledger,
     /// True if every recorded sample is merged or lost for a stated reason, and the raw files of
@@ -63,7 +63,7 @@ impl Report {
             nodes.entry(row.node.clone()).or_default().ledger = row.ledger.clone();
         }
         let accounted = ledger.is_settled() && nodes.values().all(NodeReport::agrees_with_raw);
-        let late = summary.changes.iter().filter(|notice| notice.late_seconds >= 1.0);
+        let late = summary.changes.iter().filter(|notification| notification.late_seconds >= 1.0);
         let (late, budgets) = (late.cloned().collect(), summary.budgets.clone());
         Self { seconds, fleet, nodes, budgets, late, ledger, accounted }
     }
@@ -73,18 +73,18 @@ impl Report {
     pub fn words(&self) -> String {
         let mut text = String::new();
         for (name, node) in &self.nodes {
-            let Ledger { recorded, merged, held, unaccounted, unseen, lost } = &node.ledger;
+            let Ledger { recorded, merged, held, unaccounted, unread, lost } = &node.ledger;
             let lost: u64 = lost.values().sum();
             let raw: u64 = node.raw.values().sum();
             // Writing to a string cannot fail.
             let _written = writeln!(
                 text,
                 "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
-                 unaccounted {unaccounted} + unseen {unseen}; its job sent {raw}, the node \
+                 unaccounted {unaccounted} + unread {unread}; its job sent {raw}, the node \
                  recorded the rest itself"
             );
         }
-        for Notice { key, state, late_seconds, .. } in &self.late {
+        for Notification { key, state, late_seconds, .. } in &self.late {
             let state = state.as_str();
             let _written = writeln!(text, "{key} {state}, reported {late_seconds:.0} s late");
         }
@@ -126,7 +126,7 @@ mod tests {
             nodes: vec![NodeRow {
                 node: "a".into(),
                 presence: Presence::Left,
-                last_heard_seconds: 0.0,
+                last_seen_seconds: 0.0,
                 ledger,
                 outbox_messages: 0,
                 outbox_messages_max: 0,
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_late_alert_change_is_in_the_report_with_its_delay() {
-        let notice = |late_seconds| {
+        let notification = |late_seconds| {
             let text = format!(
                 r#"{{"mesh":"m","rule":"r","scope":"fleet","operation":"o","from":"pending",
                     "state":"firing","at_seconds":1.0,"late_seconds":{late_seconds},
@@ -160,7 +160,7 @@ mod tests {
             );
             serde_json::from_str(&text).unwrap()
         };
-        let changes = vec![notice(0.0), notice(72.4)];
+        let changes = vec![notification(0.0), notification(72.4)];
         let report = Report::new(1.0, &Summary { changes, ..summary(10) }, raw(10));
         let lines: Vec<String> = report.words().lines().map(str::to_owned).collect();
         assert_eq!(lines[1..lines.len() - 1], ["r (fleet, o) firing, reported 72 s late"]);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Quantiles, Summary, Verdict};
 
@@ -57,11 +57,11 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
 
 /// The sum of all nodes' ledgers in one line.
 fn ledger_line(summary: &Summary) -> String {
-    let Ledger { recorded, merged, held, unaccounted, unseen, lost } = &summary.ledger;
+    let Ledger { recorded, merged, held, unaccounted, unread, lost } = &summary.ledger;
     let lost_sum: u64 = lost.values().sum();
     let mut line = format!(
         "\nledger: recorded {recorded} = merged {merged} + held {held} + lost {lost_sum} + \
-         unaccounted {unaccounted} + unseen {unseen}"
+         unaccounted {unaccounted} + unread {unread}"
     );
     if !lost.is_empty() {
         let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
@@ -71,9 +71,9 @@ fn ledger_line(summary: &Summary) -> String {
 }
 
 /// The delay in seconds of the latest change of this alert, if it was late.
-fn late(changes: &[Notice], budget: &BudgetRow) -> Option<f64> {
-    let about = |notice: &&Notice| {
-        notice.key.rule.as_str() == budget.budget && notice.key.scope == budget.scope
+fn late(changes: &[Notification], budget: &BudgetRow) -> Option<f64> {
+    let about = |notification: &&Notification| {
+        notification.key.rule.as_str() == budget.budget && notification.key.scope == budget.scope
     };
     let latest = changes.iter().rev().find(about)?;
     Some(latest.late_seconds).filter(|late| *late >= 1.0)
@@ -95,7 +95,7 @@ fn operation_line(
     text: &mut String,
     row: &OperationRow,
     budget: Option<&BudgetRow>,
-    changes: &[Notice],
+    changes: &[Notification],
     rate: Option<f64>,
 ) {
     let Some(shown) = row.windows.get(&SHOWN).map(|window| &window.quantiles) else { return };
@@ -117,7 +117,7 @@ fn operation_line(
 }
 
 /// The line of a budget that is on no operation's line.
-fn budget_line(text: &mut String, budget: &BudgetRow, changes: &[Notice]) {
+fn budget_line(text: &mut String, budget: &BudgetRow, changes: &[Notification]) {
     let (limit, headroom, state) = budget_cells(budget, changes);
     let _written = writeln!(
         text,
@@ -137,7 +137,7 @@ fn scope(scope: &Scope) -> &str {
     }
 }
 
-fn budget_cells(budget: &BudgetRow, changes: &[Notice]) -> (String, String, String) {
+fn budget_cells(budget: &BudgetRow, changes: &[Notification]) -> (String, String, String) {
     let percent = budget.quantile * 100.0;
     let limit = format!("p{percent:.0} <= {}", milliseconds(Some(budget.limit_ns)));
     let sign = if budget.within_ns.is_some() { "~" } else { "" };
@@ -152,7 +152,7 @@ fn budget_cells(budget: &BudgetRow, changes: &[Notice]) -> (String, String, Stri
         (_, Verdict::Insufficient) => "too few samples",
         (_, Verdict::Breach) => "breach",
         (_, Verdict::Within) => "within",
-        (_, Verdict::Unsure) => "uncertain, its bucket spans the limit",
+        (_, Verdict::Uncertain) => "uncertain, its bucket spans the limit",
     };
     let late = late(changes, budget).map(|seconds| format!(", {seconds:.0} s late"));
     (limit, headroom, state.to_owned() + late.as_deref().unwrap_or_default())
@@ -216,7 +216,7 @@ mod tests {
         let node = NodeRow {
             node: "a".into(),
             presence: Presence::Heard,
-            last_heard_seconds: 0.0,
+            last_seen_seconds: 0.0,
             ledger: ledger.clone(),
             gap_samples: 5,
             outbox_messages: 0,
@@ -229,14 +229,14 @@ mod tests {
         assert_eq!(cells, ["a", "heard", "1", "2", "3", "30", "20", "6", "5"]);
         assert_eq!(
             table.lines().last().unwrap(),
-            "ledger: recorded 30 = merged 20 + held 6 + lost 4 + unaccounted 0 + unseen 0; \
+            "ledger: recorded 30 = merged 20 + held 6 + lost 4 + unaccounted 0 + unread 0; \
              lost: crash 3, refused 1"
         );
     }
 
     #[test]
     fn every_budget_has_a_line_and_a_late_alert_shows_its_delay() {
-        let notice = r#"{"mesh":"m","rule":"epoch_hook","scope":"fleet","operation":"epoch_hook",
+        let notification = r#"{"mesh":"m","rule":"epoch_hook","scope":"fleet","operation":"epoch_hook",
             "from":"pending","state":"firing","at_seconds":1.0,"late_seconds":340.2,
             "evidence":{"gap_samples":1}}"#;
         let budget = BudgetRow {
@@ -253,7 +253,7 @@ mod tests {
             verdict: Verdict::Breach,
             upper_ns: None,
             over: 0,
-            unsure: 0,
+            uncertain: 0,
             completeness: (0, 0),
             nodes_late: 0,
             since_limit: None,
@@ -280,7 +280,7 @@ mod tests {
         let late = Summary {
             operations: vec![row],
             budgets: vec![part, budget],
-            changes: vec![serde_json::from_str(notice).unwrap()],
+            changes: vec![serde_json::from_str(notification).unwrap()],
             ..summary()
         };
         let shown = table(&late, None);

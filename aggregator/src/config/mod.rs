@@ -1,7 +1,7 @@
 //! Aggregator settings and their defaults. Only files that the settings name for secrets are read
 //! here; receivers are checked by `io::notify`.
 
-mod notices;
+mod notifications;
 mod notify;
 mod token;
 
@@ -21,7 +21,7 @@ use crate::core::fleet::Definition;
 
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
-pub use notices::Notices;
+pub use notifications::Notifications;
 pub use token::Token;
 
 /// A settings file with every key at its default, as `--print-config` prints it.
@@ -54,7 +54,7 @@ pub struct Config {
     /// Content of the metrics pages.
     pub metrics: Metrics,
     /// Content of notifications.
-    pub notices: Notices,
+    pub notifications: Notifications,
     /// The state file.
     pub state: State,
     /// Logging.
@@ -66,7 +66,7 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undelivered`, `/api/v1/silences`,
+    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undeliverable`, `/api/v1/silences`,
     /// `/healthz` and `/readyz`. Loopback by default, since reading needs no token.
     pub address: SocketAddr,
     /// The token that silencing and acknowledging need; at least 16 bytes. Without it and without
@@ -140,7 +140,7 @@ impl Default for Config {
             alertmanager: Alertmanagers::default(),
             webhook: Vec::new(),
             metrics: Metrics::default(),
-            notices: Notices::default(),
+            notifications: Notifications::default(),
             state: State::default(),
             log: LogSettings::default(),
         }
@@ -213,7 +213,7 @@ impl Config {
         self.log.check()?;
         self.windows.check()?;
         self.rules.check()?;
-        self.notices.dashboard(self.http.address)?;
+        self.notifications.dashboard(self.http.address)?;
         Definition::check_all(&self.rollup).map_err(|error| error.to_string())
     }
 
@@ -243,7 +243,7 @@ impl Config {
             alertmanager,
             webhook,
             metrics,
-            notices,
+            notifications,
             state,
             log,
         } = self;
@@ -256,7 +256,7 @@ impl Config {
             ("alertmanager", *alertmanager == other.alertmanager),
             ("webhook", *webhook == other.webhook),
             ("metrics", *metrics == other.metrics),
-            ("notices", *notices == other.notices),
+            ("notifications", *notifications == other.notifications),
             ("state", *state == other.state),
             ("log", *log == other.log),
         ];

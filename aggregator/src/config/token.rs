@@ -1,4 +1,6 @@
 //! The bearer token that changes over HTTP need. No log and no error contains it.
+//!
+//! DESIGN A33.
 
 use std::fmt;
 use std::hint::black_box;

@@ -1,10 +1,14 @@
 //! The aggregator's decisions, without clock, socket or task: messages in, alerts out.
 //!
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
-//! [`ingest`] decodes it and gives it its event time, [`fleet`] merges it at most once; once a second
-//! [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and notifies.
-//! [`durable`] asks each room for its part of a checkpoint, and [`view`] freezes all of them for pages.
-//! The state is a fold over the stream: the same messages in any order give the same answer.
+//! [`ingest`] decodes it and gives it its event time, [`fleet`] merges it at most once; once a
+//! second
+//! [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
+//! notifies.
+//! [`durable`] asks each room for its part of a checkpoint, and [`view`] freezes all of them for
+//! pages. The state is a fold over the stream: the same messages in any order give the same answer.
+//!
+//! DESIGN A31, A47.
 
 pub mod alerting;
 pub mod durable;
@@ -26,7 +30,7 @@ use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 
 use alerting::{
     AlertCommand, Alerting, Answer, CommandError, CommandResult, Dashboard, Notifications, Post,
-    Receiver, Situation, Undelivered,
+    Receiver, Situation, Undeliverable,
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
@@ -37,7 +41,7 @@ pub use ingest::Delivered;
 
 /// The operation of the fleet under which it is recorded how long it took to notify a receiver. It
 /// has windows, quantiles and, where a site wants one, a budget like any other.
-const NOTICE_DELIVERY: &str = "notice_delivery";
+const NOTIFICATION_DELIVERY: &str = "notification_delivery";
 
 /// An aggregator's whole state.
 pub struct Core {
@@ -192,7 +196,7 @@ impl Core {
     fn evaluate(&mut self, at: Wall, late: Duration) {
         let own = SelfCounts {
             undecodable: self.ingest.undecodable().values().sum(),
-            undelivered: self.alerting.undelivered_count(),
+            undeliverable: self.alerting.undeliverable_count(),
             has_unsaved: self.has_unsaved(),
         };
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
@@ -235,7 +239,7 @@ impl Core {
     }
 
     /// Notifications on their way to the bus.
-    pub fn notices(&mut self) -> &mut Notifications {
+    pub fn notifications(&mut self) -> &mut Notifications {
         self.alerting.notifications_mut()
     }
 
@@ -247,12 +251,12 @@ impl Core {
     /// A post ended.
     pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) {
         for took in self.alerting.on_answer(now, receiver, answer) {
-            self.fleet.record(now.wall, NOTICE_DELIVERY, nanos(took));
+            self.fleet.record(now.wall, NOTIFICATION_DELIVERY, nanos(took));
         }
     }
 
     /// The next notification that was given up and is to be sent to the bus.
-    pub fn next_unsaid(&mut self) -> Option<Undelivered> {
+    pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
         self.alerting.next_unsaid()
     }
 

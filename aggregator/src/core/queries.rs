@@ -8,7 +8,7 @@ use plimsoll_schemas::summary::{EventsPage, LedgerPage};
 use plimsoll_schemas::time::{Mono, Wall, seconds};
 
 use super::Core;
-use super::alerting::{AlertsQuery, Situation, Undelivered};
+use super::alerting::{AlertsQuery, Situation, Undeliverable};
 use super::durable::PendingConfirmation;
 use super::fleet::{EventsQuery, Node, Rollups};
 use super::ingest::Position;
@@ -106,8 +106,8 @@ impl Core {
 
     /// The newest notifications that were given up, oldest first.
     #[must_use]
-    pub fn undelivered(&self) -> Vec<Undelivered> {
-        self.alerting.undelivered()
+    pub fn undeliverable(&self) -> Vec<Undeliverable> {
+        self.alerting.undeliverable()
     }
 
     /// The newest events that a query matches, newest first.

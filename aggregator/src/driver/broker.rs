@@ -86,11 +86,11 @@ impl Broker {
                     core.on_broker(true, now);
                 }
             }
-            BusEvent::Acknowledged { token, .. } => core.notices().on_delivered(token),
+            BusEvent::Acknowledged { token, .. } => core.notifications().on_delivered(token),
             BusEvent::Refused { token, reason } => {
                 tracing::debug!(%reason, "broker rejected a notification");
                 if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
-                    core.notices().on_refused(token);
+                    core.notifications().on_refused(token);
                 }
             }
             BusEvent::Denied { text } => {

@@ -3,6 +3,8 @@
 //!
 //! They are sent in batches with pauses, so that the checkpoint of a large fleet neither holds up
 //! the driver nor overflows a subscriber's buffer. A lost one is replaced by the next.
+//!
+//! DESIGN A44.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};

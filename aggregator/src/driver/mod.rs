@@ -1,10 +1,12 @@
 //! Joins the aggregator's core with the world: the crate's only `select!`.
 //!
 //! [`Driver`] composes the rooms beside it, each with its own state: the broker connection, pending
-//! confirmations, notifications, read views, rule reloads. A turn waits for one event, lets the core
-//! decide, and carries out what follows; of messages it takes several that have already arrived. The
-//! driver decides nothing about data, and it waits for no disk and no receiver. The emergency lane
-//! is read before the normal one, which still gets its turn.
+//! confirmations, notifications, read views, rule reloads. A turn waits for one event, lets the
+//! core decide, and carries out what follows; of messages it takes several that have already
+//! arrived. The driver decides nothing about data, and it waits for no disk and no receiver. The
+//! emergency lane is read before the normal one, which still gets its turn.
+//!
+//! DESIGN S18, A43.
 
 mod broker;
 mod confirmations;
@@ -110,7 +112,7 @@ impl Driver {
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
         let (checkpointer, core) = restore(config, rules, clock.now())?;
-        let dashboard = config.notices.dashboard(server.address());
+        let dashboard = config.notifications.dashboard(server.address());
         let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
         let core = core.telling(clock.now(), receivers, clock.now().wall.0);
@@ -196,7 +198,7 @@ impl Driver {
 
     fn is_done(&mut self, now: Now) -> bool {
         let Some(ends_at) = self.ends_at else { return false };
-        self.core.notices().is_empty() && self.core.is_all_told() || now.mono >= ends_at
+        self.core.notifications().is_empty() && self.core.is_all_told() || now.mono >= ends_at
     }
 
     fn on_signal(&mut self, asked: SignalEvent) {
@@ -286,7 +288,7 @@ impl Driver {
             }
             Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
             Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
-            Query::Undelivered(answer) => drop(answer.send(self.core.undelivered())),
+            Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker.state(),
                 past_is_read: self.core.is_ready(),

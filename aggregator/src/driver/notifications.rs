@@ -1,14 +1,16 @@
 //! Alert notifications on their way out: changes and events to the bus, posts to the receivers'
 //! tasks. The core decides what is due; nothing is retried here.
+//!
+//! DESIGN A45.
 
 use std::sync::Arc;
 
-use crate::limits::NOTICE_BYTES_MAX;
+use crate::limits::NOTIFICATION_BYTES_MAX;
 use bytes::Bytes;
 use plimsoll_bus::{Bus, Outgoing, UnacknowledgedMessage};
-use plimsoll_schemas::alert::{AlertState, LatencyHigh, Notice};
+use plimsoll_schemas::alert::{AlertState, LatencyHigh, Notification};
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::subject::{alert_subject, event_subject, undelivered_subject};
+use plimsoll_schemas::subject::{alert_subject, event_subject, undeliverable_subject};
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::broker::Broker;
@@ -52,12 +54,12 @@ impl Notifications {
     }
 
     fn publish_undeliverable(&self, core: &mut Core, bus: &Bus) {
-        while let Some(undelivered) = core.next_unsaid() {
-            let (receiver, reason) = (&undelivered.receiver, &undelivered.reason);
-            let alert = undelivered.key.to_string();
+        while let Some(undeliverable) = core.next_unsaid() {
+            let (receiver, reason) = (&undeliverable.receiver, &undeliverable.reason);
+            let alert = undeliverable.key.to_string();
             tracing::warn!(receiver, %reason, alert, "notification undeliverable");
-            let payload = Bytes::from(serde_json::to_vec(&undelivered).unwrap_or_default());
-            let subject = undelivered_subject(&self.mesh);
+            let payload = Bytes::from(serde_json::to_vec(&undeliverable).unwrap_or_default());
+            let subject = undeliverable_subject(&self.mesh);
             // If this is lost, the API still lists it.
             drop(bus.publish_unacknowledged(UnacknowledgedMessage {
                 subject,
@@ -73,18 +75,21 @@ impl Notifications {
 }
 
 fn publish_changes(core: &mut Core, bus: &Bus, now: Mono) {
-    while let Some(DueNotification { token, notice, again }) = core.notices().next_due(now) {
+    while let Some(DueNotification { token, notification, again }) =
+        core.notifications().next_due(now)
+    {
         if !again {
-            log(&notice);
+            log(&notification);
         }
-        let Some(payload) = payload(&notice) else {
-            core.notices().on_refused(token);
+        let Some(payload) = payload(&notification) else {
+            core.notifications().on_refused(token);
             continue;
         };
-        let key = &notice.key;
+        let key = &notification.key;
         let message_id =
-            format!("{}-{}-{}-{}", key.rule, key.scope, notice.at_seconds, token).replace(' ', "-");
-        let subject = alert_subject(&notice.mesh, &key.rule);
+            format!("{}-{}-{}-{}", key.rule, key.scope, notification.at_seconds, token)
+                .replace(' ', "-");
+        let subject = alert_subject(&notification.mesh, &key.rule);
         if bus.try_publish(Outgoing { token, subject, message_id, payload }).is_err() {
             // It is due again when its acknowledgement is overdue.
             return;
@@ -94,10 +99,10 @@ fn publish_changes(core: &mut Core, bus: &Bus, now: Mono) {
 }
 
 fn publish_events(core: &mut Core, bus: &Bus, now: Mono) {
-    while let Some((token, event)) = core.notices().next_event_due(now) {
+    while let Some((token, event)) = core.notifications().next_event_due(now) {
         let name = LatencyHigh::NAME;
         let Ok(payload) = serde_json::to_vec(&event) else {
-            core.notices().on_refused(token);
+            core.notifications().on_refused(token);
             continue;
         };
         let key = &event.key;
@@ -111,20 +116,22 @@ fn publish_events(core: &mut Core, bus: &Bus, now: Mono) {
 }
 
 /// A notification as published. One that is too large is published without its context.
-fn payload(notice: &Notice) -> Option<Bytes> {
-    let bytes = serde_json::to_vec(notice).ok()?;
-    if bytes.len() <= NOTICE_BYTES_MAX || notice.context.is_none() {
+fn payload(notification: &Notification) -> Option<Bytes> {
+    let bytes = serde_json::to_vec(notification).ok()?;
+    if bytes.len() <= NOTIFICATION_BYTES_MAX || notification.context.is_none() {
         return Some(Bytes::from(bytes));
     }
-    serde_json::to_vec(&Notice { context: None, ..notice.clone() }).ok().map(Bytes::from)
+    serde_json::to_vec(&Notification { context: None, ..notification.clone() })
+        .ok()
+        .map(Bytes::from)
 }
 
 /// Logs a change: an alert that ends at INFO, every other at WARN.
-fn log(notice: &Notice) {
-    let Notice { key, from, state, late_seconds, .. } = notice;
+fn log(notification: &Notification) {
+    let Notification { key, from, state, late_seconds, .. } = notification;
     let (scope, node) = (key.scope.as_str(), key.scope.node());
-    let (value, limit) = notice.evidence.value_and_limit();
-    let worst = notice.context.as_ref().and_then(|context| context.worst.first());
+    let (value, limit) = notification.evidence.value_and_limit();
+    let worst = notification.context.as_ref().and_then(|context| context.worst.first());
     let (worst, share) = (worst.map(|worst| worst.node.as_str()), worst.map(|worst| worst.share));
     macro_rules! log_change {
         ($level:ident) => {
@@ -140,7 +147,7 @@ fn log(notice: &Notice) {
                 worst,
                 share,
                 late_seconds,
-                evidence = fields::evidence(notice),
+                evidence = fields::evidence(notification),
                 "alert changed"
             )
         };
@@ -169,18 +176,19 @@ mod tests {
         };
         let change = (AlertState::Pending, AlertState::Firing);
         let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
-        let notice = Notice::new(MeshName::new("m").unwrap(), key, change, 1.5, evidence);
-        let linked = |bytes: usize| Notice {
+        let notification =
+            Notification::new(MeshName::new("m").unwrap(), key, change, 1.5, evidence);
+        let linked = |bytes: usize| Notification {
             context: Some(Box::new(AlertContext {
                 dashboard: Some("x".repeat(bytes)),
                 ..AlertContext::default()
             })),
-            ..notice.clone()
+            ..notification.clone()
         };
-        let read = |notice: &Notice| -> Notice {
-            serde_json::from_slice(&payload(notice).unwrap()).unwrap()
+        let read = |notification: &Notification| -> Notification {
+            serde_json::from_slice(&payload(notification).unwrap()).unwrap()
         };
         assert_eq!(read(&linked(60_000)), linked(60_000));
-        assert_eq!(read(&linked(NOTICE_BYTES_MAX)), notice);
+        assert_eq!(read(&linked(NOTIFICATION_BYTES_MAX)), notification);
     }
 }

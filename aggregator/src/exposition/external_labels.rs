@@ -1,4 +1,7 @@
-//! Labels that clients and nodes choose, made valid for Prometheus and kept apart from our own keys.
+//! Labels that clients and nodes choose, made valid for Prometheus and kept apart from our own
+//! keys.
+//!
+//! DESIGN A42.
 
 use std::collections::BTreeMap;
 

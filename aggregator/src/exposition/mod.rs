@@ -3,6 +3,8 @@
 //! [`writer`] knows the formats, `labelled_view` renders the labels that families share, and
 //! `families` has one file for each group of metric families. This room keeps no state, and it does
 //! not decide which nodes a page holds: the view does.
+//!
+//! DESIGN A38, A40.
 
 mod external_labels;
 mod families;

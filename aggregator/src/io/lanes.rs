@@ -1,4 +1,6 @@
 //! Both lanes as one source: the emergency lane first, the normal one never starved.
+//!
+//! DESIGN A16.
 
 use std::future::poll_fn;
 use std::pin::pin;

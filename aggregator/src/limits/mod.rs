@@ -2,7 +2,7 @@
 
 pub mod alerts;
 pub mod exposition;
-pub mod notices;
+pub mod notifications;
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub const INCARNATIONS_PAST_MAX: usize = 256;
 pub const SEQ_HOLES_MAX: usize = 1_024;
 /// Bytes of one notification as JSON; a larger one is sent without its context. The longest names
 /// and labels take 30 KiB; the rest is for the texts of rules.
-pub const NOTICE_BYTES_MAX: usize = 64 * 1024;
+pub const NOTIFICATION_BYTES_MAX: usize = 64 * 1024;
 /// Worst nodes in a notification.
 pub const WORST_NODES_MAX: usize = 5;
 /// Bars of the histogram in a notification.
@@ -69,7 +69,7 @@ pub const LINK_BYTES_MAX: usize = 4 * 1024;
 /// Alert changes in the summary.
 pub const ALERT_HISTORY_MAX: usize = 256;
 /// Alert changes queued for the bus.
-pub const NOTICES_MAX: usize = 1_024;
+pub const NOTIFICATIONS_MAX: usize = 1_024;
 /// Messages of the emergency lane in a row before one of the normal lane is read.
 pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
 /// Messages that one turn of the driver reads before it handles queries, signals and deadlines.
@@ -88,7 +88,8 @@ pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
 /// Time that nodes have to return once the broker is reachable again: the longest pause between
 /// two attempts, and some more.
 pub const NODE_RETURN_WITHIN: Duration = Duration::from_secs(30);
-/// Time for which the growth of a loss counter counts as trouble; the Prometheus rules use the same.
+/// Time for which the growth of a loss counter counts as trouble; the Prometheus rules use the
+/// same.
 pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
 /// Window in which rules count events that repeat at once while their cause persists.
 pub const COUNTED_WITHIN: Duration = Duration::from_secs(60);

@@ -29,8 +29,8 @@ pub(crate) struct Case {
     /// `step rule who state`, after the evaluation of that step.
     #[serde(default)]
     pub(crate) states: Vec<String>,
-    /// `step rule who state`, the step perhaps as `first..last`: every notice that there is.
-    pub(crate) notices: Vec<String>,
+    /// `step rule who state`, the step perhaps as `first..last`: every notification that there is.
+    pub(crate) notifications: Vec<String>,
 }
 
 /// What a node says in each step of a span.
@@ -71,7 +71,7 @@ pub(crate) struct Say {
     /// None arrives, ever.
     pub(crate) vanishes: bool,
     /// The node's last words.
-    pub(crate) farewell: bool,
+    pub(crate) final_message: bool,
 }
 
 /// A sensor's reading.

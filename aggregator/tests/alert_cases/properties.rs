@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -105,36 +105,36 @@ fn act() -> impl Strategy<Value = Act> {
     })
 }
 
-/// What was last told of each alert. A notice goes on from there, and an alert that fires is told
-/// to have resolved before anything else is told of it.
-fn follow(told: &mut BTreeMap<AlertKey, AlertState>, notice: &Notice) {
+/// What was last told of each alert. A notification goes on from there, and an alert that fires is
+/// told to have resolved before anything else is told of it.
+fn follow(told: &mut BTreeMap<AlertKey, AlertState>, notification: &Notification) {
     use AlertState::{Firing, Inactive, Resolved};
-    let last = told.insert(notice.key.clone(), notice.state).unwrap_or_default();
+    let last = told.insert(notification.key.clone(), notification.state).unwrap_or_default();
     // That a resolved alert is no longer shown as such is no news.
-    let went_on = last == notice.from || (last, notice.from) == (Resolved, Inactive);
-    assert!(went_on, "{last:?} was told, and then {notice:?}");
-    let ended_well = last != Firing || matches!(notice.state, Firing | Resolved);
-    assert!(ended_well, "it fired, and then {notice:?}");
+    let went_on = last == notification.from || (last, notification.from) == (Resolved, Inactive);
+    assert!(went_on, "{last:?} was told, and then {notification:?}");
+    let ended_well = last != Firing || matches!(notification.state, Firing | Resolved);
+    assert!(ended_well, "it fired, and then {notification:?}");
 }
 
 proptest! {
     #![proptest_config(histories())]
 
-    /// Whatever nodes say and people do, who hears the notices alone knows what stands.
+    /// Whatever nodes say and people do, who hears the notifications alone knows what stands.
     #[test]
-    fn no_alert_that_fires_ends_without_a_resolved_notice(
+    fn no_alert_that_fires_ends_without_a_resolved_notification(
         say in prop::collection::vec(say(), 0..14), act in prop::collection::vec(act(), 0..6),
         minutes in any::<bool>(),
     ) {
         let step = Duration::from_secs(if minutes { 60 } else { 1 });
         let case = Case {
             title: String::new(), rules: SLOW.to_owned(), steps: STEPS, step, time_scale: 1,
-            say, act, states: Vec::new(), notices: Vec::new(),
+            say, act, states: Vec::new(), notifications: Vec::new(),
         };
         let (mut told, mut heard) = (BTreeMap::new(), 0);
         play(&case, |world, step| {
-            world.notices[heard..].iter().for_each(|notice| follow(&mut told, notice));
-            heard = world.notices.len();
+            world.notifications[heard..].iter().for_each(|notification| follow(&mut told, notification));
+            heard = world.notifications.len();
             for (key, state) in &told {
                 let Some(shown) = world.state(key) else { continue };
                 for state_told in [AlertState::Firing, AlertState::Pending] {
@@ -149,7 +149,7 @@ proptest! {
 
     /// All that arrives between two evaluations may arrive in any order, and more than once.
     #[test]
-    fn the_order_of_arrival_within_a_step_changes_no_notice_and_no_state(
+    fn the_order_of_arrival_within_a_step_changes_no_notification_and_no_state(
         steps in prop::collection::vec(
             prop::collection::vec((0..3_usize, 0..9_u64, 0..3_usize), 0..6), 1..40,
         ),
@@ -181,7 +181,7 @@ proptest! {
             messages.iter().rev().for_each(|message| shuffled.deliver(now, message.clone()));
             straight.evaluate();
             shuffled.evaluate();
-            prop_assert_eq!(&straight.notices, &shuffled.notices);
+            prop_assert_eq!(&straight.notifications, &shuffled.notifications);
             for who in ["fleet", "a", "b", "c"] {
                 let key = straight.key("slow", who).unwrap();
                 prop_assert_eq!(straight.state(&key), shuffled.state(&key), "{}", who);

@@ -39,7 +39,7 @@ impl Speaker {
         if !say.readings.is_empty() {
             bodies.push(Body::Hardware(readings(say)));
         }
-        if say.bus.is_some() || say.farewell || bodies.is_empty() {
+        if say.bus.is_some() || say.final_message || bodies.is_empty() {
             bodies.push(Body::Bus(bus(say)));
         }
         let message = |body| self.message(say, now.minus(length), length, body);
@@ -56,8 +56,8 @@ impl Speaker {
             start,
             length_ns: nanos(length),
             totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
-            last: say.farewell,
-            heir: None,
+            last: say.final_message,
+            successor: None,
             labels: self.labels.clone(),
         };
         let subject = format!("plimsoll.v1.m.normal.{}.{}", say.node, body.kind().as_str());

@@ -1,8 +1,8 @@
-//! Notices and states in the words of a case, and how those differ from what it expects.
+//! Notifications and states in the words of a case, and how those differ from what it expects.
 
 use std::fmt::Write;
 
-use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::ids::RuleName;
 
 /// Something that was told or shown in a step.
@@ -14,19 +14,19 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// A notice; `step` is when it says that it happened.
-    pub(crate) fn notice(step: u64, notice: &Notice) -> Self {
-        let mut what = words(&notice.key.rule, &notice.key.scope, notice.state);
-        if notice.late_seconds > 0.0 {
-            write!(what, " late {}", notice.late_seconds).unwrap();
+    /// A notification; `step` is when it says that it happened.
+    pub(crate) fn notification(step: u64, notification: &Notification) -> Self {
+        let mut what = words(&notification.key.rule, &notification.key.scope, notification.state);
+        if notification.late_seconds > 0.0 {
+            write!(what, " late {}", notification.late_seconds).unwrap();
         }
-        if notice.silenced {
+        if notification.silenced {
             what += " silenced";
         }
-        if let Some(by) = &notice.acknowledged_by {
+        if let Some(by) = &notification.acknowledged_by {
             write!(what, " by {by}").unwrap();
         }
-        if let Some(ended) = &notice.ended {
+        if let Some(ended) = &notification.ended {
             write!(what, " ended {ended:?}").unwrap();
         }
         Self { step, what }

@@ -7,7 +7,7 @@ use plimsoll_aggregator::core::alerting::{AlertCommand, AlertsQuery};
 use plimsoll_aggregator::core::durable::StoredRecords;
 use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::{
-    Acknowledgement, AlertKey, AlertState, NamePattern, Notice, Scope, Silence, SilenceMatch,
+    Acknowledgement, AlertKey, AlertState, NamePattern, Notification, Scope, Silence, SilenceMatch,
 };
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::{Rule, Rules};
@@ -42,7 +42,7 @@ pub(crate) struct World {
     leapt: Duration,
     /// What people asked for in vain.
     pub(crate) refused: u64,
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) notifications: Vec<Notification>,
 }
 
 impl World {
@@ -57,7 +57,7 @@ impl World {
             span,
             leapt: Duration::ZERO,
             refused: 0,
-            notices: Vec::new(),
+            notifications: Vec::new(),
         };
         let mut core = Core::new(mesh(), world.rules.clone(), world.now());
         Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
@@ -80,11 +80,11 @@ impl World {
         self.span * u32::try_from(step).unwrap()
     }
 
-    /// The step of a moment that a notice tells.
+    /// The step of a moment that a notification tells.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds >= 0")]
-    pub(crate) fn step_of(&self, notice: &Notice) -> u64 {
+    pub(crate) fn step_of(&self, notification: &Notification) -> u64 {
         let begin = Duration::from_secs(BEGIN_SECONDS).as_secs_f64();
-        ((notice.at_seconds - begin) / self.span.as_secs_f64()).round() as u64
+        ((notification.at_seconds - begin) / self.span.as_secs_f64()).round() as u64
     }
 
     /// Time passes, up to just before an evaluation.
@@ -125,9 +125,9 @@ impl World {
         let now = self.now();
         let Some(core) = &mut self.core else { return };
         core.on_deadline(now);
-        while let Some(due) = core.notices().next_due(now.mono) {
-            self.notices.push(due.notice);
-            core.notices().on_delivered(due.token);
+        while let Some(due) = core.notifications().next_due(now.mono) {
+            self.notifications.push(due.notification);
+            core.notifications().on_delivered(due.token);
         }
     }
 

@@ -11,7 +11,7 @@ use plimsoll_clock::{Clock, Deadline, Stopwatch};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{Child, until};
-use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::confirm_subject;
@@ -78,7 +78,7 @@ impl Node {
             length_ns: 1,
             totals: Totals { recorded: 200 * seq, lost: BTreeMap::new() },
             last: false,
-            heir: None,
+            successor: None,
             labels: Labels::default(),
         };
         let payload = encode(&Snapshot { header, body }).into();
@@ -157,7 +157,8 @@ async fn a_node_hears_what_is_stored_and_what_is_not() {
             aggregator.child.kill();
             aggregator = Aggregator::start(dir.path(), &broker, state.as_deref()).await;
         }
-        let sent = aggregator.api.metric(r#"plimsoll_confirmations_total{outcome="sent"}"#);
+        let sent =
+            aggregator.api.metric(r#"plimsoll_aggregator_confirmations_total{outcome="sent"}"#);
         assert!(sent.await.unwrap().is_some(), "kept: {kept}");
         let ledger = aggregator.ledger().await;
         assert_eq!(ledger.fleet.merged, 600, "kept: {kept}");
@@ -211,7 +212,7 @@ async fn events_are_told_to_who_asks_and_their_counts_outlive_a_crash() {
     aggregator.child.kill();
     let aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
     let of = r#"{node="a",source="service_check",alert_type="error"}"#;
-    let counted = aggregator.api.metric(&format!("plimsoll_events_total{of}")).await.unwrap();
+    let counted = aggregator.api.metric(&format!("plimsoll_node_events_total{of}")).await.unwrap();
     let status = r#"plimsoll_service_check_status{node="a",check="db"}"#;
     assert_eq!((counted, aggregator.api.metric(status).await.unwrap()), (Some(1.0), Some(2.0)));
 }
@@ -237,14 +238,17 @@ async fn a_breach_while_no_aggregator_ran_is_told_with_how_late() {
     let aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
     let firing = async || {
         let changes = aggregator.api.summary().await.ok()?.changes;
-        let of_fleet = |notice: &Notice| {
-            notice.key.scope == Scope::Fleet && notice.state == AlertState::Firing
+        let of_fleet = |notification: &Notification| {
+            notification.key.scope == Scope::Fleet && notification.state == AlertState::Firing
         };
         changes.into_iter().find(of_fleet)
     };
-    let notice = until("the alert fires", WAIT, firing).await.unwrap();
-    assert!(notice.late_seconds > 1.0 && notice.at_seconds < restarted, "{notice:?}");
+    let notification = until("the alert fires", WAIT, firing).await.unwrap();
+    assert!(
+        notification.late_seconds > 1.0 && notification.at_seconds < restarted,
+        "{notification:?}"
+    );
     let log = aggregator.child.log();
-    assert!(log.contains(&format!("late_seconds={}", notice.late_seconds)), "{log}");
+    assert!(log.contains(&format!("late_seconds={}", notification.late_seconds)), "{log}");
     assert_eq!(aggregator.ledger().await.fleet.merged, 200 * seq);
 }

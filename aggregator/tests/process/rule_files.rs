@@ -78,7 +78,7 @@ async fn rules_are_exchanged_on_a_signal_or_a_change_and_kept_when_their_file_is
 
     write(&rules, "9");
     aggregator.child.signal(Signal::SIGHUP);
-    aggregator.shows("plimsoll_rules_stale", 1.0).await;
+    aggregator.shows("plimsoll_rules_invalid", 1.0).await;
     aggregator.limit(0.008).await;
     let why = "line 3, column 1: budget \"publish\": limit: 9 has no unit; write \"9ms\"";
     let why = format!("{}: {why}", rules.display());
@@ -86,14 +86,14 @@ async fn rules_are_exchanged_on_a_signal_or_a_change_and_kept_when_their_file_is
     let log = aggregator.child.log();
     assert!(log.contains("rule files are invalid; previous rules stay active"), "{log}");
     assert!(log.contains("limit: 9 has no unit"), "{log}");
-    let refused = r#"plimsoll_rules_reload_total{outcome="refused"}"#;
+    let refused = r#"plimsoll_rules_reloads_total{outcome="refused"}"#;
     assert!(aggregator.api.metric(refused).await.unwrap() >= Some(1.0));
 
     // No reload is requested now.
     write(&rules, "\"9ms\"");
     aggregator.limit(0.009).await;
-    aggregator.shows("plimsoll_rules_stale", 0.0).await;
+    aggregator.shows("plimsoll_rules_invalid", 0.0).await;
     assert_eq!(aggregator.rules_error().await, None);
-    aggregator.shows(r#"plimsoll_rules_reload_total{outcome="loaded"}"#, 3.0).await;
+    aggregator.shows(r#"plimsoll_rules_reloads_total{outcome="loaded"}"#, 3.0).await;
     assert_eq!(aggregator.child.log().matches("rules reloaded").count(), 2);
 }

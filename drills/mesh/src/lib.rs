@@ -8,6 +8,8 @@
 //!
 //! The crate contains no part of a mesh: it starts programs by their paths. The workload is any
 //! program that accepts the arguments of [`stack::Workload`].
+//!
+//! DESIGN D12.
 
 pub mod api;
 pub mod broker;

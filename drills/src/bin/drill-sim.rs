@@ -88,9 +88,9 @@ fn trace(seed: u64, steps: usize) -> Exit {
 }
 
 fn show(findings: &Findings, seeds: u64) {
-    let unseen = findings.reached.unseen().len();
+    let unread = findings.reached.unread().len();
     eprint!(
-        "\r{:>8} of {seeds} seeds, {:>6} a second, {unseen:>2} branches not reached yet ",
+        "\r{:>8} of {seeds} seeds, {:>6} a second, {unread:>2} branches not reached yet ",
         findings.runs,
         findings.runs_per_second()
     );

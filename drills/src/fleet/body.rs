@@ -235,7 +235,7 @@ mod tests {
                 length_ns: 1,
                 totals: Totals { recorded: latency.samples(), ..Totals::default() },
                 last: false,
-                heir: None,
+                successor: None,
                 labels: Labels::default(),
             };
             let bytes = encode(&Snapshot { header, body: Body::Latency(latency) });

@@ -143,7 +143,8 @@ fn roles(args: &FleetArgs) -> Vec<ConnectionRole> {
     roles
 }
 
-/// The connection of node number `n`: number 0 is the probe, then skewed ones, usual ones, hostile ones.
+/// The connection of node number `n`: number 0 is the probe, then skewed ones, usual ones, hostile
+/// ones.
 fn role_of(args: &FleetArgs, n: u64) -> ConnectionRole {
     match n {
         0 => ConnectionRole::Probe,

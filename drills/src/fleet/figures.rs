@@ -273,8 +273,8 @@ mod tests {
         assert_eq!((rate, cost.cores, cost.us_per_message), (250.0, 0.25, 1_000.0));
         assert_eq!(cost.resident_bytes_max, 2_200);
         assert_eq!(steady(&timeline, (3.0, 6.0)), (0.0, None));
-        let unseen = [Second::default(), Second { at: 1.0, ..Second::default() }];
-        assert_eq!(steady(&unseen, (0.0, 6.0)), (0.0, None));
+        let unread = [Second::default(), Second { at: 1.0, ..Second::default() }];
+        assert_eq!(steady(&unread, (0.0, 6.0)), (0.0, None));
     }
 
     #[test]

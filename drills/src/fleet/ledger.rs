@@ -59,11 +59,15 @@ fn differs(node: &FleetNode, leave: bool, row: &NodeLedger) -> Option<String> {
         ("merged", own.recorded - own.lost, theirs.merged),
         ("held", 0, theirs.held),
         ("unaccounted", 0, theirs.unaccounted),
-        ("unseen", 0, theirs.unseen),
+        ("unread", 0, theirs.unread),
         ("runs", 1, row.runs.len() as u64),
         ("newest seq", node.newest_seq(), row.runs.iter().map(|run| run.newest_seq).sum()),
         ("missing seqs", 0, row.runs.iter().map(|run| run.missing_seqs).sum()),
-        ("farewells", u64::from(leave), row.runs.iter().map(|r| u64::from(r.said_farewell)).sum()),
+        (
+            "final_messages",
+            u64::from(leave),
+            row.runs.iter().map(|r| u64::from(r.left_in_order)).sum(),
+        ),
     ];
     let unequal = figures.iter().filter(|(_, own, theirs)| own != theirs);
     let mut differences: Vec<String> =
@@ -118,15 +122,15 @@ mod tests {
             holes: Vec::new(),
             duplicates: 0,
             ended: false,
-            said_farewell: false,
-            heir: None,
+            left_in_order: false,
+            successor: None,
         };
         let row = NodeLedger {
             node: node.name().to_string(),
             ledger,
             gap_samples: 0,
             duplicates: 0,
-            name_conflicts: 0,
+            duplicate_names: 0,
             runs: vec![run],
             past: Ledger::default(),
         };
@@ -161,7 +165,7 @@ mod tests {
             (|page| page.nodes[0].ledger.lost.clear(), "lost {} instead of {\"outbox_full\": 2}"),
             (|page| page.nodes[0].runs[0].missing_seqs = 1, "missing seqs 1 instead of 0"),
             (|page| page.nodes[0].runs[0].newest_seq -= 1, "newest seq"),
-            (|page| page.nodes[0].runs[0].said_farewell = true, "farewells 1 instead of 0"),
+            (|page| page.nodes[0].runs[0].left_in_order = true, "final_messages 1 instead of 0"),
             (|page| page.nodes.clear(), "fleet-1-00007 is not in the ledger"),
             (|page| page.nodes[0].node.push('0'), "fleet-1-000070 is unknown to the fleet"),
             (|page| page.behind = true, "has not read everything"),

@@ -1,4 +1,6 @@
 //! One simulated node: its identity, its schedule, and its ledger.
+//!
+//! DESIGN D9.
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -31,7 +33,7 @@ pub struct Load {
     pub other_rounds: u64,
     /// Intervals until the last word.
     pub rounds: u64,
-    /// Whether the last word is a farewell.
+    /// Whether the last word is a final message.
     pub leave: bool,
 }
 
@@ -248,7 +250,7 @@ impl FleetNode {
             length_ns: load.interval_ns,
             totals: self.totals.clone(),
             last: load.leave && self.round > load.rounds && kind == SnapshotKind::Bus,
-            heir: None,
+            successor: None,
             // As a real node does it: labels identify the source of the samples.
             labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
         };

@@ -207,8 +207,8 @@ fn read(text: &str) -> Glance {
         let family = series.split('{').next().unwrap_or_default();
         let value = || value.parse::<f64>().unwrap_or_default();
         match family {
-            "plimsoll_stream_pending_messages" => glance.pending += value(),
-            "plimsoll_merged_snapshots_total" => glance.merged += value(),
+            "plimsoll_aggregator_pending_messages" => glance.pending += value(),
+            "plimsoll_aggregator_merged_snapshots_total" => glance.merged += value(),
             "plimsoll_latency_samples_total"
                 if series.contains("scope=\"fleet\"") && series.contains(&probe) =>
             {
@@ -236,10 +236,10 @@ mod tests {
             plimsoll_latency_samples_total{scope=\"fleet\",node=\"\",operation=\"probe\"} 7\n\
             plimsoll_latency_samples_total{scope=\"node\",node=\"a\",operation=\"probe\"} 9\n\
             plimsoll_latency_samples_total{scope=\"fleet\",node=\"\",operation=\"publish\"} 5\n\
-            plimsoll_stream_pending_messages{lane=\"normal\"} 12\n\
-            plimsoll_stream_pending_messages{lane=\"emergency\"} 1\n\
-            plimsoll_merged_snapshots_total{kind=\"latency\"} 100\n\
-            plimsoll_merged_snapshots_total{kind=\"bus\"} 10\n";
+            plimsoll_aggregator_pending_messages{lane=\"normal\"} 12\n\
+            plimsoll_aggregator_pending_messages{lane=\"emergency\"} 1\n\
+            plimsoll_aggregator_merged_snapshots_total{kind=\"latency\"} 100\n\
+            plimsoll_aggregator_merged_snapshots_total{kind=\"bus\"} 10\n";
         let (pending, merged, probes) = (13.0, 110.0, 7);
         assert_eq!(read(page), Glance { pending, merged, probes, ..Glance::default() });
         assert_eq!(read("garbage\nmore garbage 1\n"), Glance::default());

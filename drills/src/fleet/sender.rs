@@ -1,5 +1,7 @@
 //! One connection with the nodes on it: an open loop. When a message is due is fixed before
 //! anything starts; a slow broker makes messages wait and never makes them fewer.
+//!
+//! DESIGN D8.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;

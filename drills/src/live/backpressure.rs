@@ -16,7 +16,7 @@ use plimsoll_schemas::alert::{AlertKey, AlertState};
 
 use super::expectation::{Drill, Expectation, Look, Span};
 use super::mesh::Mesh;
-use super::notices::built_in_alert;
+use super::notifications::built_in_alert;
 use super::report::Report;
 use super::tally::{DEPTH, LATE, MeshCounters, STARTED, metric, of_nodes};
 
@@ -189,7 +189,7 @@ async fn caught_up(mesh: &Mesh, during: &MeshCounters) -> Result<Look> {
     let same = (started - during.aggregator_started).abs() < f64::EPSILON;
     let mut behind = Vec::new();
     for (node, recorded) in mesh.nodes().iter().zip(&during.recorded) {
-        let series = format!("plimsoll_samples_merged_total{{node=\"{node}\"}}");
+        let series = format!("plimsoll_node_merged_samples_total{{node=\"{node}\"}}");
         let merged = metric(mesh.stack.api(), &series).await?;
         if merged < *recorded {
             behind.push(format!("{node} {merged} of {recorded}"));
@@ -208,7 +208,7 @@ async fn expect_alerts(drill: &mut Drill, mesh: &mut Mesh, alerts: &[AlertKey], 
     for alert in alerts {
         let span = Span { since: resumed, within: FIRE_WAIT };
         let state = AlertState::Firing;
-        fired.push(mesh.expect_notice(drill, alert, state, SAMPLES_MIN, span).await);
+        fired.push(mesh.expect_notification(drill, alert, state, SAMPLES_MIN, span).await);
     }
     for (alert, fired) in alerts.iter().zip(fired) {
         let span = Span { since: resumed, within: CLEAR_WAIT };

@@ -2,6 +2,8 @@
 //!
 //! One node in three is slow, so a third of the fleet's samples are over the limit, which its
 //! p99 cannot hide: the fleet's alert is expected too. The other nodes must stay silent.
+//!
+//! DESIGN D3.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 
 use super::expectation::{Drill, Expectation, Look, Span};
 use super::mesh::Mesh;
-use super::notices::built_in_alert;
+use super::notifications::built_in_alert;
 use super::report::Report;
 
 const BUDGET: &str = "epoch_hook";
@@ -27,7 +29,7 @@ const NO_EXTRA_WORK: &str = "extra-work-ms 0";
 const FIRE_WAIT: Duration = Duration::from_secs(30);
 /// The window of ten seconds must pass as well.
 const CLEAR_WAIT: Duration = Duration::from_secs(45);
-/// The metrics page shows the state of a notice at most one read view later.
+/// The metrics page shows the state of a notification at most one read view later.
 const PAGE_WAIT: Duration = Duration::from_secs(2);
 
 /// Options of the latency drill.
@@ -60,7 +62,7 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh) -> Result<()> {
     for alert in &alerts {
         let span = Span { since: injected, within: FIRE_WAIT };
         let state = AlertState::Firing;
-        fired.push(mesh.expect_notice(drill, alert, state, SAMPLES_MIN, span).await);
+        fired.push(mesh.expect_notification(drill, alert, state, SAMPLES_MIN, span).await);
     }
     expect_page(drill, mesh, "metrics show the alerts", &alerts).await;
 

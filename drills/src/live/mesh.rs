@@ -1,5 +1,5 @@
-//! The mesh of a drill, with a subscription to its notices. It is always drained, compared with
-//! the jobs' raw samples and ended, whatever the outcome; dropped early, it is killed.
+//! The mesh of a drill, with a subscription to its notifications. It is always drained, compared
+//! with the jobs' raw samples and ended, whatever the outcome; dropped early, it is killed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use plimsoll_schemas::summary::Summary;
 use super::expectation::{Drill, Expectation, Look, Span};
 use super::ledger::{self, Comparison, Raw};
 use super::mesh_name::MESH;
-use super::notices::{Arrival, Notices};
+use super::notifications::{Arrival, Notifications};
 use super::report::Report;
 use super::steady::Steady;
 
@@ -33,14 +33,14 @@ pub fn options(dir: &Path) -> Result<StackOptions> {
 pub struct Mesh {
     /// Its processes.
     pub stack: Stack,
-    /// The notices published on its bus.
-    pub notices: Notices,
+    /// The notifications published on its bus.
+    pub notifications: Notifications,
     name: MeshName,
     nodes: Vec<NodeName>,
 }
 
 impl Mesh {
-    /// Starts three nodes with their jobs, and listens for notices.
+    /// Starts three nodes with their jobs, and listens for notifications.
     ///
     /// # Errors
     /// When a process does not start.
@@ -59,11 +59,11 @@ impl Mesh {
         let name = MeshName::new(MESH)?;
         let options = StackOptions { mesh: name.clone(), ..options };
         let mut stack = Stack::start(options).await?;
-        let mut notices = Notices::default();
-        notices.listen(&stack.broker().url(), &name, drill.watch()).await?;
+        let mut notifications = Notifications::default();
+        notifications.listen(&stack.broker().url(), &name, drill.watch()).await?;
         let names = stack.stations().iter().map(|station| NodeName::new(&station.name));
         let nodes = names.collect::<Result<_, _>>()?;
-        Ok(Self { stack, notices, name, nodes })
+        Ok(Self { stack, notifications, name, nodes })
     }
 
     /// Its nodes, in the order of its stations.
@@ -79,13 +79,13 @@ impl Mesh {
         std::iter::once(Scope::Fleet).chain(nodes).collect()
     }
 
-    /// Listens for notices on a new connection.
+    /// Listens for notifications on a new connection.
     ///
     /// # Errors
     /// When there is no connection in time.
     pub async fn listen_again(&mut self, drill: &Drill) -> Result<()> {
         let url = self.stack.broker().url();
-        self.notices.listen(&url, &self.name, drill.watch()).await
+        self.notifications.listen(&url, &self.name, drill.watch()).await
     }
 
     /// Waits until the mesh is calm.
@@ -111,8 +111,8 @@ impl Mesh {
         }
     }
 
-    /// Waits for a notice of this state on the bus whose evidence supports it.
-    pub async fn expect_notice(
+    /// Waits for a notification of this state on the bus whose evidence supports it.
+    pub async fn expect_notification(
         &mut self,
         drill: &mut Drill,
         key: &AlertKey,
@@ -120,15 +120,15 @@ impl Mesh {
         samples_min: u64,
         span: Span,
     ) -> bool {
-        let notices = &mut self.notices;
-        let look = async || match notices.find(span.since, key, state) {
+        let notifications = &mut self.notifications;
+        let look = async || match notifications.find(span.since, key, state) {
             Some(arrival) => judge_arrival(arrival, samples_min),
-            None => Look::new(false, "no such notice"),
+            None => Look::new(false, "no such notification"),
         };
-        drill.expect(notice(key, state, samples_min, span.within), span, look).await
+        drill.expect(notification(key, state, samples_min, span.within), span, look).await
     }
 
-    /// Waits for the notice that an alert is over; what never fired cannot clear.
+    /// Waits for the notification that an alert is over; what never fired cannot clear.
     pub async fn expect_clear(
         &mut self,
         drill: &mut Drill,
@@ -138,9 +138,9 @@ impl Mesh {
     ) {
         let state = AlertState::Resolved;
         if fired {
-            self.expect_notice(drill, key, state, samples_min, span).await;
+            self.expect_notification(drill, key, state, samples_min, span).await;
         } else {
-            drill.skip(notice(key, state, samples_min, span.within), "it never fired");
+            drill.skip(notification(key, state, samples_min, span.within), "it never fired");
         }
     }
 
@@ -150,7 +150,7 @@ impl Mesh {
             "no other alert",
             format!("none fires beside the {} expected ones, and none twice", expected.len()),
         );
-        let unexpected = self.notices.unexpected(since, expected);
+        let unexpected = self.notifications.unexpected(since, expected);
         let seen = if unexpected.is_empty() { "none".to_owned() } else { unexpected.join("; ") };
         drill.judge(expectation, since, Look::new(unexpected.is_empty(), seen));
     }
@@ -204,9 +204,9 @@ impl Mesh {
         drained.and_then(|summary| Ok((self.raw()?, summary)))
     }
 
-    /// Ends the aggregator and the broker; returns the notices received.
+    /// Ends the aggregator and the broker; returns the notifications received.
     pub async fn end(mut self, drill: &mut Drill) -> Vec<Arrival> {
-        let received = self.notices.received().to_vec();
+        let received = self.notifications.received().to_vec();
         let (since, ended) = (drill.elapsed(), self.stack.end().await);
         let seen = ended.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".into());
         let expectation = Expectation::new("ended", "aggregator and broker end when asked");
@@ -227,7 +227,12 @@ impl Mesh {
     }
 }
 
-fn notice(key: &AlertKey, state: AlertState, samples_min: u64, within: Duration) -> Expectation {
+fn notification(
+    key: &AlertKey,
+    state: AlertState,
+    samples_min: u64,
+    within: Duration,
+) -> Expectation {
     let bound = match state {
         AlertState::Firing => "lower bound over the limit",
         _ => "lower bound not over the limit",
@@ -236,22 +241,22 @@ fn notice(key: &AlertKey, state: AlertState, samples_min: u64, within: Duration)
     Expectation::new(
         format!("{} {} ({})", key.rule, state.as_str(), key.scope),
         format!(
-            "a notice on the bus within {within} s, {bound}, from at least {samples_min} samples"
+            "a notification on the bus within {within} s, {bound}, from at least {samples_min} samples"
         ),
     )
 }
 
-/// Judges a notice by its own evidence.
-fn judge_arrival(Arrival { at, notice }: &Arrival, samples_min: u64) -> Look {
-    let Some(evidence) = notice.evidence.latency() else {
+/// Judges a notification by its own evidence.
+fn judge_arrival(Arrival { at, notification }: &Arrival, samples_min: u64) -> Look {
+    let Some(evidence) = notification.evidence.latency() else {
         return Look { at: Some(*at), ..Look::new(false, "no evidence of a latency") };
     };
     let over = evidence.lower_seconds > evidence.limit_seconds;
-    let supported = over == (notice.state == AlertState::Firing);
+    let supported = over == (notification.state == AlertState::Firing);
     let met = supported && evidence.samples >= samples_min;
     let seen = format!(
         "{}, value {:.1} ms, lower bound {:.1} ms, limit {:.1} ms, {} samples in {}",
-        notice.state.as_str(),
+        notification.state.as_str(),
         evidence.value_seconds * 1e3,
         evidence.lower_seconds * 1e3,
         evidence.limit_seconds * 1e3,
@@ -294,11 +299,11 @@ fn judge_ledger(drill: &mut Drill, raw: &Raw, summary: &Summary) -> Vec<Comparis
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{Evidence, LatencyEvidence, Notice};
+    use plimsoll_schemas::alert::{Evidence, LatencyEvidence, Notification};
     use plimsoll_schemas::budget::Window;
 
     use super::*;
-    use crate::live::notices::built_in_alert;
+    use crate::live::notifications::built_in_alert;
 
     fn arrival(state: AlertState, lower_seconds: f64, samples: u64) -> Arrival {
         let evidence = Evidence::Latency(LatencyEvidence {
@@ -310,21 +315,21 @@ mod tests {
             samples,
             upper_seconds: None,
             over: 0,
-            unsure: 0,
+            uncertain: 0,
             within_seconds: None,
         });
-        let notice = Notice::new(
+        let notification = Notification::new(
             MeshName::new("drill").unwrap(),
             built_in_alert("epoch_hook", Scope::Fleet),
             (AlertState::Pending, state),
             1.0,
             evidence,
         );
-        Arrival { at: Duration::from_secs(7), notice }
+        Arrival { at: Duration::from_secs(7), notification }
     }
 
     #[test]
-    fn a_notice_counts_only_if_its_own_evidence_supports_it() {
+    fn a_notification_counts_only_if_its_own_evidence_supports_it() {
         use AlertState::{Firing, Resolved};
         for (state, lower_seconds, samples, met) in [
             (Firing, 0.02, 100, true),
@@ -344,11 +349,11 @@ mod tests {
     fn what_is_skipped_has_the_text_of_what_would_have_been_awaited() {
         let key = built_in_alert("epoch_hook", Scope::Fleet);
         let wait = Duration::from_secs(45);
-        let Expectation { name, expected } = notice(&key, AlertState::Resolved, 100, wait);
+        let Expectation { name, expected } = notification(&key, AlertState::Resolved, 100, wait);
         assert_eq!(name, "epoch_hook resolved (fleet)");
         assert_eq!(
             expected,
-            "a notice on the bus within 45 s, lower bound not over the limit, from at least 100 \
+            "a notification on the bus within 45 s, lower bound not over the limit, from at least 100 \
              samples"
         );
     }

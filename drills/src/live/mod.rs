@@ -1,7 +1,8 @@
 //! Drills on real processes, each on a mesh of its own that ends with it.
 //!
-//! The mesh is named [`mesh_name::MESH`], which separates its subjects, streams and notices from other
-//! traffic. Read [`latency`] first; [`faults`] ends processes; [`expectation`] judges waiting,
+//! The mesh is named [`mesh_name::MESH`], which separates its subjects, streams and notifications
+//! from other traffic. Read [`latency`] first; [`faults`] ends processes; [`expectation`] judges
+//! waiting,
 //! [`ledger`] is the oracle that ends every drill, [`frame`] is what a drill's `main` calls. Each
 //! wait polls until its expectation is met or its time is over.
 
@@ -15,7 +16,7 @@ pub mod latency;
 pub mod ledger;
 pub mod mesh;
 pub mod mesh_name;
-pub mod notices;
+pub mod notifications;
 pub mod report;
 pub mod steady;
 pub mod tally;

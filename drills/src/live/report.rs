@@ -9,7 +9,7 @@ use super::expectation::{Drill, Outcome, Verdict, in_seconds};
 use super::faults::account::{self, Account};
 use super::ledger::Comparison;
 use super::mesh_name::MESH;
-use super::notices::Arrival;
+use super::notifications::Arrival;
 use crate::fleet::figures::FleetStats;
 
 /// The end of a drill.
@@ -28,8 +28,8 @@ pub struct Report {
     pub took: Duration,
     /// Every expectation, in the order in which they were judged.
     pub expectations: Vec<Outcome>,
-    /// Every notice received from the bus, oldest first.
-    pub notices: Vec<Arrival>,
+    /// Every notification received from the bus, oldest first.
+    pub notifications: Vec<Arrival>,
     /// The jobs' raw samples beside what was merged.
     pub comparisons: Vec<Comparison>,
     /// Where the samples of each node went, in drills that end processes.
@@ -43,7 +43,7 @@ pub struct Report {
 impl Report {
     /// Closes a drill.
     #[must_use]
-    pub fn new(drill: &Drill, notices: Vec<Arrival>, comparisons: Vec<Comparison>) -> Self {
+    pub fn new(drill: &Drill, notifications: Vec<Arrival>, comparisons: Vec<Comparison>) -> Self {
         let expectations = drill.outcomes().to_vec();
         let any = |verdict| expectations.iter().any(|outcome| outcome.verdict == verdict);
         Self {
@@ -53,7 +53,7 @@ impl Report {
             passed: any(Verdict::Met) && !any(Verdict::Missed),
             took: drill.elapsed(),
             expectations,
-            notices,
+            notifications,
             comparisons,
             accounts: Vec::new(),
             fleet: None,
@@ -72,7 +72,7 @@ impl Report {
                 outcome.name = format!("{}: {}", part.drill, outcome.name);
             }
             whole.expectations.append(&mut part.expectations);
-            whole.notices.append(&mut part.notices);
+            whole.notifications.append(&mut part.notifications);
             whole.comparisons.append(&mut part.comparisons);
             whole.accounts.append(&mut part.accounts);
         }

@@ -1,5 +1,7 @@
 //! The state before a fault: enough samples everywhere, every verdict calm. A drill that starts
 //! from anything else proves nothing.
+//!
+//! DESIGN D2.
 
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Window;
@@ -103,7 +105,7 @@ mod tests {
             alert,
             upper_ns: None,
             over: 0,
-            unsure: 0,
+            uncertain: 0,
             completeness: (0, 0),
             nodes_late: 0,
             since_limit: None,

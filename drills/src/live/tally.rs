@@ -8,7 +8,7 @@ use super::mesh::Mesh;
 /// Messages that a node holds.
 pub const DEPTH: &str = "plimsoll_agent_outbox_messages";
 /// Samples that reached the aggregator too late for its shortest window.
-pub const LATE: &str = "plimsoll_late_samples_total";
+pub const LATE: &str = "plimsoll_aggregator_late_samples_total";
 /// Identifies a process; seconds since 1970.
 pub const STARTED: &str = "process_start_time_seconds";
 
@@ -36,7 +36,7 @@ impl MeshCounters {
         let aggregator = mesh.stack.api();
         Ok(Self {
             taken: of_nodes(mesh, "plimsoll_agent_samples_total").await?,
-            recorded: of_nodes(mesh, "plimsoll_agent_recorded_total").await?,
+            recorded: of_nodes(mesh, "plimsoll_agent_recorded_samples_total").await?,
             depths: of_nodes(mesh, DEPTH).await?,
             aggregator_started: metric(aggregator, STARTED).await?,
             late: metric(aggregator, LATE).await?,

@@ -4,6 +4,8 @@
 //! Every room of the simulation gets the kernel as an argument. It holds no state of the mesh: it
 //! orders events, draws numbers, counts reached branches, records the first broken invariant and
 //! writes the trace.
+//!
+//! DESIGN D13.
 
 use super::act::Shown;
 use super::event::Event;

@@ -6,6 +6,8 @@
 //! [`reader`] (an aggregator's process) and [`oracle`]; each owns its state, gets the [`kernel`]
 //! as an argument, and the world alone sees them all. [`cores`] alone imports the real cores.
 //! Nothing in here waits, sleeps or reads a clock, and no two threads work on one run.
+//!
+//! DESIGN D4.
 
 pub mod act;
 pub mod broker;

@@ -61,7 +61,7 @@ pub struct Depths {
     /// Tokens a minute, at once, and kept for critical messages.
     pub tokens: (u32, u32, u32),
     /// Copies kept for an aggregator's confirmation.
-    pub entrusted: usize,
+    pub unconfirmed: usize,
 }
 
 impl Depths {
@@ -79,7 +79,7 @@ impl Depths {
             leave,
             coalesce,
             tokens: if coalesce < leave { tokens } else { (12, 3, 1) },
-            entrusted: rng.one_of([12, 40, 1_024]),
+            unconfirmed: rng.one_of([12, 40, 1_024]),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! "Sometimes" checks: a simulation that reaches no branch finds nothing, so each kind of fault
 //! and each branch is counted, and over many seeds no count may stay at zero.
+//!
+//! DESIGN D7.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +110,7 @@ impl Reached {
 
     /// What was never seen.
     #[must_use]
-    pub fn unseen(&self) -> Vec<&'static str> {
+    pub fn unread(&self) -> Vec<&'static str> {
         self.all().filter(|(_, n)| *n == 0).map(|(name, _)| name).collect()
     }
 }

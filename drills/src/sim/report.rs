@@ -70,7 +70,7 @@ impl Report {
     #[must_use]
     pub fn new(campaign: &Campaign, findings: &Findings) -> Self {
         let demanding = findings.runs >= SEEDS_DEMANDING;
-        let missed = if demanding { findings.reached.unseen() } else { Vec::new() };
+        let missed = if demanding { findings.reached.unread() } else { Vec::new() };
         let failure = findings.failure.as_ref().map(|failure| Failed {
             seed: failure.seed,
             invariant: failure.broken.invariant,

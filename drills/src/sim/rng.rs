@@ -1,4 +1,6 @@
 //! Chance, all of it from one seed: the same seed draws the same numbers for ever.
+//!
+//! DESIGN D14.
 
 use std::ops::RangeInclusive;
 

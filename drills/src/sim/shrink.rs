@@ -1,4 +1,6 @@
 //! Finds the shortest plan that still breaks the same invariant, by leaving steps out.
+//!
+//! DESIGN D6.
 
 use super::plan::{Plan, Step};
 

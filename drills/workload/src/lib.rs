@@ -2,6 +2,8 @@
 //!
 //! Every timed operation computes or reads something that the training uses, and nothing timed
 //! sleeps. [`job`] is the loop; [`report`] sends samples and writes the raw file.
+//!
+//! DESIGN D11.
 
 pub mod args;
 pub mod artefact;

@@ -1,3 +1,4 @@
+# DESIGN N42.
 """Judges measured values against targets, and turns the verdicts into an exit code.
 
 A section declares its targets as data (`TARGETS`), judges each measured value with

@@ -1,7 +1,7 @@
 //! One connection to the node's stream socket: writes a frame, reads its answer.
 //!
-//! Neither waits longer than `ANSWER_WAIT`. The next call continues an exchange that was begun, so a
-//! node that is stopped and continued costs neither a connection nor a byte sent twice.
+//! Neither waits longer than `ANSWER_WAIT`. The next call continues an exchange that was begun, so
+//! a node that is stopped and continued costs neither a connection nor a byte sent twice.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsRawFd, OwnedFd};

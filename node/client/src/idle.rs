@@ -2,6 +2,8 @@
 //!
 //! The thread's own CPU time says nothing of a future, whose thread works for others while it
 //! waits: there is no idle time of futures, and a timer that measures it stays with its thread.
+//!
+//! DESIGN N21.
 
 use std::marker::PhantomData;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Records one sample: from a handle to the counts of the calling thread.
 //!
-//! The warm path reads which half is open, finds the thread's recorder and writes. Everything else is
-//! cold and takes the lock of the registry.
+//! The warm path reads which half is open, finds the thread's recorder and writes. Everything else
+//! is cold and takes the lock of the registry.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! that end, and by the constructors of handles; never by a warm record. A fork acquires it first
 //! and releases it in parent and child, so that no child inherits it locked by a thread that the
 //! child does not have. All state that a child must reset is behind this lock.
+//!
+//! DESIGN N41.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -136,9 +138,9 @@ impl State {
         self.halves().map(Half::untaken).chain(late).fold(self.counts.taken, u64::saturating_add)
     }
 
-    /// Moves all samples recorded since the last call to `unsent`, and switches writers to the other
-    /// side. False when a thread was stopped in the middle of a record: its sample comes with a
-    /// later call.
+    /// Moves all samples recorded since the last call to `unsent`, and switches writers to the
+    /// other side. False when a thread was stopped in the middle of a record: its sample comes with
+    /// a later call.
     pub(crate) fn take_into(&mut self, unsent: &mut Unsent) -> bool {
         let open = SIDE.load(Relaxed);
         let Some(closed) = 1_usize.checked_sub(open) else { return true };

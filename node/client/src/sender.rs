@@ -1,8 +1,8 @@
 //! Keeps one frame until the node has answered it, and merges everything else behind it.
 //!
 //! A frame never changes once it has a number: the node may have recorded it although no answer
-//! arrived, and recognises it by that number. A frame is dropped when the node has read all of it and
-//! closed the connection instead of answering, `ATTEMPTS_MAX` times. An unreachable node costs
+//! arrived, and recognises it by that number. A frame is dropped when the node has read all of it
+//! and closed the connection instead of answering, `ATTEMPTS_MAX` times. An unreachable node costs
 //! nothing.
 
 use std::path::PathBuf;

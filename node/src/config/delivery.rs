@@ -31,10 +31,11 @@ pub struct OutboxSettings {
     pub coalesce_messages: usize,
     /// Bytes in the outbox above which adjacent messages are merged.
     pub coalesce_bytes: usize,
-    /// Unconfirmed messages: copies of acknowledged messages, kept until an aggregator confirms them.
-    pub entrusted_messages: usize,
+    /// Unconfirmed messages: copies of acknowledged messages, kept until an aggregator confirms
+    /// them.
+    pub unconfirmed_messages: usize,
     /// Bytes of these copies.
-    pub entrusted_bytes: usize,
+    pub unconfirmed_bytes: usize,
     /// Age in seconds at which a message that was never sent is dropped and counted as `expired`; 0
     /// means never.
     pub ttl_seconds: u64,
@@ -69,8 +70,9 @@ pub struct BreakerSettings {
 pub struct SpoolSettings {
     /// Directory of the spool, created if missing. Default none: messages are in memory only.
     pub path: Option<PathBuf>,
-    /// Whether each write is synced to the disk. Synced writes survive a power failure, others only a
-    /// crash of the process. Costs one sync per interval on a separate thread; messages wait for it.
+    /// Whether each write is synced to the disk. Synced writes survive a power failure, others only
+    /// a crash of the process. Costs one sync per interval on a separate thread; messages wait for
+    /// it.
     pub sync: bool,
 }
 
@@ -90,8 +92,8 @@ impl Default for OutboxSettings {
             conservative_seconds: limits::CONSERVATIVE_MAX.as_secs(),
             coalesce_messages: limits::COALESCE_MESSAGES,
             coalesce_bytes: limits::COALESCE_BYTES,
-            entrusted_messages: limits::UNCONFIRMED_MESSAGES_MAX,
-            entrusted_bytes: limits::UNCONFIRMED_BYTES_MAX,
+            unconfirmed_messages: limits::UNCONFIRMED_MESSAGES_MAX,
+            unconfirmed_bytes: limits::UNCONFIRMED_BYTES_MAX,
             ttl_seconds: 0,
         }
     }
@@ -139,8 +141,8 @@ pub(super) fn checks(
         ),
         ("outbox.coalesce_messages must be at least 1", outbox.coalesce_messages >= 1),
         (
-            "outbox.entrusted_messages and outbox.entrusted_bytes must be at least 1",
-            outbox.entrusted_messages >= 1 && outbox.entrusted_bytes >= 1,
+            "outbox.unconfirmed_messages and outbox.unconfirmed_bytes must be at least 1",
+            outbox.unconfirmed_messages >= 1 && outbox.unconfirmed_bytes >= 1,
         ),
         (
             "emergency.per_minute must be at least 1, and emergency.burst above emergency.reserved",
@@ -159,16 +161,16 @@ pub(super) fn spool_checks(
     outbox: &OutboxSettings,
     spool: &SpoolSettings,
 ) -> [(&'static str, bool); 2] {
-    let messages = outbox.messages_max.saturating_add(outbox.entrusted_messages);
-    let bytes = outbox.bytes_max.saturating_add(outbox.entrusted_bytes);
+    let messages = outbox.messages_max.saturating_add(outbox.unconfirmed_messages);
+    let bytes = outbox.bytes_max.saturating_add(outbox.unconfirmed_bytes);
     [
         (
-            "outbox.messages_max and outbox.entrusted_messages must add up to at most 16000, \
+            "outbox.messages_max and outbox.unconfirmed_messages must add up to at most 16000, \
              which is what spool.path can hold",
             spool.path.is_none() || messages <= limits::SPOOL_ENTRIES_MAX,
         ),
         (
-            "outbox.bytes_max and outbox.entrusted_bytes must add up to at most 128 MiB, which \
+            "outbox.bytes_max and outbox.unconfirmed_bytes must add up to at most 128 MiB, which \
              is what spool.path can hold",
             spool.path.is_none() || bytes <= limits::SPOOL_BYTES_MAX,
         ),
@@ -197,8 +199,8 @@ pub(super) fn bounds(
         breaker_failures: breaker.failures,
         breaker_open: Duration::from_secs(breaker.open_seconds),
         unconfirmed: UnconfirmedBounds {
-            messages: outbox.entrusted_messages,
-            bytes: outbox.entrusted_bytes,
+            messages: outbox.unconfirmed_messages,
+            bytes: outbox.unconfirmed_bytes,
         },
         ttl: (outbox.ttl_seconds > 0).then(|| Duration::from_secs(outbox.ttl_seconds)),
     }

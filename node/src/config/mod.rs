@@ -1,4 +1,6 @@
 //! Node settings and their defaults.
+//!
+//! DESIGN N40.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -80,12 +82,12 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Listen {
-    /// UDP address for DogStatsD; `""` disables it. Loopback, because any client that reaches it can
-    /// write metrics of this node.
+    /// UDP address for DogStatsD; `""` disables it. Loopback, because any client that reaches it
+    /// can write metrics of this node.
     #[serde(deserialize_with = "address_or_none")]
     pub udp: Option<SocketAddr>,
-    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, disables it. A sender blocks
-    /// while the socket is full, so that no datagram is lost, unlike UDP.
+    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, disables it. A sender
+    /// blocks while the socket is full, so that no datagram is lost, unlike UDP.
     #[serde(deserialize_with = "path_or_none")]
     pub unix: Option<PathBuf>,
     /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, disables it.
@@ -301,8 +303,8 @@ mod tests {
             ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),
             ("[outbox]\nconservative_seconds = 0", "outbox.conservative_seconds"),
             ("[outbox]\ncoalesce_messages = 0", "outbox.coalesce_messages"),
-            ("[outbox]\nentrusted_messages = 0", "outbox.entrusted_messages"),
-            ("[outbox]\nentrusted_messages = 9000\n[spool]\npath = 'd'", "outbox.messages_max"),
+            ("[outbox]\nunconfirmed_messages = 0", "outbox.unconfirmed_messages"),
+            ("[outbox]\nunconfirmed_messages = 9000\n[spool]\npath = 'd'", "outbox.messages_max"),
             ("[outbox]\nbytes_max = 200000000\n[spool]\npath = 'd'", "outbox.bytes_max"),
             ("[emergency]\nper_minute = 0", "emergency.per_minute"),
             ("[emergency]\nburst = 5", "emergency.burst"),

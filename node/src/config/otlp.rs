@@ -24,8 +24,8 @@ pub struct OtlpSettings {
     /// Address of OTLP over gRPC; `""`, the default, disables it.
     #[serde(deserialize_with = "address_or_none")]
     pub grpc: Option<SocketAddr>,
-    /// Unit of histograms without a unit field and without a unit suffix in the name; with `none` they
-    /// are rejected.
+    /// Unit of histograms without a unit field and without a unit suffix in the name; with `none`
+    /// they are rejected.
     #[serde(deserialize_with = "unit")]
     pub unit: Unit,
     /// Attributes of resources that become labels, as `service.name=service`.

@@ -32,8 +32,8 @@ pub struct ScrapeSettings {
     pub unit: Unit,
     /// Names of metrics to accept; `*` matches any text; empty means all.
     pub allow: Vec<String>,
-    /// Series accepted from one page, 1 to 10 000. Further series are rejected and counted. They count
-    /// towards `interval.series_max`.
+    /// Series accepted from one page, 1 to 10 000. Further series are rejected and counted. They
+    /// count towards `interval.series_max`.
     pub series_max: usize,
 }
 

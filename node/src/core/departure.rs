@@ -2,6 +2,8 @@
 //! so that neither a sender nor the broker can prevent the node from ending.
 //!
 //! Refuses to touch sockets and messages: the driver performs each step and reports its outcome.
+//!
+//! DESIGN N15.
 
 use std::ops::Add;
 
@@ -64,13 +66,15 @@ impl Departure {
         self.step
     }
 
-    /// When [`Self::on_deadline`] ends the step; while sockets are emptied, when to poll them again.
+    /// When [`Self::on_deadline`] ends the step; while sockets are emptied, when to poll them
+    /// again.
     #[must_use]
     pub fn next_deadline(&self) -> Mono {
         if self.step == Step::Emptying { self.next_poll } else { self.until }
     }
 
-    /// Shutdown is requested. A second request ends the node at once, with everything it still holds.
+    /// Shutdown is requested. A second request ends the node at once, with everything it still
+    /// holds.
     pub fn on_shutdown_requested(&mut self, now: Mono) {
         if self.step == Step::Running {
             (self.step, self.until) = (Step::Emptying, now.plus(EMPTY_WAIT));

@@ -9,6 +9,8 @@
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
 //! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_dead_letter`]; and calls
 //! [`Core::on_deadline`] at [`Core::next_deadline`].
+//!
+//! DESIGN N8.
 
 mod bounds;
 pub mod departure;

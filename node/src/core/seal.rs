@@ -1,5 +1,7 @@
 //! Turns a draft into a message: subject, header and encoded bytes. Owns the identity and the
 //! incarnation that every message of this process states; numbers and totals are its caller's.
+//!
+//! DESIGN N13, N16.
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
@@ -62,7 +64,7 @@ impl Sealer {
             length_ns: draft.length_ns,
             totals,
             last: draft.last,
-            heir: None,
+            successor: None,
             labels: draft.labels,
         };
         self.encode(lane, now, &Snapshot { header, body: draft.body })
@@ -84,7 +86,7 @@ impl Sealer {
             length_ns: 1,
             totals,
             last: true,
-            heir: Some(self.incarnation),
+            successor: Some(self.incarnation),
             labels: Labels::default(),
         };
         let body = Body::Bus(wire::Bus::default());

@@ -88,8 +88,8 @@ impl Link {
         bus.try_publish(outgoing).map_err(|back| Ticket(back.token))
     }
 
-    /// Publishes a message that can never be accepted on the dead-letter subject, for inspection. Its
-    /// loss is already counted.
+    /// Publishes a message that can never be accepted on the dead-letter subject, for inspection.
+    /// Its loss is already counted.
     pub fn leave(&self, letter: DeadLetter) {
         let told = self
             .bus

@@ -9,8 +9,8 @@ use std::path::Path;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
 /// Binds a socket of this type with `bind`. Replaces a socket file that a dead process left behind.
-/// Every user of the machine may write to the socket, as to a UDP port; permissions of the directory
-/// can restrict that.
+/// Every user of the machine may write to the socket, as to a UDP port; permissions of the
+/// directory can restrict that.
 ///
 /// # Errors
 /// When the path is in use, is something other than a socket, or cannot be made.

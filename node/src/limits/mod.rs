@@ -178,7 +178,8 @@ pub const DEAD_LETTERS_MAX: usize = 16;
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Time after SIGTERM for reading what the jobs had sent before.
 pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
-/// Pause between two samples in that time, while all that is left to wait for is bodies on their way.
+/// Pause between two samples in that time, while all that is left to wait for is bodies on their
+/// way.
 pub const EMPTY_POLL_EVERY: Duration = Duration::from_millis(5);
 /// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
 /// is not waited for.

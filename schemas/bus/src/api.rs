@@ -2,6 +2,8 @@
 //!
 //! The client's own JetStream layer is left alone: its requests leak an entry each time they
 //! time out (nats.rs issue 1617), and its readers refuse some answers of server 2.9.
+//!
+//! DESIGN S10.
 
 use std::time::Duration;
 

@@ -149,8 +149,8 @@ impl Bus {
     }
 
     /// Publishes a message at most once, without waiting: no acknowledgement comes, and a message
-    /// that cannot be sent within `limits::UNACKNOWLEDGED_AGE_MAX`, for example without a connection, is
-    /// dropped.
+    /// that cannot be sent within `limits::UNACKNOWLEDGED_AGE_MAX`, for example without a
+    /// connection, is dropped.
     ///
     /// # Errors
     /// Gives it back when `limits::bus::UNACKNOWLEDGED_MAX` others wait.

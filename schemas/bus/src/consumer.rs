@@ -86,8 +86,8 @@ impl Consumer {
         }
     }
 
-    /// The next message from the broker. A timeout costs a timer, so a message that is there already
-    /// is taken without one.
+    /// The next message from the broker. A timeout costs a timer, so a message that is there
+    /// already is taken without one.
     pub(crate) async fn next(&mut self) -> Result<Message, Interruption> {
         let heard = match self.subscriber.next().now_or_never() {
             Some(heard) => heard,

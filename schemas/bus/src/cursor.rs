@@ -1,5 +1,7 @@
 //! Reading a lane from a position that the reader keeps: the position is an argument and comes
 //! back with every message, and the broker stores no state.
+//!
+//! DESIGN S9, S22.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! The text of a pull request and of its replies.
 //! Pure, total on any text.
+//!
+//! DESIGN S23.
 
 use crate::limits::{PULL_BYTES_MAX, PULL_EXPIRES, PULL_HEARTBEAT, PULL_MESSAGES_MAX};
 use plimsoll_schemas::time::{Wall, nanos};

@@ -1,5 +1,7 @@
 //! The task behind a cursor: opens a consumer at its position, pulls, and opens it again at the
 //! message after the last one delivered whenever anything is out of order.
+//!
+//! DESIGN S24.
 
 use std::sync::Arc;
 

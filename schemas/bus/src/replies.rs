@@ -1,5 +1,7 @@
 //! The one subscription on which everything comes back that concerns our own messages:
 //! acknowledgements, echoes, probes. The token at the end of the subject identifies it.
+//!
+//! DESIGN S7.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! The streams of a mesh: created where they are missing, never changed where they exist, so
 //! that an operator's own choice of replicas or retention is kept.
+//!
+//! DESIGN S8.
 
 use crate::limits::{
     ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, STREAM_AGE_MAX,

@@ -1,5 +1,7 @@
 //! Counts the messages under way, so that never more answers come back at once than the client
 //! can keep: pure, `now` is an argument.
+//!
+//! DESIGN S25.
 
 use std::collections::VecDeque;
 

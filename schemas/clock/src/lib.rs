@@ -2,6 +2,8 @@
 //!
 //! Cores take [`Now`] as an argument; drivers own one [`Clock`]. Everything that waits in a
 //! shell polls against a [`Deadline`], so no test sleeps a fixed time.
+//!
+//! DESIGN S16.
 
 #![expect(clippy::disallowed_methods, reason = "this is the file the ban points at")]
 

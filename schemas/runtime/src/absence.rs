@@ -1,7 +1,7 @@
 //! When to log that the broker is unreachable: soon, then rarely, never while it is connected.
 //!
-//! A process without its broker keeps running, so a log line is the only hint to an operator who has
-//! mistyped its address. Logs nothing itself: it takes `now` and returns when a line is due.
+//! A process without its broker keeps running, so a log line is the only hint to an operator who
+//! has mistyped its address. Logs nothing itself: it takes `now` and returns when a line is due.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_away_from_the_start_is_told_soon_and_then_rarely() {
+    fn a_broker_unreachable_from_the_start_is_told_soon_and_then_rarely() {
         let mut absence = Absence::since(at(10));
         assert_eq!(told(&mut absence, 10..200), [(12, 2), (72, 62), (132, 122), (192, 182)]);
     }

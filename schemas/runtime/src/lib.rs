@@ -1,8 +1,9 @@
 //! What every process of the mesh does the same way, so that an operator learns it once.
 //!
-//! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of exit
-//! codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`http`] is the HTTP server with
-//! limits, [`page`] writes metrics about the process. Nothing here depends on samples, nodes or budgets.
+//! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of
+//! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`http`] is the HTTP
+//! server with limits, [`page`] writes metrics about the process. Nothing here depends on samples,
+//! nodes or budgets.
 
 pub mod absence;
 pub mod exit;

@@ -11,23 +11,23 @@ pub const QUERIES_MAX: usize = 64;
 /// Connections that are open at once. A Prometheus needs one, each open page a few; what a
 /// connection holds beside its answer is at most [`BUFFER_BYTES_MAX`] read and as many written.
 pub const CONNECTIONS_MAX: usize = 256;
-/// Fair share of connections per address. When all connections are in use, the address with the most
-/// above its share loses one first.
+/// Fair share of connections per address. When all connections are in use, the address with the
+/// most above its share loses one first.
 pub const ADDRESS_SHARE: usize = 16;
 /// Bytes of a request's head, and of an answer copied before it is written. Bodies are shared,
 /// not copied.
 pub const BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// Unsent response bytes of all clients together. One body of any size is always allowed. Four scrapes
-/// of ten thousand nodes with all their series.
+/// Unsent response bytes of all clients together. One body of any size is always allowed. Four
+/// scrapes of ten thousand nodes with all their series.
 pub const UNSENT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes that the kernel may hold of one answer: it counts them twice, so 128 MiB in all.
 pub const SEND_BUFFER_BYTES: u32 = 256 * 1024;
 /// Time from the end of the last answer, or the start of the connection, to the end of the next
-/// request head. No usual scrape interval, so that no connection is closed while the next request is
-/// on its way.
+/// request head. No usual scrape interval, so that no connection is closed while the next request
+/// is on its way.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time in which a client receives nothing of its answer. The kernel accepts more only when a third of
-/// its buffer is free: a client slower than 8 KiB a second counts as stalled.
+/// Time in which a client receives nothing of its answer. The kernel accepts more only when a third
+/// of its buffer is free: a client slower than 8 KiB a second counts as stalled.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that wait to be accepted; the kernel may have a lower limit.
 pub const BACKLOG: u32 = 1_024;

@@ -61,7 +61,8 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
         LogFormat::Text => lines.with_ansi(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    // The only error is that logging has already started, as in a test with several processes in one.
+    // The only error is that logging has already started, as in a test with several processes in
+    // one.
     let _begun = registry().with(lines).with(settings.targets()?).try_init();
     Ok(())
 }

@@ -143,7 +143,7 @@ mod tests {
             samples,
             upper_seconds: None,
             over: 0,
-            unsure: 0,
+            uncertain: 0,
             within_seconds: None,
         })
     }

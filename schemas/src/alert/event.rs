@@ -30,12 +30,12 @@ impl LatencyHigh {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::{Notice, Scope};
+    use crate::alert::{Notification, Scope};
     use crate::budget::Window;
     use crate::ids::{Operation, RuleName};
 
     #[test]
-    fn an_event_names_itself_and_is_not_taken_for_a_notice() {
+    fn an_event_names_itself_and_is_not_taken_for_a_notification() {
         let event = LatencyHigh {
             mesh: MeshName::new("m").unwrap(),
             key: AlertKey {
@@ -53,13 +53,13 @@ mod tests {
                 samples: 200,
                 upper_seconds: None,
                 over: 9,
-                unsure: 0,
+                uncertain: 0,
                 within_seconds: None,
             },
         };
         let text = serde_json::to_string(&event).unwrap();
         assert!(text.starts_with(r#"{"event":"latency_high","mesh":"m","rule":"#), "{text}");
         assert_eq!(serde_json::from_str::<LatencyHigh>(&text).unwrap(), event);
-        assert!(serde_json::from_str::<Notice>(&text).is_err());
+        assert!(serde_json::from_str::<Notification>(&text).is_err());
     }
 }

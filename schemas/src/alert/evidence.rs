@@ -30,8 +30,8 @@ impl Evidence {
         }
     }
 
-    /// What was found, and what it was compared with, in the rule's own unit: seconds, a burn rate, or
-    /// that of its metric.
+    /// What was found, and what it was compared with, in the rule's own unit: seconds, a burn rate,
+    /// or that of its metric.
     #[must_use]
     pub fn value_and_limit(&self) -> (f64, f64) {
         match self {
@@ -114,7 +114,7 @@ pub struct LatencyEvidence {
     pub over: u64,
     /// Samples that may be over the limit too.
     #[serde(default)]
-    pub unsure: u64,
+    pub uncertain: u64,
     /// Where some samples are known by their producers' wide buckets alone, so that the value is
     /// approximate: the least and the most that it may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ mod context;
 mod description;
 mod event;
 mod evidence;
-mod notice;
+mod notification;
 mod silence;
 mod state;
 mod timestamp;
@@ -19,7 +19,7 @@ pub use alerts_page::{Acknowledgement, AlertRow, AlertsPage};
 pub use context::{AlertContext, BarSeconds, BusContext, HardwareContext, WorstNode};
 pub use event::LatencyHigh;
 pub use evidence::{BurnEvidence, Evidence, GapEvidence, LatencyEvidence, ValueEvidence};
-pub use notice::{AlertEndReason, Notice};
+pub use notification::{AlertEndReason, Notification};
 pub use silence::{NamePattern, Silence, SilenceMatch, SilenceRow, SilencesPage};
 pub use state::{AlertState, DataStatus};
 

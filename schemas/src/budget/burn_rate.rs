@@ -1,5 +1,5 @@
-//! Burn rates: how fast an error budget may be spent before an alert fires. Each is evaluated over a
-//! long window that shows it matters and a short one that shows it still goes on.
+//! Burn rates: how fast an error budget may be spent before an alert fires. Each is evaluated over
+//! a long window that shows it matters and a short one that shows it still goes on.
 //! (Google, The Site Reliability Workbook, chapter 5, "Multiwindow, multi-burn-rate alerts".)
 
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub struct BurnRate {
     suffix: &'static str,
 }
 
-/// All burn rates, the fastest first. 14.4 for an hour is 2 % of the budget, 6 for six hours 5 %, 3 for
-/// a day and 1 for three days 10 %.
+/// All burn rates, the fastest first. 14.4 for an hour is 2 % of the budget, 6 for six hours 5 %, 3
+/// for a day and 1 for three days 10 %.
 pub const BURN_RATES: [BurnRate; 4] = [
     BurnRate {
         factor: 14.4,

@@ -3,11 +3,13 @@
 //! To add a sensor, add one row. `gauge` is a value whose greatest reading is the worst,
 //! `gauge_low` one whose least reading is the worst, `counter` a total that only grows within one
 //! boot of the machine.
+//!
+//! DESIGN S11.
 
 /// One sensor, as the mesh names it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sensor {
-    /// Name with its base unit at the end; the metric is `plimsoll_<name>`.
+    /// Name with its base unit at the end; the metric is `plimsoll_node_<name>`.
     pub name: &'static str,
     /// One line of help text.
     pub help: &'static str,

@@ -4,6 +4,8 @@
 //! byte. That crate's writer walks and clears all 23 000 buckets for each histogram, which cost a
 //! node with a hundred series over 1 % of a core and 400 KiB; its reader trusts the stated lengths
 //! (a 40-byte message makes it reserve 4 GiB) and panics on some zero runs.
+//!
+//! DESIGN S2.
 
 use super::checked;
 use super::counts::Counts;

@@ -3,6 +3,8 @@
 //! Buckets double in width: the first 2 048 are 512 ns wide, then each further 1 024 cover the
 //! next doubling. The same arithmetic as in every HdrHistogram library configured with
 //! (1 000, 3 600 000 000 000, 3), which a test checks against the `hdrhistogram` crate.
+//!
+//! DESIGN S1.
 
 /// Lowest value distinguished from zero, in nanoseconds (1 us).
 pub const LOW_NS: u64 = 1_000;

@@ -1,5 +1,7 @@
 //! Samples over limits, and how certain the count is. Samples recorded before a limit was known are
 //! counted from the buckets, by the distribution that holds them.
+//!
+//! DESIGN S3.
 use std::fmt;
 
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
@@ -10,21 +12,21 @@ use super::exact::ExactFigures;
 use super::layout::{self, MAX_NS};
 use crate::limits::wire::LIMITS_MAX;
 
-/// Samples over one limit: at least `over` and at most `over + unsure`.
+/// Samples over one limit: at least `over` and at most `over + uncertain`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Over {
     /// Samples that are over it.
     pub over: u64,
     /// Samples that may be over it: in the limit's own bucket, recorded when it was not watched, or
     /// in a producer's bucket that the limit divides.
-    pub unsure: u64,
+    pub uncertain: u64,
 }
 
 impl Over {
     /// Adds those of other samples.
     pub fn add(&mut self, other: Self) {
         self.over = self.over.saturating_add(other.over);
-        self.unsure = self.unsure.saturating_add(other.unsure);
+        self.uncertain = self.uncertain.saturating_add(other.uncertain);
     }
 
     /// What buckets tell: `beside` gives the samples in one bucket, and those above it. Of the
@@ -39,7 +41,7 @@ impl Over {
         }
         let own = layout::index_of(limit_ns.min(MAX_NS));
         let (within, over) = beside(own);
-        Self { over, unsure: if layout::highest(own) <= limit_ns { 0 } else { within } }
+        Self { over, uncertain: if layout::highest(own) <= limit_ns { 0 } else { within } }
     }
 
     /// What the smallest and the largest sample tell alone, where they do.
@@ -47,26 +49,27 @@ impl Over {
         if exact.max_ns <= limit_ns {
             return Some(Self::default());
         }
-        (exact.min_ns > limit_ns).then_some(Self { over: exact.count, unsure: 0 })
+        (exact.min_ns > limit_ns).then_some(Self { over: exact.count, uncertain: 0 })
     }
 
     /// Whether it agrees with the bounds that `buckets` give.
     fn is_within(self, buckets: Self) -> bool {
-        let Some(most) = self.over.checked_add(self.unsure) else { return false };
-        self.over >= buckets.over && most <= buckets.over.saturating_add(buckets.unsure)
+        let Some(most) = self.over.checked_add(self.uncertain) else { return false };
+        self.over >= buckets.over && most <= buckets.over.saturating_add(buckets.uncertain)
     }
 
     /// Whether it says nothing that the smallest and the largest sample contradict, where these
     /// lie on either side of the limit.
     fn is_beside(self, exact: &ExactFigures, limit_ns: u64) -> bool {
         let lies_between = exact.min_ns <= limit_ns && limit_ns < exact.max_ns;
-        !lies_between || self.over < exact.count && (self.over, self.unsure) != (0, 0)
+        !lies_between || self.over < exact.count && (self.over, self.uncertain) != (0, 0)
     }
 }
 
 /// Samples over each of at most [`LIMITS_MAX`] limits, in ascending order of limits.
 ///
-/// Written as `[[limit_ns, over, unsure], ..]`; what is read may be anything until it is checked.
+/// Written as `[[limit_ns, over, uncertain], ..]`; what is read may be anything until it is
+/// checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overs(pub(super) Vec<(u64, Over)>);
 
@@ -117,8 +120,8 @@ impl Overs {
     pub(super) fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
         for (limit, over) in &mut self.0 {
             over.add(match *limit {
-                limit if limit <= over_ns => Over { over: n, unsure: 0 },
-                limit if limit < upto_ns => Over { over: 0, unsure: n },
+                limit if limit <= over_ns => Over { over: n, uncertain: 0 },
+                limit if limit < upto_ns => Over { over: 0, uncertain: n },
                 _ => Over::default(),
             });
         }
@@ -183,7 +186,8 @@ impl Overs {
 
 impl Serialize for Overs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|(limit, over)| (limit, over.over, over.unsure)))
+        serializer
+            .collect_seq(self.0.iter().map(|(limit, over)| (limit, over.over, over.uncertain)))
     }
 }
 
@@ -196,16 +200,16 @@ impl<'de> Deserialize<'de> for Overs {
             type Value = Overs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of [limit_ns, over, unsure]")
+                f.write_str("a list of [limit_ns, over, uncertain]")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Overs, A::Error> {
                 let mut entries = Vec::new();
                 while entries.len() <= LIMITS_MAX {
-                    let Some((limit, over, unsure)) = list.next_element()? else {
+                    let Some((limit, over, uncertain)) = list.next_element()? else {
                         return Ok(Overs(entries));
                     };
-                    entries.push((limit, Over { over, unsure }));
+                    entries.push((limit, Over { over, uncertain }));
                 }
                 while list.next_element::<IgnoredAny>()?.is_some() {}
                 Ok(Overs(entries))

@@ -1,6 +1,8 @@
 //! A latency distribution in a few bytes for each bucket in use: exact figures beside the payload
 //! of its V2 bytes. What is kept for long and merged seldom is kept so; what takes samples one by
 //! one is a [`Histogram`].
+//!
+//! DESIGN S5, S20.
 
 use std::borrow::{Borrow, Cow};
 use std::sync::Arc;

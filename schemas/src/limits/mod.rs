@@ -2,6 +2,8 @@
 //!
 //! A bound that a user may lower or raise is a default here and a key in a config file; the
 //! hard bounds of the wire are fixed for the life of a schema version.
+//!
+//! DESIGN S17.
 
 pub mod delivery;
 pub mod rules;

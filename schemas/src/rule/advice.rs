@@ -14,7 +14,7 @@ const WINDOW_KIB: usize = 50;
 
 impl Rules {
     /// What should be thought over, one line each, where nodes keep windows up to one and these
-    /// receivers of notices are defined.
+    /// receivers of notifications are defined.
     #[must_use]
     pub fn advice(&self, nodes_up_to: Window, receivers: &[String]) -> Vec<String> {
         let mut advice = Vec::new();
@@ -60,7 +60,7 @@ impl Rules {
                 advice.push(format!(
                     "budget {name:?}: limit {limit} is one more than {LIMITS_SUMMED_MAX} \
                      different ones of {operation:?}: no node counts what is over it, so samples \
-                     in its own bucket stay unsure"
+                     in its own bucket stay uncertain"
                 ));
             }
         }
@@ -167,7 +167,7 @@ mod tests {
         let many = "budget \"b32\" is one more than 32 of \"load\": each is judged on every node \
                     once a second";
         let fifth = "budget \"b4\": limit 5ms is one more than 4 different ones of \"load\": no \
-                     node counts what is over it, so samples in its own bucket stay unsure";
+                     node counts what is over it, so samples in its own bucket stay uncertain";
         assert_eq!(budgets(4), [many]);
         assert_eq!(budgets(5), [fifth, many]);
         let scaled = Rules { time_scale: 60, ..Rules::default() };

@@ -1,6 +1,8 @@
 //! Files of rules: budgets and thresholds, laid over each other by name and key by key.
 //!
 //! Pure: the caller passes a function that opens files. One error rejects the whole set of files.
+//!
+//! DESIGN S13.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

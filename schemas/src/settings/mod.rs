@@ -4,6 +4,8 @@
 //! to fix. Unknown keys are errors: a misspelt key that is silently ignored is a
 //! setting that silently does not hold. No error holds a value that may be a secret. Nothing
 //! here reads files or the environment.
+//!
+//! DESIGN S19.
 
 mod fault;
 mod service_link;

@@ -9,7 +9,7 @@ use crate::limits::delivery::LOSS_REASONS_MAX;
 
 /// Sums in which every sample is merged, held, or lost for a named reason.
 ///
-/// `recorded = merged + held + unaccounted + unseen + sum(lost)`, always.
+/// `recorded = merged + held + unaccounted + unread + sum(lost)`, always.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Samples that the node put into snapshots.
@@ -23,7 +23,7 @@ pub struct Ledger {
     /// Samples in snapshots older than the oldest one that was read: the stream dropped them, or
     /// they were published before the aggregator started.
     #[serde(default)]
-    pub unseen: u64,
+    pub unread: u64,
     /// Samples that the node dropped, by reason.
     pub lost: BTreeMap<String, u64>,
 }
@@ -36,7 +36,7 @@ impl Ledger {
             (&mut self.merged, other.merged),
             (&mut self.held, other.held),
             (&mut self.unaccounted, other.unaccounted),
-            (&mut self.unseen, other.unseen),
+            (&mut self.unread, other.unread),
         ];
         for (sum, n) in sums {
             *sum = sum.saturating_add(n);
@@ -52,7 +52,7 @@ impl Ledger {
     /// True when every sample is merged or lost for a stated reason.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.held == 0 && self.unaccounted == 0 && self.unseen == 0
+        self.held == 0 && self.unaccounted == 0 && self.unread == 0
     }
 }
 
@@ -85,7 +85,7 @@ pub struct NodeLedger {
     /// Messages that had been merged before.
     pub duplicates: u64,
     /// Messages that two nodes of this name must have sent.
-    pub name_conflicts: u64,
+    pub duplicate_names: u64,
     /// Its latest incarnations, in order of their names.
     pub runs: Vec<RunLedger>,
     /// All earlier ones.
@@ -110,9 +110,9 @@ pub struct RunLedger {
     /// True once a later incarnation has begun, or its final message has arrived.
     pub ended: bool,
     /// True when its final message has arrived, from itself or from its successor.
-    pub said_farewell: bool,
+    pub left_in_order: bool,
     /// The incarnation that sent the final message for it, after a crash.
-    pub heir: Option<u64>,
+    pub successor: Option<u64>,
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ledger::Ledger;
 use super::rules::RulesState;
-use crate::alert::{AlertState, Notice, Scope};
+use crate::alert::{AlertState, Notification, Scope};
 use crate::budget::Window;
 use crate::ids::Labels;
 use crate::wire::{AlertType, EventSource};
@@ -40,7 +40,7 @@ pub struct Summary {
     /// Every budget, evaluated for the fleet and for each listed node.
     pub budgets: Vec<BudgetRow>,
     /// The latest notifications, oldest first.
-    pub changes: Vec<Notice>,
+    pub changes: Vec<Notification>,
     /// State of the rule files.
     #[serde(default, flatten)]
     pub rules: RulesState,
@@ -54,7 +54,7 @@ pub struct NodeRow {
     /// Whether it sends messages.
     pub presence: Presence,
     /// When its last message was received, in seconds since 1970 on the aggregator's clock.
-    pub last_heard_seconds: f64,
+    pub last_seen_seconds: f64,
     /// Its ledger entry over all incarnations.
     pub ledger: Ledger,
     /// Samples missing below its newest message for longer than a resend takes.
@@ -247,7 +247,7 @@ pub struct BudgetRow {
     /// Samples that may be over the limit too: in the limit's own bucket, recorded before the
     /// limit was known, or in a producer's bucket that the limit divides.
     #[serde(default)]
-    pub unsure: u64,
+    pub uncertain: u64,
     /// Nodes whose samples are in the window, and nodes expected there.
     #[serde(default)]
     pub completeness: (u64, u64),
@@ -282,7 +282,7 @@ pub enum Verdict {
     /// Not shown to be above the limit.
     Within,
     /// The quantile lies in a producer's bucket that has the limit inside it.
-    Unsure,
+    Uncertain,
     /// Above the limit, with the confidence that the budget asks for.
     Breach,
 }
@@ -290,7 +290,7 @@ pub enum Verdict {
 impl Verdict {
     /// All values.
     pub const ALL: [Self; 5] =
-        [Self::NoData, Self::Insufficient, Self::Within, Self::Unsure, Self::Breach];
+        [Self::NoData, Self::Insufficient, Self::Within, Self::Uncertain, Self::Breach];
 
     /// The verdict as a label.
     #[must_use]
@@ -299,7 +299,7 @@ impl Verdict {
             Self::NoData => "no_data",
             Self::Insufficient => "insufficient",
             Self::Within => "within",
-            Self::Unsure => "unsure",
+            Self::Uncertain => "uncertain",
             Self::Breach => "breach",
         }
     }

@@ -4,6 +4,8 @@
 //! One MessagePack map with named fields, like a snapshot, on the node's own subject. It
 //! is sent again with every checkpoint, so any one may be lost; it never confirms more than what is
 //! stored.
+//!
+//! DESIGN S12.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

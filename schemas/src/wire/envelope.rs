@@ -38,7 +38,7 @@ struct Envelope<'a, B> {
     #[serde(default)]
     last: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    heir: Option<u64>,
+    successor: Option<u64>,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     labels: Labels,
     body: B,
@@ -62,7 +62,7 @@ pub fn encode(snapshot: &Snapshot) -> Vec<u8> {
 }
 
 fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
-    let Header { node, incarnation, seq, start, length_ns, totals, last, heir, labels } =
+    let Header { node, incarnation, seq, start, length_ns, totals, last, successor, labels } =
         &snapshot.header;
     let lost = totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
     rmp_serde::to_vec_named(&Envelope {
@@ -76,7 +76,7 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
         recorded: totals.recorded,
         lost,
         last: *last,
-        heir: heir.map(|heir| heir.0),
+        successor: successor.map(|successor| successor.0),
         labels: labels.clone(),
         body,
     })
@@ -166,7 +166,12 @@ fn check_header<B>(
     }
     let bounds = [
         ("incarnation", envelope.incarnation > 0),
-        ("heir", envelope.heir.is_none_or(|heir| heir > 0 && heir != envelope.incarnation)),
+        (
+            "successor",
+            envelope
+                .successor
+                .is_none_or(|successor| successor > 0 && successor != envelope.incarnation),
+        ),
         ("seq", (1..=COUNT_MAX).contains(&envelope.seq)),
         ("start_ns", envelope.start_ns < u64::MAX / 2),
         ("length_ns", (1..=INTERVAL_NS_MAX).contains(&envelope.length_ns)),
@@ -193,7 +198,7 @@ fn check_header<B>(
         length_ns: envelope.length_ns,
         totals,
         last: envelope.last,
-        heir: envelope.heir.map(Incarnation),
+        successor: envelope.successor.map(Incarnation),
         labels: envelope.labels,
     };
     Ok((header, envelope.body))

@@ -4,6 +4,8 @@
 //! samples so far) and a body of one kind. A reader skips fields that it does not know, so later
 //! versions may add some. Reading checks the size first and every value after it, and returns
 //! types that cannot be wrong; nothing here panics, whatever the bytes.
+//!
+//! DESIGN S6.
 
 pub mod confirmation;
 mod envelope;

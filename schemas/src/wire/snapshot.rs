@@ -45,7 +45,7 @@ pub struct Header {
     pub last: bool,
     /// The incarnation that sends this message for a crashed one; `None` when the message is from
     /// its own incarnation.
-    pub heir: Option<Incarnation>,
+    pub successor: Option<Incarnation>,
     /// Labels of the node: rack, role, version and the like.
     pub labels: Labels,
 }
@@ -134,8 +134,8 @@ pub struct Hardware {
     pub readings: Vec<Reading>,
 }
 
-/// Counts of the node's messages between the outbox and the aggregators. Counters run from the start of
-/// the incarnation and count messages:
+/// Counts of the node's messages between the outbox and the aggregators. Counters run from the
+/// start of the incarnation and count messages:
 /// `attempted = published + dropped + refused + coalesced + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -171,7 +171,7 @@ pub struct Bus {
     #[serde(skip_serializing_if = "is_zero")]
     pub rate_limited: u64,
     /// Published messages that an aggregator has confirmed as stored:
-    /// `published = confirmed + released + entrusted`.
+    /// `published = confirmed + released + unconfirmed`.
     #[serde(skip_serializing_if = "is_zero")]
     pub confirmed: u64,
     /// Published messages whose copy was evicted without a confirmation.
@@ -179,7 +179,7 @@ pub struct Bus {
     pub released: u64,
     /// Published messages whose copy is kept until an aggregator confirms them.
     #[serde(skip_serializing_if = "is_zero")]
-    pub entrusted: u64,
+    pub unconfirmed: u64,
     /// Times that a published message was sent again because no aggregator had it.
     #[serde(skip_serializing_if = "is_zero")]
     pub resent: u64,

@@ -32,7 +32,7 @@ fn snapshot(events: Vec<Event>) -> Snapshot {
         length_ns: 1_000_000_000,
         totals: Totals::default(),
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     };
     Snapshot { header, body: Body::Event(Events { events }) }

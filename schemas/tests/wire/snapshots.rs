@@ -38,7 +38,7 @@ fn header() -> Header {
             lost: BTreeMap::from([(LossReason::new("outbox_full").unwrap(), 5)]),
         },
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     }
 }
@@ -175,8 +175,8 @@ fn trailing_bytes_and_oversize_are_refused() {
 }
 
 fn over(entries: &[(u64, u64, u64)]) -> Value {
-    let entry = |(limit, over, unsure): &(u64, u64, u64)| {
-        Value::List([*limit, *over, *unsure].map(Value::Unsigned).to_vec())
+    let entry = |(limit, over, uncertain): &(u64, u64, u64)| {
+        Value::List([*limit, *over, *uncertain].map(Value::Unsigned).to_vec())
     };
     Value::List(entries.iter().map(entry).collect())
 }
@@ -187,7 +187,7 @@ fn samples_over_limits_come_back_as_they_were_counted() {
     [1, 18_000_001].into_iter().for_each(|ns| histogram.record(ns));
     histogram.watch(&[18_000_000]);
     (0..9).for_each(|more| histogram.record(17_999_998 + more));
-    let said = Over { over: 6, unsure: 1 };
+    let said = Over { over: 6, uncertain: 1 };
     assert_eq!(histogram.over(18_000_000), said);
     let body = Body::Latency(Latency {
         histograms: vec![(series("epoch_hook"), histogram)],
@@ -204,7 +204,7 @@ fn samples_over_limits_come_back_as_they_were_counted() {
         &changed(&snapshot, &["body", "histograms", "over"], over(&[])),
     );
     let Body::Latency(latency) = without.unwrap().body else { panic!("it was a latency") };
-    assert_eq!(latency.histograms[0].1.over(18_000_000), Over { over: 0, unsure: 10 });
+    assert_eq!(latency.histograms[0].1.over(18_000_000), Over { over: 0, uncertain: 10 });
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn what_wide_buckets_leave_open_comes_back() {
         panic!("it is another body");
     };
     assert_eq!(read.histograms, [(series("epoch_hook"), histogram.clone())]);
-    assert_eq!(histogram.over(18_000_000), Over { over: 10, unsure: 90 });
+    assert_eq!(histogram.over(18_000_000), Over { over: 10, uncertain: 90 });
     assert_eq!(histogram.sum_ns(), 1_200_000_000);
 }
 

@@ -82,7 +82,7 @@ fn sent(histogram: &Histogram) -> (Histogram, Packed) {
         length_ns: 1_000_000_000,
         totals: Totals { recorded: 1_000_000, ..Totals::default() },
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     };
     let body = Body::Latency(Latency { histograms, ..Latency::default() });
@@ -127,8 +127,8 @@ proptest! {
         });
         for limit in limits.into_iter().chain(told) {
             let are_over = truly.iter().filter(|ns| **ns > limit).count() as u64;
-            for Over { over, unsure } in [fleet.over(limit), packed.over(limit)] {
-                let told = over..=over + unsure;
+            for Over { over, uncertain } in [fleet.over(limit), packed.over(limit)] {
+                let told = over..=over + uncertain;
                 prop_assert!(told.contains(&are_over), "{limit}: {are_over} {told:?}");
             }
         }

@@ -6,7 +6,7 @@ use plimsoll_bus::{Bus, BusConfig, Credentials};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::subject::undelivered_subject;
+use plimsoll_schemas::subject::undeliverable_subject;
 use plimsoll_tests::metrics_page::{MetricsPage, promtool_findings};
 use plimsoll_tests::process::{await_summary, fleet_samples};
 use plimsoll_tests::single_node::SingleNodeMesh;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::{BUDGETS, RULE, WAIT, fed_until};
 
 /// The rule about undeliverable notifications would fire too, and be notified.
-const QUIET: &str = "[[rule]]\nname = 'notices_undelivered'\nenabled = false\n";
+const QUIET: &str = "[[rule]]\nname = 'notifications_undeliverable'\nenabled = false\n";
 /// Stands in the path of every URL, and nowhere else.
 const SECRET: &str = "s3cret-path";
 
@@ -27,7 +27,7 @@ fn webhook(name: &str, url: &str, template: &str) -> String {
 }
 
 fn result(receiver: &str, result: &str) -> String {
-    format!("plimsoll_notice_posts_total{{receiver=\"{receiver}\",result=\"{result}\"}}")
+    format!("plimsoll_notification_posts_total{{receiver=\"{receiver}\",result=\"{result}\"}}")
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     let settings = format!("{BUDGETS}{QUIET}{webhooks}");
     let mut mesh = SingleNodeMesh::start_with(dir.path(), settings).await.unwrap();
     let name = MeshName::new("local").unwrap();
-    let subject = undelivered_subject(&name);
+    let subject = undeliverable_subject(&name);
     let (url, credentials) = (mesh.stack.broker().url(), Credentials::None);
     let connection_name = "listener".to_owned();
     let config = BusConfig { url, connection_name, mesh: name, credentials };
@@ -82,7 +82,7 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     assert_eq!((&heard["rule"], &heard["reason"]), (&RULE.into(), &"refused".into()));
 
     let scopes = |bodies: Vec<Value>| -> BTreeSet<String> {
-        bodies.iter().map(|body| body["notice"]["scope"].to_string()).collect()
+        bodies.iter().map(|body| body["notification"]["scope"].to_string()).collect()
     };
     let both = BTreeSet::from(["\"fleet\"".to_owned(), "{\"node\":\"fed\"}".to_owned()]);
     assert_eq!(scopes(good.bodies()), both);
@@ -90,7 +90,7 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     assert!(text.starts_with("FIRING: epoch_hook"), "{text}");
 
     // The latency of delivery is an operation, and in no ledger.
-    let delivered = |summary: &_| fleet_samples(summary, "notice_delivery") == 4;
+    let delivered = |summary: &_| fleet_samples(summary, "notification_delivery") == 4;
     let summary = await_summary(&api, "four were delivered", delivered).await.unwrap();
     assert_eq!(summary.ledger.merged, summary.nodes[0].ledger.merged);
     let metrics = api.get("/metrics").await.unwrap();
@@ -102,17 +102,18 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
 }
 
 async fn given_up_is_shown(page: &MetricsPage, api: &Api) {
-    let waiting = page.by_label("plimsoll_notices_waiting", "receiver");
+    let waiting = page.by_label("plimsoll_notifications_queued", "receiver");
     for (name, expected) in
         [("good", 0.0), ("chat", 0.0), ("missing", 0.0), ("busy", 2.0), ("silent", 2.0)]
     {
         assert_eq!(waiting[name], expected, "{name}");
     }
-    let refused = "plimsoll_notices_given_up_total{receiver=\"missing\",reason=\"refused\"}";
+    let refused =
+        "plimsoll_notifications_undeliverable_total{receiver=\"missing\",reason=\"refused\"}";
     assert_eq!(page.value(refused), Some(2.0));
-    let undelivered: Vec<Value> =
-        serde_json::from_str(&api.get("/api/v1/alerts/undelivered").await.unwrap()).unwrap();
-    let by: BTreeSet<_> = undelivered.iter().map(|of| of["receiver"].as_str().unwrap()).collect();
-    assert_eq!((undelivered.len(), by), (2, BTreeSet::from(["missing"])));
-    assert!(!format!("{undelivered:?}").contains(SECRET));
+    let undeliverable: Vec<Value> =
+        serde_json::from_str(&api.get("/api/v1/alerts/undeliverable").await.unwrap()).unwrap();
+    let by: BTreeSet<_> = undeliverable.iter().map(|of| of["receiver"].as_str().unwrap()).collect();
+    assert_eq!((undeliverable.len(), by), (2, BTreeSet::from(["missing"])));
+    assert!(!format!("{undeliverable:?}").contains(SECRET));
 }

@@ -50,7 +50,7 @@ async fn an_alert_arrives_outlives_deaths_of_both_sides_and_ends_only_when_it_is
 
     alertmanager.kill();
     let page = mesh.stack.api().clone();
-    let failed = "plimsoll_notice_posts_total{receiver=\"alertmanager\",result=\"connect\"}";
+    let failed = "plimsoll_notification_posts_total{receiver=\"alertmanager\",result=\"connect\"}";
     let missed = fed_until(&sender, 30, "the aggregator misses it", async || {
         MetricsPage::of(&page).await.ok()?.value(failed)
     });

@@ -14,7 +14,7 @@ use super::{BUDGETS, RULE, fed_until, notifications};
 const ROUNDS: f64 = 5.0;
 
 async fn posts(api: &Api) -> Option<f64> {
-    let taken = "plimsoll_notice_posts_total{receiver=\"alertmanager\",result=\"taken\"}";
+    let taken = "plimsoll_notification_posts_total{receiver=\"alertmanager\",result=\"taken\"}";
     MetricsPage::of(api).await.ok()?.value(taken)
 }
 
@@ -44,7 +44,7 @@ async fn a_pair_of_aggregators_makes_one_notification_of_an_alert_and_one_of_its
         assert_eq!(notifications(&webhook, "resolved", scope).len(), 0, "{scope}");
     }
 
-    let waiting = "plimsoll_notices_waiting{receiver=\"alertmanager\"}";
+    let waiting = "plimsoll_notifications_queued{receiver=\"alertmanager\"}";
     let over = fed_until(&sender, 2, "both have posted the end", async || {
         let ends = notifications(&webhook, "resolved", "fleet").len().min(1)
             + notifications(&webhook, "resolved", "node").len().min(1);

@@ -63,7 +63,7 @@ async fn a_limit_reaches_a_node_which_from_then_on_counts_to_the_nanosecond() {
             .unwrap();
     for scope in ["", NODE] {
         let row = budget(&summary, "epoch_hook", scope).unwrap();
-        assert_eq!((row.samples, row.over, row.unsure), (85, 10, 70), "{scope:?}");
+        assert_eq!((row.samples, row.over, row.uncertain), (85, 10, 70), "{scope:?}");
     }
 
     sender.send(hooks(200, 37, 5, 58)).unwrap();
@@ -71,7 +71,7 @@ async fn a_limit_reaches_a_node_which_from_then_on_counts_to_the_nanosecond() {
     let summary = await_summary(stack.api(), "all is merged", after).await.unwrap();
     for (scope, completeness) in [("", (1, 1)), (NODE, (1, 1))] {
         let row = budget(&summary, "epoch_hook", scope).unwrap();
-        assert_eq!((row.samples, row.over, row.unsure), (385, 52, 70), "{scope:?}");
+        assert_eq!((row.samples, row.over, row.uncertain), (385, 52, 70), "{scope:?}");
         assert_eq!(row.since_limit, Some((385, 52)), "{scope:?}");
         assert_eq!(row.completeness, completeness, "{scope:?}");
         assert_eq!(row.verdict, Verdict::Breach, "{scope:?}");
@@ -94,10 +94,10 @@ async fn a_limit_reaches_a_node_which_from_then_on_counts_to_the_nanosecond() {
     let watched = own.iter().position(|of| of.overs().get(PUBLISH_LIMIT_NS).is_some());
     let mut over = 0;
     for (place, histogram) in own.iter().enumerate() {
-        let Over { over: more, unsure } = histogram.over(PUBLISH_LIMIT_NS);
+        let Over { over: more, uncertain } = histogram.over(PUBLISH_LIMIT_NS);
         over += more;
         if place >= watched.expect("its own publishing is watched as well") {
-            assert_eq!(unsure, 0, "{:?}", histogram.overs());
+            assert_eq!(uncertain, 0, "{:?}", histogram.overs());
         }
     }
     let row = budget(&summary, "publish", NODE).unwrap();

@@ -47,9 +47,10 @@ impl OperatorCommand<'_> {
 
 /// The scopes of the notifications about a rule in this state.
 fn notified(webhook: &WebhookReceiver, rule: &str, state: &str) -> Vec<String> {
-    let bodies = webhook.bodies().into_iter().map(|body| body["notice"].clone());
-    let of = bodies.filter(|notice| notice["rule"] == rule && notice["state"] == state);
-    let mut scopes: Vec<_> = of.map(|notice| notice["scope"].to_string()).collect();
+    let bodies = webhook.bodies().into_iter().map(|body| body["notification"].clone());
+    let of = bodies
+        .filter(|notification| notification["rule"] == rule && notification["state"] == state);
+    let mut scopes: Vec<_> = of.map(|notification| notification["scope"].to_string()).collect();
     scopes.sort();
     scopes
 }

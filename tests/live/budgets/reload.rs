@@ -54,7 +54,7 @@ async fn a_changed_limit_in_the_file_is_counted_exactly_and_its_alert_continues(
     assert_eq!(summary.rules.rules_error, None);
     for scope in ["", NODE] {
         let row = budget(&summary, "epoch_hook", scope).unwrap();
-        assert_eq!((row.limit_ns, row.unsure), (25_000_000, 0), "{scope:?}");
+        assert_eq!((row.limit_ns, row.uncertain), (25_000_000, 0), "{scope:?}");
         assert_eq!(row.since_limit, Some((210, 53)), "{scope:?}");
     }
 
@@ -65,10 +65,11 @@ async fn a_changed_limit_in_the_file_is_counted_exactly_and_its_alert_continues(
     });
     let summary = over.await.unwrap();
     let changes = summary.changes.iter();
-    let of_fleet = changes.filter(|notice| {
-        notice.key.rule.as_str() == "epoch_hook" && notice.key.scope.node().is_empty()
+    let of_fleet = changes.filter(|notification| {
+        notification.key.rule.as_str() == "epoch_hook" && notification.key.scope.node().is_empty()
     });
-    let told: Vec<_> = of_fleet.map(|notice| (notice.state, notice.ended)).collect();
+    let told: Vec<_> =
+        of_fleet.map(|notification| (notification.state, notification.ended)).collect();
     assert_eq!(told, [(AlertState::Firing, None), (AlertState::Resolved, None)]);
     mesh.stack.end().await.unwrap();
 }

@@ -32,10 +32,10 @@ async fn every_forged_message_is_counted_by_reason_and_harms_no_good_one() {
     let (api, total) = (stack.api().clone(), sent.values().sum::<f64>());
     let counted = until("every forged message is counted", WAIT, async || {
         let page = MetricsPage::of(&api).await.ok()?;
-        (page.sum("plimsoll_undecodable_total") >= total).then_some(page)
+        (page.sum("plimsoll_aggregator_undecodable_messages_total") >= total).then_some(page)
     });
     let page = counted.await.unwrap();
-    assert_eq!(page.by_label("plimsoll_undecodable_total", "reason"), sent);
+    assert_eq!(page.by_label("plimsoll_aggregator_undecodable_messages_total", "reason"), sent);
     let enough = |summary: &_| fleet_samples(summary, "epoch_hook") >= 60;
     await_summary(stack.api(), "60 hooks are merged", enough).await.unwrap();
     stack.check_alive().unwrap();

@@ -38,7 +38,7 @@ pub(crate) fn header(node: &str, incarnation: u64, seq: u64, recorded: u64) -> H
         length_ns: 1_000_000_000,
         totals: Totals { recorded, lost: BTreeMap::new() },
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     }
 }

@@ -178,7 +178,7 @@ async fn a_hundred_thousand_names_fold_into_one_and_memory_stays_bounded() {
     });
     let page = page.await.unwrap();
     assert_eq!(page.value("plimsoll_agent_values_total"), Some((NAMES + good) as f64));
-    assert!(page.value("plimsoll_agent_overflowed_total").unwrap() > 0.0);
+    assert!(page.value("plimsoll_agent_overflow_values_total").unwrap() > 0.0);
     assert!(resident_bytes(&page) < RESIDENT_BYTES_MAX, "{} bytes", resident_bytes(&page));
     let summary = drain_node(&mut mesh).await;
     assert_eq!(fleet_samples(&summary, "good"), good as u64);
@@ -203,11 +203,11 @@ async fn huge_and_tiny_values_are_accepted_and_bounded() {
     sender.send("sum:1e308:1e308:1e308|c\nlow:-1e308|g").unwrap();
     await_datagrams(&mesh.node.api, 2).await.unwrap();
     let page = MetricsPage::of(&mesh.node.api).await.unwrap();
-    assert_eq!(page.value("plimsoll_agent_clamped_total"), Some(2.0));
+    assert_eq!(page.value("plimsoll_agent_clamped_samples_total"), Some(2.0));
     // A gauge is exported only until its node leaves.
     for (series, value) in [
-        ("plimsoll_job_increments{node=\"fed\",counter=\"sum\"}", f64::MAX),
-        ("plimsoll_job_value{node=\"fed\",gauge=\"low\"}", -1e308),
+        ("plimsoll_job_counter_total{node=\"fed\",counter=\"sum\"}", f64::MAX),
+        ("plimsoll_job_gauge{node=\"fed\",gauge=\"low\"}", -1e308),
     ] {
         await_value(mesh.stack.api(), series, value).await.unwrap();
     }

@@ -26,7 +26,7 @@ async fn holds(node: &MeshProcess, samples: f64) {
         let page = MetricsPage::of(&node.api).await.ok()?;
         (page.value("plimsoll_agent_held_samples") == Some(samples)).then_some(page)
     });
-    assert_eq!(held.await.unwrap().value("plimsoll_agent_connected"), Some(0.0));
+    assert_eq!(held.await.unwrap().value("plimsoll_agent_broker_connected"), Some(0.0));
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn what_was_sent_before_the_broker_came_is_counted_exactly() {
 }
 
 #[tokio::test]
-async fn exit_without_a_broker_logs_how_much_is_undelivered() {
+async fn exit_without_a_broker_logs_how_much_is_undeliverable() {
     let dir = tempfile::tempdir().unwrap();
     let broker = absent_broker(dir.path()).await;
     let mut sidecar = MeshProcess::node("early", dir.path(), &broker.url()).await.unwrap();

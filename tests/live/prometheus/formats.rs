@@ -89,9 +89,9 @@ async fn many_who_ask_at_once_share_what_was_made_once() {
     let of = |name: &str, rest: &str| {
         page.value(&format!("{name}{{page=\"nodes\",format=\"text\"{rest}}}")).unwrap()
     };
-    let answers = of("plimsoll_aggregator_scrapes_total", ",encoding=\"gzip\"");
+    let answers = of("plimsoll_aggregator_responses_total", ",encoding=\"gzip\"");
     assert_eq!(answers, ASKERS as f64);
-    let made = of("plimsoll_aggregator_renders_total", "");
+    let made = of("plimsoll_aggregator_pages_total", "");
     assert!((1.0..=answers / 2.0).contains(&made), "{made} of {answers}");
     stack.end().await.unwrap();
 }

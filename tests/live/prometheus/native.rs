@@ -66,7 +66,7 @@ async fn prometheus_interpolates_quantiles_within_the_error_of_the_schema() {
             assert!((found / exact - 1.0).abs() <= error, "{query}: {found} and not {exact}");
         }
     }
-    let scraped = "plimsoll_aggregator_scrapes_total{page=\"metrics\",format=\"protobuf\"}";
+    let scraped = "plimsoll_aggregator_responses_total{page=\"metrics\",format=\"protobuf\"}";
     prometheus.await_value_that(scraped, |n| n >= 1.0).await.unwrap();
     mesh.stack.end().await.unwrap();
 }

@@ -161,7 +161,7 @@ async fn a_page_full_of_gauges_is_taken_whole_and_in_its_bounds() {
     await_value(node, &of("series", &few), 7.0).await.unwrap();
     await_value(node, &of("series", &some), 3.0).await.unwrap();
     await_value(node, &of("refused_total", &all), 0.0).await.unwrap();
-    let load = "plimsoll_job_value{node=\"fed\",gauge=\"node_load15\",of=\"some\"}";
+    let load = "plimsoll_job_gauge{node=\"fed\",gauge=\"node_load15\",of=\"some\"}";
     until("the load arrives", WAIT, async || mesh.stack.api().metric(load).await.ok().flatten())
         .await
         .unwrap();

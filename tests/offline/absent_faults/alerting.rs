@@ -8,14 +8,16 @@ use plimsoll_aggregator::core::durable::CheckpointStats;
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::Bounds;
 use plimsoll_node::core::{BrokerEvent, Core as Node};
-use plimsoll_schemas::alert::{AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::rule::Severity;
 
-use super::mesh::{SECOND, aggregator, deliver, lane_of, node, notices, send_all, start, tight};
+use super::mesh::{
+    SECOND, aggregator, deliver, lane_of, node, notifications, send_all, start, tight,
+};
 
 /// Nodes that publish once a second. Returns the notifications. Each plan names a node and the
 /// milliseconds of its 150 samples in each second; `None` if it is silent.
-fn run(plans: &[(&str, &[Option<u32>])]) -> Vec<Notice> {
+fn run(plans: &[(&str, &[Option<u32>])]) -> Vec<Notification> {
     let mut aggregator = aggregator();
     let mut nodes: Vec<(Node, &[Option<u32>])> =
         plans.iter().map(|(name, plan)| (node(name, Bounds::default()), *plan)).collect();
@@ -34,13 +36,16 @@ fn run(plans: &[(&str, &[Option<u32>])]) -> Vec<Notice> {
             deliver(&mut aggregator, now, &send_all(node, now));
         }
         aggregator.on_deadline(now);
-        sent.extend(notices(&mut aggregator, now));
+        sent.extend(notifications(&mut aggregator, now));
     }
     sent
 }
 
-fn states(sent: &[Notice], scope: &Scope) -> Vec<AlertState> {
-    sent.iter().filter(|notice| notice.key.scope == *scope).map(|notice| notice.state).collect()
+fn states(sent: &[Notification], scope: &Scope) -> Vec<AlertState> {
+    sent.iter()
+        .filter(|notification| notification.key.scope == *scope)
+        .map(|notification| notification.state)
+        .collect()
 }
 
 fn scope(name: &str) -> Scope {

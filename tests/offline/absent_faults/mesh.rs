@@ -8,7 +8,7 @@ use plimsoll_node::core::outbox::Publish;
 use plimsoll_node::core::outbox::Thresholds;
 use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
 use plimsoll_node::core::{BrokerEvent, Core as Node, Identity};
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
@@ -82,13 +82,14 @@ pub(crate) fn delivered<'a>(subject: &'a str, payload: &'a [u8]) -> Delivered<'a
     Delivered { lane, stream_seq: 0, pending: 0, at: None, sent: None, subject, payload }
 }
 
-/// All notices that wait, as if each were delivered.
-pub(crate) fn notices(aggregator: &mut Aggregator, now: Now) -> Vec<Notice> {
+/// All notifications that wait, as if each were delivered.
+pub(crate) fn notifications(aggregator: &mut Aggregator, now: Now) -> Vec<Notification> {
     let mut told = Vec::new();
-    while let Some(DueNotification { token, notice, .. }) = aggregator.notices().next_due(now.mono)
+    while let Some(DueNotification { token, notification, .. }) =
+        aggregator.notifications().next_due(now.mono)
     {
-        aggregator.notices().on_delivered(token);
-        told.push(notice);
+        aggregator.notifications().on_delivered(token);
+        told.push(notification);
     }
     told
 }

@@ -43,7 +43,7 @@ impl Fleet {
             length_ns: nanos(length),
             totals: Totals::default(),
             last: false,
-            heir: None,
+            successor: None,
             labels: Labels::default(),
         };
         let payload = wire::encode(&Snapshot { header, body });
@@ -58,8 +58,8 @@ impl Fleet {
         };
         self.core.on_message(self.now, message).expect("a node's message is readable");
         self.core.on_deadline(self.now);
-        while let Some(due) = self.core.notices().next_due(self.now.mono) {
-            self.core.notices().on_delivered(due.token);
+        while let Some(due) = self.core.notifications().next_due(self.now.mono) {
+            self.core.notifications().on_delivered(due.token);
         }
     }
 

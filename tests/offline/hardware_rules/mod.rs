@@ -49,7 +49,7 @@ const OF_THE_AGENT: [NodeMetric; 14] = [
     NodeMetric::ConservativeMode,
     NodeMetric::SilentSeconds,
     NodeMetric::ClockSkewSeconds,
-    NodeMetric::NameConflicts,
+    NodeMetric::DuplicateNames,
     NodeMetric::RoundTripSeconds,
 ];
 

@@ -118,7 +118,7 @@ impl Sidecar {
             length_ns: self.length_ns,
             totals: Totals { recorded: self.recorded, lost: self.lost.clone() },
             last: self.last,
-            heir: None,
+            successor: None,
             labels: self.labels.clone(),
         };
         Snapshot { header, body: self.body.input() }

@@ -61,7 +61,7 @@ pub enum DashboardError {
     /// A brace without its partner.
     #[error("has a brace without its partner; write one that belongs to the link as %7B or %7D")]
     Brace,
-    /// Longer than a notice has room for.
+    /// Longer than a notification has room for.
     #[error("makes links of {0} bytes with the longest names, more than {LINK_BYTES_MAX}")]
     TooLong(usize),
 }

@@ -2,12 +2,14 @@
 //!
 //! Owns the state of every alert, silences and acknowledgements, the notifications on their way to
 //! the bus and to receivers, the latest changes, and the template of dashboard links. It judges no
-//! rule and merges nothing: what it needs of rules and fleet comes through [`Situation`]. It opens no
-//! connection; the driver sends what it returns.
+//! rule and merges nothing: what it needs of rules and fleet comes through [`Situation`]. It opens
+//! no connection; the driver sends what it returns.
 //!
 //! Interface: [`Alerting::on_findings`] moves alerts; [`Alerting::end`] ends those whose rule or
 //! node is gone; [`Alerting::on_command`] silences and acknowledges; [`Alerting::next_post`] and
 //! [`Alerting::on_answer`] deliver to receivers; [`Alerting::notifications`] to the bus.
+//!
+//! DESIGN A26.
 
 mod alert;
 mod commands;
@@ -26,8 +28,8 @@ use std::time::Duration;
 
 use crate::limits::ALERT_HISTORY_MAX;
 use plimsoll_schemas::alert::{
-    AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, Evidence, LEDGER_GAP, Notice,
-    SilenceRow,
+    AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, Evidence, LEDGER_GAP,
+    Notification, SilenceRow,
 };
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
@@ -39,7 +41,7 @@ pub use commands::{AlertCommand, AlertsQuery, CommandResult};
 pub use dashboard::{Dashboard, DashboardError};
 pub use delivery::{
     Answer, Body, Deliveries, Post, Receiver, ReceiverCounts, ReceiverKind, ReceiverStats,
-    Undelivered, Waits, fields, template,
+    Undeliverable, Waits, fields, template,
 };
 pub use notifications::{DueNotification, NotificationCounts, Notifications};
 pub use silences::{CommandError, Silences, Suppression};
@@ -61,7 +63,7 @@ pub struct Alerting {
     /// After a restart: what the rules of active alerts were about.
     rule_labels_before: Option<RuleLabels>,
     silences: Silences,
-    changes: Vec<Notice>,
+    changes: Vec<Notification>,
     notifications: Notifications,
     deliveries: Deliveries,
     dashboard: Dashboard,
@@ -77,7 +79,7 @@ pub struct StoredAlerting {
     rule_labels: RuleLabels,
     silences: Silences,
     /// The latest changes of alerts, oldest first.
-    pub changes: Vec<Notice>,
+    pub changes: Vec<Notification>,
     notifications: Notifications,
     deliveries: Deliveries,
 }
@@ -177,25 +179,26 @@ impl Alerting {
     ) {
         let Some(entry) = self.alerts.get(&key).cloned() else { return };
         let evidence = situation.evidence(at, &key);
-        let notice = self.notice_of_change(at, key, (change, &entry), evidence, situation);
-        let Some(mut notice) = notice else {
+        let notification =
+            self.notification_of_change(at, key, (change, &entry), evidence, situation);
+        let Some(mut notification) = notification else {
             return self.silences.count_suppressed("no_evidence");
         };
-        notice.late_seconds = seconds(nanos(late) / MILLISECOND * MILLISECOND);
-        self.alerts.on_notified(&notice);
-        if let Some(event) = latency_high::latency_high(at, &notice, change) {
+        notification.late_seconds = seconds(nanos(late) / MILLISECOND * MILLISECOND);
+        self.alerts.on_notified(&notification);
+        if let Some(event) = latency_high::latency_high(at, &notification, change) {
             self.notifications.push_event(event);
         }
-        self.dispatch(notice);
+        self.dispatch(notification);
     }
 
-    fn dispatch(&mut self, notice: Notice) {
+    fn dispatch(&mut self, notification: Notification) {
         if self.changes.len() >= ALERT_HISTORY_MAX {
             self.changes.remove(0);
         }
-        self.changes.push(notice.clone());
-        self.deliveries.on_notice(&notice);
-        self.notifications.push(notice);
+        self.changes.push(notification.clone());
+        self.deliveries.on_notification(&notification);
+        self.notifications.push(notification);
     }
 
     /// Ends all alerts that `gone` names, and notifies of those that fired or were pending: no
@@ -209,14 +212,15 @@ impl Alerting {
     ) {
         for Ending { key, change, entry } in self.alerts.end(gone) {
             // What it was about is gone, so the evidence of its last notification has to do.
-            let notice = self.notice_of_change(now, key, (change, &entry), None, situation);
-            let Some(mut notice) = notice else {
+            let notification =
+                self.notification_of_change(now, key, (change, &entry), None, situation);
+            let Some(mut notification) = notification else {
                 self.silences.count_suppressed("no_evidence");
                 continue;
             };
-            notice.ended = Some(why);
+            notification.ended = Some(why);
             self.changed = true;
-            self.dispatch(notice);
+            self.dispatch(notification);
         }
     }
 
@@ -295,59 +299,60 @@ impl Alerting {
     }
 
     /// The notification of a change; `None` when no evidence of it was ever known.
-    fn notice_of_change(
+    fn notification_of_change(
         &mut self,
         at: Wall,
         key: AlertKey,
         (change, entry): (Change, &AlertEntry),
         evidence: Option<Evidence>,
         situation: Situation<'_>,
-    ) -> Option<Notice> {
+    ) -> Option<Notification> {
         let last = entry.notified.as_deref();
         let evidence = evidence.or_else(|| Some(last?.evidence.clone()))?;
         let (_, severity) = situation.about(&key, last);
         let suppression = self.silences.on_change(at, &key, severity, change);
-        Some(self.notice(at, key, (change, entry), (evidence, suppression), situation))
+        Some(self.notification(at, key, (change, entry), (evidence, suppression), situation))
     }
 
     /// The notification of an alert that fires already, for receivers that do not know it.
-    fn notice_of_firing(
+    fn notification_of_firing(
         &self,
         now: Wall,
         key: AlertKey,
         situation: Situation<'_>,
-    ) -> Option<Notice> {
+    ) -> Option<Notification> {
         let entry = self.alerts.get(&key)?;
         let last = entry.notified.as_deref();
         let evidence = situation.evidence(now, &key).or_else(|| Some(last?.evidence.clone()))?;
         let (_, severity) = situation.about(&key, last);
         let suppression = self.silences.present(now, &key, severity);
         let change = Change { from: AlertState::Pending, to: AlertState::Firing };
-        Some(self.notice(now, key, (change, entry), (evidence, suppression), situation))
+        Some(self.notification(now, key, (change, entry), (evidence, suppression), situation))
     }
 
-    fn notice(
+    fn notification(
         &self,
         at: Wall,
         key: AlertKey,
         (change, entry): (Change, &AlertEntry),
         (evidence, suppression): (Evidence, Suppression),
         situation: Situation<'_>,
-    ) -> Notice {
+    ) -> Notification {
         let (about, severity) = situation.about(&key, entry.notified.as_deref());
         let context = (change.to == AlertState::Firing).then(|| self.context(at, &key, situation));
         let moved = (change.from, change.to);
-        let mut notice = Notice::new(self.mesh.clone(), key, moved, seconds(at.0), evidence);
-        notice.severity = severity;
-        notice.routes = about.routes;
-        notice.runbook = about.runbook;
-        notice.summary = about.summary.unwrap_or_else(|| notice.description());
-        notice.firing_since_seconds = entry.firing_since.map(|since| seconds(since.0));
-        notice.acknowledged_by = suppression.acknowledged_by;
-        notice.silenced = suppression.silenced;
-        (notice.flaps, notice.data) = (entry.flaps, entry.data);
-        notice.context = context.map(Box::new);
-        notice
+        let mut notification =
+            Notification::new(self.mesh.clone(), key, moved, seconds(at.0), evidence);
+        notification.severity = severity;
+        notification.routes = about.routes;
+        notification.runbook = about.runbook;
+        notification.summary = about.summary.unwrap_or_else(|| notification.description());
+        notification.firing_since_seconds = entry.firing_since.map(|since| seconds(since.0));
+        notification.acknowledged_by = suppression.acknowledged_by;
+        notification.silenced = suppression.silenced;
+        (notification.flaps, notification.data) = (entry.flaps, entry.data);
+        notification.context = context.map(Box::new);
+        notification
     }
 
     fn context(&self, at: Wall, key: &AlertKey, situation: Situation<'_>) -> AlertContext {
@@ -365,8 +370,10 @@ impl Alerting {
         });
         let unknown: Vec<_> = unknown.map(|(key, _)| key.clone()).collect();
         for key in unknown {
-            let Some(notice) = self.notice_of_firing(now, key, situation) else { continue };
-            self.deliveries.stand(&notice, now);
+            let Some(notification) = self.notification_of_firing(now, key, situation) else {
+                continue;
+            };
+            self.deliveries.stand(&notification, now);
         }
         let alerts = &self.alerts;
         self.deliveries.end_all_but(now, |key| alerts.state(key) == AlertState::Firing);
@@ -429,8 +436,9 @@ impl Alerting {
     ) -> AlertRow {
         let last = entry.notified.as_deref();
         let (about, severity) = situation.about(key, last);
-        let mut notices = self.changes.iter().rev().filter(|notice| notice.key == *key);
-        let context = notices.find_map(|notice| notice.context.as_deref());
+        let mut notifications =
+            self.changes.iter().rev().filter(|notification| notification.key == *key);
+        let context = notifications.find_map(|notification| notification.context.as_deref());
         AlertRow {
             key: key.clone(),
             state: entry.state,
@@ -479,19 +487,19 @@ impl Alerting {
 
     /// The newest notifications that were given up, oldest first.
     #[must_use]
-    pub fn undelivered(&self) -> Vec<Undelivered> {
-        self.deliveries.undelivered().cloned().collect()
+    pub fn undeliverable(&self) -> Vec<Undeliverable> {
+        self.deliveries.undeliverable().cloned().collect()
     }
 
     /// The next of them that is to be sent to the bus.
-    pub fn next_unsaid(&mut self) -> Option<Undelivered> {
+    pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
         self.deliveries.next_unsaid()
     }
 
     /// How many notifications were given up, on the way to the bus or to receivers.
     #[must_use]
-    pub fn undelivered_count(&self) -> u64 {
-        self.notifications.counts().undelivered + self.deliveries.given_up()
+    pub fn undeliverable_count(&self) -> u64 {
+        self.notifications.counts().undeliverable + self.deliveries.given_up()
     }
 
     /// What became of notifications, by receiver.
@@ -531,7 +539,7 @@ impl Alerting {
 
     /// The latest changes of alerts, oldest first.
     #[must_use]
-    pub fn changes(&self) -> &[Notice] {
+    pub fn changes(&self) -> &[Notification] {
         &self.changes
     }
 

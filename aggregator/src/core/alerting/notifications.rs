@@ -1,14 +1,15 @@
-//! Notifications and events on their way to the bus: kept until the broker has them, bounded, counted.
+//! Notifications and events on their way to the bus: kept until the broker has them, bounded,
+//! counted.
 
 use std::collections::BTreeMap;
 
-use crate::limits::NOTICES_MAX;
-use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notice, Scope};
+use crate::limits::NOTIFICATIONS_MAX;
+use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notification, Scope};
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::time::Mono;
 use serde::{Deserialize, Serialize};
 
-/// What became of notices so far.
+/// What became of notifications so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationCounts {
     /// Made.
@@ -16,23 +17,23 @@ pub struct NotificationCounts {
     /// Acknowledged by the broker.
     pub delivered: u64,
     /// Given up: pushed out by newer ones, or refused for good.
-    pub undelivered: u64,
+    pub undeliverable: u64,
 }
 
-/// A notice that is to be sent.
+/// A notification that is to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueNotification {
     /// What an acknowledgement names.
     pub token: u64,
-    /// The notice.
-    pub notice: Notice,
+    /// The notification.
+    pub notification: Notification,
     /// True when it was sent before.
     pub again: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiting<T> {
-    #[serde(rename = "notice")]
+    #[serde(rename = "notification")]
     what: T,
     /// Not remembered across a restart: what waits then is due at once.
     #[serde(skip)]
@@ -42,8 +43,8 @@ struct Waiting<T> {
 /// Notifications and events that the broker has not acknowledged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notifications {
-    waiting: BTreeMap<u64, Waiting<Notice>>,
-    /// After these: none holds up a notice, or pushes one out.
+    waiting: BTreeMap<u64, Waiting<Notification>>,
+    /// After these: none holds up a notification, or pushes one out.
     #[serde(default)]
     events: BTreeMap<u64, Waiting<LatencyHigh>>,
     /// Of both.
@@ -54,12 +55,12 @@ pub struct Notifications {
 }
 
 impl Notifications {
-    /// Takes a notice. When there is no room the oldest goes, since the newest state matters: a
-    /// node's that is no end, then a node's, and the fleet's when nothing else is there.
-    pub fn push(&mut self, notice: Notice) {
+    /// Takes a notification. When there is no room the oldest goes, since the newest state matters:
+    /// a node's that is no end, then a node's, and the fleet's when nothing else is there.
+    pub fn push(&mut self, notification: Notification) {
         self.next_token += 1;
-        let worth = |of: &Notice| (is_of_fleet(&of.key), of.state == AlertState::Resolved);
-        push(&mut self.waiting, &mut self.counts, (self.next_token, notice), worth);
+        let worth = |of: &Notification| (is_of_fleet(&of.key), of.state == AlertState::Resolved);
+        push(&mut self.waiting, &mut self.counts, (self.next_token, notification), worth);
     }
 
     /// Takes an event; when there is no room the oldest goes.
@@ -69,11 +70,12 @@ impl Notifications {
         push(&mut self.events, &mut self.event_counts, (self.next_token, event), worth);
     }
 
-    /// The next notice to send, with its token: new, or overdue for an acknowledgement. The
+    /// The next notification to send, with its token: new, or overdue for an acknowledgement. The
     /// fleet's go first.
     pub fn next_due(&mut self, now: Mono) -> Option<DueNotification> {
-        let (token, notice, again) = next_due(&mut self.waiting, now, |of| !is_of_fleet(&of.key))?;
-        Some(DueNotification { token, notice, again })
+        let (token, notification, again) =
+            next_due(&mut self.waiting, now, |of| !is_of_fleet(&of.key))?;
+        Some(DueNotification { token, notification, again })
     }
 
     /// The next event to send, with its token.
@@ -90,17 +92,17 @@ impl Notifications {
 
     /// The broker will never take it.
     pub fn on_refused(&mut self, token: u64) {
-        self.counts.undelivered += u64::from(self.waiting.remove(&token).is_some());
-        self.event_counts.undelivered += u64::from(self.events.remove(&token).is_some());
+        self.counts.undeliverable += u64::from(self.waiting.remove(&token).is_some());
+        self.event_counts.undeliverable += u64::from(self.events.remove(&token).is_some());
     }
 
-    /// True when no notice is on its way; no caller waits for events.
+    /// True when no notification is on its way; no caller waits for events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// What became of notices so far.
+    /// What became of notifications so far.
     #[must_use]
     pub fn counts(&self) -> NotificationCounts {
         self.counts
@@ -125,11 +127,11 @@ fn push<T, W: Ord>(
 ) {
     counts.raised += 1;
     waiting.insert(token, Waiting { what, sent: None });
-    if waiting.len() > NOTICES_MAX {
+    if waiting.len() > NOTIFICATIONS_MAX {
         let goes = waiting.iter().min_by_key(|(token, of)| (worth(&of.what), **token));
         let goes = goes.map(|(token, _)| *token);
         goes.and_then(|token| waiting.remove(&token));
-        counts.undelivered += 1;
+        counts.undeliverable += 1;
     }
 }
 
@@ -153,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn notice(at_seconds: f64) -> Notice {
+    fn notification(at_seconds: f64) -> Notification {
         let key = AlertKey {
             rule: RuleName::new("r").unwrap(),
             scope: Scope::Fleet,
@@ -161,53 +163,54 @@ mod tests {
         };
         let change = (AlertState::Pending, AlertState::Firing);
         let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
-        Notice::new(MeshName::new("m").unwrap(), key, change, at_seconds, evidence)
+        Notification::new(MeshName::new("m").unwrap(), key, change, at_seconds, evidence)
     }
 
     #[test]
-    fn a_notice_is_sent_again_until_the_broker_has_it() {
-        let mut notices = Notifications::default();
-        notices.push(notice(1.0));
-        let due = |again| Some(DueNotification { token: 1, notice: notice(1.0), again });
-        assert_eq!(notices.next_due(Mono(0)), due(false));
-        assert_eq!(notices.next_due(Mono(1)), None);
-        assert_eq!(notices.next_due(Mono(0).plus(ACK_WAIT)), due(true));
-        notices.on_delivered(1);
-        notices.on_delivered(1);
-        assert!(notices.is_empty());
+    fn a_notification_is_sent_again_until_the_broker_has_it() {
+        let mut notifications = Notifications::default();
+        notifications.push(notification(1.0));
+        let due =
+            |again| Some(DueNotification { token: 1, notification: notification(1.0), again });
+        assert_eq!(notifications.next_due(Mono(0)), due(false));
+        assert_eq!(notifications.next_due(Mono(1)), None);
+        assert_eq!(notifications.next_due(Mono(0).plus(ACK_WAIT)), due(true));
+        notifications.on_delivered(1);
+        notifications.on_delivered(1);
+        assert!(notifications.is_empty());
         assert_eq!(
-            notices.counts(),
-            NotificationCounts { raised: 1, delivered: 1, undelivered: 0 }
+            notifications.counts(),
+            NotificationCounts { raised: 1, delivered: 1, undeliverable: 0 }
         );
     }
 
     #[test]
-    fn past_the_bound_the_oldest_notice_goes_and_is_counted() {
-        let mut notices = Notifications::default();
-        (0..=NOTICES_MAX).for_each(|_| notices.push(notice(1.0)));
-        assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(2));
-        assert_eq!(notices.counts().undelivered, 1);
+    fn past_the_bound_the_oldest_notification_goes_and_is_counted() {
+        let mut notifications = Notifications::default();
+        (0..=NOTIFICATIONS_MAX).for_each(|_| notifications.push(notification(1.0)));
+        assert_eq!(notifications.next_due(Mono(0)).map(|due| due.token), Some(2));
+        assert_eq!(notifications.counts().undeliverable, 1);
     }
 
     #[test]
     fn past_the_bound_a_nodes_goes_before_the_fleets_and_the_fleets_are_sent_first() {
         let of_node = |state| {
-            let mut of_node = notice(1.0);
+            let mut of_node = notification(1.0);
             of_node.key.scope = Scope::Node(NodeName::new("n").unwrap());
             of_node.state = state;
             of_node
         };
-        let mut notices = Notifications::default();
-        notices.push(of_node(AlertState::Resolved));
-        notices.push(notice(1.0));
-        (0..NOTICES_MAX).for_each(|_| notices.push(of_node(AlertState::Firing)));
-        let mut sent = || notices.next_due(Mono(0)).map(|due| due.token);
+        let mut notifications = Notifications::default();
+        notifications.push(of_node(AlertState::Resolved));
+        notifications.push(notification(1.0));
+        (0..NOTIFICATIONS_MAX).for_each(|_| notifications.push(of_node(AlertState::Firing)));
+        let mut sent = || notifications.next_due(Mono(0)).map(|due| due.token);
         assert_eq!([sent(), sent(), sent()], [Some(2), Some(1), Some(5)]);
-        assert_eq!(notices.counts().undelivered, 2);
+        assert_eq!(notifications.counts().undeliverable, 2);
     }
 
     fn event(at_seconds: f64) -> LatencyHigh {
-        let Notice { mesh, key, .. } = notice(at_seconds);
+        let Notification { mesh, key, .. } = notification(at_seconds);
         let evidence = LatencyEvidence {
             quantile: 0.99,
             value_seconds: 0.03,
@@ -217,27 +220,30 @@ mod tests {
             samples: 100,
             upper_seconds: None,
             over: 9,
-            unsure: 0,
+            uncertain: 0,
             within_seconds: None,
         };
         LatencyHigh { mesh, key, at_seconds, evidence }
     }
 
     #[test]
-    fn events_wait_beside_notices_and_never_in_their_place() {
-        let mut notices = Notifications::default();
-        notices.push(notice(1.0));
-        (0..=NOTICES_MAX).for_each(|_| notices.push_event(event(2.0)));
-        assert_eq!(notices.next_due(Mono(0)).map(|due| due.token), Some(1));
-        assert_eq!(notices.next_due(Mono(0)), None);
-        assert_eq!(notices.next_event_due(Mono(0)), Some((3, event(2.0))));
-        notices.on_delivered(1);
-        notices.on_delivered(3);
-        notices.on_refused(4);
-        assert!(notices.is_empty());
-        let of =
-            |raised, delivered, undelivered| NotificationCounts { raised, delivered, undelivered };
-        assert_eq!(notices.counts(), of(1, 1, 0));
-        assert_eq!(notices.event_counts(), of(NOTICES_MAX as u64 + 1, 1, 2));
+    fn events_wait_beside_notifications_and_never_in_their_place() {
+        let mut notifications = Notifications::default();
+        notifications.push(notification(1.0));
+        (0..=NOTIFICATIONS_MAX).for_each(|_| notifications.push_event(event(2.0)));
+        assert_eq!(notifications.next_due(Mono(0)).map(|due| due.token), Some(1));
+        assert_eq!(notifications.next_due(Mono(0)), None);
+        assert_eq!(notifications.next_event_due(Mono(0)), Some((3, event(2.0))));
+        notifications.on_delivered(1);
+        notifications.on_delivered(3);
+        notifications.on_refused(4);
+        assert!(notifications.is_empty());
+        let of = |raised, delivered, undeliverable| NotificationCounts {
+            raised,
+            delivered,
+            undeliverable,
+        };
+        assert_eq!(notifications.counts(), of(1, 1, 0));
+        assert_eq!(notifications.event_counts(), of(NOTIFICATIONS_MAX as u64 + 1, 1, 2));
     }
 }

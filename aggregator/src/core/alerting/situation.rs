@@ -1,6 +1,6 @@
 //! What a notification is made from: the rules, and what they are judged by.
 
-use plimsoll_schemas::alert::{AlertContext, AlertKey, Evidence, Notice};
+use plimsoll_schemas::alert::{AlertContext, AlertKey, Evidence, Notification};
 use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity};
 use plimsoll_schemas::time::Wall;
 
@@ -45,7 +45,7 @@ impl<'a> Situation<'a> {
     pub(super) fn about(
         &self,
         key: &AlertKey,
-        last: Option<&Notice>,
+        last: Option<&Notification>,
     ) -> (RuleAnnotations, Severity) {
         if let Some(rule) = self.rules().find(&key.rule) {
             return (rule.about().clone(), rule.severity());

@@ -36,7 +36,7 @@ fn a_finding_moves_its_alert_and_notifies_once_with_evidence_and_context() {
     for finding in [Finding::Breach, Finding::Breach, Finding::NoData, Finding::Clear] {
         find(&mut alerting, &core, finding);
     }
-    let told: Vec<_> = alerting.changes().iter().map(|notice| notice.state).collect();
+    let told: Vec<_> = alerting.changes().iter().map(|notification| notification.state).collect();
     assert_eq!(told, [AlertState::Firing, AlertState::Resolved]);
     let fires = &alerting.changes()[0];
     assert!(matches!(fires.evidence, Evidence::Latency(_)), "{fires:?}");

@@ -1,7 +1,9 @@
-//! Confirmations: what nodes are sent about their messages once a checkpoint holds them, so that they
-//! need not keep them any longer, with the limits by which they count samples. A confirmation says
-//! nothing that a restored core would not know. Any of them may be lost: the driver sends them as
-//! often as it likes.
+//! Confirmations: what nodes are sent about their messages once a checkpoint holds them, so that
+//! they need not keep them any longer, with the limits by which they count samples. A confirmation
+//! says nothing that a restored core would not know. Any of them may be lost: the driver sends them
+//! as often as it likes.
+//!
+//! DESIGN A23.
 
 use crate::limits::READ_LATE_MAX;
 use plimsoll_schemas::ids::{NodeName, Operation};

@@ -36,7 +36,7 @@ impl ReportingNode {
     #[must_use]
     pub fn new(now: Wall, node: &Node) -> Self {
         let expected = node.presence(now) != Presence::Left;
-        Self { expected, silence: now.since(node.last_heard) }
+        Self { expected, silence: now.since(node.last_seen) }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct MergeCounts {
     pub clock_ahead: u64,
     /// What a limit rejected, by kind: samples folded into `other`, numbers, readings, messages of
     /// nodes.
-    pub over_cap: BTreeMap<Cow<'static, str>, u64>,
+    pub limited: BTreeMap<Cow<'static, str>, u64>,
     /// The ledger entries of evicted nodes, so that sums over the fleet never fall.
     #[serde(default)]
     pub gone: Ledger,
@@ -30,7 +30,7 @@ pub struct MergeCounts {
 impl MergeCounts {
     pub(super) fn reject(&mut self, kind: &'static str, n: u64) {
         if n > 0 {
-            let count = self.over_cap.entry(kind.into()).or_default();
+            let count = self.limited.entry(kind.into()).or_default();
             *count = count.saturating_add(n);
         }
     }

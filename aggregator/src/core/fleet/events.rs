@@ -4,6 +4,8 @@
 //! They are kept in the order in which their messages were merged, each once. No checkpoint holds
 //! them: after a restart the list begins empty. Their counts and the checks' statuses belong to
 //! the nodes and do survive a restart.
+//!
+//! DESIGN A15.
 
 use std::collections::VecDeque;
 

@@ -4,6 +4,8 @@
 //! A message under way closes its gap within moments, and one that its node still keeps is sent
 //! again once the node learns that it is missing. What is missing for longer was lost on the way,
 //! which a rule watches. Time in which the streams were not read does not count.
+//!
+//! DESIGN A8.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

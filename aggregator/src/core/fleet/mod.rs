@@ -7,6 +7,8 @@
 //! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
 //! [`Fleet::on_clock_jump`] and [`Fleet::watch_gaps`] advance time; the rest is read access for
 //! rules, alerts, checkpoints and views.
+//!
+//! DESIGN A14.
 
 mod bounded;
 mod buckets;
@@ -238,7 +240,7 @@ impl Fleet {
         }
         self.changed.touch(&header.node);
         let (taken, timeliness) = time.taken(ended, node.skew);
-        node.last_heard = node.last_heard.max(time.seen.unwrap_or(taken));
+        node.last_seen = node.last_seen.max(time.seen.unwrap_or(taken));
         node.hidden = false;
         node.see_clock(time.skew);
         node.operations.expire(time.judged_up_to);
@@ -265,7 +267,7 @@ impl Fleet {
                 self.counts.reject("unknown_sensor", unknown);
             }
             // What a successor reports of a crashed run is no news of the way to the broker.
-            Body::Bus(_) if header.heir.is_some() => {}
+            Body::Bus(_) if header.successor.is_some() => {}
             Body::Bus(bus) => {
                 node.take_bus(from, bus);
                 node.observe_bus();
@@ -366,7 +368,7 @@ impl Fleet {
     pub fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.operations).expire(now);
         self.rollups.expire(now);
-        let silent = |node: &Node| now.since(node.last_heard) >= NODE_SILENT_AFTER;
+        let silent = |node: &Node| now.since(node.last_seen) >= NODE_SILENT_AFTER;
         let stale = |node: &Node| silent(node) && node.operations.are_stale(now);
         for node in self.nodes.values_mut().filter(|node| stale(node)) {
             Arc::make_mut(node).operations.expire(now);
@@ -392,7 +394,7 @@ impl Fleet {
             return;
         }
         let expired = self.nodes.iter().filter(|(_, node)| node.hidden);
-        let longest = expired.min_by_key(|(_, node)| node.last_heard).map(|(name, _)| name.clone());
+        let longest = expired.min_by_key(|(_, node)| node.last_seen).map(|(name, _)| name.clone());
         let Some(longest) = longest else {
             self.may_hold_expired = false;
             return;
@@ -409,9 +411,9 @@ impl Fleet {
         }
         let forward = if jump.forward > CLOCK_LEAP_MIN { jump.forward } else { Duration::ZERO };
         for (name, node) in &mut self.nodes {
-            let seen = node.last_heard.plus(forward).min(now);
-            if seen != node.last_heard {
-                Arc::make_mut(node).last_heard = seen;
+            let seen = node.last_seen.plus(forward).min(now);
+            if seen != node.last_seen {
+                Arc::make_mut(node).last_seen = seen;
                 self.changed.touch(name);
             }
         }
@@ -431,7 +433,7 @@ impl Fleet {
         self.gaps.on_unknown();
         let Some(read_up_to) = read_up_to else { return };
         let read = self.gaps.on_read(read_up_to);
-        let seen = self.nodes.values().map(|node| node.last_heard).max().unwrap_or_default();
+        let seen = self.nodes.values().map(|node| node.last_seen).max().unwrap_or_default();
         // An aggregator that reads of no node may be cut off.
         if now.wall.since(seen) >= NODE_SILENT_AFTER {
             return;

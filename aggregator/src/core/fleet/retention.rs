@@ -1,6 +1,8 @@
 //! Retention: which windows of an operation are kept, and for which limits samples are counted.
 //! The fleet keeps all windows; a node keeps those up to a configured one and those that a budget
 //! judges. What a budget with a selector selects is kept apart, beside its operation.
+//!
+//! DESIGN A3.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -47,7 +47,7 @@ fn a_node_that_left_expires_once_keeps_its_entry_and_is_evicted_in_time() {
     let mut fleet = fleet();
     let mut node = Speaker::new("a");
     merge(&mut fleet, start(), &node.say(start(), MS, 5));
-    merge(&mut fleet, start(), &node.farewell(start()));
+    merge(&mut fleet, start(), &node.final_message(start()));
     let name = NodeName::new("a").unwrap();
     let hours = |n: u32| start().wall.plus(3_600 * n * SECOND);
     assert_eq!(fleet.expire(hours(0)), BTreeSet::new());
@@ -62,7 +62,7 @@ fn a_node_that_left_expires_once_keeps_its_entry_and_is_evicted_in_time() {
 fn a_clock_that_jumps_moves_when_nodes_were_seen() {
     let mut fleet = fleet();
     merge(&mut fleet, start(), &Speaker::new("a").say(start(), MS, 5));
-    let seen = |fleet: &Fleet| fleet.nodes().values().next().unwrap().last_heard;
+    let seen = |fleet: &Fleet| fleet.nodes().values().next().unwrap().last_seen;
     let day = 86_400 * SECOND;
     let later = start().wall.plus(day);
     fleet.on_clock_jump(later, ClockJump { forward: day, is_back: false });

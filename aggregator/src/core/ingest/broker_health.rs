@@ -1,6 +1,8 @@
 //! Whether the broker answers and messages are read as they come. An aggregator that is cut off
 //! reads of no node, which is no silence of the nodes; nodes that were cut off too get some time
 //! to reconnect before they count as silent.
+//!
+//! DESIGN A9.
 
 use std::time::Duration;
 

@@ -4,6 +4,8 @@
 //! broker stamps each message. Rules are judged at those times, as a core that never stopped
 //! would have done, so that a breach in the meantime is still notified, with how late that is.
 //! Without a checkpoint the past is read and counted, but not judged.
+//!
+//! DESIGN A12.
 
 use crate::limits::{CATCH_UP_STEPS_MAX, EVALUATE_EVERY};
 use plimsoll_schemas::time::Wall;

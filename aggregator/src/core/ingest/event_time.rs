@@ -5,6 +5,8 @@
 //! time at which the broker stored the message, less the time that the message was under way. For
 //! example: a node whose clock is an hour ahead ends an interval at 13:00:00 and sends it at
 //! 13:00:02; the broker stores it at 12:00:02.010; it was taken at 12:00:00.010 at the latest.
+//!
+//! DESIGN A10.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
 //! Burn rates: how fast each error budget is spent, over a long and a short window, and what is
-//! left of it. A burn rate is exceeded where both windows are strictly above it: equal is within, as
-//! with limits. The share of samples over the limit is exact; uncertain ones do not count as over.
-//! Samples must reach back over half of the long window: otherwise one bad minute of a young mesh
-//! would be a bad hour, day and three days at once.
+//! left of it. A burn rate is exceeded where both windows are strictly above it: equal is within,
+//! as with limits. The share of samples over the limit is exact; uncertain ones do not count as
+//! over. Samples must reach back over half of the long window: otherwise one bad minute of a young
+//! mesh would be a bad hour, day and three days at once.
+//!
+//! DESIGN A5.
 
 use plimsoll_schemas::alert::{AlertKey, BurnEvidence, Scope};
 use plimsoll_schemas::budget::{Budget, BurnRate, Window};
@@ -94,7 +96,7 @@ pub(crate) fn finding(
     }
     match (long.rate > burn.factor, short.rate > burn.factor) {
         (true, true) => Finding::Breach,
-        (false, true) => Finding::Unsure,
+        (false, true) => Finding::Uncertain,
         (_, false) => Finding::Clear,
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidenc
         samples: sums.samples,
         upper_seconds: judgement.upper_ns.map(seconds),
         over: sums.over,
-        unsure: sums.unsure,
+        uncertain: sums.uncertain,
         within_seconds: judgement.within_ns.map(|(least, most)| (seconds(least), seconds(most))),
     })
 }

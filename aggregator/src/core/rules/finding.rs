@@ -10,7 +10,7 @@ pub enum Finding {
     /// There was too little to judge.
     Insufficient,
     /// Neither shown to be over the limit nor to be within.
-    Unsure,
+    Uncertain,
     /// Shown to be within the limit.
     Clear,
     /// Shown to be over the limit.
@@ -24,7 +24,7 @@ impl Finding {
         match self {
             Self::NoData => DataStatus::NoData,
             Self::Insufficient => DataStatus::Insufficient,
-            Self::Unsure | Self::Clear | Self::Breach => DataStatus::Enough,
+            Self::Uncertain | Self::Clear | Self::Breach => DataStatus::Enough,
         }
     }
 }

@@ -1,4 +1,6 @@
 //! Self-monitoring: metrics of the aggregator itself that rules may watch under the fleet's scope.
+//!
+//! DESIGN A7.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use crate::core::fleet::{CounterIncrease, Fleet, Node, Windows};
 pub(super) struct SelfMonitoring {
     /// `None` before the first evaluation: what was counted by then has not grown since.
     undecodable: Option<CounterIncrease>,
-    undelivered: Option<CounterIncrease>,
+    undeliverable: Option<CounterIncrease>,
     /// When the latest checkpoint that is stored was taken, or when there was nothing to store.
     stored_at: Option<Wall>,
     /// True from when a checkpoint was taken until one is stored.
@@ -35,7 +37,7 @@ pub struct SelfCounts {
     /// Messages that could not be decoded.
     pub undecodable: u64,
     /// Notifications that were given up.
-    pub undelivered: u64,
+    pub undeliverable: u64,
     /// Whether anything has changed since the latest checkpoint.
     pub has_unsaved: bool,
 }
@@ -55,7 +57,7 @@ impl SelfMonitoring {
     pub(super) fn observe(&mut self, at: Wall, fleet: &Fleet, budgets: &[Budget], own: SelfCounts) {
         for (counted, stand, span) in [
             (&mut self.undecodable, own.undecodable, COUNTED_WITHIN),
-            (&mut self.undelivered, own.undelivered, LOSSES_WITHIN),
+            (&mut self.undeliverable, own.undeliverable, LOSSES_WITHIN),
         ] {
             counted.get_or_insert_with(|| CounterIncrease::standing(stand)).count(at, span, stand);
         }
@@ -84,11 +86,11 @@ impl SelfMonitoring {
                 inputs.broker.pending.map(|pending| pending as f64)
             }
             AggregatorMetric::Undecodable => grown(self.undecodable, COUNTED_WITHIN),
-            AggregatorMetric::Undelivered => grown(self.undelivered, LOSSES_WITHIN),
+            AggregatorMetric::Undeliverable => grown(self.undeliverable, LOSSES_WITHIN),
             AggregatorMetric::CheckpointAgeSeconds => {
                 self.stored_at.map(|stored| at.since(stored).as_secs_f64())
             }
-            AggregatorMetric::BrokerAwaySeconds => {
+            AggregatorMetric::BrokerUnreachableSeconds => {
                 inputs.broker.unreachable_for.map(|away| away.as_secs_f64())
             }
             AggregatorMetric::OperationsAbsent => return Some(self.absent(at, inputs.fleet)),

@@ -1,7 +1,7 @@
 //! Samples that are known by their producers' wide buckets alone: what is shown of them, what
 //! alerts make of them, and that exact ones show nothing of it.
 
-use plimsoll_schemas::alert::{Evidence, Notice};
+use plimsoll_schemas::alert::{Evidence, Notification};
 use plimsoll_schemas::histogram::layout;
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles};
 
@@ -91,16 +91,18 @@ fn what_was_approximate_is_forgotten_with_the_windows_that_held_it() {
     }
 }
 
-/// Lets a core hear the same samples for some seconds; gives its notices.
-fn hearing(core: &mut Core, samples: &Histogram) -> Vec<Notice> {
+/// Lets a core hear the same samples for some seconds; gives its notifications.
+fn hearing(core: &mut Core, samples: &Histogram) -> Vec<Notification> {
     let (mut speaker, mut told) = (Speaker::new("a"), Vec::new());
     for second in 1..10 {
         let now = start().after(second * SECOND);
         deliver(core, now, &speaker.say_samples(now, &["epoch_hook"], samples));
         core.on_deadline(now);
-        while let Some(DueNotification { token, notice, .. }) = core.notices().next_due(now.mono) {
-            told.push(notice);
-            core.notices().on_delivered(token);
+        while let Some(DueNotification { token, notification, .. }) =
+            core.notifications().next_due(now.mono)
+        {
+            told.push(notification);
+            core.notifications().on_delivered(token);
         }
     }
     told
@@ -111,7 +113,7 @@ fn a_bucket_that_the_limit_divides_is_no_breach_and_no_proof_of_its_absence() {
     let mut core = core();
     assert_eq!(hearing(&mut core, &within(&[(10, 25, 100)])), []);
     let row = budget(&core, start().after(9 * SECOND));
-    assert_eq!((row.over, row.unsure, row.samples), (0, 900, 900));
+    assert_eq!((row.over, row.uncertain, row.samples), (0, 900, 900));
     let (least, most) = row.within_ns.unwrap();
     assert!(least <= 18 * MS && 18 * MS < most);
     assert!(row.lower_ns.unwrap() <= 18 * MS && row.upper_ns.unwrap() > 18 * MS);
@@ -126,5 +128,5 @@ fn a_breach_that_edges_prove_fires_and_its_evidence_says_what_the_value_lies_bet
     let (least, most) = evidence.within_seconds.unwrap();
     assert!(least > 0.018 && (0.024..0.025001).contains(&least) && (0.05..0.0501).contains(&most));
     assert!((least..=most).contains(&evidence.value_seconds));
-    assert_eq!(evidence.unsure, 0);
+    assert_eq!(evidence.uncertain, 0);
 }

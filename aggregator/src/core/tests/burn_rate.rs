@@ -4,7 +4,7 @@ use plimsoll_schemas::alert::AlertState::Firing;
 use plimsoll_schemas::alert::AlertState::Inactive;
 use plimsoll_schemas::alert::AlertState::Resolved;
 use plimsoll_schemas::alert::Evidence;
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::budget::Window;
@@ -84,7 +84,7 @@ fn every_pace_of_every_error_budget_fires_when_samples_are_over_and_resolves_aft
     for family in [
         "plimsoll_error_budget_objective_ratio{budget=\"epoch_hook\"} 0.99\n",
         "plimsoll_error_budget_remaining_ratio{budget=\"epoch_hook\"} -",
-        "plimsoll_error_budget_burn{budget=\"epoch_hook\",window=\"1m\"} 0\n",
+        "plimsoll_error_budget_burn_rate{budget=\"epoch_hook\",window=\"1m\"} 0\n",
     ] {
         assert!(page.contains(family), "{family}{page}");
     }
@@ -147,13 +147,15 @@ fn one_bad_minute_of_a_young_mesh_is_no_bad_hour() {
 }
 
 #[test]
-fn a_notice_tells_both_paces_and_what_is_left() {
+fn a_notification_tells_both_paces_and_what_is_left() {
     let mut world = grown(1_000);
     world.lives(20);
     let (budget, burn) = burns().remove(0);
-    let is_it = |notice: &&Notice| notice.key.rule == burn.rule(&budget) && notice.state == Firing;
-    let notice = world.core.alerting.changes().iter().find(is_it).unwrap();
-    let Evidence::Burn(told) = &notice.evidence else { panic!("{notice:?}") };
+    let is_it = |notification: &&Notification| {
+        notification.key.rule == burn.rule(&budget) && notification.state == Firing
+    };
+    let notification = world.core.alerting.changes().iter().find(is_it).unwrap();
+    let Evidence::Burn(told) = &notification.evidence else { panic!("{notification:?}") };
     assert_eq!((told.factor, told.objective, told.limit_seconds), (14.4, 0.99, 0.018));
     assert!((told.long_burn - 100.0).abs() < 1e-9 && (told.remaining + 99.0).abs() < 1e-9);
     assert_eq!((told.long, told.short), (Window::OneMinute, Window::TenSeconds));

@@ -2,7 +2,7 @@
 
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
@@ -81,8 +81,8 @@ fn read_on(core: &mut Core, now: Now, history: &[Stored], max: usize) {
     }
 }
 
-fn moves(notices: &[Notice]) -> Vec<(AlertKey, AlertState, AlertState, f64)> {
-    notices.iter().map(|n| (n.key.clone(), n.from, n.state, n.at_seconds)).collect()
+fn moves(notifications: &[Notification]) -> Vec<(AlertKey, AlertState, AlertState, f64)> {
+    notifications.iter().map(|n| (n.key.clone(), n.from, n.state, n.at_seconds)).collect()
 }
 
 fn samples(core: &Core) -> u64 {
@@ -108,15 +108,21 @@ fn a_breach_that_began_and_ended_in_the_gap_fires_and_resolves_late() {
     read_on(&mut cut, at(60), &history, 100);
     cut.on_deadline(at(60));
     assert_eq!(moves(cut.alerting.changes()), moves(straight.alerting.changes()));
-    let fleet = cut.alerting.changes().iter().filter(|notice| notice.key.scope == Scope::Fleet);
-    let states: Vec<AlertState> = fleet.map(|notice| notice.state).collect();
+    let fleet =
+        cut.alerting.changes().iter().filter(|notification| notification.key.scope == Scope::Fleet);
+    let states: Vec<AlertState> = fleet.map(|notification| notification.state).collect();
     assert_eq!(states, [AlertState::Pending, AlertState::Firing, AlertState::Resolved]);
     let present = at(60).wall.0 as f64 / 1e9;
-    for notice in cut.alerting.changes() {
-        assert!((notice.at_seconds + notice.late_seconds - present).abs() < 1e-3, "{notice:?}");
-        assert!(notice.late_seconds > 20.0, "{notice:?}");
+    for notification in cut.alerting.changes() {
+        assert!(
+            (notification.at_seconds + notification.late_seconds - present).abs() < 1e-3,
+            "{notification:?}"
+        );
+        assert!(notification.late_seconds > 20.0, "{notification:?}");
     }
-    assert!(straight.alerting.changes().iter().all(|notice| notice.late_seconds == 0.0));
+    assert!(
+        straight.alerting.changes().iter().all(|notification| notification.late_seconds == 0.0)
+    );
     assert_eq!((samples(&cut), samples(&straight)), (3_600, 3_600));
 }
 
@@ -131,7 +137,7 @@ fn a_breach_that_still_goes_on_is_told_once_and_the_present_is_judged_in_time() 
     for second in 18..=22 {
         cut.on_deadline(at(second));
     }
-    let fired = |notice: &&Notice| notice.state == AlertState::Firing;
+    let fired = |notification: &&Notification| notification.state == AlertState::Firing;
     assert_eq!(cut.alerting.changes().iter().filter(fired).count(), 3, "two nodes and the fleet");
     assert!(!cut.ingest.is_catching_up());
 }

@@ -13,7 +13,7 @@ fn a_node_that_speaks_without_samples_is_late_and_one_that_is_silent_is_expected
         deliver(&mut core, start(), &speaker.say(start(), MS, 5));
     }
     let [fine, late, _, left] = &mut speakers;
-    deliver(&mut core, start(), &left.farewell(start()));
+    deliver(&mut core, start(), &left.final_message(start()));
     let now = start().after(30 * SECOND);
     deliver(&mut core, now, &fine.say(now, MS, 5));
     deliver(&mut core, now, &late.message(now, Body::Bus(Bus::default()), false));

@@ -46,7 +46,7 @@ fn a_receiver_that_is_new_hears_what_fires_already_and_how_long_it_took_is_an_op
     }
     assert_eq!(alerts(&mut core, now), 2);
     core.on_answer(now.after(SECOND), "am", Answer::Taken);
-    let operation = Operation::new(NOTICE_DELIVERY).unwrap();
+    let operation = Operation::new(NOTIFICATION_DELIVERY).unwrap();
     let told = core.fleet.operations().get(&operation).unwrap().total_exact();
     // Two beginnings and two ends.
     assert_eq!(told.count, 4);

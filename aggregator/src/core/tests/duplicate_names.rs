@@ -22,5 +22,8 @@ fn two_nodes_with_one_name_are_each_merged_once_and_warned_of_once_a_minute() {
     assert_eq!(view.summary.nodes[0].ledger.merged, 300);
     assert!(view.summary.nodes[0].ledger.is_settled());
     let page = crate::exposition::fleet(&view, &[]);
-    assert!(page.contains("plimsoll_node_name_conflicts_total{node=\"a\"} 146\n"), "{page}");
+    assert!(
+        page.contains("plimsoll_node_duplicate_name_snapshots_total{node=\"a\"} 146\n"),
+        "{page}"
+    );
 }

@@ -102,10 +102,10 @@ fn events_are_kept_up_to_the_bound_and_counted_beyond_it() {
     }
     let told = titles(&core, &EventsQuery::default());
     assert_eq!((told.len(), told[0].as_str(), told[255].as_str()), (256, "4-99", "2-44"));
-    let counted = rows(&core, start(), "plimsoll_events_total");
+    let counted = rows(&core, start(), "plimsoll_node_events_total");
     assert_eq!(
         counted,
-        [r#"plimsoll_events_total{node="a",source="event",alert_type="info"} 500"#]
+        [r#"plimsoll_node_events_total{node="a",source="event",alert_type="info"} 500"#]
     );
 }
 
@@ -125,7 +125,7 @@ fn a_check_shows_its_latest_status_until_its_node_is_silent_and_its_counts_stay(
     );
     let silent = start().after(NODE_SILENT_AFTER);
     assert_eq!(rows(&core, silent, status), [""; 0]);
-    assert_eq!(rows(&core, silent, "plimsoll_events_total").len(), 3);
+    assert_eq!(rows(&core, silent, "plimsoll_node_events_total").len(), 3);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_flood_of_checks_finds_no_room_and_that_is_counted() {
         (0..SERVICE_CHECKS_MAX + 3).map(|n| check(&name(n), AlertType::Success)).collect();
     say(&mut core, start(), &mut a, &flood);
     assert_eq!(rows(&core, start(), "plimsoll_service_check_status").len(), SERVICE_CHECKS_MAX);
-    assert_eq!(core.view(start().wall, "t").counts.over_cap["service_check"], 3);
+    assert_eq!(core.view(start().wall, "t").counts.limited["service_check"], 3);
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! Notices of whole cores: who is named, and what stands beside them.
+//! Notifications of whole cores: who is named, and what stands beside them.
 
 use crate::limits::BARS_MAX;
-use crate::limits::NOTICE_BYTES_MAX;
+use crate::limits::NOTIFICATION_BYTES_MAX;
 use crate::limits::WORST_NODES_MAX;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::alert::BusContext;
 use plimsoll_schemas::alert::Evidence;
 use plimsoll_schemas::alert::HardwareContext;
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::hardware::CGROUP_CPU_PERIODS_TOTAL;
@@ -50,30 +50,32 @@ use plimsoll_schemas::wire::Hardware;
 
 use super::*;
 
-/// Lets a core live for some seconds; gives its notices.
+/// Lets a core live for some seconds; gives its notifications.
 fn live(
     core: &mut Core,
     seconds: std::ops::Range<u32>,
     mut each: impl FnMut(&mut Core, Now, u32),
-) -> Vec<Notice> {
+) -> Vec<Notification> {
     let mut told = Vec::new();
     for second in seconds {
         let now = start().after(second * SECOND);
         each(core, now, second);
         core.on_deadline(now);
-        while let Some(DueNotification { token, notice, .. }) = core.notices().next_due(now.mono) {
-            told.push(notice);
-            core.notices().on_delivered(token);
+        while let Some(DueNotification { token, notification, .. }) =
+            core.notifications().next_due(now.mono)
+        {
+            told.push(notification);
+            core.notifications().on_delivered(token);
         }
     }
     told
 }
 
-fn firing<'n>(told: &'n [Notice], rule: &str, node: &str) -> &'n Notice {
-    let of = |notice: &&Notice| {
-        notice.state == AlertState::Firing
-            && notice.key.rule.as_str() == rule
-            && notice.key.scope.node() == node
+fn firing<'n>(told: &'n [Notification], rule: &str, node: &str) -> &'n Notification {
+    let of = |notification: &&Notification| {
+        notification.state == AlertState::Firing
+            && notification.key.rule.as_str() == rule
+            && notification.key.scope.node() == node
     };
     told.iter().find(of).expect("it fired")
 }
@@ -185,8 +187,8 @@ fn a_budget_that_fires_names_what_held_its_machines_back() {
         deliver(core, now, &quick.say(now, 5 * MS, 60));
     });
     for scope in ["", "slow"] {
-        let notice = firing(&told, "epoch_hook", scope);
-        let machine = &notice.context.as_ref().unwrap().worst[0].hardware;
+        let notification = firing(&told, "epoch_hook", scope);
+        let machine = &notification.context.as_ref().unwrap().worst[0].hardware;
         let held = HardwareContext {
             cpu_throttled: Some(true),
             cpu_steal_ratio: Some(0.3),
@@ -210,11 +212,11 @@ fn histograms_before_and_during_equal_a_naive_count() {
     let told = live(&mut core, 1..40, |core, now, second| {
         deliver(core, now, &node.say_all(now, (0..40).map(|n| value(second, n))));
     });
-    let notice = firing(&told, "epoch_hook", "a");
-    let context = notice.context.as_ref().unwrap();
+    let notification = firing(&told, "epoch_hook", "a");
+    let context = notification.context.as_ref().unwrap();
     // The window takes whole slots of a second, what was before it slots of five.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
-    let fired = (notice.at_seconds - seconds(start().wall.0)).round() as u32;
+    let fired = (notification.at_seconds - seconds(start().wall.0)).round() as u32;
     let from = fired - 10;
     let epoch = seconds(start().wall.0).rem_euclid(5.0);
     assert_eq!(epoch, 0.0, "slots of five seconds begin with the core");
@@ -255,7 +257,7 @@ window = '5m'";
 }
 
 #[test]
-fn the_longest_names_and_labels_make_a_notice_that_is_small_enough() {
+fn the_longest_names_and_labels_make_a_notification_that_is_small_enough() {
     let long = |n: usize, of: char| of.to_string().repeat(n);
     // Of what a label may hold, a quote takes most room in JSON.
     let labels = Labels::new((0..LABELS_MAX).map(|n| {
@@ -288,13 +290,13 @@ fn the_longest_names_and_labels_make_a_notice_that_is_small_enough() {
             deliver(core, now, &(subject, payload));
         }
     });
-    let notice = told.iter().find(|notice| notice.context.is_some()).unwrap();
-    let context = notice.context.as_ref().unwrap();
+    let notification = told.iter().find(|notification| notification.context.is_some()).unwrap();
+    let context = notification.context.as_ref().unwrap();
     assert_eq!(context.worst.len(), WORST_NODES_MAX);
     assert!(context.during.len() > BARS_MAX / 2 && context.dashboard.is_some());
-    let bytes = serde_json::to_vec(notice).unwrap().len();
+    let bytes = serde_json::to_vec(notification).unwrap().len();
     // The rest is for what rules say to people.
-    assert!((30_000..NOTICE_BYTES_MAX - 16_384).contains(&bytes), "{bytes}");
+    assert!((30_000..NOTIFICATION_BYTES_MAX - 16_384).contains(&bytes), "{bytes}");
     let node = NodeName::new(fleet.len().to_string()).unwrap();
     assert!(context.worst.iter().all(|worst| worst.node != node));
 }
@@ -324,9 +326,9 @@ fn an_alert_about_a_node_that_judges_no_samples_shows_that_node_alone() {
         deliver(core, now, &deep.message(now, Body::Bus(bus.clone()), false));
         deliver(core, now, &fine.message(now, Body::Bus(Bus::default()), false));
     });
-    let notice = firing(&told, "queue_depth", "deep");
-    assert_eq!(notice.evidence.value_and_limit(), (4_001.0, 4_000.0));
-    let context = notice.context.as_ref().unwrap();
+    let notification = firing(&told, "queue_depth", "deep");
+    assert_eq!(notification.evidence.value_and_limit(), (4_001.0, 4_000.0));
+    let context = notification.context.as_ref().unwrap();
     let [worst] = &context.worst[..] else { panic!("{:?}", context.worst) };
     assert_eq!((worst.node.as_str(), worst.bus.pending_bytes, worst.over), ("deep", 9, 0));
     assert_eq!((context.during.len(), context.worst_window), (0, None));
@@ -342,10 +344,10 @@ fn an_error_budget_that_is_spent_too_fast_names_who_spends_it() {
         deliver(core, now, &slow.say(now, 30 * MS, 20));
         deliver(core, now, &fine.say(now, 5 * MS, 80));
     });
-    let notice = firing(&told, "epoch_hook_burn_1h", "");
-    let (burn, pace) = notice.evidence.value_and_limit();
+    let notification = firing(&told, "epoch_hook_burn_1h", "");
+    let (burn, pace) = notification.evidence.value_and_limit();
     assert!((burn - 20.0).abs() < 1e-9 && pace == 14.4, "{burn} {pace}");
-    let context = notice.context.as_ref().unwrap();
+    let context = notification.context.as_ref().unwrap();
     assert_eq!(context.worst_window, Some(Window::TenSeconds));
     let worst: Vec<(&str, f64)> =
         context.worst.iter().map(|worst| (worst.node.as_str(), worst.share)).collect();

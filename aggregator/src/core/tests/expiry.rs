@@ -29,12 +29,12 @@ fn hours(n: u32) -> Now {
 }
 
 #[test]
-fn what_a_spool_sends_again_hours_after_its_node_said_farewell_counts_once() {
+fn what_a_spool_sends_again_hours_after_its_node_left_in_order_counts_once() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
     let said = speaker.say(start(), MS, 5);
     deliver(&mut core, start(), &said);
-    deliver(&mut core, start(), &speaker.farewell(start()));
+    deliver(&mut core, start(), &speaker.final_message(start()));
     let mut now = start();
     for _ in 0..3_700 {
         now = now.after(SECOND);
@@ -132,12 +132,12 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
     for n in 0..NODES_MAX {
         // Two of them are older than all others, and the second is the oldest.
         let at = start().after(SECOND * [30, 0, 60][n.min(2)]);
-        deliver(&mut core, at, &Speaker::new(name(n)).farewell(at));
+        deliver(&mut core, at, &Speaker::new(name(n)).final_message(at));
     }
     core.on_deadline(start().after(SECOND * 61));
-    deliver(&mut core, start(), &Speaker::new("new0").farewell(start()));
+    deliver(&mut core, start(), &Speaker::new("new0").final_message(start()));
     assert_eq!(
-        (core.fleet.counts().over_cap.get("account"), core.fleet.counts().over_cap["node"]),
+        (core.fleet.counts().limited.get("account"), core.fleet.counts().limited["node"]),
         (None, 1)
     );
     let now = hours(1).after(SECOND * 31);
@@ -151,7 +151,7 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
     }
     assert_eq!(left, [[true, false, true], [false, false, true], [false, false, true]]);
     assert_eq!(
-        (core.fleet.counts().over_cap["account"], core.fleet.counts().over_cap["node"]),
+        (core.fleet.counts().limited["account"], core.fleet.counts().limited["node"]),
         (2, 2)
     );
     assert_eq!(core.fleet.nodes().len(), NODES_MAX);
@@ -188,7 +188,7 @@ fn a_clock_that_is_set_after_a_start_in_1970_makes_nobody_heard_in_the_future() 
     core.ingest.on_tick(Now { wall: Wall(1_000_000_000), mono });
     let now = start().after(SECOND);
     core.on_deadline(now);
-    assert_eq!(core.read_view(now.wall, "t").shown().next().unwrap().1.last_heard, now.wall);
+    assert_eq!(core.read_view(now.wall, "t").shown().next().unwrap().1.last_seen, now.wall);
 }
 
 #[test]

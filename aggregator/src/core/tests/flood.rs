@@ -43,8 +43,8 @@ fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
     let sum = |node: &Node| node.operations.iter().map(|(_, w)| w.total_exact().count).sum::<u64>();
     let in_buckets: u64 = node("hostile").operations.iter().map(|(_, w)| w.total().count()).sum();
     assert_eq!((sum(node("hostile")), sum(node("honest"))), (said, 240));
-    assert_eq!(core.fleet.counts().over_cap["node_window"], said - in_buckets);
-    assert!(core.fleet.counts().over_cap["node_window"] > 0);
+    assert_eq!(core.fleet.counts().limited["node_window"], said - in_buckets);
+    assert!(core.fleet.counts().limited["node_window"] > 0);
     // Of the fleet's 257 operations one is judged; all samples are in its windows.
     let fleet: u64 =
         core.fleet.operations().iter().map(|(_, windows)| windows.total().count()).sum();
@@ -66,12 +66,12 @@ fn a_full_node_takes_samples_again_once_time_has_emptied_its_windows() {
     (0..24).for_each(|second| {
         say(&mut core, start().after(SECOND * second), wide(second as usize % 4));
     });
-    let refused = core.fleet.counts().over_cap["node_window"];
+    let refused = core.fleet.counts().limited["node_window"];
     let later = start().after(SECOND * 700);
     // Whatever it says lets its windows move on.
     say(&mut core, later, Latency::default());
     say(&mut core, later, wide(1));
-    assert_eq!(core.fleet.counts().over_cap["node_window"], refused);
+    assert_eq!(core.fleet.counts().limited["node_window"], refused);
 }
 
 #[test]
@@ -86,13 +86,10 @@ fn ten_thousand_nodes_that_join_within_one_second_are_all_judged_in_it() {
         deliver(&mut core, start(), &speaker.say(start(), 30 * MS, 100));
     }
     core.on_deadline(start().after(SECOND));
-    assert_eq!(core.notices().counts().raised, 10_001);
+    assert_eq!(core.notifications().counts().raised, 10_001);
     let operation = Operation::new("epoch_hook").unwrap();
     assert_eq!(core.fleet.operations().get(&operation).unwrap().total_exact().count, 1_000_000);
-    assert_eq!(
-        (core.fleet.nodes().len(), core.fleet.counts().over_cap.get("node")),
-        (10_000, None)
-    );
+    assert_eq!((core.fleet.nodes().len(), core.fleet.counts().limited.get("node")), (10_000, None));
     let standing = core.alerting.alerts().alive(&core.rules().budgets[0].name);
     assert_eq!(standing.len(), 10_001, "every node and the fleet");
 }

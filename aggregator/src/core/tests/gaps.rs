@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::alert::Evidence;
 use plimsoll_schemas::alert::GapEvidence;
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
@@ -54,10 +54,10 @@ impl World {
         self.core.view(self.now.wall, "test").summary.nodes[0].gap_samples
     }
 
-    /// Of all notices about gaps: the state, and the samples missing.
+    /// Of all notifications about gaps: the state, and the samples missing.
     fn told(&self) -> Vec<(AlertState, u64)> {
-        let told = |notice: &Notice| match &notice.evidence {
-            Evidence::Gap(GapEvidence { gap_samples }) => Some((notice.state, *gap_samples)),
+        let told = |notification: &Notification| match &notification.evidence {
+            Evidence::Gap(GapEvidence { gap_samples }) => Some((notification.state, *gap_samples)),
             _ => None,
         };
         self.core.alerting.changes().iter().filter_map(told).collect()
@@ -83,7 +83,7 @@ fn a_gap_that_stays_fires_with_its_samples_and_resolves_when_it_is_filled() {
     let told = vec![(AlertState::Firing, 10), (AlertState::Resolved, 0)];
     assert_eq!((world.told(), world.gap_samples()), (told.clone(), 0));
     let page = crate::exposition::fleet(&world.core.view(world.now.wall, "t"), &[]);
-    assert!(page.contains("plimsoll_ledger_gap_samples{node=\"a\"} 0\n"), "{page}");
+    assert!(page.contains("plimsoll_node_gap_samples{node=\"a\"} 0\n"), "{page}");
     world.live(600, 0);
     assert_eq!(world.told(), told, "nothing more is said");
 }

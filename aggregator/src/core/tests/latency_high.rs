@@ -13,8 +13,8 @@ fn an_overrun_is_said_once_each_time_that_an_alert_begins_anew() {
         let ms = if (10..20).contains(&second) || second >= 50 { 30 } else { 5 };
         deliver(&mut core, now, &slow.say(now, ms * MS, 60));
         core.on_deadline(now);
-        while let Some((token, event)) = core.notices().next_event_due(now.mono) {
-            core.notices().on_delivered(token);
+        while let Some((token, event)) = core.notifications().next_event_due(now.mono) {
+            core.notifications().on_delivered(token);
             let Scope::Node(_) = event.key.scope else { continue };
             said.push((second, event));
         }

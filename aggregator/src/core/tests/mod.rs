@@ -197,9 +197,11 @@ fn a_breach_fires_for_the_node_and_the_fleet_and_clears_when_it_ends() {
         deliver(&mut core, now, &slow.say(now, ms * MS, 60));
         deliver(&mut core, now, &fine.say(now, 5 * MS, 60));
         core.on_deadline(now);
-        while let Some(DueNotification { token, notice, .. }) = core.notices().next_due(now.mono) {
-            told.push((notice.key.scope.to_string(), notice.state));
-            core.notices().on_delivered(token);
+        while let Some(DueNotification { token, notification, .. }) =
+            core.notifications().next_due(now.mono)
+        {
+            told.push((notification.key.scope.to_string(), notification.state));
+            core.notifications().on_delivered(token);
         }
     }
     use AlertState::{Firing, Pending, Resolved};
@@ -261,11 +263,11 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
 }
 
 #[test]
-fn a_node_that_said_farewell_is_not_silent_and_is_hidden_in_time() {
+fn a_node_that_left_in_order_is_not_silent_and_is_hidden_in_time() {
     let mut core = core();
     let mut node = Speaker::new("a");
     deliver(&mut core, start(), &node.say(start(), MS, 5));
-    deliver(&mut core, start(), &node.farewell(start()));
+    deliver(&mut core, start(), &node.final_message(start()));
     let later = start().after(600 * SECOND);
     core.on_deadline(later);
     assert_eq!(core.view(later.wall, "test").summary.nodes[0].presence, Presence::Left);
@@ -281,10 +283,10 @@ fn nodes_are_bounded() {
     let names: Vec<String> = (0..NODES_MAX + 3).map(|i| format!("n{i}")).collect();
     for name in names {
         let mut speaker = Speaker::new(Box::leak(name.into_boxed_str()));
-        let message = speaker.farewell(start());
+        let message = speaker.final_message(start());
         deliver(&mut core, start(), &message);
     }
-    assert_eq!((core.fleet.nodes().len(), core.fleet.counts().over_cap["node"]), (NODES_MAX, 3));
+    assert_eq!((core.fleet.nodes().len(), core.fleet.counts().limited["node"]), (NODES_MAX, 3));
 }
 
 #[test]
@@ -308,7 +310,7 @@ fn totals_at_their_greatest_are_shown_and_not_added_past_the_end() {
             length_ns: 1,
             totals: Totals { recorded: 1 << 53, lost: BTreeMap::new() },
             last: false,
-            heir: None,
+            successor: None,
             labels: Labels::default(),
         };
         let snapshot = Snapshot { header, body: Body::Bus(Bus::default()) };
@@ -355,8 +357,8 @@ fn labels_that_prometheus_takes_for_the_same_share_one_row() {
     deliver(&mut core, start(), &message);
     let text = crate::exposition::fleet(&core.view(start().wall, "t"), &[]);
     let rows: Vec<&str> =
-        text.lines().filter(|line| line.starts_with("plimsoll_job_increments")).collect();
-    assert_eq!(rows, ["plimsoll_job_increments{node=\"a\",counter=\"jobs\"} 3"]);
+        text.lines().filter(|line| line.starts_with("plimsoll_job_counter_total")).collect();
+    assert_eq!(rows, ["plimsoll_job_counter_total{node=\"a\",counter=\"jobs\"} 3"]);
 }
 
 proptest! {
@@ -373,7 +375,7 @@ proptest! {
         let now = start().after(seconds * SECOND);
         core.on_deadline(now);
         let text = crate::exposition::fleet(&core.view(now.wall, "t"), &effective(&[]).unwrap());
-        prop_assert!(text.contains("plimsoll_ready 1"));
+        prop_assert!(text.contains("plimsoll_aggregator_ready 1"));
     }
 
     /// Invariant 3: any order of arrival, repetitions included, gives the same view.

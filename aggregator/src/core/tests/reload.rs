@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_schemas::alert::AlertEndReason;
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::Labels;
@@ -56,8 +56,8 @@ fn rules(text: &str) -> Rules {
     Rules::from(effective(&[&text]).unwrap())
 }
 
-fn ended(core: &Core) -> Vec<&Notice> {
-    core.alerting.changes().iter().filter(|notice| notice.ended.is_some()).collect()
+fn ended(core: &Core) -> Vec<&Notification> {
+    core.alerting.changes().iter().filter(|notification| notification.ended.is_some()).collect()
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_firing_alert_outlives_a_change_of_its_limit_and_is_judged_by_the_new_one() 
 }
 
 #[test]
-fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notice() {
+fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notification() {
     let (fleet, node) = (key(Scope::Fleet), of_node());
     for (text, expected) in [
         ("enabled = false", vec![&fleet, &node]),
@@ -94,13 +94,18 @@ fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notice() {
             core.alerting.alerts().standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
         assert_eq!(left.count(), 2 - expected.len(), "{text}");
         // The alerts of its error budget go with it, and stay with the fleet's.
-        let burns = ended.extract_if(.., |notice| notice.key.rule.as_str() != "epoch_hook");
+        let burns =
+            ended.extract_if(.., |notification| notification.key.rule.as_str() != "epoch_hook");
         assert_eq!(burns.count() > 0, expected.len() == 2, "{text}");
-        assert_eq!(ended.iter().map(|notice| &notice.key).collect::<Vec<_>>(), expected, "{text}");
-        for notice in ended {
-            assert_eq!(notice.state, AlertState::Resolved);
-            assert_eq!(notice.ended, Some(AlertEndReason::RuleRemoved));
-            let evidence = notice.evidence.latency().expect("what was last said of it");
+        assert_eq!(
+            ended.iter().map(|notification| &notification.key).collect::<Vec<_>>(),
+            expected,
+            "{text}"
+        );
+        for notification in ended {
+            assert_eq!(notification.state, AlertState::Resolved);
+            assert_eq!(notification.ended, Some(AlertEndReason::RuleRemoved));
+            let evidence = notification.evidence.latency().expect("what was last said of it");
             assert!((evidence.limit_seconds - 0.018).abs() < 1e-9, "{evidence:?}");
         }
     }
@@ -206,7 +211,8 @@ fn a_fourth_limit_of_an_operation_is_counted_as_exactly_as_the_first() {
     deliver(&mut core, start(), &message);
     let view = core.view(start().wall, "t");
     let rows = view.summary.budgets.iter().filter(|row| row.budget.starts_with('b'));
-    let seen: Vec<_> = rows.map(|row| (row.over, row.unsure, row.since_limit.is_some())).collect();
+    let seen: Vec<_> =
+        rows.map(|row| (row.over, row.uncertain, row.since_limit.is_some())).collect();
     let expected = [701, 501, 301, 101].map(|over| [(over, 0, true); 2]).concat();
     assert_eq!(seen, expected);
 }

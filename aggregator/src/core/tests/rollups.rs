@@ -97,7 +97,7 @@ fn groups_are_bounded_and_what_finds_no_room_is_counted_and_kept_together() {
         say(&mut core, name, "", &[("fetch", &[("id", id)], 2)]);
     }
     let groups = groups(&core, 0);
-    assert_eq!((groups.len(), core.fleet.counts().over_cap["rollup"]), (ROLLUP_GROUPS_MAX + 1, 18));
+    assert_eq!((groups.len(), core.fleet.counts().limited["rollup"]), (ROLLUP_GROUPS_MAX + 1, 18));
     assert_eq!(groups.last(), rows(&[("fetch", "other", 18)]).last());
     assert_eq!(groups.iter().map(|(_, _, n)| n).sum::<u64>(), 2 * ids.len() as u64);
 }
@@ -126,7 +126,7 @@ fn where_samples_take_all_the_room_there_is_the_exact_figures_alone_go_on() {
     say(&mut core, "c", "r1", &[("fetch", &[], 2)]);
     let (_, windows) = core.rollups().iter().next().unwrap().groups().next().unwrap();
     assert_eq!((windows.total_exact().count, windows.total().count()), (14, 7));
-    assert_eq!(core.fleet.counts().over_cap["rollup"], 7);
+    assert_eq!(core.fleet.counts().limited["rollup"], 7);
 }
 
 #[test]

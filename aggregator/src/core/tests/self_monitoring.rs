@@ -69,7 +69,7 @@ fn a_checkpoint_is_old_only_where_something_waits_to_be_stored() {
 }
 
 #[test]
-fn what_a_receiver_will_not_hear_of_is_undelivered_though_the_bus_took_it() {
+fn what_a_receiver_will_not_hear_of_is_undeliverable_though_the_bus_took_it() {
     let mut world = World::new(shipped());
     let kind = ReceiverKind::Webhook { resolved: true, acknowledged: false };
     let pager = Receiver { name: "pager".into(), kind, severity_min: Severity::Info };
@@ -87,5 +87,5 @@ fn what_a_receiver_will_not_hear_of_is_undelivered_though_the_bus_took_it() {
     }
     world.live();
     assert!(refused > 0.0);
-    assert_eq!(value(&world, "notices_undelivered").unwrap().value, refused);
+    assert_eq!(value(&world, "notifications_undeliverable").unwrap().value, refused);
 }

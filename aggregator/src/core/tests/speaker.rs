@@ -73,13 +73,13 @@ impl Speaker {
         self.message(now, Body::Latency(Latency { histograms, ..Latency::default() }), false)
     }
 
-    pub(crate) fn farewell(&mut self, now: Now) -> (String, Vec<u8>) {
+    pub(crate) fn final_message(&mut self, now: Now) -> (String, Vec<u8>) {
         self.message(now, Body::Bus(Bus::default()), true)
     }
 
     /// The last word for this run, by the one that comes after it.
-    pub(crate) fn testament(&mut self, now: Now, heir: u64) -> (String, Vec<u8>) {
-        let header = Header { heir: Some(Incarnation(heir)), ..self.header(now, true) };
+    pub(crate) fn crash_report(&mut self, now: Now, successor: u64) -> (String, Vec<u8>) {
+        let header = Header { successor: Some(Incarnation(successor)), ..self.header(now, true) };
         self.encode(header, Body::Bus(Bus::default()))
     }
 
@@ -99,7 +99,7 @@ impl Speaker {
             length_ns: 1_000_000_000,
             totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
             last,
-            heir: None,
+            successor: None,
             labels: self.labels.clone(),
         }
     }

@@ -73,7 +73,7 @@ fn a_message_that_comes_late_fills_its_place_in_the_account_and_in_its_windows()
     let before = core.view(now.wall, "test").summary.nodes.remove(0);
     deliver(&mut core, now, &late);
     let after = core.view(now.wall, "test").summary.nodes.remove(0);
-    assert_eq!((before.ledger.unseen, after.ledger.unseen), (10, 0));
+    assert_eq!((before.ledger.unread, after.ledger.unread), (10, 0));
     assert_eq!(counts(&core, now), (210, 110, 210));
     assert_eq!(core.fleet.counts().late_samples, 10);
 }
@@ -95,7 +95,7 @@ fn messages_in_reverse_order_and_each_twice_are_each_merged_once() {
 fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_says() {
     let bus = |outbox_messages| Body::Bus(Bus { outbox_messages, ..Bus::default() });
     // A clock set back names the later run by a smaller number.
-    for (first, second, testament_first) in
+    for (first, second, crash_report_first) in
         [(100, 200, false), (200, 100, false), (100, 200, true), (200, 100, true)]
     {
         let mut core = core();
@@ -103,19 +103,19 @@ fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_s
         let mut after = Speaker::new("a").of(second);
         deliver(&mut core, start(), &before.say(start(), 5 * MS, 10));
         let kept = before.message(start(), bus(7), false);
-        let testament = before.testament(start(), second);
-        if testament_first {
-            deliver(&mut core, start(), &testament);
+        let crash_report = before.crash_report(start(), second);
+        if crash_report_first {
+            deliver(&mut core, start(), &crash_report);
         }
         deliver(&mut core, start(), &after.message(start(), bus(1), false));
         // What the crashed run had kept comes after the later run has spoken.
         deliver(&mut core, start(), &kept);
-        deliver(&mut core, start(), &testament);
+        deliver(&mut core, start(), &crash_report);
         deliver(&mut core, start(), &after.message(start(), bus(2), false));
         let row = core.view(start().wall, "test").summary.nodes.remove(0);
         assert_eq!((row.outbox_messages, row.presence), (2, Presence::Heard), "{first} {second}");
         assert!(row.ledger.is_settled(), "{:?}", row.ledger);
-        deliver(&mut core, start(), &after.farewell(start()));
+        deliver(&mut core, start(), &after.final_message(start()));
         let row = core.view(start().wall, "test").summary.nodes.remove(0);
         assert_eq!(row.presence, Presence::Left);
     }
@@ -129,7 +129,7 @@ fn what_a_crashed_run_left_is_no_news_even_if_that_run_was_never_heard_before() 
     let kept = before.message(start(), bus(7), false);
     deliver(&mut core, start(), &after.message(start(), bus(1), false));
     deliver(&mut core, start(), &kept);
-    deliver(&mut core, start(), &before.testament(start(), 2));
+    deliver(&mut core, start(), &before.crash_report(start(), 2));
     deliver(&mut core, start(), &after.message(start(), bus(2), false));
     let row = core.view(start().wall, "test").summary.nodes.remove(0);
     assert_eq!((row.outbox_messages, row.presence), (2, Presence::Heard));

@@ -14,6 +14,6 @@ pub struct AlertCounts {
     pub without_data: u64,
     /// Silences that hold or are yet to begin.
     pub silences: u64,
-    /// Notices that receivers did not get, by reason.
+    /// Notifications that receivers did not get, by reason.
     pub suppressed: BTreeMap<Cow<'static, str>, u64>,
 }

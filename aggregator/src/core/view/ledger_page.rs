@@ -17,7 +17,7 @@ pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
             ledger,
             gap_samples: view.gap_samples(name),
             duplicates: account.duplicates(),
-            name_conflicts: account.conflicts(),
+            duplicate_names: account.conflicts(),
             runs: account.runs().map(|(name, run, ended)| run.row(name, ended)).collect(),
             past: account.past().clone(),
         }

@@ -1,8 +1,8 @@
 //! View: rows and pages worked out from a frozen copy of the other rooms.
 //!
-//! Owns no state: a [`ReadView`] shares nodes and windows by reference counts, and is taken while the
-//! driver waits. Rows, quantiles and pages are computed from it on another thread. It decides nothing
-//! and changes nothing.
+//! Owns no state: a [`ReadView`] shares nodes and windows by reference counts, and is taken while
+//! the driver waits. Rows, quantiles and pages are computed from it on another thread. It decides
+//! nothing and changes nothing.
 //!
 //! Interface: [`ReadView::of`] freezes; [`ReadView::view`] and [`ReadView::ledger_page`] compute.
 
@@ -57,7 +57,8 @@ pub struct View {
     pub summary: Summary,
     /// All samples ever merged, in the order of the summary's roll-ups.
     pub rollups: Vec<Total>,
-    /// What Prometheus is sent about each node beside latencies, in the order of the summary's nodes.
+    /// What Prometheus is sent about each node beside latencies, in the order of the summary's
+    /// nodes.
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
     pub totals: Vec<Total>,
@@ -75,10 +76,10 @@ pub struct View {
     pub counts: MergeCounts,
     /// Messages that could not be decoded, by reason.
     pub undecodable: BTreeMap<Cow<'static, str>, u64>,
-    /// What became of notices.
-    pub notices: NotificationCounts,
+    /// What became of notifications.
+    pub notifications: NotificationCounts,
     /// What became of events beside them.
-    pub notice_events: NotificationCounts,
+    pub notification_events: NotificationCounts,
     /// What became of notifications, by receiver.
     pub receivers: Vec<ReceiverStats>,
     /// Messages still to be read, by lane.
@@ -151,8 +152,8 @@ impl ReadView {
             rules: Arc::clone(&self.rules),
             counts: self.counts.clone(),
             undecodable: self.undecodable.clone(),
-            notices: self.notices,
-            notice_events: self.notice_events,
+            notifications: self.notifications,
+            notification_events: self.notification_events,
             receivers: self.receivers.clone(),
             pending: self.pending.clone(),
             recoveries: self.recoveries.clone(),
@@ -199,7 +200,7 @@ impl ReadView {
         NodeRow {
             node: name.to_string(),
             presence: node.presence(self.at),
-            last_heard_seconds: seconds(node.last_heard.0),
+            last_seen_seconds: seconds(node.last_seen.0),
             ledger: node.account.ledger(),
             gap_samples: self.gap_samples(name),
             outbox_messages: bus.outbox_messages,

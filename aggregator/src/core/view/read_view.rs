@@ -2,12 +2,14 @@
 //!
 //! To take one costs the driver a reference count for each node; nothing is merged, sorted or
 //! written. What changes while a read view is kept is copied first, so it is dropped soon.
+//!
+//! DESIGN A35.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
@@ -50,15 +52,15 @@ pub struct ReadView {
     /// Samples in gaps that have stayed for too long, by node.
     pub gaps: BTreeMap<NodeName, u64>,
     /// The latest changes of alerts, oldest first.
-    pub changes: Vec<Notice>,
+    pub changes: Vec<Notification>,
     /// Counts of what was merged and what was not.
     pub counts: MergeCounts,
     /// Messages that could not be decoded, by reason.
     pub undecodable: BTreeMap<Cow<'static, str>, u64>,
-    /// What became of notices.
-    pub notices: NotificationCounts,
+    /// What became of notifications.
+    pub notifications: NotificationCounts,
     /// What became of events beside them.
-    pub notice_events: NotificationCounts,
+    pub notification_events: NotificationCounts,
     /// What became of notifications, by receiver.
     pub receivers: Vec<ReceiverStats>,
     /// Messages still to be read, by lane.
@@ -109,8 +111,8 @@ impl ReadView {
             changes: alerting.changes().to_vec(),
             counts: fleet.counts().clone(),
             undecodable: ingest.undecodable().clone(),
-            notices: alerting.notifications().counts(),
-            notice_events: alerting.notifications().event_counts(),
+            notifications: alerting.notifications().counts(),
+            notification_events: alerting.notifications().event_counts(),
             receivers: alerting.receiver_stats(),
             pending: ingest.pending(),
             recoveries: ingest.recoveries(),

@@ -200,7 +200,7 @@ fn budget_row(
         lower_ns: judgement.lower_ns,
         upper_ns: judgement.upper_ns,
         over: judgement.sums.over,
-        unsure: judgement.sums.unsure,
+        uncertain: judgement.sums.uncertain,
         completeness: (completeness.nodes[window], completeness.expected),
         nodes_late: completeness.late[window],
         since_limit: since_limit.map(|(samples, over)| (samples, over.over)),

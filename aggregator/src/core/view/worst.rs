@@ -1,4 +1,6 @@
 //! Which nodes to show where not all can be: those that someone on call would look at first.
+//!
+//! DESIGN A36.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -86,7 +86,7 @@ fn snapshot() -> Vec<u8> {
         length_ns: 1,
         totals: Totals { recorded: 0, lost: BTreeMap::new() },
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     };
     encode(&Snapshot { header, body: Body::Latency(Latency::default()) })

@@ -1,5 +1,7 @@
 //! Alerts of all rules. An alert stays while its node is silent. `plimsoll_alert_firing` has a
 //! series for every budget, and for other rules only while they have an active alert.
+//!
+//! DESIGN A41.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +68,7 @@ pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Silences that are active or begin later";
     writer.single(Family::gauge("plimsoll_silences", help), Value::Count(counts.silences));
     let help = "Notifications not sent to receivers, by reason";
-    let family = Family::counter("plimsoll_notices_suppressed_total", help);
+    let family = Family::counter("plimsoll_notifications_suppressed_total", help);
     let suppressed = counts.suppressed.iter();
     let suppressed = suppressed.map(|(reason, n)| (reason.as_ref(), Value::Count(*n)));
     writer.by_label(family, "reason", suppressed);

@@ -1,5 +1,6 @@
 //! Latency budgets as judged: alert state, verdict, the window's figures, and counts since the
-//! budget has its limit. Figures of a silent node's window are left out; its alerts and counts stay.
+//! budget has its limit. Figures of a silent node's window are left out; its alerts and counts
+//! stay.
 
 use std::collections::BTreeMap;
 
@@ -58,13 +59,15 @@ fn write_window(writer: &mut Writer, current: &[LabelledRow<'_>]) {
         });
     };
     let help = "Samples in the budget's window";
-    family("plimsoll_budget_samples", help, |row| Some(Value::Count(row.samples)));
+    family("plimsoll_budget_window_samples", help, |row| Some(Value::Count(row.samples)));
     let help = "Samples over the limit in the budget's window";
-    family("plimsoll_budget_samples_over", help, |row| Some(Value::Count(row.over)));
+    family("plimsoll_budget_window_over_limit_samples", help, |row| Some(Value::Count(row.over)));
     let help = "Samples in the budget's window whose bucket contains the limit";
-    family("plimsoll_budget_samples_unsure", help, |row| Some(Value::Count(row.unsure)));
+    family("plimsoll_budget_window_uncertain_samples", help, |row| {
+        Some(Value::Count(row.uncertain))
+    });
     let help = "Share of samples over the limit in the budget's window, 0 to 1";
-    family("plimsoll_budget_over_ratio", help, share_over);
+    family("plimsoll_budget_window_over_limit_ratio", help, share_over);
     let help = "Value of the budget's quantile over its window";
     family("plimsoll_budget_value_seconds", help, |row| row.value_ns.map(Value::nanos));
     let help = "Lowest possible value of the quantile, given the producers' bucket bounds";
@@ -94,11 +97,11 @@ fn write_completeness(writer: &mut Writer, current: &[LabelledRow<'_>]) {
         });
     };
     let help = "Nodes with samples in the budget's window";
-    family("plimsoll_budget_nodes", help, |row| row.completeness.0);
+    family("plimsoll_budget_window_nodes", help, |row| row.completeness.0);
     let help = "Nodes that have not left and ever had a sample that the budget judges";
-    family("plimsoll_budget_nodes_expected", help, |row| row.completeness.1);
+    family("plimsoll_budget_window_expected_nodes", help, |row| row.completeness.1);
     let help = "Expected nodes seen within the budget's window whose newest sample is older";
-    family("plimsoll_budget_nodes_late", help, |row| row.nodes_late);
+    family("plimsoll_budget_window_late_nodes", help, |row| row.nodes_late);
 }
 
 /// Counters for shares over windows of the reader's choice. Each limit has series of its own, since
@@ -119,7 +122,7 @@ fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
     let (name, beside) = ("plimsoll_budget_samples_total", FamilyType::CounterBeside);
     family(name, beside, help, |(samples, _)| samples);
     let help = "Samples over the limit that the budget judged, by limit in seconds";
-    let name = "plimsoll_budget_over_samples_total";
+    let name = "plimsoll_budget_over_limit_samples_total";
     family(name, FamilyType::Counter, help, |(_, over)| over);
 }
 

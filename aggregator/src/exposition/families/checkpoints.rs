@@ -11,17 +11,17 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     if let Some(at) = checkpoints.at {
         let help = "Age of the state in the latest checkpoint";
         let age = Value::Nanos(view.at.since(at).as_nanos());
-        writer.single(Family::gauge("plimsoll_checkpoint_age_seconds", help), age);
+        writer.single(Family::gauge("plimsoll_aggregator_checkpoint_age_seconds", help), age);
     }
     let help = "Bytes of records that the latest checkpoint wrote";
     let bytes = Value::Count(checkpoints.bytes);
-    writer.single(Family::gauge("plimsoll_checkpoint_bytes", help), bytes);
-    let family = Family::counter("plimsoll_checkpoints_written_total", "Checkpoints written");
+    writer.single(Family::gauge("plimsoll_aggregator_checkpoint_bytes", help), bytes);
+    let family = Family::counter("plimsoll_aggregator_checkpoints_total", "Checkpoints written");
     writer.single(family, Value::Count(checkpoints.written));
     let help = "Failed checkpoint writes and state files quarantined at the start, by reason";
     let failures = checkpoints.failures.iter().map(|(why, n)| (*why, Value::Count(*n)));
     writer.by_label(
-        Family::counter("plimsoll_checkpoint_failures_total", help),
+        Family::counter("plimsoll_aggregator_checkpoint_failures_total", help),
         "reason",
         failures,
     );

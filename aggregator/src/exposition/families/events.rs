@@ -5,7 +5,7 @@ use crate::exposition::writer::{Family, Value, Writer};
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Events and service checks of the node, by source and alert type";
-    writer.family(Family::counter("plimsoll_events_total", help), |rows| {
+    writer.family(Family::counter("plimsoll_node_events_total", help), |rows| {
         for (labels, node) in page.nodes() {
             for ((source, alert_type), n) in &node.node.events {
                 let of = [("source", source.as_str()), ("alert_type", alert_type.as_str())];

@@ -9,65 +9,77 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     write_tables(writer, view);
     let pending = view.pending.iter().map(|(lane, n)| (lane.as_str(), Value::Count(*n)));
     let help = "Unread messages in the lane's stream";
-    writer.by_label(Family::gauge("plimsoll_stream_pending_messages", help), "lane", pending);
+    writer.by_label(Family::gauge("plimsoll_aggregator_pending_messages", help), "lane", pending);
     let connected = !matches!(view.summary.broker.as_str(), "disconnected" | "silent");
     let help = "1 while the broker is connected and answers";
-    writer.single(Family::gauge("plimsoll_broker_connected", help), Value::flag(connected));
+    writer.single(
+        Family::gauge("plimsoll_aggregator_broker_connected", help),
+        Value::flag(connected),
+    );
     let sent = view.confirmations;
     let all = [("sent", Value::Count(sent.sent)), ("unsent", Value::Count(sent.unsent))];
     let help = "Confirmations for nodes, by outcome: handed to the connection, or dropped before";
-    writer.by_label(Family::counter("plimsoll_confirmations_total", help), "outcome", all);
+    writer.by_label(
+        Family::counter("plimsoll_aggregator_confirmations_total", help),
+        "outcome",
+        all,
+    );
     write_backlogs(writer, view);
 }
 
 fn write_counters(writer: &mut Writer, view: &View) {
-    let (counts, notices, events) = (&view.counts, view.notices, view.notice_events);
+    let (counts, notifications, events) =
+        (&view.counts, view.notifications, view.notification_events);
     let counters = [
-        ("plimsoll_duplicate_snapshots_total", "Snapshots read again", counts.duplicates),
         (
-            "plimsoll_forgotten_snapshots_total",
+            "plimsoll_aggregator_duplicate_snapshots_total",
+            "Snapshots read again",
+            counts.duplicates,
+        ),
+        (
+            "plimsoll_aggregator_evicted_incarnation_snapshots_total",
             "Snapshots of evicted incarnations, which are not merged",
             counts.forgotten,
         ),
         (
-            "plimsoll_late_samples_total",
+            "plimsoll_aggregator_late_samples_total",
             "Samples merged after the window of 10 s had passed them",
             counts.late_samples,
         ),
         (
-            "plimsoll_clock_ahead_total",
+            "plimsoll_aggregator_clock_ahead_snapshots_total",
             "Snapshots from a clock ahead of the aggregator's",
             counts.clock_ahead,
         ),
         (
-            "plimsoll_notices_raised_total",
+            "plimsoll_alert_notifications_raised_total",
             "Notifications of alert changes raised for the bus",
-            notices.raised,
+            notifications.raised,
         ),
         (
-            "plimsoll_notices_delivered_total",
+            "plimsoll_alert_notifications_published_total",
             "Notifications of alert changes stored by the broker",
-            notices.delivered,
+            notifications.delivered,
         ),
         (
-            "plimsoll_notices_undelivered_total",
+            "plimsoll_alert_notifications_undeliverable_total",
             "Notifications of alert changes that the bus did not get",
-            notices.undelivered,
+            notifications.undeliverable,
         ),
         (
-            "plimsoll_notice_events_raised_total",
+            "plimsoll_latency_high_events_raised_total",
             "latency_high events raised for the bus",
             events.raised,
         ),
         (
-            "plimsoll_notice_events_delivered_total",
+            "plimsoll_latency_high_events_published_total",
             "latency_high events stored by the broker",
             events.delivered,
         ),
         (
-            "plimsoll_notice_events_undelivered_total",
+            "plimsoll_latency_high_events_undeliverable_total",
             "latency_high events that the bus did not get",
-            events.undelivered,
+            events.undeliverable,
         ),
     ];
     for (name, help, n) in counters {
@@ -78,18 +90,23 @@ fn write_counters(writer: &mut Writer, view: &View) {
 fn write_tables(writer: &mut Writer, view: &View) {
     let counts = &view.counts;
     let tables = [
-        ("plimsoll_merged_snapshots_total", "Snapshots merged, by kind", "kind", &counts.merged),
         (
-            "plimsoll_undecodable_total",
+            "plimsoll_aggregator_merged_snapshots_total",
+            "Snapshots merged, by kind",
+            "kind",
+            &counts.merged,
+        ),
+        (
+            "plimsoll_aggregator_undecodable_messages_total",
             "Messages that could not be decoded, by reason",
             "reason",
             &view.undecodable,
         ),
         (
-            "plimsoll_over_cap_total",
+            "plimsoll_aggregator_limited_total",
             "Items rejected by a limit, by limit; samples are merged into the operation other",
             "what",
-            &counts.over_cap,
+            &counts.limited,
         ),
     ];
     for (name, help, key, table) in tables {
@@ -105,15 +122,15 @@ fn write_backlogs(writer: &mut Writer, view: &View) {
         writer.by_label(family, "lane", all);
     };
     let help = "Backlogs of the lane that were read to the end";
-    let count = Family::counter("plimsoll_queue_recoveries_total", help);
+    let count = Family::counter("plimsoll_aggregator_backlogs_total", help);
     lanes(count, |of| Value::Count(of.count));
     let help = "Duration of all backlogs of the lane together";
-    let sum = Family::counter("plimsoll_queue_recovery_seconds_total", help);
+    let sum = Family::counter("plimsoll_aggregator_backlog_seconds_total", help);
     lanes(sum, |of| Value::Nanos(of.sum.as_nanos()));
     let help = "Duration of the lane's longest backlog";
-    let max = Family::gauge("plimsoll_queue_recovery_max_seconds", help);
+    let max = Family::gauge("plimsoll_aggregator_backlog_max_seconds", help);
     lanes(max, |of| Value::Nanos(of.max.as_nanos()));
     let help = "Duration of the lane's latest backlog";
-    let last = Family::gauge("plimsoll_queue_recovery_last_seconds", help);
+    let last = Family::gauge("plimsoll_aggregator_backlog_last_seconds", help);
     lanes(last, |of| Value::Nanos(of.last.as_nanos()));
 }

@@ -94,7 +94,7 @@ fn write_totals(writer: &mut Writer, page: &LabelledView<'_>) {
         page.totals().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
     });
     let family = Family {
-        name: "plimsoll_latency_seconds_total",
+        name: "plimsoll_latency_sum_seconds_total",
         family_type: FamilyType::CounterBeside,
         help: "Sum of all latencies",
     };
@@ -128,7 +128,7 @@ fn write_completeness(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Nodes with samples in the fleet's window";
     family("plimsoll_latency_window_nodes", help, |row| row.nodes);
     let help = "Nodes that have not left and ever had a sample of the operation";
-    family("plimsoll_latency_window_nodes_expected", help, |row| row.nodes_expected);
+    family("plimsoll_latency_window_expected_nodes", help, |row| row.nodes_expected);
     let help = "Expected nodes seen within the window whose newest sample is older than it";
-    family("plimsoll_latency_window_nodes_late", help, |row| row.nodes_late);
+    family("plimsoll_latency_window_late_nodes", help, |row| row.nodes_late);
 }

@@ -10,18 +10,18 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     let ledger = &page.view.summary.ledger;
     let mut family = |family: Family<'_>, n: u64| writer.single(family, Value::Count(n));
     let help = "Samples that all nodes have recorded";
-    family(Family::counter("plimsoll_fleet_samples_recorded_total", help), ledger.recorded);
+    family(Family::counter("plimsoll_samples_recorded_total", help), ledger.recorded);
     let help = "Samples of all nodes merged by this aggregator";
-    family(Family::counter("plimsoll_fleet_samples_merged_total", help), ledger.merged);
+    family(Family::counter("plimsoll_samples_merged_total", help), ledger.merged);
     let help = "Samples of all nodes in snapshots that have not arrived yet";
-    family(Family::gauge("plimsoll_fleet_samples_held", help), ledger.held);
+    family(Family::gauge("plimsoll_samples_held", help), ledger.held);
     let help = "Samples of all nodes missing from incarnations that have ended";
-    family(Family::gauge("plimsoll_fleet_samples_unaccounted", help), ledger.unaccounted);
+    family(Family::gauge("plimsoll_samples_unaccounted", help), ledger.unaccounted);
     let help = "Samples of all nodes recorded before the oldest snapshot that was read";
-    family(Family::gauge("plimsoll_fleet_samples_unseen", help), ledger.unseen);
+    family(Family::gauge("plimsoll_samples_unread", help), ledger.unread);
     let help = "Samples that nodes lost, by reason";
     let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), Value::Count(*n)));
-    let lost_total = Family::counter("plimsoll_fleet_samples_lost_total", help);
+    let lost_total = Family::counter("plimsoll_samples_lost_total", help);
     writer.by_label(lost_total, "reason", lost);
     let help = "Nodes by their worst trouble, whether they are on the page or not";
     let troubles = page.view.troubles.iter();
@@ -40,29 +40,29 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
         });
     };
     let help = "Samples that the node has recorded";
-    family(Family::counter("plimsoll_samples_recorded_total", help), |of| of.recorded);
+    family(Family::counter("plimsoll_node_recorded_samples_total", help), |of| of.recorded);
     let help = "Samples of the node merged by this aggregator";
-    family(Family::counter("plimsoll_samples_merged_total", help), |of| of.merged);
+    family(Family::counter("plimsoll_node_merged_samples_total", help), |of| of.merged);
     let help = "Samples of the node in snapshots that have not arrived yet";
-    family(Family::gauge("plimsoll_samples_held", help), |of| of.held);
+    family(Family::gauge("plimsoll_node_held_samples", help), |of| of.held);
     let help = "Samples of the node missing from incarnations that have ended";
-    family(Family::gauge("plimsoll_samples_unaccounted", help), |of| of.unaccounted);
+    family(Family::gauge("plimsoll_node_unaccounted_samples", help), |of| of.unaccounted);
     let help = "Samples of the node recorded before the oldest snapshot that was read";
-    family(Family::gauge("plimsoll_samples_unseen", help), |of| of.unseen);
+    family(Family::gauge("plimsoll_node_unread_samples", help), |of| of.unread);
     let help = "Samples of the node missing below its newest snapshot beyond the time for a resend";
-    writer.family(Family::gauge("plimsoll_ledger_gap_samples", help), |rows| {
+    writer.family(Family::gauge("plimsoll_node_gap_samples", help), |rows| {
         for (labels, row) in page.node_rows() {
             rows.add(&[labels], Value::Count(row.gap_samples));
         }
     });
     let help = "Sequence numbers of the node missing below the highest one that was read";
-    writer.family(Family::gauge("plimsoll_sequence_holes", help), |rows| {
+    writer.family(Family::gauge("plimsoll_node_sequence_gaps", help), |rows| {
         for (labels, node) in page.nodes() {
             rows.add(&[labels], Value::Count(node.node.account.holes()));
         }
     });
     let help = "Samples that the node lost, by reason";
-    writer.family(Family::counter("plimsoll_samples_lost_total", help), |rows| {
+    writer.family(Family::counter("plimsoll_node_lost_samples_total", help), |rows| {
         for (labels, row) in page.node_rows() {
             for (reason, n) in &row.ledger.lost {
                 let reason = rows.labels([("reason", reason.as_str())]);

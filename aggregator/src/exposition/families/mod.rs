@@ -1,6 +1,8 @@
 //! Which metric families a page holds, and in which order. Each file writes one group of families
 //! from the view; this one composes them. No file decides which nodes are on the page: the view
 //! does.
+//!
+//! DESIGN A11.
 
 mod alerts;
 mod aliases;
@@ -90,7 +92,8 @@ fn write_summary(writer: &mut Writer, view: &View) {
     writer.by_label(Family::gauge("plimsoll_nodes", "Nodes by presence"), "state", presence);
     let help = "Nodes with series of their own on this page";
     let nodes = Value::Count(view.nodes.len() as u64);
-    writer.single(Family::gauge("plimsoll_nodes_shown", help), nodes);
+    writer.single(Family::gauge("plimsoll_nodes_exported", help), nodes);
     let help = "1 once everything that the streams held at the start has been read";
-    writer.single(Family::gauge("plimsoll_ready", help), Value::flag(view.summary.ready));
+    writer
+        .single(Family::gauge("plimsoll_aggregator_ready", help), Value::flag(view.summary.ready));
 }

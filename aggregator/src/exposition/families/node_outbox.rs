@@ -22,7 +22,7 @@ const OUTCOMES: [Outcome; 8] = [
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     write_gauges(writer, page);
     let help = "Messages of the node, by outcome";
-    writer.family(Family::counter("plimsoll_publish_total", help), |rows| {
+    writer.family(Family::counter("plimsoll_node_messages_total", help), |rows| {
         let outcomes = OUTCOMES.map(|(outcome, of)| (rows.labels([("outcome", outcome)]), of));
         for (labels, node) in page.nodes() {
             for (outcome, of) in &outcomes {
@@ -62,7 +62,7 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
         Some(Value::Count(bus.outbox_messages))
     });
     let help = "Maximum of messages in the node's outbox during its last interval";
-    gauge("plimsoll_node_outbox_messages_max", help, |bus| {
+    gauge("plimsoll_node_outbox_max_messages", help, |bus| {
         Some(Value::Count(bus.outbox_messages_max))
     });
     gauge("plimsoll_node_outbox_bytes", "Bytes in the node's outbox", |bus| {
@@ -75,5 +75,7 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "1 while the node is in conservative mode and sends on the emergency lane only";
     gauge("plimsoll_node_conservative_mode", help, |bus| Some(Value::flag(bus.conservative)));
     let help = "Latest round trip from the node to the broker";
-    gauge("plimsoll_node_round_trip_seconds", help, |bus| bus.round_trip_ns.map(Value::nanos));
+    gauge("plimsoll_node_broker_round_trip_seconds", help, |bus| {
+        bus.round_trip_ns.map(Value::nanos)
+    });
 }

@@ -1,4 +1,6 @@
 //! Whether each node is up, since when it was last seen, its clock and its own labels.
+//!
+//! DESIGN A37.
 
 use plimsoll_schemas::summary::Presence;
 
@@ -14,10 +16,10 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
         }
     });
     let help = "Time at which the node was last seen";
-    let name = "plimsoll_node_last_heard_timestamp_seconds";
+    let name = "plimsoll_node_last_seen_timestamp_seconds";
     writer.family(Family::gauge(name, help), |rows| {
         for (labels, node) in page.nodes() {
-            rows.add(&[labels], Value::nanos(node.node.last_heard.0));
+            rows.add(&[labels], Value::nanos(node.node.last_seen.0));
         }
     });
     let help = "Offset of the node's clock from the broker's; negative when the node's is behind";
@@ -38,7 +40,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     });
     let help = "Snapshots of an incarnation that continued after a later one had begun: two nodes \
                 with the same name";
-    writer.family(Family::counter("plimsoll_node_name_conflicts_total", help), |rows| {
+    writer.family(Family::counter("plimsoll_node_duplicate_name_snapshots_total", help), |rows| {
         for (labels, node) in page.nodes() {
             rows.add(&[labels], Value::Count(node.node.account.conflicts()));
         }

@@ -9,7 +9,7 @@ use crate::core::view::View;
 use crate::exposition::writer::{Family, Value, Writer};
 
 /// Label values whose counters start at 0, so that the first loss is an increase.
-const OUTCOMES: [&str; 4] = ["delivered", "superseded", "suppressed", "undelivered"];
+const OUTCOMES: [&str; 4] = ["delivered", "superseded", "suppressed", "undeliverable"];
 const REASONS: [&str; 5] = ["attempts", "no_room", "queue_full", "refused", "too_old"];
 const POSTS: [&str; 1] = ["taken"];
 
@@ -24,7 +24,7 @@ type CounterByLabel = (
 
 const COUNTERS: [CounterByLabel; 3] = [
     (
-        "plimsoll_notices_total",
+        "plimsoll_notifications_total",
         "Notifications for a receiver, by outcome: delivered, superseded by a newer state, \
          suppressed by a silence or an acknowledgement, or undeliverable",
         "outcome",
@@ -32,14 +32,14 @@ const COUNTERS: [CounterByLabel; 3] = [
         |tally| &tally.outcomes,
     ),
     (
-        "plimsoll_notices_given_up_total",
+        "plimsoll_notifications_undeliverable_total",
         "Undeliverable notifications for a receiver, by reason",
         "reason",
         &REASONS,
-        |tally| &tally.undelivered,
+        |tally| &tally.undeliverable,
     ),
     (
-        "plimsoll_notice_posts_total",
+        "plimsoll_notification_posts_total",
         "HTTP posts to a receiver, by result",
         "result",
         &POSTS,
@@ -70,14 +70,16 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         writer.by_label(Family::gauge(name, help), "receiver", all);
     };
     let help = "Notifications queued for a receiver";
-    gauge("plimsoll_notices_waiting", help, |of, _| Some(Value::Count(of.waits.notices)));
+    gauge("plimsoll_notifications_queued", help, |of, _| {
+        Some(Value::Count(of.waits.notifications))
+    });
     let help = "Age of the oldest notification queued for a receiver; 0 when there is none";
-    gauge("plimsoll_notices_oldest_age_seconds", help, |of, view| {
+    gauge("plimsoll_notification_oldest_age_seconds", help, |of, view| {
         let age = of.waits.oldest.map(|oldest| view.at.since(oldest).as_nanos());
         Some(Value::Nanos(age.unwrap_or_default()))
     });
     let help = "Time of the last successful post to a receiver";
-    gauge("plimsoll_notice_last_success_timestamp_seconds", help, |of, _| {
+    gauge("plimsoll_notification_last_success_timestamp_seconds", help, |of, _| {
         of.tally.last_success.map(|at| Value::nanos(at.0))
     });
 }

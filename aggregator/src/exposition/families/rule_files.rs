@@ -9,12 +9,12 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     let outcomes =
         [("loaded", files.loaded), ("unchanged", files.unchanged), ("refused", files.refused)];
     let outcomes = outcomes.map(|(outcome, n)| (outcome, Value::Count(n)));
-    writer.by_label(Family::counter("plimsoll_rules_reload_total", help), "outcome", outcomes);
+    writer.by_label(Family::counter("plimsoll_rules_reloads_total", help), "outcome", outcomes);
     let help = "Time of the last successful read of the rule files";
     let family = Family::gauge("plimsoll_rules_loaded_timestamp_seconds", help);
     writer.single(family, Value::nanos(files.loaded_at.0));
     let help = "1 while the rule files are invalid and the previous rules stay active";
-    let family = Family::gauge("plimsoll_rules_stale", help);
+    let family = Family::gauge("plimsoll_rules_invalid", help);
     writer.single(family, Value::flag(files.error.is_some()));
     let help = "1 for a budget that no sample has matched in minutes of samples, otherwise 0";
     let unmatched = view.unmatched.iter();

@@ -24,7 +24,7 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
     writer.by_label(Family::gauge("plimsoll_budget_quantile_ratio", help), "budget", of);
     let help = "Minimum of samples in the window for a verdict of the budget";
     let of = budgets.iter().map(|of| (of.name.as_str(), Value::Count(of.min_samples)));
-    writer.by_label(Family::gauge("plimsoll_budget_samples_min", help), "budget", of);
+    writer.by_label(Family::gauge("plimsoll_budget_min_samples", help), "budget", of);
 }
 
 /// The settings of each threshold, and the objectives.
@@ -52,7 +52,7 @@ pub(super) fn write_error_budgets(writer: &mut Writer, page: &LabelledView<'_>) 
     let family = Family::gauge("plimsoll_error_budget_remaining_ratio", help);
     write_error_budget(writer, page, family, |budget| budget.remaining);
     let help = "Burn rate of the error budget over the window; 1 spends it in thirty days";
-    writer.family(Family::gauge("plimsoll_error_budget_burn", help), |rows| {
+    writer.family(Family::gauge("plimsoll_error_budget_burn_rate", help), |rows| {
         for budget in &page.view.error_budgets {
             for (window, burn_rate) in &budget.burns {
                 let Some(burn_rate) = burn_rate else { continue };

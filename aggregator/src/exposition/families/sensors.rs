@@ -15,7 +15,7 @@ type LabelledReading<'v> = (&'v LabelSet, &'v Reading);
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     for (sensor, readings) in CATALOGUE.iter().zip(by_sensor(page)) {
-        let name = format!("plimsoll_{}", sensor.name);
+        let name = format!("plimsoll_node_{}", sensor.name);
         let family = if sensor.cumulative { Family::counter } else { Family::gauge };
         writer.family(family(&name, sensor.help), |rows| {
             let same_node =
@@ -24,7 +24,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
         });
     }
     let help = "Sensor readings of the node without a current value, by state and reason";
-    writer.family(Family::gauge("plimsoll_sensors_unread", help), |rows| {
+    writer.family(Family::gauge("plimsoll_node_missing_readings", help), |rows| {
         for (labels, node) in page.up_nodes() {
             write_missing(rows, labels, &node.node.readings.value);
         }
@@ -116,25 +116,25 @@ mod tests {
         let page = nodes_page(&view, PageOptions { budgets: &[], aliases: false }, Format::Text);
         let page = String::from_utf8(page).unwrap();
         let names = ["cpu_usage", "load1", "disk_used", "sensors_unread"];
-        let names = names.map(|name| format!("plimsoll_{name}"));
+        let names = names.map(|name| format!("plimsoll_node_{name}"));
         let is_ours = |line: &&str| names.iter().any(|name| line.starts_with(name));
         assert_eq!(
             page.lines().filter(is_ours).collect::<Vec<_>>(),
             [
-                r#"plimsoll_cpu_usage_ratio{node="a"} 0.25"#,
-                r#"plimsoll_load1{node="a"} 0.5"#,
-                r#"plimsoll_load1{node="b"} 1.5"#,
-                r#"plimsoll_disk_used_bytes{node="a",device="sda"} 1"#,
-                r#"plimsoll_disk_used_bytes{node="a",device="sdb"} 2"#,
+                r#"plimsoll_node_cpu_usage_ratio{node="a"} 0.25"#,
+                r#"plimsoll_node_load1{node="a"} 0.5"#,
+                r#"plimsoll_node_load1{node="b"} 1.5"#,
+                r#"plimsoll_node_disk_used_bytes{node="a",device="sda"} 1"#,
+                r#"plimsoll_node_disk_used_bytes{node="a",device="sdb"} 2"#,
                 concat!(
-                    r#"plimsoll_sensors_unread{node="a",sensor="temperature_celsius","#,
+                    r#"plimsoll_node_missing_readings{node="a",sensor="temperature_celsius","#,
                     r#"state="unsupported",reason="no_driver"} 2"#
                 ),
                 concat!(
-                    r#"plimsoll_sensors_unread{node="a",sensor="temperature_celsius","#,
+                    r#"plimsoll_node_missing_readings{node="a",sensor="temperature_celsius","#,
                     r#"state="failed",reason="io"} 1"#
                 ),
-                r#"plimsoll_sensors_unread{node="b",sensor="cpu_usage_ratio",state="stale"} 1"#,
+                r#"plimsoll_node_missing_readings{node="b",sensor="cpu_usage_ratio",state="stale"} 1"#,
             ]
         );
     }

@@ -52,13 +52,13 @@ pub(super) fn write(writer: &mut Writer, serving: &ServingStats) {
 fn write_views(writer: &mut Writer, views: ReadViewStats) {
     let help = "Read views of the whole state made for pages";
     let count = Value::Count(views.count);
-    writer.single(Family::counter("plimsoll_aggregator_looks_total", help), count);
+    writer.single(Family::counter("plimsoll_aggregator_views_total", help), count);
     let help = "Time that making read views took from merging";
     let total = Value::Nanos(views.total.as_nanos());
-    writer.single(Family::counter("plimsoll_aggregator_look_seconds_total", help), total);
+    writer.single(Family::counter("plimsoll_aggregator_view_seconds_total", help), total);
     let help = "Time that making the longest read view took";
     let longest = Value::Nanos(views.longest.as_nanos());
-    writer.single(Family::gauge("plimsoll_aggregator_look_max_seconds", help), longest);
+    writer.single(Family::gauge("plimsoll_aggregator_view_max_seconds", help), longest);
 }
 
 fn write_pages(writer: &mut Writer, serving: &ServingStats) {
@@ -71,16 +71,16 @@ fn write_pages(writer: &mut Writer, serving: &ServingStats) {
         });
     };
     let help = "Pages rendered, by page and format";
-    let rendered = Family::counter("plimsoll_aggregator_renders_total", help);
+    let rendered = Family::counter("plimsoll_aggregator_pages_total", help);
     pages(rendered, |of| Value::Count(of.rendered));
     let help = "Time that rendering pages took, by page and format";
-    let total = Family::counter("plimsoll_aggregator_render_seconds_total", help);
+    let total = Family::counter("plimsoll_aggregator_page_seconds_total", help);
     pages(total, |of| Value::Nanos(of.total.as_nanos()));
     let help = "Bytes of the latest page before compression, by page and format";
     let bytes = Family::gauge("plimsoll_aggregator_page_bytes", help);
     pages(bytes, |of| Value::Count(of.bytes));
     let help = "Responses with a page; several can share one rendered page";
-    writer.family(Family::counter("plimsoll_aggregator_scrapes_total", help), |rows| {
+    writer.family(Family::counter("plimsoll_aggregator_responses_total", help), |rows| {
         for ((page, format, encoding), n) in &serving.responses {
             let labels = [("page", *page), ("format", *format), ("encoding", *encoding)];
             rows.add(&[&rows.labels(labels)], Value::Count(*n));
@@ -98,5 +98,5 @@ fn write_connections(writer: &mut Writer, connections: &ServerStats) {
     writer.by_label(family, "reason", closed);
     let help = "Unsent bytes of HTTP responses";
     let unsent = Value::Count(connections.unsent_bytes);
-    writer.single(Family::gauge("plimsoll_aggregator_owed_bytes", help), unsent);
+    writer.single(Family::gauge("plimsoll_aggregator_unsent_response_bytes", help), unsent);
 }

@@ -181,15 +181,15 @@ fn a_budget_is_exported_with_all_inputs_of_its_verdict() {
     let (share, of_all) = (462.0 / 597.0, 462.0 / 1194.0);
     for (name, more, of_node, of_fleet) in [
         ("plimsoll_budget_verdict", ",verdict=\"breach\"", Some(1.0), Some(1.0)),
-        ("plimsoll_budget_samples", "", Some(597.0), Some(1194.0)),
-        ("plimsoll_budget_samples_over", "", Some(462.0), Some(462.0)),
-        ("plimsoll_budget_samples_unsure", "", Some(3.0), Some(3.0)),
-        ("plimsoll_budget_over_ratio", "", Some(share), Some(of_all)),
-        ("plimsoll_budget_nodes", "", None, Some(2.0)),
-        ("plimsoll_budget_nodes_expected", "", None, Some(2.0)),
-        ("plimsoll_budget_nodes_late", "", None, Some(0.0)),
+        ("plimsoll_budget_window_samples", "", Some(597.0), Some(1194.0)),
+        ("plimsoll_budget_window_over_limit_samples", "", Some(462.0), Some(462.0)),
+        ("plimsoll_budget_window_uncertain_samples", "", Some(3.0), Some(3.0)),
+        ("plimsoll_budget_window_over_limit_ratio", "", Some(share), Some(of_all)),
+        ("plimsoll_budget_window_nodes", "", None, Some(2.0)),
+        ("plimsoll_budget_window_expected_nodes", "", None, Some(2.0)),
+        ("plimsoll_budget_window_late_nodes", "", None, Some(0.0)),
         ("plimsoll_budget_samples_total", limit, Some(597.0), Some(1194.0)),
-        ("plimsoll_budget_over_samples_total", limit, Some(462.0), Some(462.0)),
+        ("plimsoll_budget_over_limit_samples_total", limit, Some(462.0), Some(462.0)),
     ] {
         assert_eq!(of(name, node, more), of_node, "{name}");
         assert_eq!(of(name, all, more), of_fleet, "{name}");
@@ -203,11 +203,14 @@ fn a_budget_is_exported_with_all_inputs_of_its_verdict() {
 fn a_budget_without_samples_has_no_data() {
     let text = fleet(&core().view(start().wall, "t"), &effective(&[]).unwrap());
     let labels = "{budget=\"publish\",scope=\"fleet\",node=\"\",operation=\"publish\"";
-    for row in ["plimsoll_budget_samples", "plimsoll_budget_nodes_expected"] {
+    for row in ["plimsoll_budget_window_samples", "plimsoll_budget_window_expected_nodes"] {
         assert!(text.contains(&format!("\n{row}{labels}}} 0\n")), "{row}\n{text}");
     }
     assert!(text.contains(&format!("\nplimsoll_budget_verdict{labels},verdict=\"no_data\"}} 1\n")));
-    assert!(!text.contains("plimsoll_budget_over_ratio{") && !text.contains("_samples_total{"));
+    assert!(
+        !text.contains("plimsoll_budget_window_over_limit_ratio{")
+            && !text.contains("_samples_total{")
+    );
 }
 
 #[test]
@@ -217,10 +220,11 @@ fn a_silent_node_keeps_its_counters_and_loses_its_gauges() {
     let text = fleet(&core.view(later.wall, "t"), &effective(&[]).unwrap());
     let of_a: Vec<&str> = text.lines().filter(|line| line.contains("node=\"a\"")).collect();
     let has = |name: &str| of_a.iter().any(|line| line.starts_with(name));
-    for gone in ["plimsoll_latency_p", "plimsoll_latency_window", "plimsoll_budget_samples{"] {
+    for gone in ["plimsoll_latency_p", "plimsoll_latency_window", "plimsoll_budget_window_samples{"]
+    {
         assert!(!has(gone), "{gone}: {of_a:#?}");
     }
-    for kept in ["plimsoll_latency_samples_total{", "plimsoll_samples_merged_total{"] {
+    for kept in ["plimsoll_latency_samples_total{", "plimsoll_node_merged_samples_total{"] {
         assert!(has(kept), "{kept}: {of_a:#?}");
     }
     assert!(of_a.contains(&"plimsoll_node_silent{node=\"a\"} 1"));

@@ -1,5 +1,7 @@
-//! Writes checkpoints on a thread of its own, so that the driver never waits for a disk. At most one
-//! write is in progress; the next begins after it has ended.
+//! Writes checkpoints on a thread of its own, so that the driver never waits for a disk. At most
+//! one write is in progress; the next begins after it has ended.
+//!
+//! DESIGN A20.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -74,7 +74,7 @@ fn without_a_store_a_large_fleet_is_confirmed_in_many_turns() {
         (0..600).map(|n| &*Box::leak(format!("n{n:03}").into_boxed_str())).collect();
     names
         .iter()
-        .for_each(|name| deliver(&mut core, start(), &Speaker::new(name).farewell(start())));
+        .for_each(|name| deliver(&mut core, start(), &Speaker::new(name).final_message(start())));
     let mut told = Vec::new();
     for (turn, more) in [true, true, false].into_iter().enumerate() {
         checkpointer.write_if_due(&mut core, (Mono(turn as u64), start().wall));

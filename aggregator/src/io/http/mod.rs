@@ -48,7 +48,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .route("/metrics/summary", get(show_summary))
         .route("/api/v1/ledger", get(show_ledger))
         .route("/api/v1/events", get(show_events))
-        .route("/api/v1/alerts/undelivered", get(show_undelivered))
+        .route("/api/v1/alerts/undeliverable", get(show_undeliverable))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
         .with_state(Handler { queries, pages })
@@ -72,7 +72,7 @@ const INDEX: &str = "plimsoll-aggregator
                    POST {match: {rule, node, operation, severity}, by, comment, for}
                    DELETE /api/v1/silences/<id>
                    POST and DELETE need `Authorization: Bearer <token>` with the http.token_file
-/api/v1/alerts/undelivered
+/api/v1/alerts/undeliverable
                    JSON: the newest undeliverable notifications, oldest first
 /healthz           200 while the process runs
 /readyz            200 while the broker is connected and the streams' backlog has been read
@@ -122,9 +122,9 @@ async fn show_events(
     page.map_or_else(ending, |page| Json(page).into_response())
 }
 
-async fn show_undelivered(State(handler): State<Handler>) -> Response {
-    let undelivered = handler.queries.send(Query::Undelivered).await;
-    undelivered.map_or_else(ending, |undelivered| Json(undelivered).into_response())
+async fn show_undeliverable(State(handler): State<Handler>) -> Response {
+    let undeliverable = handler.queries.send(Query::Undeliverable).await;
+    undeliverable.map_or_else(ending, |undeliverable| Json(undeliverable).into_response())
 }
 
 async fn show_readiness(State(handler): State<Handler>) -> Response {

@@ -8,7 +8,7 @@ use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::alerting::CommandError;
-use crate::core::alerting::Undelivered;
+use crate::core::alerting::Undeliverable;
 use crate::core::alerting::{AlertCommand, AlertsQuery, CommandResult};
 use crate::core::fleet::EventsQuery;
 use crate::core::view::ReadView;
@@ -27,7 +27,7 @@ pub enum Query {
     /// A change of silences or acknowledgements, from an authorized client.
     Order(AlertCommand, oneshot::Sender<Result<CommandResult, CommandError>>),
     /// The newest undeliverable notifications.
-    Undelivered(oneshot::Sender<Vec<Undelivered>>),
+    Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// Whether the aggregator is ready.
     Readiness(oneshot::Sender<Readiness>),
 }

@@ -1,11 +1,11 @@
-//! A receiver's address, headers and template, from its settings. All errors are found at the start,
-//! and no message contains a secret.
+//! A receiver's address, headers and template, from its settings. All errors are found at the
+//! start, and no message contains a secret.
 
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::limits::notices::{
+use crate::limits::notifications::{
     RECEIVERS_MAX, RESEND_EVERY_MAX, RESEND_EVERY_MIN, SECRET_BYTES_MAX, TEMPLATE_BYTES_MAX,
 };
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -139,11 +139,13 @@ impl Endpoint {
     pub(super) fn body(&self, body: Body) -> Vec<u8> {
         match (body, &self.template) {
             (Body::Alerts(json), _) => json,
-            (Body::Notice(notice), Some(template)) => {
+            (Body::Notification(notification), Some(template)) => {
                 let (template, routing_key) = &**template;
-                template.fill(&fields::fields(&notice, routing_key.as_deref())).into_bytes()
+                template.fill(&fields::fields(&notification, routing_key.as_deref())).into_bytes()
             }
-            (Body::Notice(notice), None) => serde_json::to_vec(&notice).unwrap_or_default(),
+            (Body::Notification(notification), None) => {
+                serde_json::to_vec(&notification).unwrap_or_default()
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
-//! One HTTP post over a connection of its own. Only the head of the response is read, no redirect is
-//! followed, and one deadline covers it all.
+//! One HTTP post over a connection of its own. Only the head of the response is read, no redirect
+//! is followed, and one deadline covers it all.
+//!
+//! DESIGN A32.
 
 use std::pin::pin;
 use std::time::Duration;
 
-use crate::limits::notices::{ANSWER_HEAD_BYTES_MAX, POST_WAIT};
+use crate::limits::notifications::{ANSWER_HEAD_BYTES_MAX, POST_WAIT};
 use futures_util::future::{Either, select};
 use http_body_util::Full;
 use hyper::body::Bytes;

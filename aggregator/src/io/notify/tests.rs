@@ -42,7 +42,7 @@ async fn server(answer: &'static [u8], repeated: bool) -> SocketAddr {
 }
 
 async fn post(endpoint: &Endpoint) -> Answer {
-    let body = endpoint.body(Body::Notice(Box::new(sample())));
+    let body = endpoint.body(Body::Notification(Box::new(sample())));
     timeout(WAIT, exchange::post(endpoint, body)).await.expect("a post ends")
 }
 
@@ -200,7 +200,7 @@ fn a_custom_template_is_tried_at_the_start() {
     let file = dir.path().join("own.json");
     let settings =
         format!("[[webhook]]\nname = 'h'\nurl = 'http://h'\ntemplate = '{}'", file.display());
-    std::fs::write(&file, "{\n \"text\": \"{{ title }}\",\n \"n\": {{ notice }}\n}").unwrap();
+    std::fs::write(&file, "{\n \"text\": \"{{ title }}\",\n \"n\": {{ notification }}\n}").unwrap();
     assert_eq!(names_of(&settings).unwrap(), ["h"]);
     std::fs::write(&file, "{\n \"text\": \"{{ routing_key }}\"\n}").unwrap();
     let error = names_of(&settings).unwrap_err();

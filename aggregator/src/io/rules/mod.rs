@@ -1,7 +1,9 @@
 //! Where rules come from: the settings and the rule files.
 //!
-//! [`Sources`] reads and checks them as one; [`Watch`] notices changes on a thread of its own. What
-//! becomes of new rules is the driver's decision.
+//! [`Sources`] reads and checks them as one; [`Watch`] notifications changes on a thread of its
+//! own. What becomes of new rules is the driver's decision.
+//!
+//! DESIGN A34, A46.
 
 mod sources;
 mod watch;

@@ -3,6 +3,8 @@
 //! A file that cannot be used is quarantined under a new name and never deleted. What a new file
 //! would not fix (no permission, another process, another mesh) is a configuration error instead,
 //! since the file may be valid.
+//!
+//! DESIGN A21.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -188,7 +190,7 @@ fn quarantine(path: &Path, now: Wall) -> io::Result<PathBuf> {
     let free = (0_u32..).map(|n| {
         let ending = if n == 0 { String::new() } else { format!("-{n}") };
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".set-aside-{seconds}{ending}"));
+        name.push(format!(".quarantined-{seconds}{ending}"));
         PathBuf::from(name)
     });
     for name in free.take(1_000) {

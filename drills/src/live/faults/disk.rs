@@ -80,7 +80,7 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
 
 async fn spool(api: &Api) -> Result<(bool, f64)> {
     let durable = metric(api, "plimsoll_agent_spool_durable").await?;
-    Ok((durable == 1.0, metric(api, "plimsoll_agent_spool_failures_total").await?))
+    Ok((durable == 1.0, metric(api, "plimsoll_agent_spool_write_failures_total").await?))
 }
 
 /// A file system in memory, taken away when dropped.

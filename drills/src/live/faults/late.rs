@@ -12,7 +12,7 @@ use super::account::Terms;
 use super::rig::{Rig, words};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::mesh;
-use crate::live::notices::built_in_alert;
+use crate::live::notifications::built_in_alert;
 use crate::live::report::Report;
 
 const BUDGET: &str = "epoch_hook";
@@ -73,17 +73,18 @@ async fn expect_alert(rig: &mut Rig, launched: Duration, ended: Duration) {
     let span = Span { since: launched, within: FIRE_WAIT };
     let scope = Scope::Node(mesh.nodes()[TARGET].clone());
     let alert = built_in_alert(BUDGET, scope);
-    let fired = mesh.expect_notice(drill, &alert, AlertState::Firing, SAMPLES_MIN, span).await;
+    let fired =
+        mesh.expect_notification(drill, &alert, AlertState::Firing, SAMPLES_MIN, span).await;
     let late_min = launched.saturating_sub(ended);
     let expectation = Expectation::new(
-        "the notice reports its delay",
+        "the notification reports its delay",
         format!("late_seconds of at least {}", words(late_min)),
     );
     if !fired {
         return drill.skip(expectation, "it never fired");
     }
-    let notice = mesh.notices.find(launched, &alert, AlertState::Firing);
-    let late = notice.map_or(0.0, |arrival| arrival.notice.late_seconds);
+    let notification = mesh.notifications.find(launched, &alert, AlertState::Firing);
+    let late = notification.map_or(0.0, |arrival| arrival.notification.late_seconds);
     let met = late >= late_min.as_secs_f64();
     drill.judge(expectation, launched, Look::new(met, format!("{late:.1} s")));
 }

@@ -30,7 +30,7 @@ const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, pe
     subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
 no_auth_user: mesh
 ";
-const DUPLICATES: &str = "plimsoll_duplicate_snapshots_total";
+const DUPLICATES: &str = "plimsoll_aggregator_duplicate_snapshots_total";
 /// Longer than the time between two notes.
 const QUIET: Duration = Duration::from_millis(500);
 

@@ -186,7 +186,7 @@ async fn calm(mesh: &Mesh) -> Result<Look> {
     }
     let mut holes = 0.0;
     for node in mesh.nodes() {
-        let series = format!("plimsoll_sequence_holes{{node=\"{node}\"}}");
+        let series = format!("plimsoll_node_sequence_gaps{{node=\"{node}\"}}");
         holes += metric(mesh.stack.api(), &series).await?;
     }
     Ok(Look::new(holes == 0.0, format!("{holes} messages missing")))

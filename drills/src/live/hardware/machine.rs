@@ -110,7 +110,7 @@ pub(super) fn unwell(page: &str, node: &str, gpus: &Gpus) -> Vec<String> {
 
 /// All readings of one sensor of one node.
 fn readings(page: &str, sensor: &str, node: &str) -> Vec<f64> {
-    let begin = format!("plimsoll_{sensor}{{");
+    let begin = format!("plimsoll_node_{sensor}{{");
     let of = format!("node=\"{node}\"");
     let lines = page.lines().filter(|line| line.starts_with(&begin) && line.contains(&of));
     lines.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect()
@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn a_machine_is_well_only_when_every_reading_is_there_and_right() {
-        let page = "plimsoll_memory_total_bytes{node=\"a\"} 1024000000\n\
-                    plimsoll_memory_available_bytes{node=\"a\"} 614400000\n\
-                    plimsoll_cgroup_memory_used_bytes{node=\"a\"} 500000\n\
-                    plimsoll_gpus_listed{node=\"a\"} 2\nplimsoll_gpus_lost{node=\"a\"} 0\n\
-                    plimsoll_gpu_temperature_celsius{node=\"a\",gpu=\"0\"} 45\n\
-                    plimsoll_gpu_temperature_celsius{node=\"a\",gpu=\"1\"} 46\n";
+        let page = "plimsoll_node_memory_total_bytes{node=\"a\"} 1024000000\n\
+                    plimsoll_node_memory_available_bytes{node=\"a\"} 614400000\n\
+                    plimsoll_node_cgroup_memory_used_bytes{node=\"a\"} 500000\n\
+                    plimsoll_node_gpus_listed{node=\"a\"} 2\nplimsoll_node_gpus_lost{node=\"a\"} 0\n\
+                    plimsoll_node_gpu_temperature_celsius{node=\"a\",gpu=\"0\"} 45\n\
+                    plimsoll_node_gpu_temperature_celsius{node=\"a\",gpu=\"1\"} 46\n";
         let hot = "gpu_temperature_celsius of a is [45.0, 46.0]";
         assert_eq!(unwell(page, "a", &Ok(())), [hot]);
         assert_eq!(unwell(page, "a", &Err(anyhow!("no rustc"))), [""; 0]);

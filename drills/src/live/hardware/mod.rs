@@ -4,6 +4,8 @@
 //! The node's real sampler looks at a machine of files (`hardware.root`) and at a stand-in for
 //! NVML, since a drill cannot heat a real one. The other machine stays well, and its node
 //! must stay silent. The shipped rules judge; a file of rules lays shorter times over them.
+//!
+//! DESIGN D10.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -13,13 +15,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use plimsoll_mesh::stack::StackOptions;
-use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Notification, Scope};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::file::shipped;
 
 use super::expectation::{Drill, Expectation, Look, Span};
 use super::mesh::{Mesh, options};
-use super::notices::Arrival;
+use super::notifications::Arrival;
 use super::report::Report;
 
 mod machine;
@@ -135,7 +137,7 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &G
     machine.harm()?;
     for alert in &alerts {
         let span = Span { since: harmed, within: FIRE_WAIT };
-        fired.push(expect_notice(drill, mesh, alert, AlertState::Firing, span).await);
+        fired.push(expect_notification(drill, mesh, alert, AlertState::Firing, span).await);
     }
 
     eprintln!("all is well again");
@@ -144,9 +146,9 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &G
     for (alert, fired) in alerts.iter().zip(fired) {
         let span = Span { since: mended, within: CLEAR_WAIT };
         if fired {
-            expect_notice(drill, mesh, alert, AlertState::Resolved, span).await;
+            expect_notification(drill, mesh, alert, AlertState::Resolved, span).await;
         } else {
-            drill.skip(notice(alert, AlertState::Resolved, span), "it never fired");
+            drill.skip(notification(alert, AlertState::Resolved, span), "it never fired");
         }
     }
     expect_well(drill, mesh, "well again", gpus).await;
@@ -195,7 +197,7 @@ async fn expect_well(drill: &mut Drill, mesh: &Mesh, name: &str, gpus: &Gpus) {
     drill.expect(expectation, span, look).await;
 }
 
-async fn expect_notice(
+async fn expect_notification(
     drill: &mut Drill,
     mesh: &mut Mesh,
     alert: &(AlertKey, Of),
@@ -203,15 +205,15 @@ async fn expect_notice(
     span: Span,
 ) -> bool {
     let (key, of) = alert;
-    let notices = &mut mesh.notices;
-    let look = async || match notices.find(span.since, key, state) {
+    let notifications = &mut mesh.notifications;
+    let look = async || match notifications.find(span.since, key, state) {
         Some(arrival) => judge_arrival(arrival, *of),
-        None => Look::new(false, "no such notice"),
+        None => Look::new(false, "no such notification"),
     };
-    drill.expect(notice(alert, state, span), span, look).await
+    drill.expect(notification(alert, state, span), span, look).await
 }
 
-fn notice((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Expectation {
+fn notification((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Expectation {
     let gpu = of.gpu().map_or_else(String::new, |gpu| format!(" of GPU {gpu}"));
     let told = match state {
         AlertState::Firing => {
@@ -221,24 +223,24 @@ fn notice((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Expectat
     };
     Expectation::new(
         format!("{} {} ({})", key.rule, state.as_str(), key.scope),
-        format!("a notice on the bus within {} s, {told}", span.within.as_secs()),
+        format!("a notification on the bus within {} s, {told}", span.within.as_secs()),
     )
 }
 
-/// Judges a notice by its own evidence.
-fn judge_arrival(Arrival { at, notice }: &Arrival, of: Of) -> Look {
-    let Evidence::Value(evidence) = &notice.evidence else {
+/// Judges a notification by its own evidence.
+fn judge_arrival(Arrival { at, notification }: &Arrival, of: Of) -> Look {
+    let Evidence::Value(evidence) = &notification.evidence else {
         return Look { at: Some(*at), ..Look::new(false, "no evidence of a value") };
     };
-    let fires = notice.state == AlertState::Firing;
+    let fires = notification.state == AlertState::Firing;
     let beyond = evidence.comparison.holds(evidence.value, evidence.threshold);
     let gpu = evidence.labels.get("gpu");
-    let (wanted, blamed) = (of.gpu(), blamed(notice));
-    let names = gpu == wanted && blamed == Some(notice.key.scope.node());
+    let (wanted, blamed) = (of.gpu(), blamed(notification));
+    let names = gpu == wanted && blamed == Some(notification.key.scope.node());
     let gpu = gpu.map_or_else(String::new, |gpu| format!(" of GPU {gpu}"));
     let mut seen = format!(
         "{}, {} {}{gpu}, limit {}",
-        notice.state.as_str(),
+        notification.state.as_str(),
         evidence.metric,
         evidence.value,
         evidence.threshold,
@@ -251,8 +253,8 @@ fn judge_arrival(Arrival { at, notice }: &Arrival, of: Of) -> Look {
 }
 
 /// The node that an alert shows first.
-fn blamed(notice: &Notice) -> Option<&str> {
-    notice.context.as_ref()?.worst.first().map(|worst| worst.node.as_str())
+fn blamed(notification: &Notification) -> Option<&str> {
+    notification.context.as_ref()?.worst.first().map(|worst| worst.node.as_str())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The judgement of notices, and the rules that the drill lays over the shipped ones.
+//! The judgement of notifications, and the rules that the drill lays over the shipped ones.
 
 use plimsoll_schemas::alert::{AlertContext, ValueEvidence, WorstNode};
 use plimsoll_schemas::ids::{Labels, MeshName};
@@ -64,12 +64,13 @@ fn arrival(state: AlertState, value: f64, gpu: Option<&str>, beside: &str) -> Ar
     let change = (AlertState::Pending, state);
     let (mesh, key) = (MeshName::new("drill").unwrap(), alert("gpu_hot", &node("a")));
     let context = Some(Box::new(AlertContext { worst: vec![worst], ..AlertContext::default() }));
-    let notice = Notice { context, ..Notice::new(mesh, key, change, 1.0, evidence) };
-    Arrival { at: Duration::from_secs(7), notice }
+    let notification =
+        Notification { context, ..Notification::new(mesh, key, change, 1.0, evidence) };
+    Arrival { at: Duration::from_secs(7), notification }
 }
 
 #[test]
-fn a_notice_counts_only_if_its_evidence_is_of_the_right_node_and_gpu_and_supports_it() {
+fn a_notification_counts_only_if_its_evidence_is_of_the_right_node_and_gpu_and_supports_it() {
     use AlertState::{Firing, Resolved};
     let (first, other) = (Some("0"), Some("1"));
     for (state, value, gpu, beside, met) in [

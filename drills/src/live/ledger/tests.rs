@@ -1,4 +1,4 @@
-//! A comparison must notice one sample more, one less, one moved, and nothing else.
+//! A comparison must notification one sample more, one less, one moved, and nothing else.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, RulesState};
@@ -45,7 +45,7 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
             gap_samples: 0,
             rerouted: 0,
             presence: Presence::Left,
-            last_heard_seconds: 0.0,
+            last_seen_seconds: 0.0,
             ledger: Ledger { recorded, merged: recorded, ..Ledger::default() },
             outbox_messages: 0,
             outbox_messages_max: 0,

@@ -53,7 +53,7 @@ pub struct Held {
     pub recorded: u64,
     /// See `recorded`.
     pub merged: u64,
-    /// Samples whose whereabouts the ledger knows: merged, held, missing, unseen, or lost.
+    /// Samples whose whereabouts the ledger knows: merged, held, missing, unread, or lost.
     pub known: u64,
 }
 
@@ -153,7 +153,7 @@ fn merged(node: &Node) -> Merged {
 #[must_use]
 pub fn known(ledger: &Ledger) -> u64 {
     let lost: u64 = ledger.lost.values().sum();
-    ledger.merged + ledger.held + ledger.unaccounted + ledger.unseen + lost
+    ledger.merged + ledger.held + ledger.unaccounted + ledger.unread + lost
 }
 
 impl ReaderCore {

@@ -73,7 +73,7 @@ pub struct Adopted {
 /// The bounds of a core with an outbox of these depths.
 fn bounds(depths: Depths, interval: Duration) -> Bounds {
     let defaults = OutboxBounds::default();
-    let Depths { drop, reroute, leave, coalesce, tokens, entrusted: messages } = depths;
+    let Depths { drop, reroute, leave, coalesce, tokens, unconfirmed: messages } = depths;
     let (emergency_per_minute, emergency_burst, emergency_reserved) = tokens;
     let thresholds = Thresholds { drop, reroute, recover: leave, ..defaults.thresholds };
     let outbox = OutboxBounds {

@@ -74,7 +74,7 @@ impl Fold {
         } else if (held.merged, held.samples, held.reported, held.events) != expected {
             Some("what is merged is what was read, once")
         } else if held.recorded != held.known {
-            Some("recorded = merged + held + unaccounted + unseen + lost")
+            Some("recorded = merged + held + unaccounted + unread + lost")
         } else {
             None
         }

@@ -143,7 +143,7 @@ impl History {
             others,
             events: events(&snapshot.body),
             is_last: snapshot.header.last,
-            is_crash_report: snapshot.header.heir.is_some(),
+            is_crash_report: snapshot.header.successor.is_some(),
         };
         self.messages.insert(name, sent);
         Ok((name, true))

@@ -107,11 +107,11 @@ impl Incarnation {
         let words = || format!("n{number}: {bus:?}");
         if bus.attempted != known + bus.outbox_messages {
             k.fail("messages: attempted = known + held", words);
-        } else if bus.published != bus.confirmed + bus.released + bus.entrusted {
-            k.fail("published = confirmed + released + entrusted", words);
+        } else if bus.published != bus.confirmed + bus.released + bus.unconfirmed {
+            k.fail("published = confirmed + released + unconfirmed", words);
         } else if bus.outbox_messages > self.adopted + depths.drop as u64 + 2 {
             k.fail("the outbox is bounded in messages", words);
-        } else if bus.entrusted > self.adopted + depths.entrusted as u64 + 1 {
+        } else if bus.unconfirmed > self.adopted + depths.unconfirmed as u64 + 1 {
             k.fail("copies are bounded in messages", words);
         } else if stats.status.in_flight > IN_FLIGHT_MAX {
             let words = || format!("n{number}: {}", stats.status.in_flight);

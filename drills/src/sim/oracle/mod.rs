@@ -3,6 +3,8 @@
 //! Owns a record of every sample, every message and every reading, and compares the cores' state
 //! with it: during a run after each event, and at its end as sets. It changes nothing in the
 //! mesh. [`NodeOracle`] follows one node, [`ReaderOracle`] one aggregator.
+//!
+//! DESIGN D5.
 
 mod balance;
 mod fold;

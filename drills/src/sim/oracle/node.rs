@@ -72,7 +72,7 @@ impl NodeOracle {
         if status.bus.released > 0 {
             history.excuse = Some("a copy was evicted without a confirmation");
         }
-        let holds = status.bus.outbox_messages + status.bus.entrusted > 0;
+        let holds = status.bus.outbox_messages + status.bus.unconfirmed > 0;
         k.reach_n("ended while holding", u64::from(holds));
         let survives = match (spool, end) {
             (Spooling::Off, _) => false,

@@ -161,10 +161,10 @@ fn flows(node: &NodeOracle, all_gone: bool) -> bool {
 /// Whether a node has copies of nothing but what it sent since then: all else is confirmed.
 fn is_confirmed(node: &NodeOracle, since: Time) -> bool {
     let recent = node.history().handed_over_since(since);
-    node.incarnation().stats().is_none_or(|stats| stats.status.bus.entrusted <= recent)
+    node.incarnation().stats().is_none_or(|stats| stats.status.bus.unconfirmed <= recent)
 }
 
 /// Copies are evicted as confirmations come in, but new ones come too.
 fn has_few_copies(bus: &Bus) -> bool {
-    bus.entrusted <= COPIES_MAX
+    bus.unconfirmed <= COPIES_MAX
 }

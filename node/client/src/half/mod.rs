@@ -1,21 +1,25 @@
 //! Samples of one operation from one thread: written by that thread, read by the flusher.
 //!
-//! All counts only ever grow. The flusher remembers what it has read and takes the difference, so no
-//! count is lost or doubled, however the two threads interleave. The only thing to synchronise is that
-//! one reading covers a whole number of records. For that there is `seq`, odd during a record:
+//! All counts only ever grow. The flusher remembers what it has read and takes the difference, so
+//! no count is lost or doubled, however the two threads interleave. The only thing to synchronise
+//! is that one reading covers a whole number of records. For that there is `seq`, odd during a
+//! record:
 //!
 //! - The writer makes `seq` odd, then (release fence) writes, then makes it even (release).
-//! - The flusher reads `seq` (acquire), then everything, then (acquire fence) `seq` again. If it had
-//!   read anything of a later record, the two fences would make it see that record's odd `seq` or a
-//!   later one. The same even number twice therefore means: exactly `seq / 2` records.
+//! - The flusher reads `seq` (acquire), then everything, then (acquire fence) `seq` again. If it
+//!   had read anything of a later record, the two fences would make it see that record's odd `seq`
+//!   or a later one. The same even number twice therefore means: exactly `seq / 2` records.
 //!
-//! This is the sequence lock of the C++ memory model and depends on no timing. A thread that records
-//! without a pause would never let a reading succeed, so there are two halves, and the flusher reads
-//! the half that it has just turned writers away from. A writer that had chosen its half before and
-//! was stopped by the scheduler may still write to it. In the middle of a record it makes the reading
-//! fail, and a later flush reads that half; after it, the next reading counts the record. Only `min` or
-//! `max` of that record may then be reported already, or be mixed with those of the samples before;
-//! the edges of the outermost buckets are reported instead, which are within 0.1 %.
+//! This is the sequence lock of the C++ memory model and depends on no timing. A thread that
+//! records without a pause would never let a reading succeed, so there are two halves, and the
+//! flusher reads the half that it has just turned writers away from. A writer that had chosen its
+//! half before and was stopped by the scheduler may still write to it. In the middle of a record it
+//! makes the reading fail, and a later flush reads that half; after it, the next reading counts the
+//! record. Only `min` or `max` of that record may then be reported already, or be mixed with those
+//! of the samples before; the edges of the outermost buckets are reported instead, which are within
+//! 0.1 %.
+//!
+//! DESIGN N20.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -3,8 +3,8 @@
 //! Owns the readers of each format and the [`recorder`](recorder::Recorder), which counts what they
 //! read into the open interval: [`lines`] reads DogStatsD, [`clients`] detects what numbered
 //! clients lost or sent twice, [`events`] collects events and service checks, [`promtext`] reads
-//! scraped pages and [`otlp`] OTLP requests, both as [`points`]. [`series`] holds the open interval.
-//! Nothing is dropped without a counter.
+//! scraped pages and [`otlp`] OTLP requests, both as [`points`]. [`series`] holds the open
+//! interval. Nothing is dropped without a counter.
 //!
 //! Refuses to do I/O, to build messages, and to keep anything of a closed interval except cached
 //! series and the streams of cumulative points.

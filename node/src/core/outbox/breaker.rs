@@ -8,6 +8,8 @@
 //! reachable, not that it stores messages (a full stream rejects them on every connection). So
 //! one probe is sent first, which costs a healthy broker one round trip and spares an unhealthy
 //! one the whole backlog at every reconnect.
+//!
+//! DESIGN N11.
 
 use std::time::Duration;
 

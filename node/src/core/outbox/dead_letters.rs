@@ -1,4 +1,6 @@
 //! Messages that the broker never accepts, waiting to be published to the dead-letter subject.
+//!
+//! DESIGN N7.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,7 @@
 //! Messages that are sealed and not acknowledged. Each is in exactly one state: waiting for the
 //! spool, ready, in flight, waiting for a retry, or resting.
+//!
+//! DESIGN N12.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@
 //! Refuses to encode a message, to count samples as recorded or lost, and to do I/O.
 //!
 //! Invariants, in messages: `attempted = published + dropped + refused + coalesced + held` and
-//! `published = confirmed + released + entrusted`.
+//! `published = confirmed + released + unconfirmed`.
 
 mod bounds;
 mod breaker;
@@ -481,7 +481,7 @@ impl Outbox {
             outbox_bytes: (self.drafts.bytes() + self.in_flight.bytes()) as u64,
             breaker_state: Some(self.breaker.state().as_number()),
             conservative: self.drafts.pressure().is_conservative(),
-            entrusted: self.unconfirmed.messages() as u64,
+            unconfirmed: self.unconfirmed.messages() as u64,
             ..self.stats.clone()
         }
     }

@@ -1,5 +1,7 @@
 //! What the depth of the outbox does to new messages: nothing, then reroute to the emergency
 //! lane, then drop. Each state starts at a high watermark and ends at a low one, so none flaps.
+//!
+//! DESIGN N10.
 
 use std::time::Duration;
 
@@ -177,7 +179,8 @@ mod tests {
     }
 
     proptest! {
-        /// Depths wander; a state changes only at its thresholds, and conservative mode always ends.
+        /// Depths wander; a state changes only at its thresholds, and conservative mode always
+        /// ends.
         #[test]
         fn no_state_changes_between_its_thresholds(
             depths in prop::collection::vec((0..9_000_usize, 0..40_u64), 1..100),

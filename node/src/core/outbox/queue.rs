@@ -2,6 +2,8 @@
 //!
 //! Only drafts are merged. A sealed message keeps its bytes and its number and is not in this
 //! queue: merging a message that may have arrived would count its samples twice.
+//!
+//! DESIGN N9.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! The rate limit of the emergency lane: a token bucket with a reserve for critical messages.
 //!
 //! Counts in whole nanoseconds, so that no fraction of a token is lost or invented.
+//!
+//! DESIGN N14.
 
 use std::time::Duration;
 
@@ -20,7 +22,8 @@ pub(super) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens, the last `reserved` of which only critical messages may take.
+    /// A full bucket of `burst` tokens, the last `reserved` of which only critical messages may
+    /// take.
     pub(super) fn new(per_minute: u32, burst: u32, reserved: u32) -> Self {
         let capacity = u64::from(burst) * TOKEN;
         Self {

@@ -7,6 +7,8 @@
 //!
 //! Refuses to do I/O, and to decide what may be sent: the outbox keeps a sealed message until its
 //! batch is on disk.
+//!
+//! DESIGN N3.
 
 mod frame;
 mod record;

@@ -108,7 +108,7 @@ pub(crate) fn encode(identity: &Identity, id: DraftId, draft: &Draft) -> Vec<u8>
         length_ns: draft.length_ns,
         totals: Totals { recorded: draft.samples(), lost: BTreeMap::new() },
         last: draft.last,
-        heir: None,
+        successor: None,
         labels: draft.labels.clone(),
     };
     wire::encode(&Snapshot { header, body: draft.body.clone() })

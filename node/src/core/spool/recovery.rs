@@ -4,8 +4,10 @@
 //! If the last batch is incomplete, the process ended while writing it, so nothing in it was sent
 //! and everything before it holds. If more follows, the batch was complete once and may have
 //! sealed a draft. Such a draft may have been sent under a number that is lost; it is not
-//! recovered, and its samples are counted as uncertain. SealedMessage messages are recovered: aggregators
-//! count a repetition once.
+//! recovered, and its samples are counted as uncertain. SealedMessage messages are recovered:
+//! aggregators count a repetition once.
+//!
+//! DESIGN N6.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! How far an incarnation of the node came: what a spool stores of it besides its messages.
+//!
+//! DESIGN N4.
 
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::wire::Totals;

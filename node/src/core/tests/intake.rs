@@ -100,7 +100,7 @@ fn a_bus_message_of_every_reason_is_no_larger_than_its_draft_says() {
             lost: counts(lost.map(|name| LossReason::new(name).unwrap()).into()),
         },
         last: true,
-        heir: Some(Incarnation(u64::MAX)),
+        successor: Some(Incarnation(u64::MAX)),
         labels: Labels::default(),
     };
     let draft = Draft::new(Body::Bus(bus.clone()), start().wall, 1, start().mono);

@@ -150,10 +150,10 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     };
     assert_eq!(core.on_confirmation(now, &confirm(2)), Err("forged"));
     assert_eq!(core.on_confirmation(now, b"nonsense"), Err("shape"));
-    assert_eq!(core.status().bus.entrusted, 1);
+    assert_eq!(core.status().bus.unconfirmed, 1);
     assert_eq!(core.on_confirmation(now, &confirm(1)), Ok(()));
     let status = core.status();
-    assert_eq!((status.bus.entrusted, status.bus.confirmed), (0, 1));
+    assert_eq!((status.bus.unconfirmed, status.bus.confirmed), (0, 1));
     assert_eq!(status.confirmations.accepted, 1);
     assert_eq!(status.confirmations.rejected, BTreeMap::from([("forged", 1), ("shape", 1)]));
 }

@@ -162,7 +162,7 @@ fn a_leaving_node_says_so_in_its_last_message_and_records_no_more() {
 }
 
 #[test]
-fn a_full_outbox_still_takes_the_farewell_which_tells_all_that_was_lost() {
+fn a_full_outbox_still_takes_the_final_message_which_tells_all_that_was_lost() {
     let mut core = core(tight(2));
     for second in 1..=5_u32 {
         core.on_datagram(start(), b"a:1|ms");
@@ -173,10 +173,10 @@ fn a_full_outbox_still_takes_the_farewell_which_tells_all_that_was_lost() {
     core.on_leave(now);
     core.on_broker_event(now, BrokerEvent::Connected);
     let snapshots = deliver(&mut core, now);
-    let farewell = &snapshots[snapshots.len() - 1].header;
-    assert!(farewell.last && core.is_drained(now));
-    assert_eq!((farewell.totals.recorded, farewell.totals.lost_sum()), (6, 5));
-    assert_eq!(farewell.totals, core.status().totals);
+    let final_message = &snapshots[snapshots.len() - 1].header;
+    assert!(final_message.last && core.is_drained(now));
+    assert_eq!((final_message.totals.recorded, final_message.totals.lost_sum()), (6, 5));
+    assert_eq!(final_message.totals, core.status().totals);
     let bus = core.status().bus;
     assert_eq!(bus.attempted, bus.published + bus.dropped);
 }

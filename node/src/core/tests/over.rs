@@ -42,11 +42,11 @@ fn record(core: &mut Core, name: &str, tags: &str) {
 }
 
 fn exactly(over: u64) -> Over {
-    Over { over, unsure: 0 }
+    Over { over, uncertain: 0 }
 }
 
 #[test]
-fn the_share_is_exact_once_the_limit_is_known_and_unsure_before() {
+fn the_share_is_exact_once_the_limit_is_known_and_uncertain_before() {
     let mut core = core(Bounds::default());
     core.on_broker_event(start(), BrokerEvent::Connected);
     record(&mut core, "a", "|#k:v");
@@ -57,9 +57,9 @@ fn the_share_is_exact_once_the_limit_is_known_and_unsure_before() {
     let now = start().after(SECOND);
     core.on_deadline(now);
     let first = read(&mut core, now);
-    assert_eq!(first["a{k=v}"].over(LIMIT_NS), Over { over: 3, unsure: 5 });
+    assert_eq!(first["a{k=v}"].over(LIMIT_NS), Over { over: 3, uncertain: 5 });
     assert_eq!(first["a"].over(LIMIT_NS), exactly(3), "a series that is new knows it at once");
-    assert_eq!(first["c"].over(LIMIT_NS), Over { over: 0, unsure: 5 });
+    assert_eq!(first["c"].over(LIMIT_NS), Over { over: 0, uncertain: 5 });
     record(&mut core, "a", "|#k:v|@0.1");
     record(&mut core, "a", "|#k:v");
     let later = now.after(SECOND);
@@ -88,7 +88,7 @@ fn messages_that_wait_are_merged_and_what_each_knew_is_kept() {
     core.on_broker_event(now, BrokerEvent::Connected);
     let sent = read(&mut core, now);
     assert_eq!(sent["a"].exact().count, 15, "one message with all that waited");
-    assert_eq!(sent["a"].over(LIMIT_NS), Over { over: 6, unsure: 5 });
+    assert_eq!(sent["a"].over(LIMIT_NS), Over { over: 6, uncertain: 5 });
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn frames_of_clients_are_counted_from_buckets_or_as_the_client_says() {
     let now = start().after(SECOND);
     core.on_deadline(now);
     let samples = &read(&mut core, now)["a"];
-    assert_eq!(samples.over(LIMIT_NS), Over { over: 6, unsure: 10 });
+    assert_eq!(samples.over(LIMIT_NS), Over { over: 6, uncertain: 10 });
     assert_eq!(samples.overs().limits().collect::<Vec<_>>(), [LIMIT_NS]);
 }
 

@@ -2,8 +2,10 @@
 //!
 //! The driver waits until the socket is readable and then passes a bounded number of frames to its
 //! core. Each frame is answered in the same turn, before its interval can be sealed. One poll set
-//! serves all clients, so that many idle clients cost nothing. A buffer grows with the bytes that have
-//! arrived, never with an announced length, and all buffers together are bounded.
+//! serves all clients, so that many idle clients cost nothing. A buffer grows with the bytes that
+//! have arrived, never with an announced length, and all buffers together are bounded.
+//!
+//! DESIGN N19.
 
 mod client;
 

@@ -1,4 +1,5 @@
-//! Shares of CPU time from two readings of `/proc/stat`, and the number of running and blocked tasks.
+//! Shares of CPU time from two readings of `/proc/stat`, and the number of running and blocked
+//! tasks.
 //!
 //! A share is a difference between two samples. If a counter decreased, which happens when a core
 //! comes back online and sometimes without a reason, that share is missing.

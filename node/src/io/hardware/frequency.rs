@@ -1,7 +1,7 @@
 //! Clock frequencies of the cores, and the frequency that they sustain without throttling.
 //!
-//! The file of a governor has the frequency of a core. Without a governor `/proc/cpuinfo` has it, for
-//! which the kernel reads every core.
+//! The file of a governor has the frequency of a core. Without a governor `/proc/cpuinfo` has it,
+//! for which the kernel reads every core.
 
 use std::collections::BTreeMap;
 use std::fs::File;

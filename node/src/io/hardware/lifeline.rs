@@ -1,6 +1,8 @@
 //! Starts the sampling threads, wakes them to end, and counts how many still run.
 //!
 //! Threads are counted, not joined: a join on one that hangs in a driver would never return.
+//!
+//! DESIGN N35.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;

@@ -1,4 +1,5 @@
-//! Reads what the kernel reports about the machine as a whole: load, open files, time since its start.
+//! Reads what the kernel reports about the machine as a whole: load, open files, time since its
+//! start.
 
 use plimsoll_schemas::hardware::{
     FILE_HANDLES, FILE_HANDLES_LIMIT, LOAD1, LOAD5, LOAD15, MissingReading, UPTIME_SECONDS,

@@ -1,9 +1,9 @@
 //! Hardware sampling: once a second, every sensor of this machine as [`Reading`]s.
 //!
-//! Runs on threads, so that a slow part delays nothing else: `host` reads what the kernel keeps in memory and
-//! sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML) may hang in
-//! a driver, `watched` scans all processes. These store their latest readings for `host`, which marks
-//! them as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
+//! Runs on threads, so that a slow part delays nothing else: `host` reads what the kernel keeps in
+//! memory and sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML) may
+//! hang in a driver, `watched` scans all processes. These store their latest readings for `host`,
+//! which marks them as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
 //! once they are old. Each reports its cost.
 //!
 //! Each group of sensors has its file, which reads below one root and parses with pure functions.

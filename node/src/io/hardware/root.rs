@@ -3,6 +3,8 @@
 //! Every read is bounded, whatever lies there. What is read at every sample is kept open where
 //! the root is this machine's own and read from its beginning: one call instead of three. Below
 //! any other root files are opened anew, since they may be replaced there.
+//!
+//! DESIGN N34.
 
 use std::fs::{self, File};
 use std::io;

@@ -2,6 +2,8 @@
 //!
 //! The rule: even the fastest core runs 20 % below what cores sustain, above 70 degrees. A core
 //! that has nothing to do runs slowly as well, so the fastest is asked and not the mean.
+//!
+//! DESIGN N36.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Whether something keeps the kernel's clock on time, and how far off it may be.
+//!
+//! DESIGN N38.
 
 use plimsoll_schemas::hardware::{
     CLOCK_ERROR_SECONDS, CLOCK_OFFSET_SECONDS, CLOCK_SYNCHRONIZED, MissingReading,

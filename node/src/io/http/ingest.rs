@@ -19,7 +19,7 @@ pub(super) fn add(page: &Page, intake: &IntakeStats) {
         ),
         ("plimsoll_agent_frames_total", "Frames of Rust clients received", intake.frames),
         (
-            "plimsoll_agent_labels_mended_total",
+            "plimsoll_agent_sanitized_labels_total",
             "Tags with characters or lengths that a label cannot have, replaced or cut",
             intake.labels.sanitized,
         ),
@@ -29,7 +29,7 @@ pub(super) fn add(page: &Page, intake: &IntakeStats) {
             intake.timestamped,
         ),
         (
-            "plimsoll_agent_event_texts_cut_total",
+            "plimsoll_agent_truncated_event_texts_total",
             "Event texts truncated to the length limit",
             intake.events_cut,
         ),
@@ -44,12 +44,12 @@ pub(super) fn add(page: &Page, intake: &IntakeStats) {
             intake.points.baselines,
         ),
         (
-            "plimsoll_agent_point_restarts_total",
+            "plimsoll_agent_producer_restarts_total",
             "Restarts of the processes that produce cumulative points",
             intake.points.restarts,
         ),
         (
-            "plimsoll_agent_streams_forgotten_total",
+            "plimsoll_agent_evicted_point_streams_total",
             "Streams of points evicted to make room for others",
             intake.points.evicted,
         ),
@@ -63,19 +63,19 @@ pub(super) fn add(page: &Page, intake: &IntakeStats) {
         page.counter(name, help, value as f64);
     }
     let help = "Numbered clients";
-    page.gauge("plimsoll_agent_clients", help, intake.clients as f64);
+    page.gauge("plimsoll_agent_numbered_clients", help, intake.clients as f64);
     let help = "Streams of points in memory";
-    page.gauge("plimsoll_agent_streams", help, intake.points.streams as f64);
+    page.gauge("plimsoll_agent_point_streams", help, intake.points.streams as f64);
     let refused = intake.frames_rejected.iter().map(|(reason, n)| (*reason, *n));
     let help = "Rejected frames, per reason";
-    counters_by(page, "plimsoll_agent_frames_refused_total", help, &["reason"], refused);
+    counters_by(page, "plimsoll_agent_rejected_frames_total", help, &["reason"], refused);
     let events = [EventSource::Event, EventSource::ServiceCheck]
         .map(|source| (source.as_str(), intake.events.get(&source).copied().unwrap_or(0)));
     let help = "Events and service checks accepted, per source";
     counters_by(page, "plimsoll_agent_events_total", help, &["source"], events);
     let help = "Tags dropped instead of becoming labels, per reason, once for each value";
     let dropped = intake.labels.dropped();
-    counters_by(page, "plimsoll_agent_labels_dropped_total", help, &["reason"], dropped);
+    counters_by(page, "plimsoll_agent_dropped_labels_total", help, &["reason"], dropped);
 }
 
 pub(super) fn add_otlp(page: &Page, otlp: &OtlpStats) {
@@ -85,13 +85,13 @@ pub(super) fn add_otlp(page: &Page, otlp: &OtlpStats) {
     counters_by(page, "plimsoll_agent_otlp_bodies_total", help, &["signal"], bodies);
     let help = "OTLP bodies rejected as malformed, per signal";
     let malformed = [("metrics", metrics), ("traces", traces)];
-    counters_by(page, "plimsoll_agent_otlp_malformed_total", help, &["signal"], malformed);
+    counters_by(page, "plimsoll_agent_otlp_malformed_bodies_total", help, &["signal"], malformed);
     let help = "OTLP data points accepted, per kind; quantiles of summaries become gauges";
     let points = MetricKind::ALL.map(|kind| (kind.as_str(), otlp.points[kind as usize]));
     counters_by(page, "plimsoll_agent_otlp_points_total", help, &["kind"], points);
     let left = [("refused", otlp.points_rejected), ("without_value", otlp.without_value)];
     let help = "OTLP data points not accepted, per outcome";
-    counters_by(page, "plimsoll_agent_otlp_points_left_total", help, &["outcome"], left);
+    counters_by(page, "plimsoll_agent_otlp_rejected_points_total", help, &["outcome"], left);
     let spans = [
         ("matched", otlp.spans_matched),
         ("unmatched", otlp.spans_unmatched),
@@ -102,5 +102,5 @@ pub(super) fn add_otlp(page: &Page, otlp: &OtlpStats) {
     counters_by(page, "plimsoll_agent_otlp_spans_total", help, &["outcome"], spans);
     let dropped = otlp.labels.dropped().into_iter().chain([("nested", otlp.nested)]);
     let help = "Attributes dropped instead of becoming labels, per reason; for metrics once for each stream";
-    counters_by(page, "plimsoll_agent_otlp_attributes_left_out_total", help, &["reason"], dropped);
+    counters_by(page, "plimsoll_agent_otlp_dropped_attributes_total", help, &["reason"], dropped);
 }

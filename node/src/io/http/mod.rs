@@ -61,7 +61,8 @@ impl Pages {
         self.queries.recv().await
     }
 
-    /// Answers open requests with the notice that the process is ending, and closes the server.
+    /// Answers open requests with the notification that the process is ending, and closes the
+    /// server.
     pub async fn end(self) {
         drop(self.queries);
         if let Some(server) = self.server {

@@ -27,7 +27,7 @@ pub(super) fn add(page: &Page, stats: &OtlpStats) {
         .collect();
     let help = "Bytes of complete OTLP bodies, as sent and inflated";
     let labels = &["protocol", "signal", "form"];
-    let family = Family { name: "plimsoll_agent_otlp_bytes_total", help, labels };
+    let family = Family { name: "plimsoll_agent_otlp_body_bytes_total", help, labels };
     page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
     let help = "Memory held by OTLP bodies that are not recorded yet";
     page.gauge("plimsoll_agent_otlp_buffered_bytes", help, requests.buffered_bytes as f64);

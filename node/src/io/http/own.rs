@@ -64,28 +64,32 @@ fn add_samples(page: &Page, status: &Status) {
         ("plimsoll_agent_values_total", "Values accepted from lines and frames", intake.values),
         ("plimsoll_agent_samples_total", "Latency samples accepted", intake.samples),
         (
-            "plimsoll_agent_clamped_total",
+            "plimsoll_agent_clamped_samples_total",
             "Latency samples above one hour, recorded as one hour",
             intake.clamped,
         ),
         (
-            "plimsoll_agent_overflowed_total",
+            "plimsoll_agent_overflow_values_total",
             "Values merged into the series other because of the series limit",
             intake.overflowed,
         ),
         (
-            "plimsoll_agent_recorded_total",
+            "plimsoll_agent_recorded_samples_total",
             "Latency samples in sealed snapshots",
             status.totals.recorded,
         ),
         (
-            "plimsoll_agent_read_errors_total",
+            "plimsoll_agent_socket_read_errors_total",
             "Failed reads of a datagram socket",
             intake.read_errors,
         ),
-        ("plimsoll_agent_denials_total", "Permission denials by the broker", status.denials),
         (
-            "plimsoll_agent_reconnects_total",
+            "plimsoll_agent_broker_permission_denials_total",
+            "Permission denials by the broker",
+            status.denials,
+        ),
+        (
+            "plimsoll_agent_broker_reconnects_total",
             "Connections to the broker after the first one",
             bus.reconnects,
         ),
@@ -130,7 +134,7 @@ fn add_cost(page: &Page, stats: &AgentStats) {
         page.gauge("plimsoll_agent_resident_bytes", help, bytes as f64);
     }
     let (name, help) =
-        ("plimsoll_agent_stage_seconds_total", "Time that the driver spent, per stage");
+        ("plimsoll_agent_driver_stage_seconds_total", "Time that the driver spent, per stage");
     let rows = stats.by_stage.map(|(stage, spent)| ([stage.as_str()], spent.as_secs_f64()));
     let rows = rows.iter().map(|(values, seconds)| (&values[..], *seconds));
     page.counters(Family { name, help, labels: &["stage"] }, rows);
@@ -157,17 +161,17 @@ fn add_outbox(page: &Page, status: &Status) {
             status.held_samples,
         ),
         (
-            "plimsoll_agent_entrusted_messages",
+            "plimsoll_agent_unconfirmed_messages",
             "Acknowledged messages that no aggregator has confirmed",
-            bus.entrusted,
+            bus.unconfirmed,
         ),
         (
-            "plimsoll_agent_entrusted_bytes",
+            "plimsoll_agent_unconfirmed_bytes",
             "Bytes of acknowledged messages that no aggregator has confirmed",
             status.unconfirmed_bytes as u64,
         ),
         (
-            "plimsoll_agent_entrusted_samples",
+            "plimsoll_agent_unconfirmed_samples",
             "Latency samples in acknowledged messages that no aggregator has confirmed",
             status.unconfirmed_samples,
         ),
@@ -177,7 +181,7 @@ fn add_outbox(page: &Page, status: &Status) {
             status.in_flight as u64,
         ),
         (
-            "plimsoll_agent_connected",
+            "plimsoll_agent_broker_connected",
             "1 while the broker is connected, 0 otherwise",
             status.connected.into(),
         ),
@@ -197,7 +201,7 @@ fn add_outbox(page: &Page, status: &Status) {
             status.dropping.into(),
         ),
         (
-            "plimsoll_agent_conservative",
+            "plimsoll_agent_conservative_mode",
             "1 while only the emergency lane is sent, 0 otherwise",
             status.conservative.into(),
         ),
@@ -221,12 +225,12 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
             spool.durable.into(),
         ),
         (
-            "plimsoll_agent_spool_stuck",
+            "plimsoll_agent_spool_blocked",
             "1 while messages wait because the spool can be neither written nor removed, 0 otherwise",
             spool.stuck.into(),
         ),
         (
-            "plimsoll_agent_spool_released_samples",
+            "plimsoll_agent_spool_expired_samples",
             "Latency samples of earlier incarnations in messages that were too old to be sent",
             spool.expired,
         ),
@@ -236,7 +240,7 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
             spool.recovered,
         ),
         (
-            "plimsoll_agent_spool_crashed_samples",
+            "plimsoll_agent_spool_crash_lost_samples",
             "Latency samples lost with the interval that was open when the last incarnation crashed",
             spool.crashed,
         ),
@@ -251,9 +255,9 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
     }
     let aside = spool.quarantined.iter().map(|reason| (*reason, 1));
     let help = "Quarantined spool files, per reason";
-    counters_by(page, "plimsoll_agent_spool_set_aside_total", help, &["reason"], aside);
+    counters_by(page, "plimsoll_agent_quarantined_spools_total", help, &["reason"], aside);
     let help = "Failed writes to the spool";
-    page.counter("plimsoll_agent_spool_failures_total", help, spool.failures as f64);
+    page.counter("plimsoll_agent_spool_write_failures_total", help, spool.failures as f64);
 }
 
 fn add_outcomes(page: &Page, status: &Status) {
@@ -286,7 +290,7 @@ fn add_outcomes(page: &Page, status: &Status) {
     counters_by(page, "plimsoll_agent_lost_samples_total", help, &["reason"], lost);
     let lost = status.events_lost.iter().map(|(reason, n)| (*reason, *n));
     let help = "Events and service checks lost before they were sent, per reason";
-    counters_by(page, "plimsoll_agent_events_lost_total", help, &["reason"], lost);
+    counters_by(page, "plimsoll_agent_lost_events_total", help, &["reason"], lost);
 }
 
 #[cfg(test)]

@@ -57,12 +57,12 @@ fn add_totals(page: &Page, targets: &[ScrapeStats]) {
         ("plimsoll_agent_scrape_pages_total", "Successful scrapes of a target", |of| of.pages),
         ("plimsoll_agent_scrape_points_total", "Values accepted from a target", |of| of.recorded),
         (
-            "plimsoll_agent_scrape_refused_total",
+            "plimsoll_agent_scrape_rejected_series_total",
             "Lines and series of a target rejected; plimsoll_agent_rejected_lines_total has the reasons",
             |of| of.rejected,
         ),
         (
-            "plimsoll_agent_scrape_left_out_total",
+            "plimsoll_agent_scrape_filtered_series_total",
             "Rows of a target excluded by its allow list",
             |of| of.excluded,
         ),

@@ -4,6 +4,8 @@
 //! arrives with the next datagram that fits, so it misses the end of a burst. A
 //! datagram is dropped only while others wait to be read, so once those are, the count is whole.
 //! On a Unix datagram socket the sender waits or is refused; there the kernel counts nothing.
+//!
+//! DESIGN N22.
 
 use std::os::fd::AsFd;
 

@@ -4,6 +4,8 @@
 //! It rests only while datagrams keep coming, so a single one is read at once. What may come
 //! during a rest has room in the receive buffer twice over, and no more than one turn reads. Only
 //! the socket rests: signals, broker and pages are handled meanwhile.
+//!
+//! DESIGN N23.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};

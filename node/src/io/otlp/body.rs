@@ -1,5 +1,5 @@
-//! Reads a request body: each part is inflated and counted on arrival, so that nothing beyond the limit
-//! is ever kept, and a compression bomb is stopped at the limit.
+//! Reads a request body: each part is inflated and counted on arrival, so that nothing beyond the
+//! limit is ever kept, and a compression bomb is stopped at the limit.
 
 use std::io::{self, Write};
 

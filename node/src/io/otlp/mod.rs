@@ -5,6 +5,8 @@
 //! bytes and two trailers over HTTP/2, so both ports are one HTTP stack; `tonic` with the generated
 //! messages of `opentelemetry-proto` would add a second one, and a tree of `Vec`s a hundred times
 //! as large as a hostile body. No TLS, no logs and profiles, no streaming calls.
+//!
+//! DESIGN N26.
 
 mod answer;
 mod body;

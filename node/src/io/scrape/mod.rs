@@ -1,7 +1,10 @@
-//! Scrapes the pages of applications, each target in a task of its own, so that a target that hangs,
-//! never ends or sends garbage delays no other. Parses no page: it passes on the bytes or the failure.
+//! Scrapes the pages of applications, each target in a task of its own, so that a target that
+//! hangs, never ends or sends garbage delays no other. Parses no page: it passes on the bytes or
+//! the failure.
 //!
 //! Requests no compression: on one machine bytes are cheaper than compressing them.
+//!
+//! DESIGN N33.
 
 mod exchange;
 
@@ -35,8 +38,8 @@ pub struct Scraper {
 }
 
 impl Scraper {
-    /// Starts one task per target. The name of the node decides the phase of each target, so that the
-    /// nodes of a fleet do not scrape all at once.
+    /// Starts one task per target. The name of the node decides the phase of each target, so that
+    /// the nodes of a fleet do not scrape all at once.
     #[must_use]
     pub fn start(node: &NodeName, endpoints: Vec<Endpoint>) -> Self {
         let (results, scraped) = mpsc::channel(PAGES_QUEUE_MAX);

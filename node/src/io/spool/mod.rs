@@ -1,7 +1,9 @@
-//! The spool: passes batches to a thread that writes them, so that the driver never waits for a disk.
-//! At most one write is in progress. The [`journal`] decides what a batch contains.
+//! The spool: passes batches to a thread that writes them, so that the driver never waits for a
+//! disk. At most one write is in progress. The [`journal`] decides what a batch contains.
 //!
 //! [`journal`]: crate::core::journal
+//!
+//! DESIGN N5.
 
 mod error;
 mod file;

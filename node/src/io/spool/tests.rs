@@ -128,7 +128,7 @@ async fn a_new_file_that_did_not_take_effect_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_set_aside_under_a_name_that_is_free() {
+async fn what_cannot_be_used_is_quarantined_under_a_name_that_is_free() {
     let (dir, path) = place();
     for n in 0..2 {
         fs::write(&path, format!("#!/bin/sh {n}")).unwrap();
@@ -144,7 +144,7 @@ async fn what_cannot_be_used_is_set_aside_under_a_name_that_is_free() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_or_too_new_is_set_aside_with_its_reason() {
+async fn a_file_that_is_too_large_or_too_new_is_quarantined_with_its_reason() {
     let (dir, path) = place();
     closed(dir.path(), 1).await;
     let mut bytes = fs::read(&path).unwrap();

@@ -18,14 +18,14 @@ pub struct ServerLimits {
     pub protocol: Protocol,
     /// Connections that are open at once.
     pub connections_max: usize,
-    /// Bytes of one request body; a larger body gets a plain 413. Routes with a limit and an answer of
-    /// their own use `usize::MAX` here.
+    /// Bytes of one request body; a larger body gets a plain 413. Routes with a limit and an answer
+    /// of their own use `usize::MAX` here.
     pub body_bytes_max: usize,
     /// Bytes of responses that all clients together have not received yet.
     pub unsent_bytes_max: u64,
     /// Time for the head of a request, since the last answer or the start of the connection. Over
-    /// HTTP/2 it applies to the first request; later it is the time between two pings, each of which
-    /// must be answered within [`Self::stall_timeout`].
+    /// HTTP/2 it applies to the first request; later it is the time between two pings, each of
+    /// which must be answered within [`Self::stall_timeout`].
     pub head_timeout: Duration,
     /// Time in which a client receives nothing of its answer.
     pub stall_timeout: Duration,

@@ -88,8 +88,8 @@ impl AsyncWrite for StallTimeout {
 }
 
 impl Drop for StallTimeout {
-    /// Resets the connection, so that the kernel does not keep bytes that the client did not receive
-    /// and that no counter covers.
+    /// Resets the connection, so that the kernel does not keep bytes that the client did not
+    /// receive and that no counter covers.
     fn drop(&mut self) {
         if !self.slot.is_settled() {
             // A closed socket has nothing to reset.

@@ -1,5 +1,5 @@
-//! HTTP/2 with limits: few concurrent requests per connection, a window per request, bounded heads and
-//! header tables, pings that detect dead clients. There is no upgrade from HTTP/1.
+//! HTTP/2 with limits: few concurrent requests per connection, a window per request, bounded heads
+//! and header tables, pings that detect dead clients. There is no upgrade from HTTP/1.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -49,8 +49,8 @@ impl Streams {
     }
 }
 
-/// Ends when a client has sent no request within the time for a head. A client that has sent one may
-/// stay idle for as long as it answers pings.
+/// Ends when a client has sent no request within the time for a head. A client that has sent one
+/// may stay idle for as long as it answers pings.
 pub(super) async fn silence(slot: &ConnectionSlot, bounds: &ServerLimits) {
     sleep(bounds.head_timeout).await;
     if slot.has_request() {

@@ -29,12 +29,12 @@ fn samples_in_the_limits_own_bucket_are_told_apart_once_it_is_known() {
     histogram.record(LIMIT_NS + 1);
     histogram.record(1);
     histogram.watch(&[LIMIT_NS]);
-    assert_eq!(histogram.over(LIMIT_NS), Over { over: 0, unsure: 1 });
+    assert_eq!(histogram.over(LIMIT_NS), Over { over: 0, uncertain: 1 });
     beside.iter().for_each(|ns| histogram.record_n(*ns, 3));
-    assert_eq!(histogram.over(LIMIT_NS), Over { over: 6, unsure: 1 });
-    assert_eq!(histogram.take().over(LIMIT_NS), Over { over: 6, unsure: 1 });
+    assert_eq!(histogram.over(LIMIT_NS), Over { over: 6, uncertain: 1 });
+    assert_eq!(histogram.take().over(LIMIT_NS), Over { over: 6, uncertain: 1 });
     beside.iter().for_each(|ns| histogram.record(*ns));
-    assert_eq!(histogram.over(LIMIT_NS), Over { over: 2, unsure: 0 });
+    assert_eq!(histogram.over(LIMIT_NS), Over { over: 2, uncertain: 0 });
 }
 
 #[test]
@@ -49,15 +49,15 @@ fn limits_that_there_cannot_be_and_too_many_are_not_watched() {
 fn a_limit_that_is_no_longer_watched_is_counted_from_buckets() {
     let mut histogram = watching(&[LIMIT_NS], &[LIMIT_NS, LIMIT_NS + 1]);
     histogram.watch(&[5]);
-    assert_eq!(histogram.over(LIMIT_NS), Over { over: 0, unsure: 2 });
-    assert_eq!(histogram.over(5), Over { over: 2, unsure: 0 });
+    assert_eq!(histogram.over(LIMIT_NS), Over { over: 0, uncertain: 2 });
+    assert_eq!(histogram.over(5), Over { over: 2, uncertain: 0 });
 }
 
 #[test]
 fn what_the_buckets_contradict_is_refused() {
     let histogram = watching(&[], &[1, LIMIT_NS, LIMIT_NS + 1, 2 * LIMIT_NS]);
     let bytes = codec::encode(histogram.counts()).unwrap();
-    let said = |limit, over, unsure| Overs(vec![(limit, Over { over, unsure })]);
+    let said = |limit, over, uncertain| Overs(vec![(limit, Over { over, uncertain })]);
     let forged = [
         said(LIMIT_NS, 0, 3),
         said(LIMIT_NS, 4, 0),
@@ -67,8 +67,8 @@ fn what_the_buckets_contradict_is_refused() {
         said(2 * LIMIT_NS, 0, 1),
         said(0, 4, 0),
         said(MAX_NS + 1, 0, 0),
-        Overs([5, 5].map(|limit| (limit, Over { over: 3, unsure: 0 })).to_vec()),
-        Overs((1..6).map(|limit| (limit, Over { over: 3, unsure: 0 })).collect()),
+        Overs([5, 5].map(|limit| (limit, Over { over: 3, uncertain: 0 })).to_vec()),
+        Overs((1..6).map(|limit| (limit, Over { over: 3, uncertain: 0 })).collect()),
     ];
     for overs in forged {
         let refused = Some(DistributionError::Contradiction("over"));
@@ -77,11 +77,11 @@ fn what_the_buckets_contradict_is_refused() {
         let read = Histogram::try_from_v2(histogram.exact(), &bytes, overs.clone(), None);
         assert_eq!(read.err(), refused, "{overs:?}");
     }
-    for (over, unsure) in [(1, 2), (1, 0), (3, 0), (2, 1)] {
-        let overs = said(LIMIT_NS, over, unsure);
+    for (over, uncertain) in [(1, 2), (1, 0), (3, 0), (2, 1)] {
+        let overs = said(LIMIT_NS, over, uncertain);
         let packed = Packed::try_from_v2(histogram.exact(), &bytes, overs, None).unwrap();
-        assert_eq!(packed.over(LIMIT_NS), Over { over, unsure });
-        assert_eq!(packed.without_overs().over(LIMIT_NS), Over { over: 1, unsure: 2 });
+        assert_eq!(packed.over(LIMIT_NS), Over { over, uncertain });
+        assert_eq!(packed.without_overs().over(LIMIT_NS), Over { over: 1, uncertain: 2 });
     }
 }
 
@@ -89,12 +89,12 @@ fn what_the_buckets_contradict_is_refused() {
 fn what_the_smallest_and_the_largest_sample_contradict_is_refused() {
     let histogram = watching(&[], &[LIMIT_NS, LIMIT_NS + 1]);
     let bytes = codec::encode(histogram.counts()).unwrap();
-    for (over, unsure, is_possible) in
+    for (over, uncertain, is_possible) in
         [(0, 0, false), (2, 0, false), (0, 1, true), (0, 2, true), (1, 0, true), (1, 1, true)]
     {
-        let overs = Overs(vec![(LIMIT_NS, Over { over, unsure })]);
+        let overs = Overs(vec![(LIMIT_NS, Over { over, uncertain })]);
         let read = Packed::try_from_v2(histogram.exact(), &bytes, overs, None);
-        assert_eq!(read.is_ok(), is_possible, "{over} {unsure}");
+        assert_eq!(read.is_ok(), is_possible, "{over} {uncertain}");
     }
 }
 
@@ -196,16 +196,16 @@ proptest! {
             step.take(&mut histogram, &mut all);
             let packed = Packed::from(&histogram);
             for limit in histogram.overs().limits().chain([LIMIT_NS]).chain(others.clone()) {
-                let Over { over, unsure } = histogram.over(limit);
+                let Over { over, uncertain } = histogram.over(limit);
                 let truly = truly(&all, limit);
-                prop_assert!((over..=over + unsure).contains(&truly), "{over} {unsure} {truly}");
-                prop_assert_eq!(packed.over(limit), Over { over, unsure });
+                prop_assert!((over..=over + uncertain).contains(&truly), "{over} {uncertain} {truly}");
+                prop_assert_eq!(packed.over(limit), Over { over, uncertain });
             }
         }
     }
 
     #[test]
-    fn nothing_is_unsure_where_the_limit_was_known_first(
+    fn nothing_is_uncertain_where_the_limit_was_known_first(
         parts in prop::collection::vec(prop::collection::vec(near(), 0..30), 1..5),
         limits in prop::collection::vec(1..MAX_NS, 0..3),
     ) {
@@ -217,7 +217,7 @@ proptest! {
         let packed: Vec<Packed> = parts.iter().map(Packed::from).collect();
         let united = Packed::united(&packed);
         for limit in limits {
-            let exactly = Over { over: truly(&all, limit), unsure: 0 };
+            let exactly = Over { over: truly(&all, limit), uncertain: 0 };
             prop_assert_eq!(merged.over(limit), exactly);
             prop_assert_eq!(united.over(limit), exactly);
         }

@@ -26,12 +26,12 @@ proptest! {
         let mut again = Histogram::default();
         again.merge_packed(&both);
         prop_assert_eq!(&again, &expected);
-        let Over { over, unsure } = both.over(limit);
+        let Over { over, uncertain } = both.over(limit);
         let truly = values.iter().filter(|value| **value > limit).count() as u64;
-        prop_assert!((over..=over + unsure).contains(&truly), "{over} {unsure} {truly}");
+        prop_assert!((over..=over + uncertain).contains(&truly), "{over} {uncertain} {truly}");
         let own = layout::index_of(limit);
         let beside = values.iter().filter(|value| layout::index_of(**value) == own).count();
-        prop_assert!(unsure <= beside as u64);
+        prop_assert!(uncertain <= beside as u64);
         let bytes = rmp_serde::to_vec_named(&both).unwrap();
         prop_assert_eq!(rmp_serde::from_slice::<Packed>(&bytes).unwrap(), both);
     }

@@ -132,10 +132,10 @@ proptest! {
             }
             let packed = Packed::from(&histogram);
             for limit in histogram.overs().limits().chain([LIMIT_NS]).chain(others.clone()) {
-                let Over { over, unsure } = histogram.over(limit);
+                let Over { over, uncertain } = histogram.over(limit);
                 let truly = all.iter().filter(|value| **value > limit).count() as u64;
-                prop_assert!((over..=over + unsure).contains(&truly), "{over} {unsure} {truly}");
-                prop_assert_eq!(packed.over(limit), Over { over, unsure });
+                prop_assert!((over..=over + uncertain).contains(&truly), "{over} {uncertain} {truly}");
+                prop_assert_eq!(packed.over(limit), Over { over, uncertain });
             }
         }
     }

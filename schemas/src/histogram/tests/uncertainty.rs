@@ -98,8 +98,8 @@ fn the_share_over_an_edge_is_exact_and_over_another_limit_nobody_knows() {
     let limits = [10 * MS, 18 * MS, 25 * MS, 25 * MS + 1];
     let histogram = within(&edges, &[MS, 11 * MS, 24 * MS, 60 * MS], &limits);
     let over = |limit| {
-        let Over { over, unsure } = histogram.over(limit);
-        (over, unsure)
+        let Over { over, uncertain } = histogram.over(limit);
+        (over, uncertain)
     };
     assert_eq!(limits.map(over), [(3, 0), (1, 2), (1, 0), (0, 1)]);
 }
@@ -205,9 +205,9 @@ proptest! {
             all.extend(values.iter().map(|value| (*value).min(MAX_NS)));
         }
         for limit in limits {
-            let Over { over, unsure } = merged.over(limit);
+            let Over { over, uncertain } = merged.over(limit);
             let truly = all.iter().filter(|value| **value > limit).count() as u64;
-            prop_assert!((over..=over + unsure).contains(&truly), "{over} {truly} {unsure}");
+            prop_assert!((over..=over + uncertain).contains(&truly), "{over} {truly} {uncertain}");
         }
     }
 

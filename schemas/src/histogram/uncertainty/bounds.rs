@@ -5,6 +5,8 @@
 //! The r-th smallest of all samples lies between the r-th smallest of the one and of the other,
 //! and no closer bound is right: all samples may be at their least, or all at their most. Says
 //! nothing of samples that came one by one, and costs nothing where there are no others.
+//!
+//! DESIGN S4.
 
 use crate::histogram::layout::{self, MAX_NS};
 use crate::histogram::over::Over;
@@ -106,7 +108,7 @@ impl BucketUncertainty {
         let (all, placed) = (beside(own), self.placed.beside(own));
         let over = above(all, placed, self.low.beside(own)).0;
         let most = above(all, placed, self.high.beside(own)).1;
-        Over { over, unsure: most.saturating_sub(over) }
+        Over { over, uncertain: most.saturating_sub(over) }
     }
 
     /// The least and the most, in nanoseconds, that all `count` samples may sum up to, of which

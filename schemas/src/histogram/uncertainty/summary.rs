@@ -16,7 +16,8 @@ use crate::histogram::over::Overs;
 use crate::histogram::payload::{self, Buckets};
 use crate::histogram::row::Row;
 
-/// The uncertainty of one histogram as it is written. Rows are payloads of V2 bytes, without the header.
+/// The uncertainty of one histogram as it is written. Rows are payloads of V2 bytes, without the
+/// header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UncertaintySummary<'a> {
     /// The counts of samples that may lie elsewhere; nothing where these are all.

@@ -227,8 +227,8 @@ fn names_that_are_taken_are_told_with_their_line() {
              bus; choose another name",
         ),
         (
-            "[[rule]]\nname = 'undelivered'",
-            "line 2, column 8: rule \"undelivered\": name: is reserved for an event on the bus; \
+            "[[rule]]\nname = 'undeliverable'",
+            "line 2, column 8: rule \"undeliverable\": name: is reserved for an event on the bus; \
              choose another name",
         ),
         (

@@ -11,13 +11,15 @@
 //!
 //! Too few samples or none at all move nothing, in any state: silence is never "clear". It is shown
 //! beside the state. Who is notified of a change, and of what, is not decided here.
+//!
+//! DESIGN A25.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::alerts::{FLAP_DOUBLINGS_MAX, FLAP_WITHIN, FLAPS_FORGOTTEN_AFTER};
-use plimsoll_schemas::alert::{AlertKey, AlertState, DataStatus, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, DataStatus, Notification, Scope};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -72,7 +74,7 @@ pub struct AlertEntry {
     pub data: DataStatus,
     /// Its last notification, without its context, which is dropped to save memory: the end of an
     /// alert whose rule or node is gone repeats this.
-    pub notified: Option<Arc<Notice>>,
+    pub notified: Option<Arc<Notification>>,
 }
 
 /// An alert that has ended because its rule or its node is gone.
@@ -112,14 +114,14 @@ impl Alerts {
         change
     }
 
-    /// Whether an alert has changed since this was last called: its state, how near it is to another
-    /// one, or what is known of its data.
+    /// Whether an alert has changed since this was last called: its state, how near it is to
+    /// another one, or what is known of its data.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Ends all alerts that `gone` names: their rule or their node is no longer there. Returns those
-    /// that fired or were pending; the caller notifies of them.
+    /// Ends all alerts that `gone` names: their rule or their node is no longer there. Returns
+    /// those that fired or were pending; the caller notifies of them.
     pub fn end(&mut self, gone: impl Fn(&AlertKey) -> bool) -> Vec<Ending> {
         let ended = self.entries.extract_if(.., |key, _| gone(key));
         let ending = |(key, entry): (AlertKey, AlertEntry)| {
@@ -134,9 +136,9 @@ impl Alerts {
     }
 
     /// Remembers an alert's last notification.
-    pub fn on_notified(&mut self, notice: &Notice) {
-        if let Some(entry) = self.entries.get_mut(&notice.key) {
-            entry.notified = Some(Arc::new(Notice { context: None, ..notice.clone() }));
+    pub fn on_notified(&mut self, notification: &Notification) {
+        if let Some(entry) = self.entries.get_mut(&notification.key) {
+            entry.notified = Some(Arc::new(Notification { context: None, ..notification.clone() }));
         }
     }
 
@@ -220,19 +222,19 @@ impl AlertEntry {
 
     fn next(&mut self, now: Wall, finding: Finding, hysteresis: Hysteresis) -> AlertState {
         use AlertState::{Firing, Inactive, Insufficient, NoData, Pending, Resolved};
-        use Finding::{Breach, Clear, Unsure};
+        use Finding::{Breach, Clear, Uncertain};
         match (self.state, finding) {
             (Inactive | Resolved, Breach) if hysteresis.fire_after <= 1 => Firing,
             (Inactive | Resolved, Breach) => Pending,
             (Pending, Breach) => self.after(hysteresis.fire_after, Firing),
-            (Pending, Clear | Unsure) => Inactive,
+            (Pending, Clear | Uncertain) => Inactive,
             (Firing, Clear) => self.after(self.clear_after(hysteresis), Resolved),
-            (Firing, Breach | Unsure) => {
+            (Firing, Breach | Uncertain) => {
                 self.streak = 0;
                 Firing
             }
-            (Resolved, Clear | Unsure) if now.since(self.since) >= RESOLVED_SHOWN => Inactive,
-            (Inactive | Resolved, Clear | Unsure)
+            (Resolved, Clear | Uncertain) if now.since(self.since) >= RESOLVED_SHOWN => Inactive,
+            (Inactive | Resolved, Clear | Uncertain)
             | (_, Finding::NoData | Finding::Insufficient)
             // Shown, and never a state of the machine.
             | (Insufficient | NoData, _) => self.state,

@@ -212,7 +212,7 @@ fn an_alert_that_is_calm_for_good_is_forgotten() {
 
 #[test]
 fn what_is_found_of_the_data_is_shown_beside_an_alert_that_stands_and_alone_where_none_does() {
-    use Finding::{NoData, Unsure};
+    use Finding::{NoData, Uncertain};
     use plimsoll_schemas::alert::AlertState as State;
     let mut walk = Walk::new();
     walk.until(Firing, Breach);
@@ -220,7 +220,7 @@ fn what_is_found_of_the_data_is_shown_beside_an_alert_that_stands_and_alone_wher
     for (finding, wanted) in [
         (NoData, DataStatus::NoData),
         (Insufficient, DataStatus::Insufficient),
-        (Unsure, DataStatus::Enough),
+        (Uncertain, DataStatus::Enough),
     ] {
         assert_eq!(walk.hear(finding), None);
         assert_eq!((data(&walk), walk.alerts.state(&key("a"))), (Some(wanted), Firing));
@@ -228,7 +228,7 @@ fn what_is_found_of_the_data_is_shown_beside_an_alert_that_stands_and_alone_wher
     for (state, finding, shown) in [
         (Inactive, NoData, State::NoData),
         (Inactive, Insufficient, State::Insufficient),
-        (Inactive, Unsure, Inactive),
+        (Inactive, Uncertain, Inactive),
         (Pending, NoData, Pending),
         (Firing, Insufficient, Firing),
         (Resolved, NoData, Resolved),
@@ -270,8 +270,9 @@ enum Happens {
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
-    use Finding::{NoData, Unsure};
-    let finding = prop::sample::select(&[NoData, Insufficient, Unsure, Within, Breach, Breach][..]);
+    use Finding::{NoData, Uncertain};
+    let finding =
+        prop::sample::select(&[NoData, Insufficient, Uncertain, Within, Breach, Breach][..]);
     prop_oneof![
         20 => finding.prop_map(Happens::Found),
         1 => Just(Happens::Ended),

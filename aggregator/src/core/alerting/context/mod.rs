@@ -1,5 +1,7 @@
 //! The context of a notification: which nodes are worst and what their machines reported, and the
 //! samples before and during. One pass over the sums of all nodes, only when an alert fires.
+//!
+//! DESIGN A27.
 
 mod bars;
 

@@ -1,10 +1,12 @@
-//! An alert as an Alertmanager is sent it. Two aggregators of a pair send the same labels of the same
-//! alert, so that one notification comes of it: nothing in them depends on the aggregator.
+//! An alert as an Alertmanager is sent it. Two aggregators of a pair send the same labels of the
+//! same alert, so that one notification comes of it: nothing in them depends on the aggregator.
+//!
+//! DESIGN A30.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,27 +25,27 @@ pub(super) struct AlertmanagerAlert {
 }
 
 impl AlertmanagerAlert {
-    /// What a firing alert's notice comes to.
-    pub(super) fn of(notice: &Notice) -> Self {
-        let key = &notice.key;
+    /// What a firing alert's notification comes to.
+    pub(super) fn of(notification: &Notification) -> Self {
+        let key = &notification.key;
         let labels = [
             ("alertname", key.rule.as_str()),
-            ("mesh", notice.mesh.as_str()),
+            ("mesh", notification.mesh.as_str()),
             ("scope", key.scope.as_str()),
             ("node", key.scope.node()),
             ("operation", key.operation.as_str()),
-            ("severity", notice.severity.as_str()),
+            ("severity", notification.severity.as_str()),
         ];
-        let dashboard = notice.context.as_ref().and_then(|context| context.dashboard.clone());
-        let runbook = notice.runbook.clone().unwrap_or_default();
+        let dashboard = notification.context.as_ref().and_then(|context| context.dashboard.clone());
+        let runbook = notification.runbook.clone().unwrap_or_default();
         let is_url = runbook.starts_with("https://") || runbook.starts_with("http://");
-        let (value, limit) = texts::figures(&notice.evidence);
+        let (value, limit) = texts::figures(&notification.evidence);
         let annotations = [
-            ("summary", texts::summary(notice)),
+            ("summary", texts::summary(notification)),
             (if is_url { "runbook_url" } else { "runbook" }, runbook),
             ("value", value),
             ("limit", limit),
-            ("evidence", texts::evidence(notice)),
+            ("evidence", texts::evidence(notification)),
             ("dashboard", dashboard.clone().unwrap_or_default()),
         ];
         Self {
@@ -51,7 +53,9 @@ impl AlertmanagerAlert {
             labels: without_empty(labels.map(|(name, value)| (name, value.to_owned()))),
             annotations: without_empty(annotations),
             dashboard,
-            starts_at: texts::wall(notice.firing_since_seconds.unwrap_or(notice.at_seconds)),
+            starts_at: texts::wall(
+                notification.firing_since_seconds.unwrap_or(notification.at_seconds),
+            ),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::notices::{RETRY_AFTER_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
+use crate::limits::notifications::{RETRY_AFTER_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 use plimsoll_schemas::time::Mono;
 
 /// Chance out of a seed (splitmix64), so that two aggregators do not come back together.

@@ -1,6 +1,6 @@
-//! The fields of a notice that templates may name.
+//! The fields of a notification that templates may name.
 
-use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, GapEvidence, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, GapEvidence, Notification, Scope};
 use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
 use plimsoll_schemas::rule::Severity;
 use serde_json::{Value, json};
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::template::Fields;
 use super::{alertmanager_alert, texts};
 
-/// What a notice gives a template. `routing_key` is there only where the receiver has one.
+/// What a notification gives a template. `routing_key` is there only where the receiver has one.
 ///
 /// `id` is the same for one alert as long as there is one. `status` is `firing`, `resolved` or
 /// `acknowledged`; `action` says the same in PagerDuty's words. `at` and `since` are dates; the
-/// whole notice, as it stands on the bus, is `notice`.
+/// whole notification, as it stands on the bus, is `notification`.
 #[must_use]
-pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
-    let Notice { key, mesh, .. } = notice;
-    let (value, limit) = texts::figures(&notice.evidence);
-    let (status, action) = status(notice);
-    let context = notice.context.as_ref();
-    let since = notice.firing_since_seconds.unwrap_or(notice.at_seconds);
+pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields {
+    let Notification { key, mesh, .. } = notification;
+    let (value, limit) = texts::figures(&notification.evidence);
+    let (status, action) = status(notification);
+    let context = notification.context.as_ref();
+    let since = notification.firing_since_seconds.unwrap_or(notification.at_seconds);
     let title = format!("{}: {} ({}, {})", status.to_uppercase(), key.rule, key.scope, mesh);
     let mut fields = Fields::from([
         ("id", json!(texts::alert_id(mesh, key))),
@@ -28,21 +28,21 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
         ("scope", json!(key.scope.as_str())),
         ("node", json!(key.scope.node())),
         ("operation", json!(key.operation)),
-        ("severity", json!(notice.severity)),
+        ("severity", json!(notification.severity)),
         ("status", json!(status)),
         ("action", json!(action)),
-        ("color", json!(color(notice))),
+        ("color", json!(color(notification))),
         ("title", json!(title)),
-        ("summary", json!(texts::summary(notice))),
+        ("summary", json!(texts::summary(notification))),
         ("value", json!(value)),
         ("limit", json!(limit)),
-        ("evidence", json!(texts::evidence(notice))),
-        ("runbook", json!(notice.runbook)),
+        ("evidence", json!(texts::evidence(notification))),
+        ("runbook", json!(notification.runbook)),
         ("dashboard", json!(context.and_then(|context| context.dashboard.as_ref()))),
-        ("at", json!(alertmanager_alert::date(texts::wall(notice.at_seconds)))),
+        ("at", json!(alertmanager_alert::date(texts::wall(notification.at_seconds)))),
         ("since", json!(alertmanager_alert::date(texts::wall(since)))),
-        ("acknowledged_by", json!(notice.acknowledged_by)),
-        ("notice", serde_json::to_value(notice).unwrap_or(Value::Null)),
+        ("acknowledged_by", json!(notification.acknowledged_by)),
+        ("notification", serde_json::to_value(notification).unwrap_or(Value::Null)),
     ]);
     fields.extend(routing_key.map(|secret| ("routing_key", json!(secret))));
     fields
@@ -50,33 +50,33 @@ pub fn fields(notice: &Notice, routing_key: Option<&str>) -> Fields {
 
 /// The evidence as text, for templates and the log.
 #[must_use]
-pub fn evidence(notice: &Notice) -> String {
-    texts::evidence(notice)
+pub fn evidence(notification: &Notification) -> String {
+    texts::evidence(notification)
 }
 
-/// A notice to try a template with.
+/// A notification to try a template with.
 #[must_use]
-pub fn sample() -> Notice {
+pub fn sample() -> Notification {
     let key = AlertKey {
-        rule: RuleName::new("sample").expect("a constant name of plain undelivered"),
+        rule: RuleName::new("sample").expect("a constant name of plain undeliverable"),
         scope: Scope::Fleet,
-        operation: Operation::new("sample").expect("a constant name of plain undelivered"),
+        operation: Operation::new("sample").expect("a constant name of plain undeliverable"),
     };
-    let mesh = MeshName::new("sample").expect("a constant name of plain undelivered");
+    let mesh = MeshName::new("sample").expect("a constant name of plain undeliverable");
     let evidence = Evidence::Gap(GapEvidence { gap_samples: 1 });
-    Notice::new(mesh, key, (AlertState::Pending, AlertState::Firing), 0.0, evidence)
+    Notification::new(mesh, key, (AlertState::Pending, AlertState::Firing), 0.0, evidence)
 }
 
-fn status(notice: &Notice) -> (&'static str, &'static str) {
-    match notice.state {
-        AlertState::Firing if notice.is_acknowledgement() => ("acknowledged", "acknowledge"),
+fn status(notification: &Notification) -> (&'static str, &'static str) {
+    match notification.state {
+        AlertState::Firing if notification.is_acknowledgement() => ("acknowledged", "acknowledge"),
         AlertState::Firing => ("firing", "trigger"),
         _ => ("resolved", "resolve"),
     }
 }
 
-fn color(notice: &Notice) -> &'static str {
-    match (notice.state, notice.severity) {
+fn color(notification: &Notification) -> &'static str {
+    match (notification.state, notification.severity) {
         (AlertState::Firing, Severity::Critical) => "#d0021b",
         (AlertState::Firing, Severity::Warning) => "#f5a623",
         (AlertState::Firing, Severity::Info) => "#4a90e2",

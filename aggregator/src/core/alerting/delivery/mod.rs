@@ -1,9 +1,11 @@
 //! Delivery to receivers: which notifications each has still to be sent, and when.
 //!
-//! Alertmanagers are sent all active alerts again and again; webhooks are sent each change once. One
-//! post is under way to a receiver at a time. A notification ends as delivered, superseded by a newer
-//! state before it was sent, suppressed, or given up with a reason; nothing else can happen to it.
-//! This room opens no connection and fills no template; `io::notify` does.
+//! Alertmanagers are sent all active alerts again and again; webhooks are sent each change once.
+//! One post is under way to a receiver at a time. A notification ends as delivered, superseded by a
+//! newer state before it was sent, suppressed, or given up with a reason; nothing else can happen
+//! to it. This room opens no connection and fills no template; `io::notify` does.
+//!
+//! DESIGN A28.
 
 mod alertmanager_alert;
 mod backoff;
@@ -12,7 +14,7 @@ mod receiver;
 mod resend;
 mod stats;
 mod texts;
-mod undelivered;
+mod undeliverable;
 
 pub mod fields;
 pub mod template;
@@ -21,22 +23,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::notices::{ALERTS_TOLD_MAX, RESOLVED_AGE_MAX};
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice};
+use crate::limits::notifications::{ALERTS_TOLD_MAX, RESOLVED_AGE_MAX};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
 pub use receiver::{Answer, Body, Post, Receiver, ReceiverKind, Waits};
 pub use stats::{ReceiverCounts, ReceiverStats};
-pub use undelivered::Undelivered;
+pub use undeliverable::Undeliverable;
 
 use crate::core::fleet::Shared;
 use alertmanager_alert::AlertmanagerAlert;
 use backoff::{Backoff, Jitter};
 use queue::{GivenUp, Queue};
 use resend::{LabelledAlert, ReportedAlert, ReportedAlerts, Resend};
-use undelivered::UndeliveredLog;
+use undeliverable::UndeliverableLog;
 
 /// Failures after which the receiver cannot have processed the post.
 const NOT_HEARD: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
@@ -59,7 +61,7 @@ pub struct Deliveries {
     /// For Alertmanagers; empty where there is none.
     standings: ReportedAlerts,
     states: BTreeMap<String, ReceiverState>,
-    undelivered: UndeliveredLog,
+    undeliverable: UndeliverableLog,
     #[serde(skip)]
     receivers: Vec<Receiver>,
     #[serde(skip)]
@@ -74,8 +76,8 @@ impl Deliveries {
         let known = |name: &str| receivers.iter().any(|receiver| *receiver.name == *name);
         let gone: Vec<_> = self.states.extract_if(.., |name, _| !known(name)).collect();
         for (name, state) in gone {
-            state.queue.drain().for_each(|(notice, why)| {
-                self.undelivered.push(now, &name, why, (&notice.key, notice.state));
+            state.queue.drain().for_each(|(notification, why)| {
+                self.undeliverable.push(now, &name, why, (&notification.key, notification.state));
             });
         }
         for receiver in &receivers {
@@ -99,21 +101,21 @@ impl Deliveries {
         self.receivers.iter().any(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }))
     }
 
-    /// An alert has changed. The receivers that its rule names, or all, are notified if its severity
-    /// is high enough for them: of alerts that begin to fire, that still fire when a silence ends,
-    /// that end, and that are acknowledged.
-    pub fn on_notice(&mut self, notice: &Notice) {
-        let ends = notice.state == AlertState::Resolved;
-        let looked_after = notice.is_acknowledgement();
-        let fires = notice.state == AlertState::Firing && !looked_after;
+    /// An alert has changed. The receivers that its rule names, or all, are notified if its
+    /// severity is high enough for them: of alerts that begin to fire, that still fire when a
+    /// silence ends, that end, and that are acknowledged.
+    pub fn on_notification(&mut self, notification: &Notification) {
+        let ends = notification.state == AlertState::Resolved;
+        let looked_after = notification.is_acknowledgement();
+        let fires = notification.state == AlertState::Firing && !looked_after;
         if self.receivers.is_empty() || !(ends || fires || looked_after) {
             return;
         }
-        let known_at = texts::wall(notice.at_seconds + notice.late_seconds);
+        let known_at = texts::wall(notification.at_seconds + notification.late_seconds);
         if self.has_alertmanagers() && !looked_after {
-            self.stand(notice, known_at);
+            self.stand(notification, known_at);
         }
-        let shared = Shared::from(notice.clone());
+        let shared = Shared::from(notification.clone());
         for receiver in &self.receivers {
             let ReceiverKind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
             let Some(ReceiverState { queue, tally, .. }) = self.states.get_mut(&*receiver.name)
@@ -121,33 +123,33 @@ impl Deliveries {
                 continue;
             };
             // A receiver that was notified is sent the end, whatever the rule says by then.
-            let is_meant = receiver.is_meant(notice.severity, &notice.routes)
-                || !fires && queue.believes(&notice.key);
+            let is_meant = receiver.is_meant(notification.severity, &notification.routes)
+                || !fires && queue.believes(&notification.key);
             if ends && !(resolved && is_meant) {
-                queue.end_untold(&notice.key, tally);
+                queue.end_untold(&notification.key, tally);
             } else if is_meant && (!looked_after || acknowledged) {
                 let no_room = queue.push(&shared, known_at, tally);
-                give_up((&mut self.undelivered, tally), receiver, known_at, no_room);
+                give_up((&mut self.undeliverable, tally), receiver, known_at, no_room);
             }
         }
     }
 
     /// Takes the state of an alert, for Alertmanagers.
-    pub(crate) fn stand(&mut self, notice: &Notice, known_at: Wall) {
-        let fires = notice.state != AlertState::Resolved;
-        let labelled = (notice.key.clone(), notice.severity);
+    pub(crate) fn stand(&mut self, notification: &Notification, known_at: Wall) {
+        let fires = notification.state != AlertState::Resolved;
+        let labelled = (notification.key.clone(), notification.severity);
         // One that was sent as firing must be sent as ended under the same labels.
-        let of = |severity| (notice.key.clone(), severity);
+        let of = |severity| (notification.key.clone(), severity);
         let all = self.standings.range(of(Severity::Info)..=of(Severity::Critical));
         let others = all.map(|(other, _)| other).filter(|other| !fires || **other != labelled);
         let others: Vec<_> = others.cloned().collect();
-        self.end_standing((known_at, texts::wall(notice.at_seconds)), others);
+        self.end_standing((known_at, texts::wall(notification.at_seconds)), others);
         if fires {
             let standing = ReportedAlert {
-                alert: AlertmanagerAlert::of(notice),
-                severity: notice.severity,
-                routes: notice.routes.clone(),
-                silenced: notice.silenced,
+                alert: AlertmanagerAlert::of(notification),
+                severity: notification.severity,
+                routes: notification.routes.clone(),
+                silenced: notification.silenced,
                 known_at,
                 ended_at: None,
             };
@@ -185,9 +187,9 @@ impl Deliveries {
             if has_room {
                 state.resend.on_move(&labelled, &standing, &mut state.tally);
             } else {
-                state.tally.count_undelivered("no_room");
+                state.tally.count_undeliverable("no_room");
                 let letter = (&labelled.0, AlertState::Firing);
-                self.undelivered.push(standing.known_at, &receiver.name, "no_room", letter);
+                self.undeliverable.push(standing.known_at, &receiver.name, "no_room", letter);
             }
         }
         if has_room {
@@ -196,8 +198,8 @@ impl Deliveries {
     }
 
     /// Takes which firing alerts are silenced or acknowledged now. Alertmanagers that do not know
-    /// these are not sent them. Those that do are sent them still: left out, an alert would end there
-    /// by itself, and be reported as resolved.
+    /// these are not sent them. Those that do are sent them still: left out, an alert would end
+    /// there by itself, and be reported as resolved.
     pub fn hold_back(&mut self, is_held: impl Fn(&AlertKey, Severity) -> bool) {
         for (key, standing) in &mut self.standings {
             let silenced = is_held(&key.0, standing.severity);
@@ -221,11 +223,11 @@ impl Deliveries {
                 }
                 ReceiverKind::Webhook { .. } => {
                     for given_up in state.queue.expire(now.wall, &mut state.tally) {
-                        let counted = (&mut self.undelivered, &mut state.tally);
+                        let counted = (&mut self.undeliverable, &mut state.tally);
                         give_up(counted, receiver, now.wall, Some(given_up));
                     }
                     let next = state.queue.next(now.mono);
-                    next.map(|notice| Body::Notice(Box::new((*notice).clone())))
+                    next.map(|notification| Body::Notification(Box::new((*notification).clone())))
                 }
             };
             if let Some(body) = body {
@@ -266,7 +268,7 @@ impl Deliveries {
                 given_up = state.queue.on_failed(now, !NOT_HEARD.contains(&why));
             }
         }
-        give_up((&mut self.undelivered, &mut state.tally), receiver, now.wall, given_up);
+        give_up((&mut self.undeliverable, &mut state.tally), receiver, now.wall, given_up);
         self.let_go(now.wall);
         told.into_iter().map(|known_at| now.wall.since(known_at)).collect()
     }
@@ -276,7 +278,7 @@ impl Deliveries {
         let all =
             self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
         let names: Vec<&str> = all.map(|receiver| &*receiver.name).collect();
-        let (states, undelivered) = (&mut self.states, &mut self.undelivered);
+        let (states, undeliverable) = (&mut self.states, &mut self.undeliverable);
         self.standings.retain(|key, standing| {
             let Some(ended_at) = standing.ended_at else { return true };
             let late = now.since(standing.known_at.max(ended_at)) > RESOLVED_AGE_MAX;
@@ -290,8 +292,8 @@ impl Deliveries {
             for name in &names {
                 let Some(state) = states.get_mut(*name) else { continue };
                 if state.resend.misses(key) {
-                    state.tally.count_undelivered("too_old");
-                    undelivered.push(now, name, "too_old", (&key.0, AlertState::Resolved));
+                    state.tally.count_undeliverable("too_old");
+                    undeliverable.push(now, name, "too_old", (&key.0, AlertState::Resolved));
                 }
                 state.resend.forget(key);
             }
@@ -321,7 +323,9 @@ impl Deliveries {
         self.receivers.iter().all(|receiver| {
             self.states.get(&*receiver.name).is_none_or(|state| {
                 let is_told = match receiver.kind {
-                    ReceiverKind::Alertmanager { .. } => self.waits(receiver, state).notices == 0,
+                    ReceiverKind::Alertmanager { .. } => {
+                        self.waits(receiver, state).notifications == 0
+                    }
                     ReceiverKind::Webhook { .. } => state.queue.is_settled(),
                 };
                 is_told || state.backoff.is_failing()
@@ -347,31 +351,31 @@ impl Deliveries {
         self.receivers.iter().filter_map(of).collect()
     }
 
-    /// How many notices were given up, by whichever receiver.
+    /// How many notifications were given up, by whichever receiver.
     pub(crate) fn given_up(&self) -> u64 {
-        self.states.values().flat_map(|state| state.tally.undelivered.values()).sum()
+        self.states.values().flat_map(|state| state.tally.undeliverable.values()).sum()
     }
 
-    /// Notices given up, the newest, oldest first.
-    pub fn undelivered(&self) -> impl Iterator<Item = &Undelivered> {
-        self.undelivered.kept()
+    /// Notifications given up, the newest, oldest first.
+    pub fn undeliverable(&self) -> impl Iterator<Item = &Undeliverable> {
+        self.undeliverable.kept()
     }
 
     /// The next notification given up that is to be sent to the bus.
-    pub fn next_unsaid(&mut self) -> Option<Undelivered> {
-        self.undelivered.next_unsaid()
+    pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
+        self.undeliverable.next_unsaid()
     }
 }
 
 fn give_up(
-    (undelivered, tally): (&mut UndeliveredLog, &mut ReceiverCounts),
+    (undeliverable, tally): (&mut UndeliverableLog, &mut ReceiverCounts),
     receiver: &Receiver,
     now: Wall,
     given_up: Option<GivenUp>,
 ) {
-    let Some((notice, reason)) = given_up else { return };
-    tally.count_undelivered(reason);
-    undelivered.push(now, &receiver.name, reason, (&notice.key, notice.state));
+    let Some((notification, reason)) = given_up else { return };
+    tally.count_undeliverable(reason);
+    undeliverable.push(now, &receiver.name, reason, (&notification.key, notification.state));
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::notices::{
-    ALERTS_TOLD_MAX, ATTEMPTS_MAX, NOTICE_AGE_MAX, NOTICES_WAITING_MAX, OWED_AGE_MAX,
+use crate::limits::notifications::{
+    ALERTS_TOLD_MAX, ATTEMPTS_MAX, NOTIFICATION_AGE_MAX, NOTIFICATIONS_WAITING_MAX, OWED_AGE_MAX,
     OWED_RETRY_EVERY,
 };
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notification, Scope};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +19,11 @@ use super::receiver::Waits;
 use super::stats::ReceiverCounts;
 use crate::core::fleet::Shared;
 
-/// A notice that waits.
+/// A notification that waits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiting {
     token: u64,
-    notice: Shared<Notice>,
+    notification: Shared<Notification>,
     known_at: Wall,
     attempts: u32,
     /// A begin that was on its way when its alert ended: not to be tried again.
@@ -35,8 +35,8 @@ struct Waiting {
     next_at: Mono,
 }
 
-/// A notice that was given up, and why.
-pub(super) type GivenUp = (Shared<Notice>, &'static str);
+/// A notification that was given up, and why.
+pub(super) type GivenUp = (Shared<Notification>, &'static str);
 
 /// What waits for one webhook.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -54,27 +54,28 @@ impl Queue {
     /// Whether the receiver may believe that an alert fires, or is being sent that.
     pub(super) fn believes(&self, key: &AlertKey) -> bool {
         let waiting = self.waiting.get(key).into_iter().flatten();
-        let mut begins = waiting.filter(|of| of.notice.state == AlertState::Firing);
+        let mut begins = waiting.filter(|of| of.notification.state == AlertState::Firing);
         self.told.contains(key) || begins.any(|of| self.is_on_its_way(of))
     }
 
-    /// Takes a notice that is meant for this receiver. Gives the one for which there is no room.
+    /// Takes a notification that is meant for this receiver. Gives the one for which there is no
+    /// room.
     pub(super) fn push(
         &mut self,
-        notice: &Shared<Notice>,
+        notification: &Shared<Notification>,
         known_at: Wall,
         tally: &mut ReceiverCounts,
     ) -> Option<GivenUp> {
-        let key = &notice.key;
+        let key = &notification.key;
         let believed = self.believes(key);
-        let ends = notice.state == AlertState::Resolved;
-        let looked_after = notice.is_acknowledgement();
+        let ends = notification.state == AlertState::Resolved;
+        let looked_after = notification.is_acknowledgement();
         if ends {
             self.end(key, tally);
         } else if !looked_after {
             self.supersede(key, believed, tally);
         }
-        if notice.silenced && !(believed && (ends || looked_after)) {
+        if notification.silenced && !(believed && (ends || looked_after)) {
             tally.count("suppressed");
             return None;
         }
@@ -85,7 +86,7 @@ impl Queue {
         self.next += 1;
         self.waiting.entry(key.clone()).or_default().push(Waiting {
             token: self.next,
-            notice: notice.clone(),
+            notification: notification.clone(),
             known_at,
             attempts: 0,
             over: false,
@@ -93,7 +94,7 @@ impl Queue {
             next_at: Mono(0),
         });
         let pushed_out = if ends { None } else { self.make_room() };
-        pushed_out.map(|notice| (notice, "queue_full"))
+        pushed_out.map(|notification| (notification, "queue_full"))
     }
 
     /// An alert has ended whose end the receiver is not to be sent.
@@ -112,7 +113,7 @@ impl Queue {
     fn supersede(&mut self, key: &AlertKey, end_is_owed: bool, tally: &mut ReceiverCounts) {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let stays = |waiting: &Waiting| {
-            let ends = waiting.notice.state == AlertState::Resolved;
+            let ends = waiting.notification.state == AlertState::Resolved;
             Some(waiting.token) == on_its_way || end_is_owed && ends && !waiting.owed
         };
         let gone = self.take(key, |waiting| !stays(waiting));
@@ -134,16 +135,16 @@ impl Queue {
 
     /// Pushes out the oldest, a node's before the fleet's. Ends take no room: there are no more
     /// of them than alerts that the receiver was sent.
-    fn make_room(&mut self) -> Option<Shared<Notice>> {
+    fn make_room(&mut self) -> Option<Shared<Notification>> {
         let all = self.waiting.values().flatten();
-        let news = all.filter(|of| of.notice.state != AlertState::Resolved);
-        if news.clone().count() <= NOTICES_WAITING_MAX {
+        let news = all.filter(|of| of.notification.state != AlertState::Resolved);
+        if news.clone().count() <= NOTIFICATIONS_WAITING_MAX {
             return None;
         }
         let goes = news.filter(|of| !self.is_on_its_way(of));
-        let first = goes.min_by_key(|of| (of.notice.key.scope == Scope::Fleet, of.token))?;
-        let (key, token) = (first.notice.key.clone(), first.token);
-        self.take(&key, |of| of.token == token).pop().map(|waiting| waiting.notice)
+        let first = goes.min_by_key(|of| (of.notification.key.scope == Scope::Fleet, of.token))?;
+        let (key, token) = (first.notification.key.clone(), first.token);
+        self.take(&key, |of| of.token == token).pop().map(|waiting| waiting.notification)
     }
 
     /// Gives up what is too old, and drops begins that are over.
@@ -160,15 +161,15 @@ impl Queue {
                     return false;
                 }
                 let age = now.since(waiting.known_at);
-                if waiting.notice.state == AlertState::Resolved && told.contains(key) {
-                    waiting.owed |= age > NOTICE_AGE_MAX;
+                if waiting.notification.state == AlertState::Resolved && told.contains(key) {
+                    waiting.owed |= age > NOTIFICATION_AGE_MAX;
                 }
-                let is_old = age > if waiting.owed { OWED_AGE_MAX } else { NOTICE_AGE_MAX };
+                let is_old = age > if waiting.owed { OWED_AGE_MAX } else { NOTIFICATION_AGE_MAX };
                 if is_old {
                     if waiting.owed {
                         told.remove(key);
                     }
-                    given_up.push((waiting.notice.clone(), "too_old"));
+                    given_up.push((waiting.notification.clone(), "too_old"));
                 }
                 !is_old
             });
@@ -177,17 +178,17 @@ impl Queue {
         given_up
     }
 
-    /// The next notice to post. Of several alerts the one with the fewest attempts, so that one
-    /// which the receiver cannot bear holds up no other.
-    pub(super) fn next(&mut self, now: Mono) -> Option<Shared<Notice>> {
+    /// The next notification to post. Of several alerts the one with the fewest attempts, so that
+    /// one which the receiver cannot bear holds up no other.
+    pub(super) fn next(&mut self, now: Mono) -> Option<Shared<Notification>> {
         let first = self.waiting.values().filter_map(|list| list.first());
         let due = first.filter(|waiting| waiting.next_at <= now);
         let next = due.min_by_key(|waiting| {
-            let is_of_node = waiting.notice.key.scope != Scope::Fleet;
+            let is_of_node = waiting.notification.key.scope != Scope::Fleet;
             (waiting.owed, waiting.attempts, is_of_node, waiting.token)
         })?;
-        self.on_its_way = Some((next.notice.key.clone(), next.token));
-        Some(next.notice.clone())
+        self.on_its_way = Some((next.notification.key.clone(), next.token));
+        Some(next.notification.clone())
     }
 
     /// When [`Self::next`] next has something to give.
@@ -199,8 +200,8 @@ impl Queue {
     pub(super) fn on_taken(&mut self, tally: &mut ReceiverCounts) -> Option<Wall> {
         let waiting = self.answered()?;
         tally.count("delivered");
-        let key = &waiting.notice.key;
-        match waiting.notice.state {
+        let key = &waiting.notification.key;
+        match waiting.notification.state {
             AlertState::Firing if !waiting.over || self.waiting.contains_key(key) => {
                 self.believe(key);
             }
@@ -231,9 +232,9 @@ impl Queue {
     /// many attempts.
     pub(super) fn on_failed(&mut self, now: Now, may_be_heard: bool) -> Option<GivenUp> {
         let mut waiting = self.answered()?;
-        let key = waiting.notice.key.clone();
+        let key = waiting.notification.key.clone();
         let has_end = !waiting.over || self.waiting.contains_key(&key);
-        if may_be_heard && waiting.notice.state == AlertState::Firing && has_end {
+        if may_be_heard && waiting.notification.state == AlertState::Firing && has_end {
             self.believe(&key);
         }
         waiting.attempts += 1;
@@ -244,23 +245,23 @@ impl Queue {
         None
     }
 
-    /// Gives up a notice, save an end that is owed: that is tried again, slowly.
+    /// Gives up a notification, save an end that is owed: that is tried again, slowly.
     fn give_up(&mut self, now: Now, waiting: Waiting, why: &'static str) -> Option<GivenUp> {
-        let key = &waiting.notice.key;
-        let ends = waiting.notice.state == AlertState::Resolved;
+        let key = &waiting.notification.key;
+        let ends = waiting.notification.state == AlertState::Resolved;
         // What came after it takes its place.
         if !ends || !self.told.contains(key) || self.waiting.contains_key(key) {
-            return Some((waiting.notice, why));
+            return Some((waiting.notification, why));
         }
         let next_at = now.mono.plus(OWED_RETRY_EVERY);
         let owed = Waiting { owed: true, next_at, ..waiting };
-        self.waiting.insert(owed.notice.key.clone(), vec![owed]);
+        self.waiting.insert(owed.notification.key.clone(), vec![owed]);
         None
     }
 
     /// Everything that waits, given up since its receiver is no longer there.
     pub(super) fn drain(self) -> impl Iterator<Item = GivenUp> {
-        self.waiting.into_values().flatten().map(|waiting| (waiting.notice, "removed"))
+        self.waiting.into_values().flatten().map(|waiting| (waiting.notification, "removed"))
     }
 
     /// Whether there is nothing but what is tried slowly.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::Wall;
 
@@ -49,8 +49,8 @@ pub struct Post {
 pub enum Body {
     /// The JSON of `/api/v2/alerts`.
     Alerts(Vec<u8>),
-    /// A notice, which the receiver's template makes a body of.
-    Notice(Box<Notice>),
+    /// A notification, which the receiver's template makes a body of.
+    Notification(Box<Notification>),
 }
 
 /// How a post ended.
@@ -85,11 +85,11 @@ impl Answer {
     }
 }
 
-/// How many notices wait, and since when the oldest is known.
+/// How many notifications wait, and since when the oldest is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
     /// How many.
-    pub notices: u64,
+    pub notifications: u64,
     /// `None` when none does.
     pub oldest: Option<Wall>,
 }
@@ -97,7 +97,7 @@ pub struct Waits {
 impl Waits {
     pub(super) fn and(self, known_at: Wall) -> Self {
         let oldest = self.oldest.map_or(known_at, |oldest| oldest.min(known_at));
-        Self { notices: self.notices + 1, oldest: Some(oldest) }
+        Self { notifications: self.notifications + 1, oldest: Some(oldest) }
     }
 }
 

@@ -1,14 +1,16 @@
 //! What one Alertmanager is still to be sent: every active alert, again and again.
 //!
-//! An Alertmanager forgets, so all alerts are resent in rounds of posts, as Prometheus does. Changes
-//! are sent at once. An end is sent until it was accepted, and once more with the next round. After a
-//! failure everything is sent anew, since it may have been a restart.
+//! An Alertmanager forgets, so all alerts are resent in rounds of posts, as Prometheus does.
+//! Changes are sent at once. An end is sent until it was accepted, and once more with the next
+//! round. After a failure everything is sent anew, since it may have been a restart.
+//!
+//! DESIGN A29.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use crate::limits::notices::{ALERTS_A_POST_MAX, ENDS_AFTER_MIN, RESENDS_MISSED_MAX};
+use crate::limits::notifications::{ALERTS_A_POST_MAX, ENDS_AFTER_MIN, RESENDS_MISSED_MAX};
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};

@@ -1,4 +1,4 @@
-//! What became of notices, by receiver, for metrics.
+//! What became of notifications, by receiver, for metrics.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use std::borrow::Cow;
 /// What became of the notifications of one receiver. Counts only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverCounts {
-    /// Notices by outcome: `delivered`; `superseded` by a newer state before they were sent;
-    /// `suppressed` by a silence or an acknowledgement; `undelivered`.
+    /// Notifications by outcome: `delivered`; `superseded` by a newer state before they were sent;
+    /// `suppressed` by a silence or an acknowledgement; `undeliverable`.
     pub outcomes: BTreeMap<Cow<'static, str>, u64>,
     /// Posts by how they ended.
     pub posts: BTreeMap<Cow<'static, str>, u64>,
-    /// Notices given up, by reason.
-    pub undelivered: BTreeMap<Cow<'static, str>, u64>,
+    /// Notifications given up, by reason.
+    pub undeliverable: BTreeMap<Cow<'static, str>, u64>,
     /// When a post was last taken.
     pub last_success: Option<Wall>,
 }
@@ -48,8 +48,8 @@ impl ReceiverCounts {
         *self.posts.entry(result.into()).or_default() += 1;
     }
 
-    pub(super) fn count_undelivered(&mut self, reason: &'static str) {
-        self.count("undelivered");
-        *self.undelivered.entry(reason.into()).or_default() += 1;
+    pub(super) fn count_undeliverable(&mut self, reason: &'static str) {
+        self.count("undeliverable");
+        *self.undeliverable.entry(reason.into()).or_default() += 1;
     }
 }

@@ -1,5 +1,5 @@
-//! A body for a webhook: JSON with `{{ field }}` where a notice's fields go. No condition, no loop,
-//! and no field that is not known: what is wrong with a template is told at the start.
+//! A body for a webhook: JSON with `{{ field }}` where a notification's fields go. No condition, no
+//! loop, and no field that is not known: what is wrong with a template is told at the start.
 //!
 //! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value.
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use thiserror::Error;
 
-/// The fields of one notice, by name.
+/// The fields of one notification, by name.
 pub type Fields = BTreeMap<&'static str, Value>;
 
 /// A template that is known to give JSON.
@@ -83,7 +83,7 @@ impl Template {
         }
     }
 
-    /// The body for a notice.
+    /// The body for a notification.
     #[must_use]
     pub fn fill(&self, fields: &Fields) -> String {
         let mut body = String::new();

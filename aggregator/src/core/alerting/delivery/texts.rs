@@ -1,7 +1,7 @@
 //! What is said of an alert in words: short, since it is read on a telephone at night.
 
-use crate::limits::notices::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
-use plimsoll_schemas::alert::{AlertKey, Evidence, Notice, WorstNode};
+use crate::limits::notifications::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
+use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, WorstNode};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 
@@ -32,12 +32,12 @@ pub(super) fn alert_id(mesh: &MeshName, key: &AlertKey) -> String {
 }
 
 /// What the rule says the alert means, or what it is about.
-pub(super) fn summary(notice: &Notice) -> String {
-    if !notice.summary.is_empty() {
-        return notice.summary.clone();
+pub(super) fn summary(notification: &Notification) -> String {
+    if !notification.summary.is_empty() {
+        return notification.summary.clone();
     }
-    let key = &notice.key;
-    let (value, limit) = figures(&notice.evidence);
+    let key = &notification.key;
+    let (value, limit) = figures(&notification.evidence);
     format!("{} of {}, {}: {value}, limit {limit}", key.rule, key.operation, key.scope)
 }
 
@@ -54,12 +54,12 @@ pub(super) fn figures(evidence: &Evidence) -> (String, String) {
 }
 
 /// What speaks for the alert, and who is to blame.
-pub(super) fn evidence(notice: &Notice) -> String {
+pub(super) fn evidence(notification: &Notification) -> String {
     // Where samples are over a limit, nodes have a share in them.
-    let has_shares = matches!(notice.evidence, Evidence::Latency(_) | Evidence::Burn(_));
-    let context = notice.context.as_ref();
+    let has_shares = matches!(notification.evidence, Evidence::Latency(_) | Evidence::Burn(_));
+    let context = notification.context.as_ref();
     let worst = context.into_iter().flat_map(|context| context.worst.iter().take(WORST_NAMED_MAX));
-    std::iter::once(of_figures(&notice.evidence))
+    std::iter::once(of_figures(&notification.evidence))
         .chain(worst.map(|worst| of_node(worst, has_shares)))
         .collect::<Vec<_>>()
         .join("; ")

@@ -2,8 +2,8 @@
 //! acknowledged. Both end by themselves, are bounded, and are part of the checkpoint.
 //!
 //! ```text
-//! fires while silenced or acknowledged --> withheld: receivers are sent nothing, not its end either
-//! fires, then silenced ----------------> receivers that know it are sent its end as ever
+//! fires while silenced or acknowledged --> withheld: receivers are sent nothing, not its end
+//! either fires, then silenced ----------------> receivers that know it are sent its end as ever
 //! fires, then acknowledged ------------> receivers that know it are sent who acknowledged it
 //! silence ends, still firing ----------> sent once, and from then on as ever
 //! acknowledgement ends, still firing --> sent once more
@@ -11,6 +11,8 @@
 //! ```
 //!
 //! The bus is sent everything. An alert's state does not depend on anything here.
+//!
+//! DESIGN A24.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,7 +238,7 @@ impl Silences {
         self.again.remove(key);
     }
 
-    /// Counts a notice that receivers did not get.
+    /// Counts a notification that receivers did not get.
     pub fn count_suppressed(&mut self, reason: &'static str) {
         *self.suppressed.entry(reason.into()).or_default() += 1;
     }
@@ -289,7 +291,7 @@ impl Silences {
         self.silences.len() as u64
     }
 
-    /// Notices that receivers did not get, by reason.
+    /// Notifications that receivers did not get, by reason.
     #[must_use]
     pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
         &self.suppressed

@@ -1,7 +1,7 @@
 //! The account of one node: which snapshots were merged, and where every other sample is.
 //!
 //! Each message carries the node's running totals, so the account needs no message to be
-//! present: recorded is what the newest one says, merged is what was counted here, unseen is
+//! present: recorded is what the newest one says, merged is what was counted here, unread is
 //! what was recorded before the oldest one, and the difference is either held (more may come)
 //! or unaccounted (the incarnation has ended).
 
@@ -81,7 +81,7 @@ impl Account {
         }
         run.book(header, samples);
         self.runs.put_in_order(header);
-        self.notice_overlap(header);
+        self.notification_overlap(header);
         self.fold_the_oldest();
         Decision::Merge
     }
@@ -93,13 +93,13 @@ impl Account {
     }
 
     /// Two nodes of one name look like a run that goes on although a later one has begun. What
-    /// an heir sends of a crashed run looks like it too, save that it is about earlier times. A
+    /// a successor sends of a crashed run looks like it too, save that it is about earlier times. A
     /// run's own name tells when it began; its messages do not, for it may inherit older ones.
-    fn notice_overlap(&mut self, header: &Header) {
+    fn notification_overlap(&mut self, header: &Header) {
         let Some((newest, run)) = self.runs.newest() else { return };
         let (began, order) = (Wall(newest.0), run.order);
         let Some(run) = self.runs.get_mut(header.incarnation) else { return };
-        if run.order < order && run.heir.is_none() && header.start > began {
+        if run.order < order && run.successor.is_none() && header.start > began {
             run.overlaps = run.overlaps.saturating_add(1);
             // The first few may be of a crash with a clock set back a little.
             self.conflicts += u64::from(run.overlaps > OVERLAPS_BORNE);
@@ -128,7 +128,7 @@ impl Account {
     }
 
     /// What is missing between messages that have come. What a node recorded before the first
-    /// one heard is unseen, and what its last one left open is held: neither is a gap.
+    /// one heard is unread, and what its last one left open is held: neither is a gap.
     #[must_use]
     pub fn gap(&self) -> Option<Gap> {
         let mut gap: Option<Gap> = None;
@@ -147,7 +147,7 @@ impl Account {
         self.conflicts
     }
 
-    /// The account. An incarnation has ended when it said farewell or a newer one has begun.
+    /// The account. An incarnation has ended when it said final message or a newer one has begun.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();
@@ -176,7 +176,7 @@ impl Account {
     pub fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
         let newest = self.runs.newest().map(|(_, run)| run.order);
         self.runs.iter().map(move |(incarnation, run)| {
-            (incarnation, run, run.said_farewell || Some(run.order) != newest)
+            (incarnation, run, run.left_in_order || Some(run.order) != newest)
         })
     }
 

@@ -21,12 +21,12 @@ pub struct Run {
     totals: Totals,
     oldest: Seq,
     /// Samples recorded, and not lost, before the oldest snapshot heard.
-    unseen: u64,
+    unread: u64,
     merged: u64,
-    pub(super) said_farewell: bool,
+    pub(super) left_in_order: bool,
     /// The incarnation that spoke the last word for it, after a crash.
     #[serde(default)]
-    pub(super) heir: Option<Incarnation>,
+    pub(super) successor: Option<Incarnation>,
     /// Messages that had been merged before.
     #[serde(default)]
     pub(super) duplicates: u64,
@@ -46,10 +46,10 @@ impl Run {
             newest: Seq(0),
             totals: Totals::default(),
             oldest: Seq(u64::MAX),
-            unseen: 0,
+            unread: 0,
             merged: 0,
-            said_farewell: false,
-            heir: None,
+            left_in_order: false,
+            successor: None,
             duplicates: 0,
             overlaps: 0,
             settled: Seq(0),
@@ -58,8 +58,8 @@ impl Run {
 
     pub(super) fn book(&mut self, header: &Header, samples: u64) {
         self.merged = self.merged.saturating_add(samples);
-        self.said_farewell |= header.last;
-        self.heir = header.heir.or(self.heir);
+        self.left_in_order |= header.last;
+        self.successor = header.successor.or(self.successor);
         if header.seq > self.newest {
             self.newest = header.seq;
             self.totals = header.totals.clone();
@@ -67,7 +67,7 @@ impl Run {
         if header.seq < self.oldest {
             self.oldest = header.seq;
             let gone = samples.saturating_add(header.totals.lost_sum());
-            self.unseen = header.totals.recorded.saturating_sub(gone);
+            self.unread = header.totals.recorded.saturating_sub(gone);
         }
         if self.missing() == 0 {
             self.settled = self.newest;
@@ -84,13 +84,13 @@ impl Run {
 
     /// Samples recorded of which nothing is known.
     pub(super) fn missing(&self) -> u64 {
-        self.open().saturating_sub(self.unseen())
+        self.open().saturating_sub(self.unread())
     }
 
     /// Samples in messages older than the oldest one heard. Of these the broker may have refused
     /// some meanwhile, which stand among the lost.
-    fn unseen(&self) -> u64 {
-        self.unseen.min(self.open())
+    fn unread(&self) -> u64 {
+        self.unread.min(self.open())
     }
 
     /// Samples neither merged nor lost.
@@ -113,7 +113,7 @@ impl Run {
             merged: self.merged,
             held: if ended { 0 } else { missing },
             unaccounted: if ended { missing } else { 0 },
-            unseen: self.unseen(),
+            unread: self.unread(),
             lost: lost.collect(),
         }
     }
@@ -137,8 +137,8 @@ impl Run {
             holes,
             duplicates: self.duplicates,
             ended,
-            said_farewell: self.said_farewell,
-            heir: self.heir.map(|heir| heir.0),
+            left_in_order: self.left_in_order,
+            successor: self.successor.map(|successor| successor.0),
         }
     }
 }

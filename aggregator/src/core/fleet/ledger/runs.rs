@@ -5,12 +5,14 @@
 //! been set back, and a former run may be heard late, out of a spool or another lane. So:
 //!
 //! 1. A run that is heard for the first time is the newest, as is right after a clock was set
-//!    back, save when the newest so far has a greater name and has not said farewell: then the
+//!    back, save when the newest so far has a greater name and has not said final message: then the
 //!    run is a former one that is heard late. The answer is that of hearing it in time.
-//! 2. An heir is later than the run it speaks for.
+//! 2. A successor is later than the run it speaks for.
 //! 3. A run that goes on speaking, while the newest says nothing, is the newest after all: at
-//!    once if its name is the greater one, soon if the newest has said farewell, and else, where
-//!    the newest may have crashed before a clock was set back, after a while.
+//!    once if its name is the greater one, soon if the newest has said final message, and else,
+//!    where the newest may have crashed before a clock was set back, after a while.
+//!
+//! DESIGN A13.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 
-/// New messages of a run after the newest has said farewell that mean nothing yet: what another
-/// lane brings a little late.
+/// New messages of a run after the newest has said final message that mean nothing yet: what
+/// another lane brings a little late.
 const AFTER_FAREWELL_BORNE: u32 = 3;
 /// New messages of a run while the newest, of a greater name, says nothing that mean nothing
 /// yet: a spool may send as many between two messages of a living run.
@@ -40,7 +42,7 @@ pub(super) struct Runs {
 impl Runs {
     /// The run of that name, which may be heard for the first time.
     pub(super) fn run_of(&mut self, incarnation: Incarnation) -> &mut Run {
-        let newest = self.newest().filter(|(_, run)| !run.said_farewell).map(|(name, _)| name);
+        let newest = self.newest().filter(|(_, run)| !run.left_in_order).map(|(name, _)| name);
         let begun = &mut self.begun;
         let mut is_new = false;
         self.by_name.entry(incarnation).or_insert_with(|| {
@@ -56,8 +58,8 @@ impl Runs {
 
     /// Hears that `header` was booked.
     pub(super) fn put_in_order(&mut self, header: &Header) {
-        if header.heir.is_some() {
-            self.put_heirs_last(header.incarnation);
+        if header.successor.is_some() {
+            self.put_successors_last(header.incarnation);
         }
         if self.is_the_newest_after_all(header) {
             self.put_last(header.incarnation);
@@ -71,7 +73,7 @@ impl Runs {
         else {
             return false;
         };
-        let speaks_on = header.seq == run.newest && !run.said_farewell && run.heir.is_none();
+        let speaks_on = header.seq == run.newest && !run.left_in_order && run.successor.is_none();
         if newest == header.incarnation {
             self.sent_on = None;
             return false;
@@ -79,23 +81,23 @@ impl Runs {
         if !speaks_on || header.incarnation > newest {
             return speaks_on;
         }
-        let borne = if last.said_farewell { AFTER_FAREWELL_BORNE } else { IN_SILENCE_BORNE };
+        let borne = if last.left_in_order { AFTER_FAREWELL_BORNE } else { IN_SILENCE_BORNE };
         let before = self.sent_on.filter(|(of, _)| *of == header.incarnation);
         let times = before.map_or(0, |(_, times)| times).saturating_add(1);
         self.sent_on = Some((header.incarnation, times));
         times > borne
     }
 
-    fn put_heirs_last(&mut self, mut incarnation: Incarnation) {
-        // As many steps as there are runs: forged heirs may form a ring.
+    fn put_successors_last(&mut self, mut incarnation: Incarnation) {
+        // As many steps as there are runs: forged successors may form a ring.
         for _ in 0..self.by_name.len() {
             let Some(run) = self.by_name.get(&incarnation) else { return };
-            let (order, Some(heir)) = (run.order, run.heir) else { return };
-            if self.order(heir).is_none_or(|later| later >= order) {
+            let (order, Some(successor)) = (run.order, run.successor) else { return };
+            if self.order(successor).is_none_or(|later| later >= order) {
                 return;
             }
-            self.put_last(heir);
-            incarnation = heir;
+            self.put_last(successor);
+            incarnation = successor;
         }
     }
 
@@ -113,13 +115,13 @@ impl Runs {
 
     /// The latest run that nobody has spoken the last word for.
     pub(super) fn newest(&self) -> Option<(Incarnation, &Run)> {
-        let heirless = self.by_name.iter().filter(|(_, run)| run.heir.is_none());
-        heirless.max_by_key(|(_, run)| run.order).map(|(name, run)| (*name, run))
+        let without_successor = self.by_name.iter().filter(|(_, run)| run.successor.is_none());
+        without_successor.max_by_key(|(_, run)| run.order).map(|(name, run)| (*name, run))
     }
 
-    /// True when the newest incarnation has said farewell.
+    /// True when the newest incarnation has said final message.
     pub(super) fn has_left(&self) -> bool {
-        self.newest().is_some_and(|(_, run)| run.said_farewell)
+        self.newest().is_some_and(|(_, run)| run.left_in_order)
     }
 
     pub(super) fn get_mut(&mut self, incarnation: Incarnation) -> Option<&mut Run> {

@@ -47,8 +47,8 @@ impl<'n> NodeAt<'n> {
         let of_bus = |value: f64| has_bus.then_some(value);
         match figure {
             NodeMetric::SilentSeconds if presence == Presence::Left => Some(0.0),
-            NodeMetric::SilentSeconds => Some(at.since(node.last_heard).as_secs_f64()),
-            NodeMetric::NameConflicts => Some(increase(Count::NameConflicts)),
+            NodeMetric::SilentSeconds => Some(at.since(node.last_seen).as_secs_f64()),
+            NodeMetric::DuplicateNames => Some(increase(Count::DuplicateNames)),
             NodeMetric::Unaccounted => Some(increase(Count::Unaccounted)),
             NodeMetric::LedgerGap => None,
             NodeMetric::SamplesLost => self.is_reporting().then(|| increase(Count::SamplesLost)),

@@ -1,6 +1,6 @@
-//! What a counter grew by lately. A counter counts since its start, and a rule compares the growth of
-//! a span: amounts are kept in six slots, so that none is dropped early, and each at most a fifth of
-//! the span late.
+//! What a counter grew by lately. A counter counts since its start, and a rule compares the growth
+//! of a span: amounts are kept in six slots, so that none is dropped early, and each at most a
+//! fifth of the span late.
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ pub struct Node {
     /// Which of its snapshots were merged.
     pub account: Account,
     /// When it was last seen, on the aggregator's clock.
-    pub last_heard: Wall,
+    pub last_seen: Wall,
     /// True once it has been gone for so long that it is not shown any more. Its account stays.
     pub hidden: bool,
     /// Its labels.
@@ -75,7 +75,7 @@ impl Node {
     /// Whether the node is to be expected.
     #[must_use]
     pub fn presence(&self, now: Wall) -> Presence {
-        let silence = now.since(self.last_heard);
+        let silence = now.since(self.last_seen);
         if self.account.has_left() {
             Presence::Left
         } else if silence >= NODE_SILENT_AFTER {
@@ -85,28 +85,28 @@ impl Node {
         }
     }
 
-    /// True once a node has been gone for so long that it is not shown: soon after its final message,
-    /// otherwise when the streams no longer hold anything of it.
+    /// True once a node has been gone for so long that it is not shown: soon after its final
+    /// message, otherwise when the streams no longer hold anything of it.
     #[must_use]
     pub fn may_be_hidden(&self, now: Wall) -> bool {
         let left = self.account.has_left();
         let patience = if left { NODE_HIDE_AFTER } else { NODE_HIDE_SILENT_AFTER };
-        now.since(self.last_heard) >= patience
+        now.since(self.last_seen) >= patience
     }
 
     /// True once nothing that was merged can come again, wherever it was kept.
     #[must_use]
     pub fn may_be_forgotten(&self, now: Wall) -> bool {
-        now.since(self.last_heard) >= ACCOUNT_FORGET_AFTER
+        now.since(self.last_seen) >= ACCOUNT_FORGET_AFTER
     }
 
     /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.
     #[must_use]
     pub fn expired(&self) -> Self {
-        let (account, last_heard) = (self.account.clone(), self.last_heard);
+        let (account, last_seen) = (self.account.clone(), self.last_seen);
         Self {
             account,
-            last_heard,
+            last_seen,
             metrics: self.metrics.of_expired(),
             hidden: true,
             ..Self::default()
@@ -121,7 +121,7 @@ impl Node {
 
     /// Takes its labels.
     pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
-        self.labels.offer((&self.account, self.last_heard), from, labels.clone());
+        self.labels.offer((&self.account, self.last_seen), from, labels.clone());
     }
 
     /// Adds to counters and replaces gauges; returns how many series found no room.
@@ -136,7 +136,7 @@ impl Node {
         }
         for (series, value) in &latency.gauges {
             match bounded_entry(self.gauges.make_mut(), series, NODE_SERIES_MAX) {
-                Some(gauge) => gauge.offer((&self.account, self.last_heard), from, *value),
+                Some(gauge) => gauge.offer((&self.account, self.last_seen), from, *value),
                 None => without_room += 1,
             }
         }
@@ -149,39 +149,39 @@ impl Node {
         let mut known = hardware.readings;
         known.retain(|reading| catalogue::place(&reading.sensor).is_some());
         let unknown = all - known.len();
-        self.readings.offer((&self.account, self.last_heard), from, known.into());
+        self.readings.offer((&self.account, self.last_seen), from, known.into());
         unknown as u64
     }
 
     /// Takes what it reports of its way to the broker.
     pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
-        self.bus.offer((&self.account, self.last_heard), from, bus.into());
+        self.bus.offer((&self.account, self.last_seen), from, bus.into());
     }
 
     /// Updates what rules watch of counts, after a message of this run was merged.
     pub fn observe_counts(&mut self, run: Incarnation) {
         let ledger = [
-            (Count::NameConflicts, self.account.conflicts()),
+            (Count::DuplicateNames, self.account.conflicts()),
             (Count::SamplesLost, self.account.lost()),
             (Count::Unaccounted, self.account.unaccounted()),
         ];
         let bus = self.bus.is_known().then_some(&*self.bus.value);
-        self.metrics.observe_counts(self.last_heard, run, ledger, bus);
+        self.metrics.observe_counts(self.last_seen, run, ledger, bus);
     }
 
     /// Updates what rules watch of sensor readings.
     pub fn observe_readings(&mut self) {
-        self.metrics.observe_readings(self.last_heard, &self.readings.value);
+        self.metrics.observe_readings(self.last_seen, &self.readings.value);
     }
 
     /// Updates what rules watch of its way to the broker.
     pub fn observe_bus(&mut self) {
-        self.metrics.observe_bus(self.last_heard, &self.bus.value);
+        self.metrics.observe_bus(self.last_seen, &self.bus.value);
     }
 
     /// Updates what rules watch of its jobs' counters.
     pub fn observe_jobs(&mut self, watched: &BTreeSet<Operation>, grown: &[(Series, f64)]) {
-        self.metrics.observe_jobs(self.last_heard, watched, &self.counters, grown);
+        self.metrics.observe_jobs(self.last_seen, watched, &self.counters, grown);
     }
 
     /// Counts the events of one message and takes the last status of each check in it; returns how
@@ -197,7 +197,7 @@ impl Node {
         let mut without_room = 0;
         for (name, status) in statuses {
             match bounded_entry(self.checks.make_mut(), name, SERVICE_CHECKS_MAX) {
-                Some(check) => check.offer((&self.account, self.last_heard), from, status),
+                Some(check) => check.offer((&self.account, self.last_seen), from, status),
                 None => without_room += 1,
             }
         }
@@ -221,7 +221,7 @@ impl Node {
         let found = [
             (Trouble::OutboxDeep, deep),
             (Trouble::Rerouted, grew(Count::Rerouted)),
-            (Trouble::NameConflict, grew(Count::NameConflicts)),
+            (Trouble::DuplicateName, grew(Count::DuplicateNames)),
             (Trouble::KernelDropped, grew(Count::KernelDropped)),
             (Trouble::Dropped, grew(Count::Dropped)),
             (Trouble::SamplesLost, grew(Count::SamplesLost)),

@@ -23,7 +23,7 @@ fn node(runs: &[u64]) -> Node {
             length_ns: 1,
             totals: Totals::default(),
             last: false,
-            heir: None,
+            successor: None,
             labels: Labels::default(),
         };
         node.account.book(&header, 0);
@@ -67,8 +67,8 @@ fn readings_of_unknown_sensors_are_counted_and_not_kept() {
 }
 
 #[test]
-fn a_node_is_silent_after_a_while_unless_it_said_farewell() {
-    let node = Node { last_heard: Wall(1), ..Node::default() };
+fn a_node_is_silent_after_a_while_unless_it_left_in_order() {
+    let node = Node { last_seen: Wall(1), ..Node::default() };
     let later = Wall(1).plus(NODE_SILENT_AFTER);
     assert_eq!(node.presence(Wall(1)), Presence::Heard);
     assert_eq!(node.presence(later), Presence::Silent);
@@ -119,7 +119,7 @@ fn the_last_status_in_the_newest_message_counts_whatever_the_order_of_arrival() 
 
 #[test]
 fn a_flood_of_checks_is_bounded_and_counted_and_known_ones_go_on() {
-    let mut node = Node { last_heard: Wall(1), ..Node::default() };
+    let mut node = Node { last_seen: Wall(1), ..Node::default() };
     let flood: Vec<Event> =
         (0..SERVICE_CHECKS_MAX + 7).map(|n| check(&format!("c{n:03}"), AlertType::Info)).collect();
     assert_eq!(node.take_events((Incarnation(1), Seq(1)), &flood), 7);

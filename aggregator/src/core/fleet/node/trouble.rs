@@ -9,7 +9,7 @@ pub enum Trouble {
     /// It rerouted messages to the emergency lane.
     Rerouted,
     /// Two nodes sent under its name.
-    NameConflict,
+    DuplicateName,
     /// Its kernel dropped datagrams.
     KernelDropped,
     /// It dropped messages.
@@ -27,7 +27,7 @@ impl Trouble {
     pub const ALL: [Self; 8] = [
         Self::OutboxDeep,
         Self::Rerouted,
-        Self::NameConflict,
+        Self::DuplicateName,
         Self::KernelDropped,
         Self::Dropped,
         Self::SamplesLost,
@@ -41,7 +41,7 @@ impl Trouble {
         match self {
             Self::OutboxDeep => "outbox_deep",
             Self::Rerouted => "rerouted",
-            Self::NameConflict => "name_conflict",
+            Self::DuplicateName => "duplicate_name",
             Self::KernelDropped => "kernel_dropped",
             Self::Dropped => "dropped",
             Self::SamplesLost => "samples_lost",

@@ -6,6 +6,8 @@
 //! the next tier's longer ones. So a window is what lies in the tiers up to its own within its
 //! time, and the order of arrival changes nothing. What is too old for every tier still counts
 //! in the total: lateness costs time resolution and never a sample.
+//!
+//! DESIGN A17.
 
 mod merged;
 mod slot;
@@ -33,7 +35,8 @@ use tally::{Since, Tally};
 use tier::{Shown, Tier, slot_ns};
 
 /// What lies in this tier or behind it is in the settled samples too, so that the total need not be
-/// put together from everything: 2 means that the tiers of 10 s and 1 min are added to what settled.
+/// put together from everything: 2 means that the tiers of 10 s and 1 min are added to what
+/// settled.
 const SETTLED_FROM: usize = 2;
 
 /// How the samples of one operation are kept in one scope.
@@ -88,7 +91,7 @@ pub struct Sums {
     /// Of those, samples certainly over the limit.
     pub over: u64,
     /// Samples in the limit's own bucket: on which side of it they lie is uncertain.
-    pub unsure: u64,
+    pub uncertain: u64,
     /// The smallest, in nanoseconds; 0 without samples.
     pub min_ns: u64,
     /// The greatest, in nanoseconds; 0 without samples.
@@ -322,8 +325,8 @@ impl Windows {
             let count = || slot.count_over(limit_ns);
             sum.add(place.map_or_else(count, |at| slot.tally().at(at)));
         });
-        let (Over { over, unsure }, ExactFigures { count, min_ns, max_ns, .. }) = (sum, exact);
-        Sums { samples: count, over, unsure, min_ns, max_ns }
+        let (Over { over, uncertain }, ExactFigures { count, min_ns, max_ns, .. }) = (sum, exact);
+        Sums { samples: count, over, uncertain, min_ns, max_ns }
     }
 
     /// All samples that came since a limit is known, and how many of them lie over it; `None`

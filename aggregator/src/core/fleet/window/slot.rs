@@ -1,5 +1,7 @@
 //! Samples that are kept together: those of one slot, or all that have settled. Packed while
 //! little is merged into them, opened into a row of counts while much is. Knows no time.
+//!
+//! DESIGN A18.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! How many samples lie over the limits of one operation's budgets, summed as samples come, so
 //! that to judge them takes no buckets. Holds numbers alone and no samples.
+//!
+//! DESIGN A2, A4.
 
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{Over, Packed};
@@ -58,17 +60,20 @@ impl Tally {
         for (sum, Over { over, .. }) in self.0.iter_mut().zip(overs) {
             *sum = sum.saturating_add(*over);
         }
-        if overs.iter().any(|Over { unsure, .. }| *unsure > 0) {
+        if overs.iter().any(|Over { uncertain, .. }| *uncertain > 0) {
             let sums = self.1.get_or_insert_default();
-            for (sum, Over { unsure, .. }) in sums.iter_mut().zip(overs) {
-                *sum = sum.saturating_add(*unsure);
+            for (sum, Over { uncertain, .. }) in sums.iter_mut().zip(overs) {
+                *sum = sum.saturating_add(*uncertain);
             }
         }
     }
 
     #[inline]
     pub(super) fn at(&self, place: usize) -> Over {
-        Over { over: self.0[place], unsure: self.1.as_ref().map_or(0, |unsure| unsure[place]) }
+        Over {
+            over: self.0[place],
+            uncertain: self.1.as_ref().map_or(0, |uncertain| uncertain[place]),
+        }
     }
 
     pub(super) fn overs(&self) -> Overs {
@@ -89,7 +94,7 @@ impl Tally {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.1.as_ref().map_or(0, |unsure| size_of_val(&**unsure))
+        self.1.as_ref().map_or(0, |uncertain| size_of_val(&**uncertain))
     }
 }
 
@@ -134,7 +139,7 @@ mod tests {
     }
 
     fn overs(of: [(u64, u64); LIMITS_SUMMED_MAX]) -> Overs {
-        of.map(|(over, unsure)| Over { over, unsure })
+        of.map(|(over, uncertain)| Over { over, uncertain })
     }
 
     #[test]
@@ -149,7 +154,7 @@ mod tests {
         let (before, after) = (limits(&[5, 7, 9]), limits(&[9, 6, 5]));
         let mut tally = Tally::default();
         tally.add(&overs([(3, 1), (2, 0), (1, 4), (0, 0)]));
-        let counted = tally.under(&before, &after, |limit| Over { over: limit, unsure: 2 });
+        let counted = tally.under(&before, &after, |limit| Over { over: limit, uncertain: 2 });
         assert_eq!(counted.overs(), overs([(1, 4), (6, 2), (3, 1), (0, 0)]));
     }
 
@@ -160,7 +165,7 @@ mod tests {
         since.add(&overs([(3, 0), (2, 0), (0, 0), (0, 0)]));
         let mut since = since.under(&one, &other, 10);
         since.add(&overs([(1, 0), (1, 0), (0, 0), (0, 0)]));
-        let known = |over| Over { over, unsure: 0 };
+        let known = |over| Over { over, uncertain: 0 };
         assert_eq!(since.at(0, 14), (14, known(3)));
         assert_eq!(since.at(1, 14), (4, known(1)));
         let again = since.under(&other, &one, 14);

@@ -195,15 +195,15 @@ impl Naive {
     /// As exactly as each message by itself tells, and never wrong; of one limit at a time.
     fn check_over(&self, windows: &Windows, now: u64, window: Window) -> Result<(), TestCaseError> {
         let limit_ns = LIMITS_NS[(now / SECOND) as usize % LIMITS_NS.len()];
-        let Sums { over, unsure, .. } = windows.sums(Wall(now), window, limit_ns);
+        let Sums { over, uncertain, .. } = windows.sums(Wall(now), window, limit_ns);
         let mut expected = Over::default();
         let messages = self.messages(now, window);
         messages.for_each(|(_, message)| expected.add(message.over(limit_ns)));
         if windows.limits().place(limit_ns).is_some() {
-            prop_assert_eq!(Over { over, unsure }, expected, "{} {}", window, limit_ns);
+            prop_assert_eq!(Over { over, uncertain }, expected, "{} {}", window, limit_ns);
         }
         let truly = self.values(now, window).filter(|value| *value > limit_ns).count() as u64;
-        prop_assert!((over..=over + unsure).contains(&truly), "{} {}", window, limit_ns);
+        prop_assert!((over..=over + uncertain).contains(&truly), "{} {}", window, limit_ns);
         Ok(())
     }
 
@@ -311,12 +311,12 @@ proptest! {
         for window in Window::ALL.into_iter().filter(kept) {
             let expected = naive.window(now.0, window);
             prop_assert_eq!(&windows.merged(now, window), &expected);
-            let Sums { over, unsure, .. } = windows.sums(now, window, LIMITS_NS[0]);
+            let Sums { over, uncertain, .. } = windows.sums(now, window, LIMITS_NS[0]);
             let values = naive.values(now.0, window);
             let truly = values.filter(|value| *value > LIMITS_NS[0]).count() as u64;
-            prop_assert!((over..=over + unsure).contains(&truly));
+            prop_assert!((over..=over + uncertain).contains(&truly));
             let bound = Packed::from(&expected).over(LIMITS_NS[0]);
-            prop_assert!(over >= bound.over && over + unsure <= bound.over + bound.unsure);
+            prop_assert!(over >= bound.over && over + uncertain <= bound.over + bound.uncertain);
         }
     }
 }

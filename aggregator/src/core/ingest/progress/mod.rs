@@ -1,5 +1,7 @@
 //! How far one lane has been read, up to which time nothing stored is unread, and how long
 //! backlogs last.
+//!
+//! DESIGN A22.
 
 use std::time::Duration;
 

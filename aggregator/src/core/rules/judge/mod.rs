@@ -9,6 +9,8 @@
 //!
 //! Which side of the limit a sample of some rank lies on follows from how many samples lie over
 //! the limit. So that number decides, which is exact where values in buckets are not.
+//!
+//! DESIGN A1.
 
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{Quantile, rank};
@@ -49,8 +51,8 @@ impl Judgement {
         match self.finding {
             Finding::NoData => Verdict::NoData,
             Finding::Insufficient => Verdict::Insufficient,
-            Finding::Unsure if self.is_open => Verdict::Unsure,
-            Finding::Unsure | Finding::Clear => Verdict::Within,
+            Finding::Uncertain if self.is_open => Verdict::Uncertain,
+            Finding::Uncertain | Finding::Clear => Verdict::Within,
             Finding::Breach => Verdict::Breach,
         }
     }
@@ -102,7 +104,7 @@ pub fn finding(budget: &Budget, sums: &Sums) -> Finding {
         n if n < budget.min_samples => Finding::Insufficient,
         _ if is_breach(budget, sums) => Finding::Breach,
         _ if is_clear(budget, sums) => Finding::Clear,
-        _ => Finding::Unsure,
+        _ => Finding::Uncertain,
     }
 }
 
@@ -130,11 +132,11 @@ fn is_clear(budget: &Budget, sums: &Sums) -> bool {
 
 /// Whether the sample of a rank is over the limit; `None` where nobody knows.
 fn is_over(sums: &Sums, rank: u64) -> Option<bool> {
-    let up_to_unsure = sums.samples.saturating_sub(sums.over);
-    if rank > up_to_unsure {
+    let up_to_uncertain = sums.samples.saturating_sub(sums.over);
+    if rank > up_to_uncertain {
         return Some(true);
     }
-    (rank <= up_to_unsure.saturating_sub(sums.unsure)).then_some(false)
+    (rank <= up_to_uncertain.saturating_sub(sums.uncertain)).then_some(false)
 }
 
 /// The lowest rank whose sample lies at or above the true quantile with at least the given

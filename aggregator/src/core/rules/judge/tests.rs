@@ -23,9 +23,9 @@ fn ms(values: &[(u64, u64)]) -> Histogram {
 }
 
 fn sums_of(samples: &Histogram, limit_ns: u64) -> Sums {
-    let Over { over, unsure } = Packed::from(samples).over(limit_ns);
+    let Over { over, uncertain } = Packed::from(samples).over(limit_ns);
     let (min_ns, max_ns) = (samples.min_ns(), samples.exact().max_ns);
-    Sums { samples: samples.count(), over, unsure, min_ns, max_ns }
+    Sums { samples: samples.count(), over, uncertain, min_ns, max_ns }
 }
 
 fn judged(budget: &Budget, samples: &Histogram) -> Judgement {
@@ -134,29 +134,29 @@ fn the_highest_percentile_has_an_upper_bound_from_so_many_samples_on() {
 
 #[test]
 fn findings_turn_at_the_very_sample_at_which_they_may() {
-    use Finding::{Breach, Clear, Insufficient, NoData, Unsure};
+    use Finding::{Breach, Clear, Insufficient, NoData, Uncertain};
     // Of a thousand samples the p99 lies between those of ranks 985 and 996.
     let (lower, upper) = (lower_rank(1_000, 0.99, 0.95), upper_rank(1_000, 0.99, 0.95));
     assert_eq!((lower, upper), (985, Some(996)));
-    for (samples, over, unsure, expected) in [
+    for (samples, over, uncertain, expected) in [
         (0, 0, 0, NoData),
         (99, 99, 0, Insufficient),
         (100, 0, 0, Clear),
-        (100, 1, 0, Unsure),
-        (100, 0, 1, Unsure),
+        (100, 1, 0, Uncertain),
+        (100, 0, 1, Uncertain),
         (1_000, 4, 0, Clear),
-        (1_000, 5, 0, Unsure),
+        (1_000, 5, 0, Uncertain),
         (1_000, 2, 2, Clear),
-        (1_000, 2, 3, Unsure),
-        (1_000, 15, 0, Unsure),
-        (1_000, 15, 900, Unsure),
+        (1_000, 2, 3, Uncertain),
+        (1_000, 15, 0, Uncertain),
+        (1_000, 15, 900, Uncertain),
         (1_000, 16, 0, Breach),
         (1_000, 16, 900, Breach),
         (1_000, 1_000, 0, Breach),
     ] {
-        let sums = Sums { unsure, ..known(samples, over) };
+        let sums = Sums { uncertain, ..known(samples, over) };
         let budget = Budget { confidence: 0.95, ..epoch_hook() };
-        assert_eq!(finding(&budget, &sums), expected, "{samples} {over} {unsure}");
+        assert_eq!(finding(&budget, &sums), expected, "{samples} {over} {uncertain}");
     }
 }
 
@@ -171,7 +171,7 @@ fn too_few_samples_are_no_evidence_however_bad() {
 fn two_slow_samples_in_a_hundred_are_noise_but_thirty_in_a_thousand_are_not() {
     let noise = judged(&epoch_hook(), &ms(&[(5, 98), (30, 2)]));
     assert!(noise.value_ns.unwrap() > LIMIT_NS, "the plain p99 is over the limit");
-    assert_eq!((noise.verdict(), noise.finding), (Verdict::Within, Finding::Unsure));
+    assert_eq!((noise.verdict(), noise.finding), (Verdict::Within, Finding::Uncertain));
     assert_eq!(noise.upper_ns, None, "a hundred samples say nothing about how bad it is");
     let signal = judged(&epoch_hook(), &ms(&[(5, 970), (30, 30)]));
     assert_eq!(signal.verdict(), Verdict::Breach);
@@ -203,10 +203,10 @@ fn a_limit_at_the_edge_of_wide_buckets_decides_and_one_inside_says_that_nobody_k
     for (edges, counts, expected) in [
         ([10, 18, 25], [0, 1_000, 0], (Found::Clear, Said::Within)),
         ([10, 18, 25], [0, 900, 100], (Found::Breach, Said::Breach)),
-        ([5, 10, 25], [0, 900, 100], (Found::Unsure, Said::Unsure)),
+        ([5, 10, 25], [0, 900, 100], (Found::Uncertain, Said::Uncertain)),
         ([5, 10, 25], [0, 1_000, 0], (Found::Clear, Said::Within)),
         // Some are on an unknown side, and the quantile is not among them.
-        ([5, 10, 25], [0, 991, 9], (Found::Unsure, Said::Within)),
+        ([5, 10, 25], [0, 991, 9], (Found::Uncertain, Said::Within)),
     ] {
         assert_eq!(told(edges, counts), expected, "{edges:?} {counts:?}");
     }
@@ -216,13 +216,13 @@ fn a_limit_at_the_edge_of_wide_buckets_decides_and_one_inside_says_that_nobody_k
 fn what_is_shown_lies_on_the_side_of_the_limit_that_the_finding_says() {
     let budget = epoch_hook();
     let beside = samples(&[(LIMIT_NS, 950), (LIMIT_NS + 1, 50)]);
-    let exact = |over| Sums { over, unsure: 0, ..sums_of(&beside, LIMIT_NS) };
+    let exact = |over| Sums { over, uncertain: 0, ..sums_of(&beside, LIMIT_NS) };
     let shown = |sums: &Sums| {
         let judgement = judge(&budget, sums, |rank| beside.at_rank(rank));
         (judgement.finding, judgement.lower_ns, judgement.upper_ns)
     };
     let (max, limit) = (Some(LIMIT_NS + 1), Some(LIMIT_NS));
-    assert_eq!(shown(&sums_of(&beside, LIMIT_NS)), (Finding::Unsure, limit, max));
+    assert_eq!(shown(&sums_of(&beside, LIMIT_NS)), (Finding::Uncertain, limit, max));
     assert_eq!(shown(&exact(50)), (Finding::Breach, max, max));
     assert_eq!(shown(&exact(0)), (Finding::Clear, limit, limit));
 }
@@ -240,7 +240,7 @@ prop_compose! {
 fn badness(finding: Finding) -> u8 {
     match finding {
         Finding::NoData | Finding::Insufficient | Finding::Clear => 0,
-        Finding::Unsure => 1,
+        Finding::Uncertain => 1,
         Finding::Breach => 2,
     }
 }
@@ -279,28 +279,28 @@ proptest! {
             n if n < budget.min_samples => Finding::Insufficient,
             _ if lower > 0 && is_over(lower) => Finding::Breach,
             n if !is_over(upper.unwrap_or(n)) => Finding::Clear,
-            _ => Finding::Unsure,
+            _ => Finding::Uncertain,
         };
         let over = values.iter().filter(|(value, _)| *value > budget.limit_ns);
         let over = over.map(|(_, n)| n).sum();
         prop_assert_eq!(finding(&budget, &known(n, over)), expected);
         // Buckets may leave open what is so, and never say what is not.
         let of_buckets = finding(&budget, &sums_of(&samples(&values), budget.limit_ns));
-        prop_assert!(of_buckets == expected || of_buckets == Finding::Unsure);
+        prop_assert!(of_buckets == expected || of_buckets == Finding::Uncertain);
     }
 
     #[test]
     fn more_samples_over_the_limit_never_look_better(
-        n in 0..20_000_u64, over in 0..300_u64, unsure in 0..50_u64, budget in budgets(),
+        n in 0..20_000_u64, over in 0..300_u64, uncertain in 0..50_u64, budget in budgets(),
     ) {
-        let of = |over: u64, unsure: u64| {
+        let of = |over: u64, uncertain: u64| {
             let over = over.min(n);
-            let sums = Sums { unsure: unsure.min(n - over), ..known(n, over) };
+            let sums = Sums { uncertain: uncertain.min(n - over), ..known(n, over) };
             badness(finding(&budget, &sums))
         };
-        prop_assert!(of(over, unsure) <= of(over + 1, unsure));
-        prop_assert!(of(over, unsure) <= of(over, unsure + 1) || of(over, unsure) == 2);
-        prop_assert!(of(over + unsure, 0) >= of(over, unsure));
+        prop_assert!(of(over, uncertain) <= of(over + 1, uncertain));
+        prop_assert!(of(over, uncertain) <= of(over, uncertain + 1) || of(over, uncertain) == 2);
+        prop_assert!(of(over + uncertain, 0) >= of(over, uncertain));
     }
 
     /// Whatever is shown of a judgement agrees with it.
@@ -319,7 +319,7 @@ proptest! {
         match finding {
             Finding::Breach => prop_assert!(shown_over),
             Finding::Clear => prop_assert!(shown_within || upper_ns.is_none()),
-            Finding::Unsure => prop_assert!(!shown_over && !shown_within),
+            Finding::Uncertain => prop_assert!(!shown_over && !shown_within),
             Finding::NoData | Finding::Insufficient => {}
         }
     }

@@ -141,7 +141,7 @@ fn example() -> StoredRecords {
     machine.deliver(&other.message(machine.now, Body::Event(Events { events }), false));
     let lost = other.say(machine.now, MS, 1);
     machine.deliver(&other.say(machine.now, MS, 1));
-    machine.deliver(&other.testament(machine.now, 4));
+    machine.deliver(&other.crash_report(machine.now, 4));
     machine.deliver(&(lost.0, vec![0xc1]));
     let firing = machine.core.alerts_page(machine.now.wall, &AlertsQuery::default()).alerts;
     let of = Acknowledgement {

@@ -277,7 +277,7 @@ fn a_node_is_let_go_as_soon_as_its_record_was_made() {
 fn a_node_that_was_forgotten_is_forgotten_by_the_store_too() {
     let mut world = World::new();
     let mut a = Speaker::new("a");
-    let steps = [a.say(start(), MS, 1), a.farewell(start())].map(Step::Message);
+    let steps = [a.say(start(), MS, 1), a.final_message(start())].map(Step::Message);
     world.live(&steps, 0..2);
     world.checkpoint();
     world.now = world.now.after(7_200 * SECOND);
@@ -379,8 +379,8 @@ fn an_alert_that_stands_unchanged_costs_no_checkpoint() {
     for _ in 0..120 {
         now = now.after(SECOND);
         core.on_deadline(now);
-        while let Some(due) = core.notices().next_due(now.mono) {
-            core.notices().on_delivered(due.token);
+        while let Some(due) = core.notifications().next_due(now.mono) {
+            core.notifications().on_delivered(due.token);
         }
         written += u32::from(core.take_changes(now.wall).is_some());
     }

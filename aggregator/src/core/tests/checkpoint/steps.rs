@@ -41,7 +41,7 @@ enum ReceiverKind {
     Hardware(f64),
     Bus(u64),
     Events(usize),
-    Farewell,
+    FinalMessage,
     Repeat(Index),
     Garbage,
     Tick,
@@ -55,7 +55,7 @@ fn kind() -> impl Strategy<Value = ReceiverKind> {
         1 => (0.0..5.0).prop_map(ReceiverKind::Hardware),
         1 => any::<u64>().prop_map(ReceiverKind::Bus),
         1 => (0..4_usize).prop_map(ReceiverKind::Events),
-        1 => Just(ReceiverKind::Farewell),
+        1 => Just(ReceiverKind::FinalMessage),
         1 => any::<Index>().prop_map(ReceiverKind::Repeat),
         1 => Just(ReceiverKind::Garbage),
         4 => Just(ReceiverKind::Tick),
@@ -90,7 +90,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                     speaker.message(now, Body::Bus(bus), false)
                 }
                 ReceiverKind::Events(n) => speaker.message(now, events(n), false),
-                ReceiverKind::Farewell => speaker.farewell(now),
+                ReceiverKind::FinalMessage => speaker.final_message(now),
                 ReceiverKind::Repeat(_) if said.is_empty() => continue,
                 ReceiverKind::Repeat(index) => index.get(&said).clone(),
                 ReceiverKind::Garbage => ("weather".to_owned(), vec![0xc1]),

@@ -11,7 +11,7 @@ use plimsoll_schemas::alert::AlertEndReason;
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::alert::DataStatus;
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::alert::Silence;
 use plimsoll_schemas::alert::SilenceMatch;
@@ -33,12 +33,14 @@ fn key(node: Option<&str>) -> AlertKey {
     AlertKey { rule: RuleName::new("epoch_hook").unwrap(), scope, operation }
 }
 
-/// Notices that have not been taken yet.
-fn take(core: &mut Core, now: Now) -> Vec<Notice> {
+/// Notifications that have not been taken yet.
+fn take(core: &mut Core, now: Now) -> Vec<Notification> {
     let mut told = Vec::new();
-    while let Some(DueNotification { token, notice, .. }) = core.notices().next_due(now.mono) {
-        core.notices().on_delivered(token);
-        told.push(notice);
+    while let Some(DueNotification { token, notification, .. }) =
+        core.notifications().next_due(now.mono)
+    {
+        core.notifications().on_delivered(token);
+        told.push(notification);
     }
     told
 }
@@ -91,10 +93,10 @@ fn acknowledge(now: Now, lasts: Duration) -> AlertCommand {
 }
 
 #[test]
-fn a_notice_says_what_its_rule_says_and_in_words_what_happened() {
+fn a_notification_says_what_its_rule_says_and_in_words_what_happened() {
     let (mut core, _, now) = firing();
     let told = take(&mut core, now);
-    let fires = told.iter().find(|notice| notice.state == AlertState::Firing).unwrap();
+    let fires = told.iter().find(|notification| notification.state == AlertState::Firing).unwrap();
     let about = core.rules().find(&fires.key.rule).unwrap();
     assert_eq!((fires.severity, &fires.routes), (about.severity(), &about.about().routes));
     assert_eq!(Some(&fires.summary), about.about().summary.as_ref());
@@ -111,10 +113,10 @@ fn a_notice_says_what_its_rule_says_and_in_words_what_happened() {
 }
 
 #[test]
-fn alerts_of_a_rule_that_is_taken_away_end_with_a_notice_that_receivers_know_by_its_labels() {
+fn alerts_of_a_rule_that_is_taken_away_end_with_a_notification_that_receivers_know_by_its_labels() {
     for restart in [false, true] {
         let (mut core, _, now) = firing();
-        let before: Vec<Notice> = take(&mut core, now);
+        let before: Vec<Notification> = take(&mut core, now);
         if restart {
             let mut records = StoredRecords::default();
             core.on_changes_lost();
@@ -127,19 +129,25 @@ fn alerts_of_a_rule_that_is_taken_away_end_with_a_notice_that_receivers_know_by_
         }
         let told = take(&mut core, now);
         assert_eq!(told.len(), 2, "{told:?}");
-        for notice in told {
-            let fired = before.iter().rfind(|fired| fired.key == notice.key).unwrap();
-            assert_eq!((notice.from, notice.state), (AlertState::Firing, AlertState::Resolved));
-            assert_eq!(notice.ended, Some(AlertEndReason::RuleRemoved));
-            assert_eq!((&notice.severity, &notice.routes), (&fired.severity, &fired.routes));
-            assert_eq!(notice.evidence, fired.evidence);
+        for notification in told {
+            let fired = before.iter().rfind(|fired| fired.key == notification.key).unwrap();
+            assert_eq!(
+                (notification.from, notification.state),
+                (AlertState::Firing, AlertState::Resolved)
+            );
+            assert_eq!(notification.ended, Some(AlertEndReason::RuleRemoved));
+            assert_eq!(
+                (&notification.severity, &notification.routes),
+                (&fired.severity, &fired.routes)
+            );
+            assert_eq!(notification.evidence, fired.evidence);
         }
         assert_eq!(states(&core), []);
     }
 }
 
 #[test]
-fn alerts_about_a_node_that_is_forgotten_end_with_a_notice() {
+fn alerts_about_a_node_that_is_forgotten_end_with_a_notification() {
     let (mut core, _, now) = firing();
     take(&mut core, now);
     let mut later = now;
@@ -153,7 +161,8 @@ fn alerts_about_a_node_that_is_forgotten_end_with_a_notice() {
         core.on_deadline(later);
         told.extend(take(&mut core, later));
     }
-    let of_node: Vec<_> = told.iter().filter(|notice| notice.key == key(Some("a"))).collect();
+    let of_node: Vec<_> =
+        told.iter().filter(|notification| notification.key == key(Some("a"))).collect();
     assert_eq!(of_node.len(), 1);
     assert_eq!(
         (of_node[0].state, of_node[0].ended, of_node[0].data),
@@ -237,11 +246,11 @@ fn who_looks_after_an_alert_is_said_of_its_end_and_forgotten_with_it() {
         now = live(&mut core, &mut node, now, 5);
         told.extend(take(&mut core, now));
     }
-    told.retain(|notice| notice.key == key(None));
+    told.retain(|notification| notification.key == key(None));
     let [taken, end] = &told[..] else { panic!("{told:?}") };
     assert_eq!((end.state, end.silenced), (AlertState::Resolved, false));
     assert!(taken.is_acknowledgement() && !taken.silenced, "{taken:?}");
-    assert!(told.iter().all(|notice| notice.acknowledged_by.as_deref() == Some("bob")));
+    assert!(told.iter().all(|notification| notification.acknowledged_by.as_deref() == Some("bob")));
     assert_eq!(row(&core, now).acknowledged, None);
     let refused = core.on_order(now.wall, acknowledge(now, SECOND)).unwrap_err();
     assert!(matches!(refused, CommandError::NotStanding { state: AlertState::Resolved, .. }));
@@ -281,8 +290,9 @@ enum Happens {
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
-    use Finding::{Breach, Clear, Insufficient, NoData, Unsure};
-    const ALL: [Finding; 8] = [NoData, Insufficient, Unsure, Clear, Clear, Breach, Breach, Breach];
+    use Finding::{Breach, Clear, Insufficient, NoData, Uncertain};
+    const ALL: [Finding; 8] =
+        [NoData, Insufficient, Uncertain, Clear, Clear, Breach, Breach, Breach];
     prop_oneof![
         12 => prop::sample::select(&ALL[..]).prop_map(Happens::Found),
         1 => (1_u32..20).prop_map(Happens::Silence),
@@ -360,21 +370,21 @@ proptest! {
             let away = if let Happens::Away(away) = step { Some(away) } else { None };
             heard.hear(&mut core, now, away);
             let mut fired = 0;
-            for notice in take(&mut core, now) {
-                prop_assert!(notice.from == bus || bus == AlertState::Resolved, "{notice:?}");
+            for notification in take(&mut core, now) {
+                prop_assert!(notification.from == bus || bus == AlertState::Resolved, "{notification:?}");
                 prop_assert!(bus != AlertState::Firing
-                    || matches!(notice.state, AlertState::Firing | AlertState::Resolved));
-                bus = notice.state;
-                if notice.silenced {
+                    || matches!(notification.state, AlertState::Firing | AlertState::Resolved));
+                bus = notification.state;
+                if notification.silenced {
                     continue;
                 }
-                match notice.state {
+                match notification.state {
                     AlertState::Resolved => prop_assert_eq!(receivers, AlertState::Firing),
                     AlertState::Firing => fired += 1,
                     _ => {}
                 }
-                if matches!(notice.state, AlertState::Firing | AlertState::Resolved) {
-                    receivers = notice.state;
+                if matches!(notification.state, AlertState::Firing | AlertState::Resolved) {
+                    receivers = notification.state;
                 }
             }
             prop_assert!(fired <= 1, "told twice at once");
@@ -386,7 +396,7 @@ proptest! {
         happen(&mut core, now, Happens::EndSilences);
         happen(&mut core, now, Happens::Unacknowledge);
         end_silences(&mut core, now.wall);
-        let told = take(&mut core, now).into_iter().map(|notice| notice.state).last();
+        let told = take(&mut core, now).into_iter().map(|notification| notification.state).last();
         let state = core.alerting.alerts().state(&key(None));
         let fires = state == AlertState::Firing;
         prop_assert_eq!(told.unwrap_or(receivers) == AlertState::Firing, fires);

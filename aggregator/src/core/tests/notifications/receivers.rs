@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Notice;
+use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::rule::Severity;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl Heard {
             }
             match post.body {
                 PostBody::Alerts(json) => self.hear_alerts(&json),
-                PostBody::Notice(notice) => self.hear_notice(&notice),
+                PostBody::Notification(notification) => self.hear_notification(&notification),
             }
             core.on_answer(now, &post.receiver, Answer::Taken);
         }
@@ -54,10 +54,10 @@ impl Heard {
         }
     }
 
-    fn hear_notice(&mut self, notice: &Notice) {
-        match notice.state {
-            AlertState::Firing => drop(self.webhook.insert(notice.key.clone())),
-            _ => drop(self.webhook.remove(&notice.key)),
+    fn hear_notification(&mut self, notification: &Notification) {
+        match notification.state {
+            AlertState::Firing => drop(self.webhook.insert(notification.key.clone())),
+            _ => drop(self.webhook.remove(&notification.key)),
         }
     }
 

@@ -158,8 +158,13 @@ fn a_selector_picks_one_of_several_and_the_evidence_names_it() {
     world.lives(60);
     let states = [&whole, &root, &racked, &elsewhere].map(|of| world.state(&of.name));
     assert_eq!(states, [Firing, Inactive, Firing, Inactive]);
-    let told =
-        world.core.alerting.changes().iter().find(|notice| notice.key.rule == whole.name).unwrap();
+    let told = world
+        .core
+        .alerting
+        .changes()
+        .iter()
+        .find(|notification| notification.key.rule == whole.name)
+        .unwrap();
     let Evidence::Value(ValueEvidence { labels: named, value, threshold, .. }) = &told.evidence
     else {
         panic!("{told:?}")
@@ -195,7 +200,7 @@ fn a_gauge_that_nobody_says_any_more_is_no_figure() {
 fn no_node_is_blamed_while_the_broker_is_away_and_who_does_not_come_back_is() {
     let mut world = World::new(shipped());
     let silent = named("node_silent").name;
-    let away = named("broker_away").name;
+    let away = named("broker_unreachable").name;
     let mut other = Speaker::new("b");
     let message = other.say(world.now, MS, 3);
     world.deliver(&message);

@@ -44,7 +44,7 @@ const CASES: &[Case] = &[
     ("node_silent", |w| w.is_mute = true, |w| w.is_mute = false),
     ("clock_skew", |w| w.clock_ahead_s = 10, |w| w.clock_ahead_s = 0),
     (
-        "name_conflict",
+        "duplicate_name",
         |w| {
             w.twin.get_or_insert_with(|| Speaker::new("a").of(2));
         },
@@ -132,14 +132,14 @@ const CASES: &[Case] = &[
     ),
     ("isolation_violations", |w| w.count("isolation.violations", 4.0), |_| {}),
     ("compile_retries", |w| w.count("compile.retries", 2.0), |_| {}),
-    ("broker_away", |w| w.hears(false), |w| w.hears(true)),
+    ("broker_unreachable", |w| w.hears(false), |w| w.hears(true)),
     (
         "undecodable",
         |w| w.deliver(&("plimsoll.v1.m.normal.a.bus".to_owned(), vec![0xc1; 40])),
         |_| {},
     ),
     (
-        "notices_undelivered",
+        "notifications_undeliverable",
         |w| (w.broker_refuses, w.takes_ms) = (true, Some(40)),
         |w| (w.broker_refuses, w.takes_ms) = (false, Some(1)),
     ),

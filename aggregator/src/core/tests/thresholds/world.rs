@@ -252,10 +252,10 @@ impl World {
     }
 
     fn tell_and_store(&mut self) {
-        while let Some(due) = self.core.notices().next_due(self.now.mono) {
+        while let Some(due) = self.core.notifications().next_due(self.now.mono) {
             match self.broker_refuses {
-                true => self.core.notices().on_refused(due.token),
-                false => self.core.notices().on_delivered(due.token),
+                true => self.core.notifications().on_refused(due.token),
+                false => self.core.notifications().on_delivered(due.token),
             }
         }
         if self.core.take_changes(self.now.wall).is_some() {

@@ -3,6 +3,8 @@
 //! Counts alone decide. What was merged beyond what was sent is a duplicate; what was sent, is
 //! not merged, and is named by no ledger is unexplained; a ledger whose own figures do not add
 //! up is unexplained too, by as much as they are off.
+//!
+//! DESIGN D1.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -64,7 +66,7 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
     let missing = |(sent, merged): &(u64, u64)| sent.saturating_sub(*merged);
     let sent = samples.len() as u64;
     let named: u64 = ledger.lost.values().sum();
-    let unaccounted = ledger.unaccounted + ledger.unseen;
+    let unaccounted = ledger.unaccounted + ledger.unread;
     let explained = named + unaccounted + ledger.held;
     let missing: u64 = counts.values().map(missing).sum();
     let unnamed = missing.saturating_sub(explained);

@@ -2,6 +2,8 @@
 //!
 //! Nothing is counted as lost before the first number of an unknown or evicted client: those
 //! samples may have gone to a former incarnation of the node.
+//!
+//! DESIGN N18.
 
 use std::collections::BTreeMap;
 

@@ -141,7 +141,7 @@ fn the_events_of_an_interval_are_bounded_and_fit_into_one_message() {
             length_ns: 1,
             totals: Totals::default(),
             last: false,
-            heir: None,
+            successor: None,
             labels: Labels::default(),
         };
         let message = encode(&Snapshot { header, body: Body::Event(events) });

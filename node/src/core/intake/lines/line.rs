@@ -4,6 +4,8 @@
 //! Splits a line into its parts and parses the short ones; values, name and tags stay bytes,
 //! because the series cache finds a known series by them. A sign is part of a number: `+3` sets a
 //! gauge to 3, unlike in etsy's statsd. Fields of later versions are skipped.
+//!
+//! DESIGN N24.
 
 use crate::limits::{LINE_BYTES_MAX, WEIGHT_MAX};
 

@@ -7,6 +7,8 @@
 //! field numbers. Whatever cannot be recorded is rejected with a text for its producer.
 //!
 //! Does not decide what a point adds: the recorder does.
+//!
+//! DESIGN N25.
 
 mod attributes;
 mod context;

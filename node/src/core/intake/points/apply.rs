@@ -1,8 +1,8 @@
 //! Records what of one point is new in its series.
 //!
 //! The number of samples is exact. The position of a sample within the bucket of its producer is
-//! unknown and is kept as such: see [`Histogram::record_within`]. The smallest and the largest value
-//! narrow it; those of a cumulative stream hold since its start, so for what is new as well.
+//! unknown and is kept as such: see [`Histogram::record_within`]. The smallest and the largest
+//! value narrow it; those of a cumulative stream hold since its start, so for what is new as well.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::{Now, Wall};

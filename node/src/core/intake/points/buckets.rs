@@ -98,8 +98,8 @@ impl<'a> BucketCounts<'a> {
         self.counts.iter().fold(self.zero, |sum, n| sum.saturating_add(*n))
     }
 
-    /// Records these samples in `histogram`, with the bounds, minimum and maximum of `latencies` and the
-    /// given sum. Returns how many are above one hour.
+    /// Records these samples in `histogram`, with the bounds, minimum and maximum of `latencies`
+    /// and the given sum. Returns how many are above one hour.
     pub(super) fn fill(
         &self,
         latencies: &Latencies<'_>,

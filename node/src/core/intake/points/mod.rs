@@ -12,6 +12,8 @@
 //! - Producers that share an identity are distinguished by their starts. Deltas have none, so those
 //!   of the second overlap and are rejected; a `service.instance.id` makes them distinct.
 //! - Other bounds with the same start: nothing is added, and the next point is compared.
+//!
+//! DESIGN N28.
 
 mod apply;
 mod buckets;
@@ -111,8 +113,8 @@ fn check_time(point: &Point<'_>) -> Result<(), Reject> {
     if holds { Ok(()) } else { Err(Reject::Timestamp) }
 }
 
-/// Whether a point may follow one of time `last`. If `last` is in the future, the clock was set back
-/// since, and order is not checked: nothing would be recorded until that time.
+/// Whether a point may follow one of time `last`. If `last` is in the future, the clock was set
+/// back since, and order is not checked: nothing would be recorded until that time.
 fn check_order(now: Wall, point: &Point<'_>, last: Wall) -> Result<(), Reject> {
     let is_ahead = |time: Wall| time > now.plus(POINT_AHEAD_MAX);
     if is_ahead(last) && !is_ahead(point.time) {

@@ -34,8 +34,8 @@ impl TargetHistory {
         }
     }
 
-    /// The time of a page that is read now, which is never before that of the previous page, even if
-    /// the clock was set back.
+    /// The time of a page that is read now, which is never before that of the previous page, even
+    /// if the clock was set back.
     pub(super) fn time(&mut self, now: Now) -> Wall {
         let since_last = self.last.map_or(Duration::ZERO, |last| now.mono.since(last.mono));
         self.time = now.wall.max(self.time.plus(since_last));
@@ -43,8 +43,8 @@ impl TargetHistory {
     }
 
     /// Whether the process started after the previous page, or, for the first page, after the node.
-    /// A process states its start by the machine's clock, and setting the clock moves the start of a
-    /// running process: so it must also be younger than the previous page.
+    /// A process states its start by the machine's clock, and setting the clock moves the start of
+    /// a running process: so it must also be younger than the previous page.
     pub(super) fn is_process_new(&mut self, now: Now, stated: Option<Wall>) -> bool {
         let Some(stated) = stated else { return false };
         let age = now.wall.since(stated);

@@ -8,6 +8,8 @@
 //! unknown unit and gauge histograms.
 //!
 //! Does no HTTP, and does not decide what a point adds.
+//!
+//! DESIGN N29, N31.
 
 mod histogram;
 mod history;

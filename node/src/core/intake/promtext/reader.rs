@@ -1,5 +1,7 @@
-//! Reads the rows of a page and passes each series on as a point; histograms last, when all of their
-//! rows were read.
+//! Reads the rows of a page and passes each series on as a point; histograms last, when all of
+//! their rows were read.
+//!
+//! DESIGN N30, N32.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -3,6 +3,8 @@
 //!
 //! A hash table, because every line is looked up; nothing depends on the order of its entries.
 //! Only valid forms are cached, so a hit needs no further check.
+//!
+//! DESIGN N17.
 
 use std::hash::{BuildHasher, Hasher};
 

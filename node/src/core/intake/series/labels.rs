@@ -1,5 +1,5 @@
-//! Turns the tags of a line into labels of a series. Never rejects a line, because a sample is worth
-//! more than its tags: a tag that does not fit is sanitized, a tag that the rules exclude is
+//! Turns the tags of a line into labels of a series. Never rejects a line, because a sample is
+//! worth more than its tags: a tag that does not fit is sanitized, a tag that the rules exclude is
 //! dropped, and both are counted.
 
 use std::collections::{BTreeMap, BTreeSet};

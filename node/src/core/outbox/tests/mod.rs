@@ -187,7 +187,7 @@ fn a_rerouted_message_without_a_token_waits_and_is_counted_once() {
 }
 
 #[test]
-fn the_farewell_goes_last_and_may_take_a_reserved_token() {
+fn the_final_message_goes_last_and_may_take_a_reserved_token() {
     let tight = OutboxBounds { emergency_burst: 3, emergency_reserved: 1, ..bounds() };
     let mut outbox = filled(tight, 25);
     outbox.on_connected();
@@ -278,7 +278,7 @@ fn a_confirmation_takes_the_place_of_an_acknowledgement_that_was_lost() {
     outbox.on_acknowledged(Mono(9), Ticket(1));
     assert_eq!(outbox.on_confirmation(Mono(9), &confirm(1, 2)), Ok(()));
     let account = outbox.stats();
-    assert_eq!((account.published, account.confirmed, account.entrusted), (2, 2, 0));
+    assert_eq!((account.published, account.confirmed, account.unconfirmed), (2, 2, 0));
     assert_eq!((outbox.depth(), outbox.on_acknowledged(Mono(9), Ticket(2))), (1, None));
 }
 
@@ -309,7 +309,7 @@ fn past_the_bound_of_copies_new_messages_wait_and_then_the_oldest_copies_go() {
     outbox.on_deadline(at(10));
     assert_eq!(send_all(&mut outbox, at(10)).len(), 2);
     let account = outbox.stats();
-    assert_eq!((account.released, account.entrusted, account.published), (2, 1, 3));
+    assert_eq!((account.released, account.unconfirmed, account.published), (2, 1, 3));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn a_probe_that_is_confirmed_before_it_is_acknowledged_lets_another_go() {
 }
 
 #[test]
-fn the_farewell_finds_its_reserve_whatever_waits_in_its_lane() {
+fn the_final_message_finds_its_reserve_whatever_waits_in_its_lane() {
     let thresholds =
         Thresholds { drop: 200, reroute: 20, recover: 5, conservative_max: 60 * SECOND };
     let mut outbox =

@@ -147,7 +147,7 @@ proptest! {
                     + account.outbox_messages
             );
             prop_assert_eq!(
-                account.published, account.confirmed + account.released + account.entrusted
+                account.published, account.confirmed + account.released + account.unconfirmed
             );
             prop_assert_eq!(outbox.samples(), model.samples, "after {:?}", step);
             prop_assert!(outbox.depth() <= 30 && outbox.in_flight() <= IN_FLIGHT_MAX);

@@ -4,6 +4,8 @@
 //! is stored, and sent again when the aggregator reports it missing, or when no confirmation
 //! arrives for a long time. The number of copies is bounded: at the bound nothing new is sealed
 //! for a grace time, and then the oldest copies are evicted and counted.
+//!
+//! DESIGN N1, N2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

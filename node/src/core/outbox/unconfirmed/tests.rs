@@ -27,9 +27,9 @@ fn at(seconds: u64) -> Mono {
 }
 
 fn keeping(seqs: std::ops::RangeInclusive<u64>) -> Unconfirmed {
-    let mut entrusted = Unconfirmed::new(BOUNDS);
-    seqs.for_each(|seq| entrusted.insert(at(0), Ticket(seq), sealed(seq)));
-    entrusted
+    let mut unconfirmed = Unconfirmed::new(BOUNDS);
+    seqs.for_each(|seq| unconfirmed.insert(at(0), Ticket(seq), sealed(seq)));
+    unconfirmed
 }
 
 fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
@@ -44,51 +44,51 @@ fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
     }
 }
 
-fn resent(entrusted: &mut Unconfirmed, now: Mono) -> Vec<(u64, String)> {
+fn resent(unconfirmed: &mut Unconfirmed, now: Mono) -> Vec<(u64, String)> {
     let mut sent = Vec::new();
-    while let Some(ticket) = entrusted.waiting(Lane::Normal) {
-        sent.push((ticket.0, entrusted.send(now, ticket).unwrap().message_id));
+    while let Some(ticket) = unconfirmed.waiting(Lane::Normal) {
+        sent.push((ticket.0, unconfirmed.send(now, ticket).unwrap().message_id));
     }
     sent
 }
 
 #[test]
 fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
-    let mut entrusted = keeping(1..=5);
-    assert_eq!(entrusted.on_confirmation(at(4), &confirm(false, &[(1, 1), (3, 3)])).len(), 2);
-    assert_eq!(resent(&mut entrusted, at(4)), [], "it may still be on its way to the aggregator");
-    entrusted.on_confirmation(at(5), &confirm(false, &[(1, 1), (3, 3)]));
+    let mut unconfirmed = keeping(1..=5);
+    assert_eq!(unconfirmed.on_confirmation(at(4), &confirm(false, &[(1, 1), (3, 3)])).len(), 2);
+    assert_eq!(resent(&mut unconfirmed, at(4)), [], "it may still be on its way to the aggregator");
+    unconfirmed.on_confirmation(at(5), &confirm(false, &[(1, 1), (3, 3)]));
     let ids = [(2, "n-1-2-r1".to_owned()), (4, "n-1-4-r1".into()), (5, "n-1-5-r1".into())];
-    assert_eq!(resent(&mut entrusted, at(5)), ids);
-    assert_eq!((entrusted.messages(), entrusted.samples(), entrusted.bytes()), (3, 11, 30));
+    assert_eq!(resent(&mut unconfirmed, at(5)), ids);
+    assert_eq!((unconfirmed.messages(), unconfirmed.samples(), unconfirmed.bytes()), (3, 11, 30));
 }
 
 #[test]
 fn what_was_acknowledged_while_a_checkpoint_was_written_is_not_taken_for_missing() {
-    let mut entrusted = Unconfirmed::new(BOUNDS);
+    let mut unconfirmed = Unconfirmed::new(BOUNDS);
     // One message each second; the checkpoint is of second 20 and known to be stored at 50.
-    (10..=14).for_each(|second| entrusted.insert(at(second), Ticket(second), sealed(second)));
+    (10..=14).for_each(|second| unconfirmed.insert(at(second), Ticket(second), sealed(second)));
     let of_20 = Confirmation { age: Duration::from_secs(30), ..confirm(false, &[(10, 13)]) };
-    (30..=33).for_each(|second| entrusted.insert(at(second), Ticket(second), sealed(second)));
-    assert_eq!(entrusted.on_confirmation(at(50), &of_20).len(), 4);
-    assert_eq!(resent(&mut entrusted, at(50)), [(14, "n-1-14-r1".to_owned())]);
+    (30..=33).for_each(|second| unconfirmed.insert(at(second), Ticket(second), sealed(second)));
+    assert_eq!(unconfirmed.on_confirmation(at(50), &of_20).len(), 4);
+    assert_eq!(resent(&mut unconfirmed, at(50)), [(14, "n-1-14-r1".to_owned())]);
     // What was sent again at 50 rests for 10 s, seen from when a checkpoint was taken.
     let of = |second, age| {
         let age = Duration::from_secs(age);
         (at(second), Confirmation { age, ..confirm(false, &[(10, 13), (30, 33)]) })
     };
     for ((now, confirmation), expected) in [(of(80, 21), 0), (of(80, 20), 1)] {
-        entrusted.on_answered(Ticket(14));
-        entrusted.on_confirmation(now, &confirmation);
-        assert_eq!(resent(&mut entrusted, now).len(), expected);
+        unconfirmed.on_answered(Ticket(14));
+        unconfirmed.on_confirmation(now, &confirmation);
+        assert_eq!(resent(&mut unconfirmed, now).len(), expected);
     }
 }
 
 #[test]
 fn an_aggregator_that_is_behind_is_sent_nothing_again() {
-    let mut entrusted = keeping(1..=5);
-    assert_eq!(entrusted.on_confirmation(at(60), &confirm(true, &[(1, 3)])).len(), 3);
-    assert_eq!(resent(&mut entrusted, at(60)), []);
+    let mut unconfirmed = keeping(1..=5);
+    assert_eq!(unconfirmed.on_confirmation(at(60), &confirm(true, &[(1, 3)])).len(), 3);
+    assert_eq!(resent(&mut unconfirmed, at(60)), []);
 }
 
 #[test]
@@ -97,28 +97,28 @@ fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
         |incarnation, spans| ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans };
     let confirm = |behind, runs| Confirmation { runs, ..confirm(behind, &[]) };
     let other = |n| of(n, vec![(Seq(1), Seq(9))]);
-    let mut entrusted = keeping(1..=2);
-    entrusted.on_confirmation(at(60), &confirm(true, vec![other(2)]));
-    assert_eq!(resent(&mut entrusted, at(60)), [], "it may still be read");
-    entrusted.on_confirmation(
+    let mut unconfirmed = keeping(1..=2);
+    unconfirmed.on_confirmation(at(60), &confirm(true, vec![other(2)]));
+    assert_eq!(resent(&mut unconfirmed, at(60)), [], "it may still be read");
+    unconfirmed.on_confirmation(
         at(60),
         &confirm(false, (2..2 + CONFIRMED_RUNS_MAX as u64).map(other).collect()),
     );
-    assert_eq!(resent(&mut entrusted, at(60)), [], "the list may have been cut");
-    entrusted.on_confirmation(at(60), &confirm(false, vec![other(2)]));
-    assert_eq!(resent(&mut entrusted, at(60)).len(), 2);
+    assert_eq!(resent(&mut unconfirmed, at(60)), [], "the list may have been cut");
+    unconfirmed.on_confirmation(at(60), &confirm(false, vec![other(2)]));
+    assert_eq!(resent(&mut unconfirmed, at(60)).len(), 2);
 }
 
 #[test]
 fn repetitions_come_at_growing_distances() {
-    let mut entrusted = keeping(1..=1);
+    let mut unconfirmed = keeping(1..=1);
     let nothing = confirm(false, &[]);
     let mut times = Vec::new();
     for second in 0..400 {
-        entrusted.on_confirmation(at(second), &nothing);
-        if !resent(&mut entrusted, at(second)).is_empty() {
+        unconfirmed.on_confirmation(at(second), &nothing);
+        if !resent(&mut unconfirmed, at(second)).is_empty() {
             times.push(second);
-            assert!(entrusted.on_answered(Ticket(1)));
+            assert!(unconfirmed.on_answered(Ticket(1)));
         }
     }
     assert_eq!(times, [5, 15, 35, 75, 155, 315]);
@@ -126,13 +126,13 @@ fn repetitions_come_at_growing_distances() {
 
 #[test]
 fn when_nobody_confirms_anything_the_newest_copy_goes_again_now_and_then() {
-    let mut entrusted = keeping(1..=3);
+    let mut unconfirmed = keeping(1..=3);
     let mut times = Vec::new();
     for second in 0..600 {
-        entrusted.on_deadline(at(second));
-        for (ticket, _) in resent(&mut entrusted, at(second)) {
+        unconfirmed.on_deadline(at(second));
+        for (ticket, _) in resent(&mut unconfirmed, at(second)) {
             times.push((second, ticket));
-            entrusted.on_answered(Ticket(ticket));
+            unconfirmed.on_answered(Ticket(ticket));
         }
     }
     assert_eq!(times, [(60, 3), (180, 3), (420, 3)]);
@@ -140,22 +140,26 @@ fn when_nobody_confirms_anything_the_newest_copy_goes_again_now_and_then() {
 
 #[test]
 fn at_the_bound_the_oldest_copy_is_let_go_once_its_time_is_over() {
-    let mut entrusted = keeping(1..=7);
-    assert!(!entrusted.is_full((0, 0)) && entrusted.is_full((1, 0)) && entrusted.is_full((0, 930)));
-    assert_eq!(entrusted.evict_oldest(at(9)), None);
-    assert_eq!(entrusted.evictable_at(), Some(at(10)));
-    assert_eq!(entrusted.evict_oldest(at(10)), Some(Ticket(1)));
-    assert_eq!(entrusted.messages(), 6);
+    let mut unconfirmed = keeping(1..=7);
+    assert!(
+        !unconfirmed.is_full((0, 0))
+            && unconfirmed.is_full((1, 0))
+            && unconfirmed.is_full((0, 930))
+    );
+    assert_eq!(unconfirmed.evict_oldest(at(9)), None);
+    assert_eq!(unconfirmed.evictable_at(), Some(at(10)));
+    assert_eq!(unconfirmed.evict_oldest(at(10)), Some(Ticket(1)));
+    assert_eq!(unconfirmed.messages(), 6);
 }
 
 #[test]
 fn numbers_before_a_list_that_may_be_cut_are_not_taken_for_missing() {
-    let mut entrusted = keeping(1..=3);
+    let mut unconfirmed = keeping(1..=3);
     let spans: Vec<(u64, u64)> = (2..66).map(|n| (n * 2, n * 2)).collect();
-    entrusted.on_confirmation(at(60), &confirm(false, &spans));
-    assert_eq!(resent(&mut entrusted, at(60)), []);
-    entrusted.on_confirmation(at(60), &confirm(false, &spans[1..]));
-    assert_eq!(resent(&mut entrusted, at(60)).len(), 3);
+    unconfirmed.on_confirmation(at(60), &confirm(false, &spans));
+    assert_eq!(resent(&mut unconfirmed, at(60)), []);
+    unconfirmed.on_confirmation(at(60), &confirm(false, &spans[1..]));
+    assert_eq!(resent(&mut unconfirmed, at(60)).len(), 3);
 }
 
 proptest! {
@@ -164,38 +168,38 @@ proptest! {
     fn a_copy_leaves_only_when_it_is_stored(
         steps in prop::collection::vec((0..4_u8, 1..40_u64, 0..9_u64), 1..80),
     ) {
-        let (mut entrusted, mut model) = (Unconfirmed::new(BOUNDS), BTreeMap::new());
+        let (mut unconfirmed, mut model) = (Unconfirmed::new(BOUNDS), BTreeMap::new());
         let (mut next, mut now) = (1, at(0));
         for (step, n, span) in steps {
             now = now.plus(Duration::from_secs(1));
             match step {
                 0 => {
-                    entrusted.insert(now, Ticket(next), sealed(next));
+                    unconfirmed.insert(now, Ticket(next), sealed(next));
                     model.insert(next, sealed(next).samples);
                     next += 1;
                 }
                 1 => {
                     let before = model.len();
                     model.retain(|seq, _| !(n..=n + span).contains(seq));
-                    let gone = entrusted.on_confirmation(now, &confirm(false, &[(n, n + span)]));
+                    let gone = unconfirmed.on_confirmation(now, &confirm(false, &[(n, n + span)]));
                     prop_assert_eq!(gone.len(), before - model.len());
                 }
                 2 => {
-                    for (ticket, _) in resent(&mut entrusted, now) {
+                    for (ticket, _) in resent(&mut unconfirmed, now) {
                         prop_assert!(model.contains_key(&ticket));
                     }
                 }
                 _ => {
-                    for ticket in entrusted.overdue(now) {
-                        prop_assert!(entrusted.on_answered(ticket));
+                    for ticket in unconfirmed.overdue(now) {
+                        prop_assert!(unconfirmed.on_answered(ticket));
                     }
-                    entrusted.on_deadline(now);
-                    prop_assert!(entrusted.next_deadline().is_none_or(|next| next > now));
+                    unconfirmed.on_deadline(now);
+                    prop_assert!(unconfirmed.next_deadline().is_none_or(|next| next > now));
                 }
             }
-            prop_assert_eq!(entrusted.messages(), model.len());
-            prop_assert_eq!(entrusted.samples(), model.values().sum::<u64>());
-            prop_assert_eq!(entrusted.bytes(), 10 * model.len());
+            prop_assert_eq!(unconfirmed.messages(), model.len());
+            prop_assert_eq!(unconfirmed.samples(), model.values().sum::<u64>());
+            prop_assert_eq!(unconfirmed.bytes(), 10 * model.len());
         }
     }
 }

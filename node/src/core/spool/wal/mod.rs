@@ -69,8 +69,8 @@ struct Entries<K> {
 }
 
 impl Wal {
-    /// A log whose first batch starts the file. `boot` identifies the current boot of the machine if
-    /// writes are not synced: after a reboot, the end of such a file may be missing.
+    /// A log whose first batch starts the file. `boot` identifies the current boot of the machine
+    /// if writes are not synced: after a reboot, the end of such a file may be missing.
     #[must_use]
     pub fn new(identity: Identity, boot: Option<&str>) -> Self {
         let head = frame::head(&record::head(&identity, boot));

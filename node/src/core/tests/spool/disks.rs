@@ -107,15 +107,18 @@ fn what_a_spool_kept_is_not_dropped_by_the_run_that_takes_it_over() {
             world.spool(false);
         }
     }
-    assert!(world.core.outbox.stats().entrusted > 100);
+    assert!(world.core.outbox.stats().unconfirmed > 100);
     let held = world.core.status().held_samples;
     assert!(held > 20);
     let found = recover(&world.file, &identity(), None, world.now.mono).unwrap();
-    let mut heir = Core::new(identity(), bounds, world.now.after(SECOND));
-    heir.open_spool(world.now, Wal::new(identity(), None), Some(found));
-    heir.on_datagram(world.now, b"a:1|ms");
-    heir.on_deadline(world.now.after(3 * SECOND));
-    assert_eq!((heir.status().totals.lost, heir.status().rerouting), (BTreeMap::new(), false));
+    let mut successor = Core::new(identity(), bounds, world.now.after(SECOND));
+    successor.open_spool(world.now, Wal::new(identity(), None), Some(found));
+    successor.on_datagram(world.now, b"a:1|ms");
+    successor.on_deadline(world.now.after(3 * SECOND));
+    assert_eq!(
+        (successor.status().totals.lost, successor.status().rerouting),
+        (BTreeMap::new(), false)
+    );
 }
 
 #[test]

@@ -25,8 +25,8 @@ fn a_loss_in_the_interval_that_was_open_is_told_with_the_crash() {
     world.crash(false);
     assert_eq!(world.core.spool.stats().crashed, 31);
     world.settle();
-    let (testament, _) = &world.arrived[&(former.0, Seq(1))];
-    assert_eq!((testament.totals.recorded, lost(testament)), (31, vec![(CRASH, 31)]));
+    let (crash_report, _) = &world.arrived[&(former.0, Seq(1))];
+    assert_eq!((crash_report.totals.recorded, lost(crash_report)), (31, vec![(CRASH, 31)]));
     assert_eq!(world.job_arrived, 0);
 }
 
@@ -40,8 +40,8 @@ fn a_loss_in_an_interval_that_was_closed_is_told_by_name_and_what_was_recorded_a
     world.crash(true);
     assert_eq!((world.core.spool.stats().crashed, world.core.spool.stats().recovered), (0, 3));
     world.settle();
-    let (testament, _) = &world.arrived[&(former.0, Seq(1))];
-    assert_eq!((testament.totals.recorded, lost(testament)), (28, vec![("socket", 28)]));
+    let (crash_report, _) = &world.arrived[&(former.0, Seq(1))];
+    assert_eq!((crash_report.totals.recorded, lost(crash_report)), (28, vec![("socket", 28)]));
     assert_eq!(world.job_arrived, 3);
 }
 

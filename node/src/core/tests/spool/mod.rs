@@ -170,9 +170,9 @@ fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
     assert_eq!(world.core.spool.stats().crashed, 0, "nothing was synced since");
     world.crash(false);
     world.settle();
-    let testament = &world.arrived[&(former.0, Seq(3))].0;
-    assert!(testament.last && testament.heir.is_some());
-    assert_eq!(testament.totals.recorded, 3);
+    let crash_report = &world.arrived[&(former.0, Seq(3))].0;
+    assert!(crash_report.last && crash_report.successor.is_some());
+    assert_eq!(crash_report.totals.recorded, 3);
     assert_eq!(world.arrived.values().map(|(_, samples)| samples).sum::<u64>(), 3);
 }
 

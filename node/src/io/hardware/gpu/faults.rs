@@ -1,5 +1,6 @@
 //! XID events: faults that the driver reports as they happen. One event set per GPU, so that an
-//! event belongs to the GPU of its set. Every poll reads the sets without waiting. NVML reports the latest number where several faults fell between two samples.
+//! event belongs to the GPU of its set. Every poll reads the sets without waiting. NVML reports the
+//! latest number where several faults fell between two samples.
 
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 //!
 //! A driver that hangs with one GPU stops the polls of all, and their readings become stale:
 //! NVML holds locks of its own, so that a thread for each GPU would hang like this one.
-//! On a machine without the library or its driver a few readings report that, and the search repeats
-//! once a minute.
+//! On a machine without the library or its driver a few readings report that, and the search
+//! repeats once a minute.
 
 mod aside;
 mod ask;

@@ -61,8 +61,8 @@ impl Roster {
     ) -> Option<usize> {
         let mut candidates = 0..self.gpus.len();
         candidates.find(|index| {
-            let unsure = uuid.is_none() || self.gpus[*index].uuid.is_none();
-            unsure && self.positions[*index] == position && !found.contains(&Some(*index))
+            let uncertain = uuid.is_none() || self.gpus[*index].uuid.is_none();
+            uncertain && self.positions[*index] == position && !found.contains(&Some(*index))
         })
     }
 

@@ -1,5 +1,5 @@
-//! The GPUs of one loaded driver: reads its list, polls each GPU, and sends slow queries to one GPU per
-//! poll, so that no poll waits for all of them.
+//! The GPUs of one loaded driver: reads its list, polls each GPU, and sends slow queries to one GPU
+//! per poll, so that no poll waits for all of them.
 
 use crate::limits::{GPU_POLL_EVERY, GPU_RELOAD_EVERY, GPU_SELDOM_EVERY, GPUS_MAX, SENSOR_EVERY};
 use nvml_wrapper::error::NvmlError;

@@ -2,6 +2,8 @@
 //!
 //! Adds the increase of each process since the last sample, so that the sums only grow. Usage from
 //! before the start of the agent is not included.
+//!
+//! DESIGN N37.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! The table of open connections: which one to evict when there are too many. No I/O.
 //!
-//! A request takes milliseconds to send, and an answer not much longer to receive, so the connection
-//! that has been at one stage for longest is the least likely to finish. It is evicted first, so that
-//! a new connection always gets in; a connection whose request is being answered is never evicted.
-//! Over HTTP/2 one connection has several requests at a time.
+//! A request takes milliseconds to send, and an answer not much longer to receive, so the
+//! connection that has been at one stage for longest is the least likely to finish. It is evicted
+//! first, so that a new connection always gets in; a connection whose request is being answered is
+//! never evicted. Over HTTP/2 one connection has several requests at a time.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -92,8 +92,8 @@ impl ConnectionTable {
         (open.answering, open.since) = (open.answering.saturating_sub(1), now);
     }
 
-    /// A response starts, with a body of at least `bytes`. When all unsent bytes exceed the limit, the
-    /// connections that have been writing for longest are closed.
+    /// A response starts, with a body of at least `bytes`. When all unsent bytes exceed the limit,
+    /// the connections that have been writing for longest are closed.
     pub(super) fn on_answer(&mut self, now: Mono, id: ConnectionId, bytes: u64) {
         let Some(open) = self.open.get_mut(&id) else { return };
         (open.unbuffered, open.unwritten, open.since) =

@@ -6,9 +6,9 @@ mod owed;
 
 use std::collections::BTreeSet;
 
-use crate::limits::notices::{
-    ALERTS_A_POST_MAX, ATTEMPTS_MAX, NOTICE_AGE_MAX, NOTICES_WAITING_MAX, OWED_RETRY_EVERY,
-    UNDELIVERED_KEPT_MAX,
+use crate::limits::notifications::{
+    ALERTS_A_POST_MAX, ATTEMPTS_MAX, NOTIFICATION_AGE_MAX, NOTIFICATIONS_WAITING_MAX,
+    OWED_RETRY_EVERY, UNDELIVERED_KEPT_MAX,
 };
 use plimsoll_schemas::alert::{Evidence, GapEvidence, Scope};
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
@@ -35,11 +35,11 @@ fn key(node: &str) -> AlertKey {
     }
 }
 
-fn notice(now: Now, node: &str, state: AlertState) -> Notice {
+fn notification(now: Now, node: &str, state: AlertState) -> Notification {
     let from = if state == Resolved { Firing } else { Pending };
     let evidence = Evidence::Gap(GapEvidence { gap_samples: 7 });
     let mesh = MeshName::new("m").unwrap();
-    Notice::new(mesh, key(node), (from, state), seconds(now.wall.0), evidence)
+    Notification::new(mesh, key(node), (from, state), seconds(now.wall.0), evidence)
 }
 
 fn receiver(name: &str, kind: ReceiverKind) -> Receiver {
@@ -73,7 +73,9 @@ fn round(deliveries: &mut Deliveries, now: Now) -> Vec<(String, bool)> {
 /// The node and the state of the next post to a webhook.
 fn hooked(deliveries: &mut Deliveries, now: Now) -> Option<(String, AlertState)> {
     match deliveries.next_post(now)?.body {
-        Body::Notice(notice) => Some((notice.key.scope.node().to_owned(), notice.state)),
+        Body::Notification(notification) => {
+            Some((notification.key.scope.node().to_owned(), notification.state))
+        }
         Body::Alerts(_) => panic!("only webhooks here"),
     }
 }
@@ -85,7 +87,7 @@ fn count(deliveries: &Deliveries, outcome: &str) -> u64 {
 #[test]
 fn a_firing_alert_is_told_at_once_and_again_and_its_end_twice() {
     let mut deliveries = deliveries(vec![alertmanager()]);
-    deliveries.on_notice(&notice(start(), "a", Firing));
+    deliveries.on_notification(&notification(start(), "a", Firing));
     let told = |ended| vec![("a".to_owned(), ended)];
     assert_eq!(round(&mut deliveries, start()), told(false));
     let later = start().after(SECOND);
@@ -95,7 +97,7 @@ fn a_firing_alert_is_told_at_once_and_again_and_its_end_twice() {
     assert_eq!(round(&mut deliveries, again), told(false));
     assert_eq!(deliveries.on_answer(again, "am", Answer::Taken), Vec::<Duration>::new());
 
-    deliveries.on_notice(&notice(again, "a", Resolved));
+    deliveries.on_notification(&notification(again, "a", Resolved));
     let again = again.after(SECOND);
     assert_eq!(round(&mut deliveries, again), told(true));
     assert_eq!(deliveries.on_answer(again, "am", Answer::Taken), [SECOND]);
@@ -111,10 +113,10 @@ fn a_firing_alert_is_told_at_once_and_again_and_its_end_twice() {
 fn an_alertmanager_that_comes_back_hears_everything_at_once() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     let mut now = start();
-    deliveries.on_notice(&notice(now, "a", Firing));
+    deliveries.on_notification(&notification(now, "a", Firing));
     assert_eq!(round(&mut deliveries, now).len(), 1);
     deliveries.on_answer(now, "am", Answer::Taken);
-    deliveries.on_notice(&notice(now, "b", Firing));
+    deliveries.on_notification(&notification(now, "b", Firing));
     assert_eq!(round(&mut deliveries, now), [("b".to_owned(), false)]);
     deliveries.on_answer(now, "am", Answer::Failed("connect", None));
     assert_eq!(round(&mut deliveries, now), []);
@@ -128,7 +130,7 @@ fn a_batch_that_is_refused_holds_up_no_other() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     let total = ALERTS_A_POST_MAX * 2 + 1;
     for number in 0..total {
-        deliveries.on_notice(&notice(start(), &format!("n{number:05}"), Firing));
+        deliveries.on_notification(&notification(start(), &format!("n{number:05}"), Firing));
     }
     let mut seen = BTreeSet::new();
     for answer in [Answer::Refused("status_4xx"), Answer::Taken, Answer::Taken] {
@@ -136,7 +138,7 @@ fn a_batch_that_is_refused_holds_up_no_other() {
         deliveries.on_answer(start(), "am", answer);
     }
     assert_eq!(seen.len(), total);
-    assert_eq!(deliveries.stats()[0].waits.notices, ALERTS_A_POST_MAX as u64);
+    assert_eq!(deliveries.stats()[0].waits.notifications, ALERTS_A_POST_MAX as u64);
     assert_eq!(round(&mut deliveries, start()), []);
     assert_eq!(round(&mut deliveries, start().after(RESEND)).len(), ALERTS_A_POST_MAX);
 }
@@ -152,9 +154,9 @@ fn a_pair_says_the_same_labels_and_the_end_has_those_of_the_beginning() {
         alerts[0]["labels"].clone()
     };
     let (mut one, mut other) = (deliveries(vec![alertmanager()]), deliveries(vec![alertmanager()]));
-    one.on_notice(&notice(start(), "a", Firing));
+    one.on_notification(&notification(start(), "a", Firing));
     let late = start().after(SECOND);
-    other.on_notice(&Notice { late_seconds: 9.0, ..notice(late, "a", Firing) });
+    other.on_notification(&Notification { late_seconds: 9.0, ..notification(late, "a", Firing) });
     let said = labels(&mut one, late);
     let expected = [
         ("alertname", "rule"),
@@ -166,19 +168,19 @@ fn a_pair_says_the_same_labels_and_the_end_has_those_of_the_beginning() {
     ];
     assert_eq!(said, serde_json::json!(BTreeMap::from(expected)));
     assert_eq!(labels(&mut other, late), said);
-    let resolved = notice(late, "a", Resolved);
-    one.on_notice(&Notice { severity: Severity::Critical, ..resolved });
+    let resolved = notification(late, "a", Resolved);
+    one.on_notification(&Notification { severity: Severity::Critical, ..resolved });
     assert_eq!(labels(&mut one, late), said);
 }
 
 #[test]
 fn what_stands_outlives_a_restart_and_is_told_at_once() {
     let mut before = deliveries(vec![alertmanager(), webhook()]);
-    before.on_notice(&notice(start(), "a", Firing));
+    before.on_notification(&notification(start(), "a", Firing));
     while let Some(post) = before.next_post(start()) {
         before.on_answer(start(), &post.receiver, Answer::Taken);
     }
-    before.on_notice(&notice(start(), "b", Firing));
+    before.on_notification(&notification(start(), "b", Firing));
     let stored = rmp_serde::to_vec_named(&before).unwrap();
     let after: Deliveries = rmp_serde::from_slice(&stored).unwrap();
     let mut after = after.told_to(start().wall, vec![alertmanager(), webhook()], 2);
@@ -194,7 +196,7 @@ fn a_webhook_hears_each_change_once_and_the_end_that_it_is_owed() {
     let mut deliveries = deliveries(vec![webhook()]);
     let push = |deliveries: &mut Deliveries, states: &[AlertState]| {
         for state in states {
-            deliveries.on_notice(&notice(start(), "a", *state));
+            deliveries.on_notification(&notification(start(), "a", *state));
         }
         let mut heard = Vec::new();
         while let Some((_, state)) = hooked(deliveries, start()) {
@@ -215,31 +217,31 @@ fn a_webhook_hears_each_change_once_and_the_end_that_it_is_owed() {
 #[test]
 fn a_silenced_alert_is_not_told_but_an_end_that_is_owed_is() {
     let mut all = deliveries(vec![webhook(), alertmanager()]);
-    let silenced = |state| Notice { silenced: true, ..notice(start(), "a", state) };
-    all.on_notice(&silenced(Firing));
-    all.on_notice(&silenced(Resolved));
+    let silenced = |state| Notification { silenced: true, ..notification(start(), "a", state) };
+    all.on_notification(&silenced(Firing));
+    all.on_notification(&silenced(Resolved));
     assert_eq!(count(&all, "suppressed"), 2);
     assert_eq!(round(&mut all, start()), []);
     assert_eq!(all.stats()[1].tally.outcomes["suppressed"], 2);
     let mut hook = deliveries(vec![webhook()]);
-    hook.on_notice(&notice(start(), "a", Firing));
+    hook.on_notification(&notification(start(), "a", Firing));
     hooked(&mut hook, start());
-    hook.on_notice(&silenced(Resolved));
+    hook.on_notification(&silenced(Resolved));
     hook.on_answer(start(), "hook", Answer::Taken);
     assert_eq!(hooked(&mut hook, start()), Some(("a".to_owned(), Resolved)));
 }
 
 #[test]
 fn an_alert_that_still_fires_when_its_silence_ends_is_told_of_once() {
-    let goes_on = Notice { from: Firing, ..notice(start(), "a", Firing) };
+    let goes_on = Notification { from: Firing, ..notification(start(), "a", Firing) };
     for silenced in [true, false] {
         let mut all = deliveries(vec![webhook(), alertmanager()]);
         // Told of before the silence began, or not.
-        all.on_notice(&Notice { silenced, ..notice(start(), "a", Firing) });
+        all.on_notification(&Notification { silenced, ..notification(start(), "a", Firing) });
         while let Some(Post { receiver, .. }) = all.next_post(start()) {
             all.on_answer(start(), &receiver, Answer::Taken);
         }
-        all.on_notice(&goes_on);
+        all.on_notification(&goes_on);
         assert_eq!(hooked(&mut all, start()), Some(("a".to_owned(), Firing)));
         all.on_answer(start(), "hook", Answer::Taken);
         assert_eq!(round(&mut all, start()), [("a".to_owned(), false)]);
@@ -258,40 +260,43 @@ fn routes_and_severities_choose_who_is_told() {
         (critical, vec![], false),
     ] {
         let mut deliveries = deliveries(vec![receiver]);
-        deliveries.on_notice(&Notice { routes, ..notice(start(), "a", Firing) });
-        deliveries.on_notice(&Notice { state: Pending, ..notice(start(), "b", Firing) });
+        deliveries.on_notification(&Notification { routes, ..notification(start(), "a", Firing) });
+        deliveries.on_notification(&Notification {
+            state: Pending,
+            ..notification(start(), "b", Firing)
+        });
         assert_eq!(hooked(&mut deliveries, start()).is_some(), told);
         assert_eq!(hooked(&mut deliveries, start()), None);
     }
 }
 
 #[test]
-fn a_notice_is_given_up_for_a_reason_and_kept_to_be_shown() {
+fn a_notification_is_given_up_for_a_reason_and_kept_to_be_shown() {
     let mut hook = deliveries(vec![webhook()]);
     let mut now = start();
-    hook.on_notice(&notice(now, "a", Firing));
+    hook.on_notification(&notification(now, "a", Firing));
     for _ in 0..ATTEMPTS_MAX {
         assert!(hooked(&mut hook, now).is_some());
         hook.on_answer(now, "hook", Answer::of_status(503, None));
         now = now.after(RESEND);
     }
     assert_eq!(hooked(&mut hook, now), None);
-    hook.on_notice(&notice(now, "b", Firing));
+    hook.on_notification(&notification(now, "b", Firing));
     assert!(hooked(&mut hook, now).is_some());
     hook.on_answer(now, "hook", Answer::of_status(404, None));
-    hook.on_notice(&notice(now, "c", Firing));
-    now = now.after(NOTICE_AGE_MAX + SECOND);
+    hook.on_notification(&notification(now, "c", Firing));
+    now = now.after(NOTIFICATION_AGE_MAX + SECOND);
     assert_eq!(hooked(&mut hook, now), None);
-    let kept: Vec<_> = hook.undelivered().map(|of| (&*of.reason, of.key.scope.node())).collect();
+    let kept: Vec<_> = hook.undeliverable().map(|of| (&*of.reason, of.key.scope.node())).collect();
     assert_eq!(kept, [("attempts", "a"), ("refused", "b"), ("too_old", "c")]);
-    assert_eq!(count(&hook, "undelivered"), 3);
+    assert_eq!(count(&hook, "undeliverable"), 3);
     assert!(hook.next_unsaid().is_some());
-    for number in 0..NOTICES_WAITING_MAX + UNDELIVERED_KEPT_MAX + 9 {
-        hook.on_notice(&notice(now, &format!("n{number}"), Firing));
+    for number in 0..NOTIFICATIONS_WAITING_MAX + UNDELIVERED_KEPT_MAX + 9 {
+        hook.on_notification(&notification(now, &format!("n{number}"), Firing));
     }
-    assert_eq!(hook.stats()[0].waits.notices, NOTICES_WAITING_MAX as u64);
-    assert_eq!(hook.undelivered().count(), UNDELIVERED_KEPT_MAX);
-    assert_eq!(count(&hook, "undelivered"), 3 + 9 + UNDELIVERED_KEPT_MAX as u64);
+    assert_eq!(hook.stats()[0].waits.notifications, NOTIFICATIONS_WAITING_MAX as u64);
+    assert_eq!(hook.undeliverable().count(), UNDELIVERED_KEPT_MAX);
+    assert_eq!(count(&hook, "undeliverable"), 3 + 9 + UNDELIVERED_KEPT_MAX as u64);
 }
 
 #[test]
@@ -335,7 +340,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn every_notice_ends_once_and_whoever_heard_it_fire_hears_the_end_or_that_it_was_given_up(
+    fn every_notification_ends_once_and_whoever_heard_it_fire_hears_the_end_or_that_it_was_given_up(
         steps in steps(),
     ) {
         let mut hook = deliveries(vec![webhook()]);
@@ -347,7 +352,7 @@ proptest! {
                     firing[place] = !firing[place];
                     raised += 1;
                     let state = if firing[place] { Firing } else { Resolved };
-                    hook.on_notice(&notice(now, &format!("n{place}"), state));
+                    hook.on_notification(&notification(now, &format!("n{place}"), state));
                 }
                 Step::Wait(seconds) => now = now.after(SECOND * u32::try_from(seconds).unwrap()),
                 Step::Answer(answer) => {
@@ -366,7 +371,7 @@ proptest! {
                 on_its_way = hooked(&mut hook, now);
             }
             let ended: u64 = hook.stats()[0].tally.outcomes.values().sum();
-            prop_assert_eq!(raised, ended + hook.stats()[0].waits.notices);
+            prop_assert_eq!(raised, ended + hook.stats()[0].waits.notifications);
             prop_assert_eq!(count(&hook, "delivered"), taken);
         }
         now = now.after(OWED_RETRY_EVERY);
@@ -374,8 +379,8 @@ proptest! {
             hook.on_answer(now, "hook", Answer::Taken);
             if state == Firing { believed.insert(node); } else { believed.remove(&node); }
         }
-        prop_assert_eq!(hook.stats()[0].waits.notices, 0);
-        let given_up = hook.undelivered().map(|of| of.key.scope.node().to_owned());
+        prop_assert_eq!(hook.stats()[0].waits.notifications, 0);
+        let given_up = hook.undeliverable().map(|of| of.key.scope.node().to_owned());
         let given_up: BTreeSet<_> = given_up.collect();
         for (place, fires) in firing.into_iter().enumerate() {
             let node = format!("n{place}");

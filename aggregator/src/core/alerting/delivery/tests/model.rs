@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::notices::RESOLVED_AGE_MAX;
+use crate::limits::notifications::RESOLVED_AGE_MAX;
 use plimsoll_schemas::alert::AlertState::{Firing, Resolved};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -80,7 +80,7 @@ proptest! {
                     firing[place] = !firing[place];
                     raised += 1;
                     let state = if firing[place] { Firing } else { Resolved };
-                    deliveries.on_notice(&notice(now, &format!("n{place}"), state));
+                    deliveries.on_notification(&notification(now, &format!("n{place}"), state));
                 }
                 Step::Answer(answer) => {
                     if let Some(json) = on_its_way.take() {
@@ -101,12 +101,12 @@ proptest! {
             if on_its_way.is_none() {
                 on_its_way = deliveries.next_post(now).map(|post| match post.body {
                     Body::Alerts(json) => json,
-                    Body::Notice(_) => panic!("an Alertmanager"),
+                    Body::Notification(_) => panic!("an Alertmanager"),
                 });
             }
             let figures = deliveries.stats().remove(0);
             let ended: u64 = figures.tally.outcomes.values().sum();
-            prop_assert_eq!(raised, ended + figures.waits.notices);
+            prop_assert_eq!(raised, ended + figures.waits.notifications);
         }
         if on_its_way.is_some() {
             deliveries.on_answer(now, "am", Answer::Failed("timeout", None));
@@ -130,13 +130,13 @@ proptest! {
 #[test]
 fn an_end_that_nobody_takes_is_given_up_once_it_is_of_no_use() {
     let mut deliveries = deliveries(vec![alertmanager()]);
-    deliveries.on_notice(&notice(start(), "a", Firing));
+    deliveries.on_notification(&notification(start(), "a", Firing));
     settle(&mut deliveries, &mut Model::default(), start());
-    deliveries.on_notice(&notice(start(), "a", Resolved));
+    deliveries.on_notification(&notification(start(), "a", Resolved));
     let late = start().after(RESOLVED_AGE_MAX + SECOND);
     assert!(deliveries.next_post(late).is_some());
     deliveries.on_answer(late, "am", Answer::Failed("connect", None));
-    let given_up: Vec<_> = deliveries.undelivered().map(|of| (&*of.reason, of.state)).collect();
+    let given_up: Vec<_> = deliveries.undeliverable().map(|of| (&*of.reason, of.state)).collect();
     assert_eq!(given_up, [("too_old", Resolved)]);
     assert_eq!(deliveries.next_deadline(), None);
 }
@@ -144,12 +144,15 @@ fn an_end_that_nobody_takes_is_given_up_once_it_is_of_no_use() {
 #[test]
 fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
     let mut deliveries = deliveries(vec![alertmanager()]);
-    deliveries.on_notice(&notice(start(), "a", Firing));
+    deliveries.on_notification(&notification(start(), "a", Firing));
     assert_eq!(round(&mut deliveries, start()), [("a".to_owned(), false)]);
     let later = start().after(SECOND);
-    deliveries.on_notice(&notice(later, "a", Resolved));
+    deliveries.on_notification(&notification(later, "a", Resolved));
     assert!(deliveries.on_answer(later, "am", Answer::Taken).is_empty());
-    assert_eq!((count(&deliveries, "delivered"), deliveries.stats()[0].waits.notices), (0, 1));
+    assert_eq!(
+        (count(&deliveries, "delivered"), deliveries.stats()[0].waits.notifications),
+        (0, 1)
+    );
     assert!(!deliveries.is_settled());
     assert_eq!(round(&mut deliveries, later), [("a".to_owned(), true)]);
     deliveries.on_answer(later, "am", Answer::Taken);
@@ -160,11 +163,11 @@ fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
 #[test]
 fn a_silence_leaves_out_what_was_not_told_and_ends_nothing_that_was() {
     let mut deliveries = deliveries(vec![alertmanager()]);
-    deliveries.on_notice(&notice(start(), "a", Firing));
+    deliveries.on_notification(&notification(start(), "a", Firing));
     let mut model = Model::default();
     settle(&mut deliveries, &mut model, start());
     let mut now = start().after(SECOND);
-    deliveries.on_notice(&notice(now, "b", Firing));
+    deliveries.on_notification(&notification(now, "b", Firing));
     for (held, active) in [(true, vec!["a"]), (false, vec!["a", "b"]), (true, vec!["a", "b"])] {
         deliveries.hold_back(|_, _| held);
         for _ in 0..4 {
@@ -173,7 +176,7 @@ fn a_silence_leaves_out_what_was_not_told_and_ends_nothing_that_was() {
             assert_eq!(model.active(now), active.iter().copied().collect());
         }
     }
-    deliveries.on_notice(&notice(now, "a", Resolved));
+    deliveries.on_notification(&notification(now, "a", Resolved));
     settle(&mut deliveries, &mut model, now);
     assert_eq!(model.active(now), BTreeSet::from(["b"]));
 }

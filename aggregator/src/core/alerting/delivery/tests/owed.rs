@@ -1,6 +1,6 @@
 //! Ends: who was told of the begin hears of them, late if need be, and nobody else does.
 
-use crate::limits::notices::OWED_AGE_MAX;
+use crate::limits::notifications::OWED_AGE_MAX;
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn all_told(hook: &mut Deliveries, now: Now) -> Vec<(String, AlertState)> {
 
 fn told_of(node: &str) -> Deliveries {
     let mut hook = deliveries(vec![webhook()]);
-    hook.on_notice(&notice(start(), node, Firing));
+    hook.on_notification(&notification(start(), node, Firing));
     assert_eq!(all_told(&mut hook, start()), [(node.to_owned(), Firing)]);
     hook
 }
@@ -25,12 +25,15 @@ fn told_of(node: &str) -> Deliveries {
 fn an_end_goes_to_whoever_was_told_whatever_severity_and_routes_say_by_then() {
     let critical = Receiver { severity_min: Severity::Critical, ..webhook() };
     let mut hook = deliveries(vec![critical]);
-    let bad = Notice { severity: Severity::Critical, ..notice(start(), "a", Firing) };
-    hook.on_notice(&bad);
+    let bad = Notification { severity: Severity::Critical, ..notification(start(), "a", Firing) };
+    hook.on_notification(&bad);
     assert_eq!(all_told(&mut hook, start()), [("a".to_owned(), Firing)]);
     let routes = vec!["other".to_owned()];
-    hook.on_notice(&Notice { routes, ..notice(start(), "a", Resolved) });
-    hook.on_notice(&Notice { severity: Severity::Critical, ..notice(start(), "b", Resolved) });
+    hook.on_notification(&Notification { routes, ..notification(start(), "a", Resolved) });
+    hook.on_notification(&Notification {
+        severity: Severity::Critical,
+        ..notification(start(), "b", Resolved)
+    });
     assert_eq!(all_told(&mut hook, start()), [("a".to_owned(), Resolved)]);
 }
 
@@ -38,16 +41,16 @@ fn an_end_goes_to_whoever_was_told_whatever_severity_and_routes_say_by_then() {
 fn a_webhook_that_wants_no_ends_hears_of_no_begin_that_is_over() {
     let kind = ReceiverKind::Webhook { resolved: false, acknowledged: false };
     let mut hook = deliveries(vec![receiver("hook", kind)]);
-    hook.on_notice(&notice(start(), "a", Firing));
-    hook.on_notice(&notice(start(), "a", Resolved));
+    hook.on_notification(&notification(start(), "a", Firing));
+    hook.on_notification(&notification(start(), "a", Resolved));
     assert_eq!(all_told(&mut hook, start()), []);
     // Nor where it was being told as the alert ended.
-    hook.on_notice(&notice(start(), "b", Firing));
+    hook.on_notification(&notification(start(), "b", Firing));
     assert!(hooked(&mut hook, start()).is_some());
-    hook.on_notice(&notice(start(), "b", Resolved));
+    hook.on_notification(&notification(start(), "b", Resolved));
     hook.on_answer(start(), "hook", Answer::Failed("timeout", None));
     assert_eq!(all_told(&mut hook, start().after(RESEND)), []);
-    assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notices), (2, 0));
+    assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notifications), (2, 0));
     assert!(hook.states["hook"].queue.is_forgotten());
 }
 
@@ -55,7 +58,7 @@ fn a_webhook_that_wants_no_ends_hears_of_no_begin_that_is_over() {
 fn an_end_that_is_owed_is_tried_slowly_for_a_day_after_it_was_given_up() {
     for answer in [Answer::of_status(404, None), Answer::of_status(503, None)] {
         let (mut hook, mut now) = (told_of("a"), start());
-        hook.on_notice(&notice(now, "a", Resolved));
+        hook.on_notification(&notification(now, "a", Resolved));
         let mut tries = 0;
         while hooked(&mut hook, now).is_some() {
             tries += 1;
@@ -63,17 +66,17 @@ fn an_end_that_is_owed_is_tried_slowly_for_a_day_after_it_was_given_up() {
             now = now.after(RESEND);
         }
         assert_eq!(tries, if answer == Answer::of_status(404, None) { 1 } else { ATTEMPTS_MAX });
-        assert_eq!((count(&hook, "undelivered"), hook.is_settled()), (0, true));
-        assert_eq!(hook.stats()[0].waits.notices, 1);
+        assert_eq!((count(&hook, "undeliverable"), hook.is_settled()), (0, true));
+        assert_eq!(hook.stats()[0].waits.notifications, 1);
         now = now.after(OWED_RETRY_EVERY);
         assert_eq!(hooked(&mut hook, now), Some(("a".to_owned(), Resolved)));
         hook.on_answer(now, "hook", answer);
         let mut taken = hook.clone();
         let later = now.after(OWED_RETRY_EVERY);
         assert_eq!(all_told(&mut taken, later), [("a".to_owned(), Resolved)]);
-        assert_eq!(taken.stats()[0].waits.notices, 0);
+        assert_eq!(taken.stats()[0].waits.notifications, 0);
         assert_eq!(hooked(&mut hook, now.after(OWED_AGE_MAX)), None);
-        assert_eq!((count(&hook, "undelivered"), hook.undelivered().count()), (1, 1));
+        assert_eq!((count(&hook, "undeliverable"), hook.undeliverable().count()), (1, 1));
         assert!(hook.states["hook"].queue.is_forgotten());
     }
 }
@@ -81,22 +84,22 @@ fn an_end_that_is_owed_is_tried_slowly_for_a_day_after_it_was_given_up() {
 #[test]
 fn an_alert_that_fires_again_takes_the_place_of_an_end_that_was_given_up() {
     let mut hook = told_of("a");
-    hook.on_notice(&notice(start(), "a", Resolved));
+    hook.on_notification(&notification(start(), "a", Resolved));
     assert!(hooked(&mut hook, start()).is_some());
     hook.on_answer(start(), "hook", Answer::of_status(404, None));
-    hook.on_notice(&notice(start(), "a", Firing));
+    hook.on_notification(&notification(start(), "a", Firing));
     assert_eq!(all_told(&mut hook, start()), [("a".to_owned(), Firing)]);
-    assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notices), (1, 0));
+    assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notifications), (1, 0));
 }
 
 #[test]
 fn a_begin_that_may_have_been_heard_is_followed_by_its_end_and_one_that_was_not_by_nothing() {
     let told = |why| {
         let mut hook = deliveries(vec![webhook()]);
-        hook.on_notice(&notice(start(), "a", Firing));
+        hook.on_notification(&notification(start(), "a", Firing));
         assert!(hooked(&mut hook, start()).is_some());
         hook.on_answer(start(), "hook", Answer::Failed(why, None));
-        hook.on_notice(&notice(start(), "a", Resolved));
+        hook.on_notification(&notification(start(), "a", Resolved));
         all_told(&mut hook, start().after(RESEND))
     };
     assert_eq!(told("timeout"), [("a".to_owned(), Resolved)]);
@@ -106,17 +109,18 @@ fn a_begin_that_may_have_been_heard_is_followed_by_its_end_and_one_that_was_not_
 #[test]
 fn where_there_is_no_room_begins_of_nodes_go_and_neither_the_fleets_nor_ends() {
     let mut hook = told_of("told");
-    hook.on_notice(&notice(start(), "told", Resolved));
-    let fleet = |of: Notice| Notice { key: AlertKey { scope: Scope::Fleet, ..of.key }, ..of };
-    hook.on_notice(&notice(start(), "first", Firing));
-    hook.on_notice(&fleet(notice(start(), "any", Firing)));
-    for number in 1..NOTICES_WAITING_MAX {
-        hook.on_notice(&notice(start(), &format!("n{number}"), Firing));
+    hook.on_notification(&notification(start(), "told", Resolved));
+    let fleet =
+        |of: Notification| Notification { key: AlertKey { scope: Scope::Fleet, ..of.key }, ..of };
+    hook.on_notification(&notification(start(), "first", Firing));
+    hook.on_notification(&fleet(notification(start(), "any", Firing)));
+    for number in 1..NOTIFICATIONS_WAITING_MAX {
+        hook.on_notification(&notification(start(), &format!("n{number}"), Firing));
     }
-    let pushed_out: Vec<_> = hook.undelivered().map(|of| of.key.scope.node()).collect();
+    let pushed_out: Vec<_> = hook.undeliverable().map(|of| of.key.scope.node()).collect();
     assert_eq!(pushed_out, ["first"]);
     let told = all_told(&mut hook, start());
     assert_eq!(told[0], (String::new(), Firing), "the fleet's first");
     assert_eq!(told[1], ("told".to_owned(), Resolved));
-    assert_eq!(told.len(), NOTICES_WAITING_MAX + 1);
+    assert_eq!(told.len(), NOTIFICATIONS_WAITING_MAX + 1);
 }

@@ -21,7 +21,7 @@ fn header(incarnation: u64, seq: u64, recorded: u64, lost: u64) -> Header {
         length_ns: 1,
         totals: Totals { recorded, lost: BTreeMap::from([(reason, lost)]) },
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     }
 }
@@ -55,13 +55,13 @@ fn what_a_node_gave_up_is_lost_by_name_and_not_held() {
 }
 
 #[test]
-fn what_came_before_the_oldest_message_and_was_refused_is_lost_and_no_longer_unseen() {
+fn what_came_before_the_oldest_message_and_was_refused_is_lost_and_no_longer_unread() {
     let mut account = Account::default();
     account.book(&header(1, 2, 12, 0), 7);
-    assert_eq!(account.ledger().unseen, 5);
+    assert_eq!(account.ledger().unread, 5);
     account.book(&header(1, 3, 20, 5), 8);
     let ledger = account.ledger();
-    assert_eq!((ledger.recorded, ledger.merged, ledger.unseen, ledger.held), (20, 15, 0, 0));
+    assert_eq!((ledger.recorded, ledger.merged, ledger.unread, ledger.held), (20, 15, 0, 0));
     assert!(ledger.is_settled());
 }
 
@@ -79,21 +79,21 @@ fn what_an_ended_incarnation_still_owes_is_unaccounted() {
 }
 
 #[test]
-fn what_was_recorded_before_the_oldest_snapshot_heard_is_unseen_until_it_comes() {
+fn what_was_recorded_before_the_oldest_snapshot_heard_is_unread_until_it_comes() {
     let mut account = Account::default();
     account.book(&header(1, 5, 100, 10), 20);
     let ledger = account.ledger();
-    assert_eq!((ledger.unseen, ledger.held), (70, 0));
+    assert_eq!((ledger.unread, ledger.held), (70, 0));
     account.book(&header(1, 4, 80, 10), 30);
     let ledger = account.ledger();
-    assert_eq!((ledger.unseen, ledger.held, ledger.merged), (40, 0, 50));
+    assert_eq!((ledger.unread, ledger.held, ledger.merged), (40, 0, 50));
 }
 
 #[test]
 fn a_clock_set_back_does_not_make_the_new_incarnation_the_old_one() {
     let mut account = Account::default();
-    let farewell = Header { last: true, ..header(9, 1, 10, 0) };
-    account.book(&farewell, 10);
+    let final_message = Header { last: true, ..header(9, 1, 10, 0) };
+    account.book(&final_message, 10);
     assert!(account.has_left());
     assert_eq!(account.book(&header(3, 1, 5, 0), 5), Decision::Merge);
     assert!(!account.has_left());
@@ -131,49 +131,50 @@ fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
     assert_eq!(account.book(&header(70, 1, 10, 0), 10), Decision::Forgotten);
 }
 
-/// The last word for a crashed run: spoken by its heir, under the crashed run's name.
-fn testament(of: u64, seq: u64, heir: u64, recorded: u64, crash: u64) -> Header {
+/// The last word for a crashed run: spoken by its successor, under the crashed run's name.
+fn crash_report(of: u64, seq: u64, successor: u64, recorded: u64, crash: u64) -> Header {
     let lost = BTreeMap::from([(LossReason::new("crash").unwrap(), crash)]);
     Header {
         totals: Totals { recorded, lost },
         last: true,
-        heir: Some(Incarnation(heir)),
+        successor: Some(Incarnation(successor)),
         ..header(of, seq, 0, 0)
     }
 }
 
 #[test]
-fn the_ledger_of_a_crashed_run_with_a_testament_balances() {
+fn the_ledger_of_a_crashed_run_with_a_crash_report_balances() {
     let mut account = Account::default();
     account.book(&header(1, 1, 10, 0), 10);
     account.book(&header(1, 2, 30, 0), 20);
     account.book(&header(2, 1, 5, 0), 5);
-    account.book(&testament(1, 3, 2, 37, 7), 0);
+    account.book(&crash_report(1, 3, 2, 37, 7), 0);
     let ledger = account.ledger();
     assert_eq!((ledger.recorded, ledger.merged, ledger.lost["crash"]), (42, 35, 7));
     assert!(ledger.is_settled(), "{ledger:?}");
 }
 
 #[test]
-fn a_testament_never_makes_its_run_the_newest_whichever_comes_first() {
-    let crashed = [header(1, 1, 10, 0), header(1, 2, 30, 0), testament(1, 3, 2, 30, 0)];
-    let heirs = [header(2, 1, 5, 0), header(2, 2, 9, 0)];
-    let farewell = Header { last: true, ..header(2, 3, 9, 0) };
+fn a_crash_report_never_makes_its_run_the_newest_whichever_comes_first() {
+    let crashed = [header(1, 1, 10, 0), header(1, 2, 30, 0), crash_report(1, 3, 2, 30, 0)];
+    let successors = [header(2, 1, 5, 0), header(2, 2, 9, 0)];
+    let final_message = Header { last: true, ..header(2, 3, 9, 0) };
     let book = |account: &mut Account, header: &Header| account.book(header, 0);
-    for heir_first in [false, true] {
+    for successor_first in [false, true] {
         let mut account = Account::default();
-        let orders = if heir_first { [&heirs[..], &crashed] } else { [&crashed[..], &heirs] };
+        let orders =
+            if successor_first { [&successors[..], &crashed] } else { [&crashed[..], &successors] };
         for header in orders.into_iter().flatten() {
             book(&mut account, header);
-            let crashed_is_alone = !heir_first && header.incarnation == Incarnation(1);
+            let crashed_is_alone = !successor_first && header.incarnation == Incarnation(1);
             assert!(!account.has_left(), "{header:?} {crashed_is_alone}");
         }
         let newest = account.runs.newest().map(|(_, run)| run.newest);
-        assert_eq!(newest, Some(Seq(2)), "heir first: {heir_first}");
+        assert_eq!(newest, Some(Seq(2)), "successor first: {successor_first}");
         let ended: Vec<bool> = account.runs().map(|(_, _, ended)| ended).collect();
-        assert_eq!(ended, [true, false], "heir first: {heir_first}");
-        // What the heir says next is newer than anything said of the crashed run.
-        assert_eq!(book(&mut account, &farewell), Decision::Merge);
+        assert_eq!(ended, [true, false], "successor first: {successor_first}");
+        // What the successor says next is newer than anything said of the crashed run.
+        assert_eq!(book(&mut account, &final_message), Decision::Merge);
         let later = account.order(Incarnation(2));
         assert!(account.runs().all(|(_, run, _)| Some(run.order) <= later));
         assert!(account.has_left());
@@ -181,11 +182,11 @@ fn a_testament_never_makes_its_run_the_newest_whichever_comes_first() {
 }
 
 #[test]
-fn heirs_that_name_each_other_end_nothing_but_themselves() {
+fn successors_that_name_each_other_end_nothing_but_themselves() {
     let mut account = Account::default();
-    for (of, heir) in [(1, 2), (2, 3), (3, 1)] {
-        account.book(&testament(of, 1, heir, 10, 10), 0);
-        account.book(&testament(of, 2, heir, 20, 20), 0);
+    for (of, successor) in [(1, 2), (2, 3), (3, 1)] {
+        account.book(&crash_report(of, 1, successor, 10, 10), 0);
+        account.book(&crash_report(of, 2, successor, 20, 20), 0);
     }
     assert!(!account.has_left() && account.ledger().is_settled());
     assert_eq!(account.book(&header(9, 1, 5, 0), 5), Decision::Merge);
@@ -220,7 +221,7 @@ fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
     for seq in 1..=5 {
         account.book(&at_second(1, seq, seq), 1);
     }
-    // The heir first says what it inherited unsent, from the middle of the crashed run.
+    // The successor first says what it inherited unsent, from the middle of the crashed run.
     account.book(&at_second(20, 1, 3), 1);
     for seq in 2..=5 {
         account.book(&at_second(20, seq, 20 + seq), 1);
@@ -229,8 +230,11 @@ fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
     for seq in 6..=15 {
         account.book(&at_second(1, seq, seq), 1);
     }
-    let last =
-        Header { last: true, heir: Some(at_second(20, 1, 1).incarnation), ..at_second(1, 16, 16) };
+    let last = Header {
+        last: true,
+        successor: Some(at_second(20, 1, 1).incarnation),
+        ..at_second(1, 16, 16)
+    };
     account.book(&last, 0);
     for seq in 6..=9 {
         account.book(&at_second(20, seq, 20 + seq), 1);
@@ -254,7 +258,7 @@ fn what_is_confirmed_is_of_the_latest_runs_and_of_their_latest_numbers() {
 }
 
 #[test]
-fn an_account_stored_before_there_were_heirs_is_still_read() {
+fn an_account_stored_before_there_were_successors_is_still_read() {
     let mut account = Account::default();
     account.book(&header(1, 1, 10, 0), 10);
     account.book(&header(1, 3, 40, 0), 10);
@@ -263,7 +267,7 @@ fn an_account_stored_before_there_were_heirs_is_still_read() {
     let new = ["duplicates", "conflicts", "past_floor"];
     assert!(new.iter().all(|new| whole.remove(*new).is_some()));
     let run = whole["runs"]["by_name"]["1"].as_object_mut().unwrap();
-    let new = ["heir", "duplicates", "overlaps", "settled"];
+    let new = ["successor", "duplicates", "overlaps", "settled"];
     assert!(new.iter().all(|new| run.remove(*new).is_some()));
     let read: Account = serde_json::from_value(stored).unwrap();
     assert_eq!((read.ledger(), read.gap()), (account.ledger(), account.gap()));
@@ -287,7 +291,7 @@ proptest! {
             let (header, n) = index.get(&headers);
             account.book(header, *n);
             let ledger = account.ledger();
-            prop_assert_eq!(ledger.recorded, ledger.merged + ledger.held + ledger.unseen);
+            prop_assert_eq!(ledger.recorded, ledger.merged + ledger.held + ledger.unread);
         }
         headers.iter().for_each(|(header, n)| { account.book(header, *n); });
         let ledger = account.ledger();

@@ -11,7 +11,7 @@ use crate::core::fleet::ledger::runs::IN_SILENCE_BORNE;
 const SECOND: u64 = 1_000_000_000;
 
 /// Message `seq` of the run that began at second `began` of the node's clock: one a second, one
-/// sample each, the last of `last` with a farewell.
+/// sample each, the last of `last` with a final message.
 fn header(began: u64, seq: u64, last: Option<u64>) -> Header {
     Header {
         node: NodeName::new("n").unwrap(),
@@ -21,7 +21,7 @@ fn header(began: u64, seq: u64, last: Option<u64>) -> Header {
         length_ns: SECOND,
         totals: Totals { recorded: seq, ..Totals::default() },
         last: last == Some(seq),
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     }
 }
@@ -32,7 +32,7 @@ fn book<'a>(account: &mut Account, headers: impl IntoIterator<Item = &'a Header>
     }
 }
 
-/// A run that ended with a farewell.
+/// A run that ended with a final message.
 fn former() -> Vec<Header> {
     (1..=5).map(|seq| header(7, seq, Some(5))).collect()
 }
@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn a_living_run_that_says_nothing_more_is_still_the_newest_after_a_late_farewell() {
+fn a_living_run_that_says_nothing_more_is_still_the_newest_after_a_late_final_message() {
     let mut account = Account::default();
     book(&mut account, &living()[..1]);
     for header in &former() {
@@ -81,7 +81,7 @@ fn a_living_run_that_says_nothing_more_is_still_the_newest_after_a_late_farewell
 fn after_a_clock_was_set_back_a_run_that_goes_on_speaking_has_not_left() {
     let before: Vec<Header> = (1..=5).map(|seq| header(100, seq, Some(5))).collect();
     let after: Vec<Header> = (1..=9).map(|seq| header(7, seq, None)).collect();
-    // All in order; and with the farewell overtaken by the next run's first messages.
+    // All in order; and with the final message overtaken by the next run's first messages.
     for overtaken in [0, 4] {
         let mut account = Account::default();
         book(&mut account, before[..4].iter().chain(&after[..overtaken]));

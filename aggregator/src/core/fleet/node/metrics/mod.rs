@@ -1,5 +1,7 @@
 //! The metrics of a node that rules may watch, beside its latencies. They are computed when a
 //! message is merged, so that ten thousand nodes are judged each second without reading a sensor.
+//!
+//! DESIGN A6.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,8 +29,8 @@ pub(super) enum Count {
     Dropped,
     /// See [`NodeMetric::KernelDropped`].
     KernelDropped,
-    /// See [`NodeMetric::NameConflicts`].
-    NameConflicts,
+    /// See [`NodeMetric::DuplicateNames`].
+    DuplicateNames,
     /// See [`NodeMetric::SamplesLost`].
     SamplesLost,
     /// See [`NodeMetric::Unaccounted`].

@@ -16,7 +16,7 @@ fn read(node: &mut Node, at: Wall, celsius: f64, held: bool) {
         Reading::ok(&GPU_TEMPERATURE_CELSIUS, Labels::default(), celsius),
         Reading::ok(&GPU_THROTTLE_REASON, labels, f64::from(u8::from(held))),
     ];
-    (node.readings.value, node.last_heard) = (readings.into(), at);
+    (node.readings.value, node.last_seen) = (readings.into(), at);
     node.observe_readings();
 }
 
@@ -47,18 +47,18 @@ fn figures_of_sensors_end_with_the_node_or_with_its_readings() {
     let figure =
         |node: &Node, at| NodeAt::new(node, second(at)).figure(NodeMetric::GpuTemperatureCelsius);
     assert_eq!([figure(&node, 1), figure(&node, 11)], [Some(80.0), None]);
-    node.last_heard = second(70);
+    node.last_seen = second(70);
     assert_eq!(figure(&node, 70), None, "it speaks, but of its sensors no more");
 }
 
 #[test]
 fn what_a_node_was_never_heard_to_say_is_no_figure() {
-    let node = Node { last_heard: second(0), ..Node::default() };
+    let node = Node { last_seen: second(0), ..Node::default() };
     for figure in NodeMetric::ALL {
         let found = NodeAt::new(&node, second(1)).figure(*figure);
         let known = match figure {
             NodeMetric::SilentSeconds => Some(1.0),
-            NodeMetric::SamplesLost | NodeMetric::Unaccounted | NodeMetric::NameConflicts => {
+            NodeMetric::SamplesLost | NodeMetric::Unaccounted | NodeMetric::DuplicateNames => {
                 Some(0.0)
             }
             _ => None,
@@ -72,13 +72,13 @@ fn what_a_run_lost_before_anybody_heard_of_it_did_not_grow_of_late() {
     let dropped = |began: u64, heard: &[(u64, u64)]| {
         let mut node = Node::default();
         for (at, dropped) in heard {
-            node.last_heard = second(*at);
+            node.last_seen = second(*at);
             let (run, bus) =
                 (Incarnation(second(began).0), Bus { dropped: *dropped, ..Bus::default() });
-            node.bus.offer((&node.account, node.last_heard), (run, Seq(*at)), bus.into());
+            node.bus.offer((&node.account, node.last_seen), (run, Seq(*at)), bus.into());
             node.observe_counts(run);
         }
-        node.metrics.increase(node.last_heard, Count::Dropped)
+        node.metrics.increase(node.last_seen, Count::Dropped)
     };
     assert_eq!(dropped(0, &[(3_600, 70)]), 0.0, "of an hour that nobody heard");
     assert_eq!(dropped(0, &[(3_600, 70), (3_601, 75)]), 5.0);

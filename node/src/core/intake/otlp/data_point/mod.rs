@@ -1,5 +1,5 @@
-//! One data point of each kind of metric, read from its bytes. ListBuffers of counts and bounds go into
-//! buffers that are used again, so that a point allocates nothing.
+//! One data point of each kind of metric, read from its bytes. ListBuffers of counts and bounds go
+//! into buffers that are used again, so that a point allocates nothing.
 
 use crate::limits::POINT_BUCKETS_MAX;
 use plimsoll_schemas::time::Wall;

@@ -3,6 +3,8 @@
 //! A restarted process has a later start, and processes that share an identity have different ones:
 //! each start of a stream is a stream of its own. What may have been recorded before, here or by a
 //! former incarnation of this node, is never recorded again.
+//!
+//! DESIGN N27.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;

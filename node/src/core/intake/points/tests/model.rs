@@ -116,7 +116,7 @@ fn recorded(intake: &mut Intake) -> Counts {
     let Some((_, histogram)) = closed(intake).histograms.pop() else { return Counts::default() };
     let over = LIMITS.map(|limit| {
         let over = histogram.over(limit);
-        assert_eq!(over.unsure, 0);
+        assert_eq!(over.uncertain, 0);
         over.over
     });
     [histogram.count() - over[0], over[0] - over[1], over[1] - over[2], over[2]]

@@ -36,11 +36,11 @@ fn a_bound_at_a_limit_makes_the_share_over_it_exact() {
     let buckets = Buckets::Explicit { bounds: &bounds, counts: &[3, 4, 5, 6] };
     let told = Latencies { unit: TimeUnit::Seconds, count: 18, buckets, ..latencies(&[]) };
     let over = one(told).0.over(18_000_000);
-    assert_eq!((over.over, over.unsure), (11, 0));
+    assert_eq!((over.over, over.uncertain), (11, 0));
     // The smallest may be a sample of 18 ms, which is not over it.
     let told = Latencies { min: Some(18.0), max: Some(20.0), ..latencies(&[0, 0, 2, 0]) };
     let over = one(told).0.over(18_000_000);
-    assert_eq!((over.over, over.unsure), (0, 2));
+    assert_eq!((over.over, over.uncertain), (0, 2));
 }
 
 #[test]

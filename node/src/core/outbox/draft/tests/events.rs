@@ -68,7 +68,7 @@ fn sent(draft: Draft) -> Vec<u8> {
         length_ns: draft.length_ns,
         totals: Totals::default(),
         last: false,
-        heir: None,
+        successor: None,
         labels: Labels::default(),
     };
     encode(&Snapshot { header, body: draft.body })

@@ -114,7 +114,7 @@ fn encoded(draft: Draft) -> (usize, usize) {
         length_ns: draft.length_ns,
         totals: Totals::default(),
         last: false,
-        heir: None,
+        successor: None,
         labels: draft.labels.clone(),
     };
     let bound = draft.bytes();

@@ -102,7 +102,7 @@ fn behind_damage_a_draft_is_uncertain_until_it_is_told_that_it_is_gone() {
 #[test]
 fn sealed_messages_before_damage_are_kept_and_so_is_the_account_of_a_run_that_has_left() {
     let mut world = World::new();
-    [Op::Draft(0, vec![1]), Op::Farewell, Op::Seal(0)].iter().for_each(|op| world.step(op));
+    [Op::Draft(0, vec![1]), Op::FinalMessage, Op::Seal(0)].iter().for_each(|op| world.step(op));
     world.runs[0].left = true;
     world.step(&Op::Seal(0));
     let left = world.file.len();
@@ -258,7 +258,7 @@ fn batches_within_batches_are_not_searched_without_end() {
 }
 
 #[test]
-fn an_account_that_contradicts_itself_allows_no_testament() {
+fn an_account_that_contradicts_itself_allows_no_crash_report() {
     let mut world = World::new();
     world.runs[0].totals.recorded = 2;
     world.write();

@@ -69,12 +69,12 @@ fn only_what_is_released_waits_for_no_disk() {
     };
     let ops = [Op::Interval, Op::Bus, Op::Merge(0), Op::Seal(0), Op::Release(0)];
     assert_eq!(ops.map(&mut sync_after), [true, true, true, true, false]);
-    // A testament is sealed without ever having been a draft.
-    world.change(&Op::Farewell);
-    let (lane, farewell) = world.drafts.pop_last().unwrap().1;
+    // A crash report is sealed without ever having been a draft.
+    world.change(&Op::FinalMessage);
+    let (lane, final_message) = world.drafts.pop_last().unwrap().1;
     world.step(&Op::Interval);
     let former = RunState { incarnation: Incarnation(1), ..world.runs[0].clone() };
-    world.sealed.push(model::sealed(lane, farewell, &former));
+    world.sealed.push(model::sealed(lane, final_message, &former));
     assert!(world.batch().unwrap().sync);
 }
 
@@ -121,7 +121,7 @@ fn an_open_interval_is_lost_by_a_crash_and_a_closed_one_is_not() {
 #[test]
 fn drafts_of_every_kind_come_back_as_they_were() {
     let mut world = World::new();
-    for op in [Op::Draft(0, vec![1, 1 << 41, 9_000_123]), Op::Hardware, Op::Bus, Op::Farewell] {
+    for op in [Op::Draft(0, vec![1, 1 << 41, 9_000_123]), Op::Hardware, Op::Bus, Op::FinalMessage] {
         world.step(&op);
     }
     let read = world.recover();

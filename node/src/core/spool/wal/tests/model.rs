@@ -23,7 +23,7 @@ pub(crate) enum Op {
     Hardware,
     Bus,
     Events(u64),
-    Farewell,
+    FinalMessage,
     Merge(usize),
     Seal(usize),
     Release(usize),
@@ -39,7 +39,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Hardware),
         1 => Just(Op::Bus),
         1 => (0..4_u64).prop_map(Op::Events),
-        1 => Just(Op::Farewell),
+        1 => Just(Op::FinalMessage),
         2 => (0..9_usize).prop_map(Op::Merge),
         4 => (0..9_usize).prop_map(Op::Seal),
         3 => (0..9_usize).prop_map(Op::Release),
@@ -198,7 +198,7 @@ impl World {
             }
             Op::Bus => self.add(Body::Bus(bus()), false),
             Op::Events(n) => self.add(event_drafts::draft(0..*n).body, false),
-            Op::Farewell => self.add(Body::Bus(bus()), true),
+            Op::FinalMessage => self.add(Body::Bus(bus()), true),
             Op::Merge(n) => self.merge(*n),
             Op::Seal(n) => self.seal(*n),
             Op::Release(n) if self.sealed.is_empty() => assert!(*n < 9),
@@ -294,7 +294,7 @@ pub(crate) fn sealed(lane: Lane, draft: Draft, run: &RunState) -> SealedMessage 
         length_ns: draft.length_ns,
         totals: run.totals.clone(),
         last: draft.last,
-        heir: None,
+        successor: None,
         labels: draft.labels.clone(),
     };
     let subject = SnapshotSubject { mesh, lane, node, kind: draft.body.kind() };

@@ -1,4 +1,4 @@
-//! The `[notices]` section: content of notifications beside the alert itself.
+//! The `[notifications]` section: content of notifications beside the alert itself.
 
 use std::net::SocketAddr;
 
@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use crate::core::alerting::{Dashboard, DashboardError};
 
-/// The `[notices]` section.
+/// The `[notifications]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Notices {
+pub struct Notifications {
     /// Template of the page that a firing alert links to, `http://` or `https://`. Its variables
     /// are `{from_ms}` and `{to_ms}` (a time range around the alert, in milliseconds since 1970),
     /// `{mesh}`, `{rule}`, `{node}` (empty for the fleet) and `{operation}`. Default: the
@@ -17,7 +17,7 @@ pub struct Notices {
     pub dashboard_url: Option<String>,
 }
 
-impl Notices {
+impl Notifications {
     /// The link template of an aggregator that serves at this address.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ impl Notices {
     pub fn dashboard(&self, address: SocketAddr) -> Result<Dashboard, String> {
         let own = || format!("http://{address}/api/v1/alerts?rule={{rule}}");
         let template = self.dashboard_url.clone().unwrap_or_else(own);
-        let wrong = |error: DashboardError| format!("notices.dashboard_url: {error}");
+        let wrong = |error: DashboardError| format!("notifications.dashboard_url: {error}");
         template.parse().map_err(wrong)
     }
 }
@@ -37,9 +37,9 @@ mod tests {
     #[test]
     fn an_unknown_variable_names_its_key_and_the_default_is_the_aggregators_own_page() {
         let address = SocketAddr::from(([127, 0, 0, 1], 9900));
-        assert!(Notices::default().dashboard(address).is_ok());
+        assert!(Notifications::default().dashboard(address).is_ok());
         let dashboard_url = Some("http://g/{nodes}".to_owned());
-        let error = Notices { dashboard_url }.dashboard(address).unwrap_err();
-        assert!(error.starts_with("notices.dashboard_url: {nodes} is unknown"), "{error}");
+        let error = Notifications { dashboard_url }.dashboard(address).unwrap_err();
+        assert!(error.starts_with("notifications.dashboard_url: {nodes} is unknown"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::notices::UNDELIVERED_KEPT_MAX;
+use crate::limits::notifications::UNDELIVERED_KEPT_MAX;
 use plimsoll_schemas::alert::{AlertKey, AlertState};
 use plimsoll_schemas::time::{Wall, seconds};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// A notification that a receiver will not get.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Undelivered {
+pub struct Undeliverable {
     /// The receiver's name.
     pub receiver: String,
     /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
@@ -28,13 +28,13 @@ pub struct Undelivered {
 
 /// All of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct UndeliveredLog {
-    kept: VecDeque<Undelivered>,
+pub(super) struct UndeliverableLog {
+    kept: VecDeque<Undeliverable>,
     #[serde(skip)]
-    unsaid: VecDeque<Undelivered>,
+    unsaid: VecDeque<Undeliverable>,
 }
 
-impl UndeliveredLog {
+impl UndeliverableLog {
     pub(super) fn push(
         &mut self,
         now: Wall,
@@ -42,28 +42,28 @@ impl UndeliveredLog {
         reason: &'static str,
         (key, state): (&AlertKey, AlertState),
     ) {
-        let letter = Undelivered {
+        let letter = Undeliverable {
             receiver: receiver.to_owned(),
             reason: reason.into(),
             at_seconds: seconds(now.0),
             key: key.clone(),
             state,
         };
-        for undelivered in [&mut self.kept, &mut self.unsaid] {
-            if undelivered.len() >= UNDELIVERED_KEPT_MAX {
-                undelivered.pop_front();
+        for undeliverable in [&mut self.kept, &mut self.unsaid] {
+            if undeliverable.len() >= UNDELIVERED_KEPT_MAX {
+                undeliverable.pop_front();
             }
-            undelivered.push_back(letter.clone());
+            undeliverable.push_back(letter.clone());
         }
     }
 
     /// The newest, oldest first.
-    pub(super) fn kept(&self) -> impl Iterator<Item = &Undelivered> {
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Undeliverable> {
         self.kept.iter()
     }
 
     /// The next one to send to the bus.
-    pub(super) fn next_unsaid(&mut self) -> Option<Undelivered> {
+    pub(super) fn next_unsaid(&mut self) -> Option<Undeliverable> {
         self.unsaid.pop_front()
     }
 }

@@ -1,4 +1,4 @@
-//! Notices as the bus delivers them, with the time at which each arrived.
+//! Notifications as the bus delivers them, with the time at which each arrived.
 //!
 //! A subscriber like any other: what the aggregator did not send, or sent nowhere, is not here,
 //! whatever the aggregator believes of itself.
@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_aggregator::limits::NOTICES_MAX;
+use plimsoll_aggregator::limits::NOTIFICATIONS_MAX;
 use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener};
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notice, Scope};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notification, Scope};
 use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
 use plimsoll_schemas::subject::alert_filter;
 use serde::Serialize;
@@ -21,21 +21,21 @@ use super::expectation::in_seconds;
 
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
-/// A notice and when it came.
+/// A notification and when it came.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Arrival {
     /// Time since the drill began.
     #[serde(rename = "arrived_seconds", serialize_with = "in_seconds")]
     pub at: Duration,
-    /// The notice.
-    pub notice: Notice,
+    /// The notification.
+    pub notification: Notification,
 }
 
-/// The notices received so far, and a subscription for further ones.
+/// The notifications received so far, and a subscription for further ones.
 #[derive(Debug, Default)]
-pub struct Notices {
+pub struct Notifications {
     received: Vec<Arrival>,
-    /// Payloads that were no notice.
+    /// Payloads that were no notification.
     unreadable: u64,
     subscription: Option<Subscription>,
 }
@@ -54,7 +54,7 @@ impl Drop for Subscription {
     }
 }
 
-impl Notices {
+impl Notifications {
     /// Connects to the broker and listens from now on. Called again it does so on a new
     /// connection, which is quicker than waiting for the old one to find out that its broker
     /// is back, and keeps what was received.
@@ -72,7 +72,7 @@ impl Notices {
         let (bus, mut events) = Bus::connect(config)?;
         timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
         let listener = bus.listen(alert_filter(mesh));
-        let (out, payloads) = mpsc::channel(NOTICES_MAX);
+        let (out, payloads) = mpsc::channel(NOTIFICATIONS_MAX);
         let task = tokio::spawn(collect(events, listener, watch, out));
         self.subscription = Some(Subscription { _bus: bus, task, payloads });
         Ok(())
@@ -82,25 +82,25 @@ impl Notices {
         let Some(subscription) = &mut self.subscription else { return };
         while let Ok((at, payload)) = subscription.payloads.try_recv() {
             match serde_json::from_slice(&payload) {
-                Ok(notice) => book(&mut self.received, Arrival { at, notice }),
-                // Events stand beside the notices.
+                Ok(notification) => book(&mut self.received, Arrival { at, notification }),
+                // Events stand beside the notifications.
                 Err(_) if serde_json::from_slice::<LatencyHigh>(&payload).is_ok() => {}
                 Err(_) => self.unreadable += 1,
             }
         }
     }
 
-    /// The notices received so far, oldest first; one that was sent twice is here once.
+    /// The notifications received so far, oldest first; one that was sent twice is here once.
     pub fn received(&mut self) -> &[Arrival] {
         self.take_in();
         &self.received
     }
 
-    /// The first notice since then that the alert moved into `state`.
+    /// The first notification since then that the alert moved into `state`.
     pub fn find(&mut self, since: Duration, key: &AlertKey, state: AlertState) -> Option<&Arrival> {
         let wanted = |arrival: &&Arrival| {
-            let Arrival { at, notice } = arrival;
-            *at >= since && notice.key == *key && notice.state == state
+            let Arrival { at, notification } = arrival;
+            *at >= since && notification.key == *key && notification.state == state
         };
         self.received().iter().find(wanted)
     }
@@ -108,21 +108,20 @@ impl Notices {
     /// What should not have been published since then: alerts that fired beside the expected ones,
     /// expected ones that fired more than once, and unreadable payloads.
     pub fn unexpected(&mut self, since: Duration, expected: &[AlertKey]) -> Vec<String> {
-        let fired = self
-            .received()
-            .iter()
-            .filter(|arrival| arrival.at >= since && arrival.notice.state == AlertState::Firing);
-        let mut found = surplus(fired.map(|arrival| &arrival.notice.key), expected);
+        let fired = self.received().iter().filter(|arrival| {
+            arrival.at >= since && arrival.notification.state == AlertState::Firing
+        });
+        let mut found = surplus(fired.map(|arrival| &arrival.notification.key), expected);
         if self.unreadable > 0 {
-            found.push(format!("{} payloads that are no notice", self.unreadable));
+            found.push(format!("{} payloads that are no notification", self.unreadable));
         }
         found
     }
 }
 
-/// An aggregator that receives no acknowledgement sends the same notice again.
+/// An aggregator that receives no acknowledgement sends the same notification again.
 fn book(received: &mut Vec<Arrival>, arrival: Arrival) {
-    if received.iter().all(|known| known.notice != arrival.notice) {
+    if received.iter().all(|known| known.notification != arrival.notification) {
         received.push(arrival);
     }
 }
@@ -199,34 +198,34 @@ mod tests {
             samples: 200,
             upper_seconds: None,
             over: 0,
-            unsure: 0,
+            uncertain: 0,
             within_seconds: None,
         });
-        let notice = Notice::new(
+        let notification = Notification::new(
             MeshName::new("drill").unwrap(),
             key(node),
             (AlertState::Pending, state),
             f64::from(u32::try_from(at).unwrap()),
             evidence,
         );
-        Arrival { at: Duration::from_secs(at), notice }
+        Arrival { at: Duration::from_secs(at), notification }
     }
 
-    fn received(arrivals: &[(u64, &str, AlertState)]) -> Notices {
-        let mut notices = Notices::default();
+    fn received(arrivals: &[(u64, &str, AlertState)]) -> Notifications {
+        let mut notifications = Notifications::default();
         for (at, node, state) in arrivals {
-            book(&mut notices.received, arrival(*at, node, *state));
+            book(&mut notifications.received, arrival(*at, node, *state));
         }
-        notices
+        notifications
     }
 
     #[test]
-    fn a_notice_is_found_by_key_state_and_time() {
+    fn a_notification_is_found_by_key_state_and_time() {
         use AlertState::{Firing, Resolved};
-        let mut notices = received(&[(1, "a", Firing), (2, "a", Resolved), (3, "a", Firing)]);
+        let mut notifications = received(&[(1, "a", Firing), (2, "a", Resolved), (3, "a", Firing)]);
         let mut at = |since, node, state| {
             let since = Duration::from_secs(since);
-            notices.find(since, &key(node), state).map(|arrival| arrival.at.as_secs())
+            notifications.find(since, &key(node), state).map(|arrival| arrival.at.as_secs())
         };
         assert_eq!(at(0, "a", Firing), Some(1));
         assert_eq!(at(2, "a", Firing), Some(3));
@@ -235,20 +234,20 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_sent_twice_is_received_once() {
-        let mut notices = received(&[(1, "a", AlertState::Firing)]);
-        let again = Arrival { at: Duration::from_secs(6), ..notices.received[0].clone() };
-        book(&mut notices.received, again);
-        assert_eq!(notices.received().len(), 1);
+    fn a_notification_sent_twice_is_received_once() {
+        let mut notifications = received(&[(1, "a", AlertState::Firing)]);
+        let again = Arrival { at: Duration::from_secs(6), ..notifications.received[0].clone() };
+        book(&mut notifications.received, again);
+        assert_eq!(notifications.received().len(), 1);
     }
 
     #[test]
     fn foreign_and_repeated_alerts_are_unexpected_and_pending_ones_are_not() {
         use AlertState::{Firing, Pending};
-        let mut notices =
+        let mut notifications =
             received(&[(1, "c", Firing), (2, "a", Firing), (3, "b", Firing), (4, "a", Firing)]);
-        book(&mut notices.received, arrival(5, "c", Pending));
-        let found = notices.unexpected(Duration::from_secs(2), &[key("a")]);
+        book(&mut notifications.received, arrival(5, "c", Pending));
+        let found = notifications.unexpected(Duration::from_secs(2), &[key("a")]);
         assert_eq!(
             found,
             [
@@ -256,10 +255,10 @@ mod tests {
                 "epoch_hook (node a, epoch_hook) fired again"
             ]
         );
-        notices.unreadable = 2;
+        notifications.unreadable = 2;
         assert_eq!(
-            notices.unexpected(Duration::from_secs(5), &[]),
-            ["2 payloads that are no notice"]
+            notifications.unexpected(Duration::from_secs(5), &[]),
+            ["2 payloads that are no notification"]
         );
     }
 }

@@ -11,11 +11,11 @@ pub const ALERTS_TOLD_MAX: usize = 16_384;
 pub const ALERTS_A_POST_MAX: usize = 128;
 /// Notifications queued for one webhook, without ends, of which there are at most
 /// [`ALERTS_TOLD_MAX`]. A further one replaces the oldest of a node, or of the fleet if all are.
-pub const NOTICES_WAITING_MAX: usize = 1_024;
+pub const NOTIFICATIONS_WAITING_MAX: usize = 1_024;
 /// Attempts to deliver one notification.
 pub const ATTEMPTS_MAX: u32 = 10;
 /// Age at which a notification that a webhook has not accepted becomes undeliverable.
-pub const NOTICE_AGE_MAX: Duration = Duration::from_secs(3_600);
+pub const NOTIFICATION_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// Time between two attempts to deliver an undeliverable end whose begin was delivered: without it
 /// the incident stays open at the receiver.
 pub const OWED_RETRY_EVERY: Duration = Duration::from_secs(300);

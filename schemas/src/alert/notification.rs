@@ -1,4 +1,6 @@
 //! The notification of one change of an alert.
+//!
+//! DESIGN S14.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +14,22 @@ use crate::scope::AlertKey;
 
 /// What is sent when an alert changes its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Notice {
+pub struct Notification {
     /// The mesh it happened in.
     pub mesh: MeshName,
     /// The alert.
     #[serde(flatten)]
     pub key: AlertKey,
-    /// The state before. Equal to `state` for an alert that goes on firing and is sent again because
-    /// a silence or an acknowledgement has ended.
+    /// The state before. Equal to `state` for an alert that goes on firing and is sent again
+    /// because a silence or an acknowledgement has ended.
     pub from: AlertState,
     /// The state now.
     pub state: AlertState,
     /// When it changed, in seconds since 1970.
     pub at_seconds: f64,
-    /// Delay of the detection; more than 0 when no aggregator ran at the time of the change. Example:
-    /// the limit was exceeded at 12:00:00, the aggregator was restarted at 12:00:40 and found it
-    /// while it read the streams: 40.
+    /// Delay of the detection; more than 0 when no aggregator ran at the time of the change.
+    /// Example: the limit was exceeded at 12:00:00, the aggregator was restarted at 12:00:40 and
+    /// found it while it read the streams: 40.
     #[serde(default)]
     pub late_seconds: f64,
     /// The evidence.
@@ -79,7 +81,7 @@ pub enum AlertEndReason {
     NodeForgotten,
 }
 
-impl Notice {
+impl Notification {
     /// A notification without annotations, context and acknowledgement.
     #[must_use]
     pub fn new(
@@ -133,14 +135,14 @@ mod tests {
     use crate::budget::Window;
     use crate::ids::{NodeName, Operation, RuleName};
 
-    fn notice(evidence: Evidence) -> Notice {
+    fn notification(evidence: Evidence) -> Notification {
         let key = AlertKey {
             rule: RuleName::new("epoch_hook").unwrap(),
             scope: Scope::Node(NodeName::new("n1").unwrap()),
             operation: Operation::new("epoch_hook").unwrap(),
         };
         let change = (AlertState::Pending, AlertState::Firing);
-        Notice::new(MeshName::new("m").unwrap(), key, change, 1.5, evidence)
+        Notification::new(MeshName::new("m").unwrap(), key, change, 1.5, evidence)
     }
 
     fn latency() -> Evidence {
@@ -153,27 +155,27 @@ mod tests {
             samples: 200,
             upper_seconds: None,
             over: 0,
-            unsure: 0,
+            uncertain: 0,
             within_seconds: None,
         })
     }
 
     #[test]
-    fn a_notice_reads_back_from_its_json() {
+    fn a_notification_reads_back_from_its_json() {
         let gap = Evidence::Gap(GapEvidence { gap_samples: 7 });
-        for notice in [notice(latency()), notice(gap)] {
-            let text = serde_json::to_string(&notice).unwrap();
+        for notification in [notification(latency()), notification(gap)] {
+            let text = serde_json::to_string(&notification).unwrap();
             assert!(text.contains(r#""scope":{"node":"n1"}"#), "{text}");
-            assert_eq!(serde_json::from_str::<Notice>(&text).unwrap(), notice);
+            assert_eq!(serde_json::from_str::<Notification>(&text).unwrap(), notification);
         }
     }
 
     #[test]
-    fn a_notice_from_before_lateness_was_told_is_read_as_one_in_time() {
+    fn a_notification_from_before_lateness_was_told_is_read_as_one_in_time() {
         let old = r#"{"mesh":"m","rule":"epoch_hook","scope":{"node":"n1"},
             "operation":"epoch_hook","from":"pending","state":"firing","at_seconds":1.5,
             "evidence":{"quantile":0.99,"value_seconds":0.03,"lower_seconds":0.029,
             "limit_seconds":0.018,"window":"10s","samples":200}}"#;
-        assert_eq!(serde_json::from_str::<Notice>(old).unwrap(), notice(latency()));
+        assert_eq!(serde_json::from_str::<Notification>(old).unwrap(), notification(latency()));
     }
 }
