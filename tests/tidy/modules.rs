@@ -264,7 +264,9 @@ fn inline(code: &str) -> Vec<Path> {
     for start in ["crate::", "super::"] {
         for (at, _) in code.match_indices(start) {
             let before = code[..at].chars().next_back();
-            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            // `pub(in crate::core)` states who may see an item; it uses nothing.
+            let is_visibility = code[..at].ends_with("pub(in ");
+            if is_visibility || before.is_some_and(|c| c.is_alphanumeric() || "_:".contains(c)) {
                 continue;
             }
             let end = code[at..].find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
@@ -298,7 +300,10 @@ mod tests {
             ("core/mod.rs", "mod queue;\nmod shape;\npub use queue::Queue;\npub struct Core;\n"),
             ("core/queue.rs", "use super::shape::{Round, Square as S};\npub struct Queue;\n"),
             ("core/shape.rs", "use std::fmt;\npub struct Round;\n"),
-            ("io/mod.rs", "use crate::core::{Core, Queue};\nfn f() { crate::core::shape::g() }\n"),
+            (
+                "io/mod.rs",
+                "use crate::core::{Core, Queue};\npub(in crate::io) fn f() { crate::core::shape::g() }\n",
+            ),
         ]);
         assert_eq!(used(&graph, "core/queue.rs"), ["a/src/core/shape.rs"]);
         assert_eq!(used(&graph, "core/shape.rs"), [""; 0]);

@@ -133,7 +133,7 @@ proptest! {
         };
         let (mut told, mut heard) = (BTreeMap::new(), 0);
         play(&case, |world, step| {
-            world.notifications[heard..].iter().for_each(|notification| follow(&mut told, notification));
+            world.notifications[heard..].iter().for_each(|new| follow(&mut told, new));
             heard = world.notifications.len();
             for (key, state) in &told {
                 let Some(shown) = world.state(key) else { continue };

@@ -152,7 +152,8 @@ mod tests {
         fn numbers_come_out_as_they_went_in(seq: u64, consumer: u64, at: u64, pending: u64) {
             let reply = format!("$JS.ACK.S.c.1.{seq}.{consumer}.{at}.{pending}");
             let stored = (at > 0).then_some(Wall(at));
-            let position = StreamPosition { stream_seq: seq, consumer_seq: consumer, stored, pending };
+            let (stream_seq, consumer_seq) = (seq, consumer);
+            let position = StreamPosition { stream_seq, consumer_seq, stored, pending };
             prop_assert_eq!(StreamPosition::parse(&reply), Some(position));
         }
     }

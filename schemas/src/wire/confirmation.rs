@@ -109,6 +109,7 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         runs: confirmation.runs.iter().map(run).collect(),
         limits: confirmation.limits.iter().map(limit).collect(),
     })
+    // Cannot fail: MessagePack expresses numbers and text.
     .expect("a confirmation holds only numbers and text, which MessagePack can express")
 }
 

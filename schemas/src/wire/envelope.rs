@@ -80,6 +80,7 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
         labels: labels.clone(),
         body,
     })
+    // Cannot fail: MessagePack expresses maps, numbers and text.
     .expect("a snapshot holds only maps, numbers and text, which MessagePack can express")
 }
 

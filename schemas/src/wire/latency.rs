@@ -82,6 +82,7 @@ impl<'a> LatencyBody<'a> {
                 min_ns,
                 max_ns,
                 hdr: codec::encode(histogram.counts())
+                    // Cannot fail: counts are bounded when they are recorded.
                     .expect("a histogram on its way out counts far fewer than can be stored")
                     .into(),
                 over: histogram.overs_as_counted(),

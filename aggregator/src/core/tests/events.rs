@@ -166,7 +166,10 @@ proptest! {
         order.iter().for_each(|index| deliver(&mut core, start(), index.get(&messages)));
         messages.iter().for_each(|message| deliver(&mut core, start(), message));
         let mut told: Vec<usize> =
-            titles(&core, &EventsQuery::default()).iter().map(|title| title.parse().unwrap()).collect();
+            titles(&core, &EventsQuery::default())
+                .iter()
+                .map(|title| title.parse().unwrap())
+                .collect();
         told.sort_unstable();
         prop_assert_eq!(told, (0..said).collect::<Vec<_>>());
         let counts = core.view(start().wall, "t").nodes;

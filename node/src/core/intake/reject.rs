@@ -115,6 +115,7 @@ impl Reject {
     /// Never: the names above are valid, which a test checks.
     #[must_use]
     pub fn reason(self) -> LossReason {
+        // Cannot fail: constants, which a test checks.
         LossReason::new(self.as_str()).expect("a constant of letters and underscores")
     }
 }

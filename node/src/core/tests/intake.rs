@@ -169,7 +169,8 @@ proptest! {
                         merged += snapshot.body.samples();
                         let Totals { recorded, .. } = snapshot.header.totals;
                         prop_assert_eq!(merged, recorded - snapshot.header.totals.lost_sum());
-                        let refused = BrokerEvent::Rejected(publish.ticket, DeadLetterReason::TooLarge);
+                        let reason = DeadLetterReason::TooLarge;
+                        let refused = BrokerEvent::Rejected(publish.ticket, reason);
                         core.on_broker_event(now, refused);
                         merged -= snapshot.body.samples();
                     }

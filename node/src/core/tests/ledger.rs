@@ -86,7 +86,8 @@ proptest! {
                 _ => if let Some((seq, samples)) = sent.pop() {
                     if n % 7 == 0 {
                         let before = core.status().bus.refused;
-                        core.on_broker_event(now, BrokerEvent::Rejected(seq, DeadLetterReason::TooLarge));
+                        let reason = DeadLetterReason::TooLarge;
+                        core.on_broker_event(now, BrokerEvent::Rejected(seq, reason));
                         refused += (core.status().bus.refused - before) * samples;
                     } else {
                         let before = core.status().bus.published;

@@ -198,7 +198,8 @@ proptest! {
             for limit in histogram.overs().limits().chain([LIMIT_NS]).chain(others.clone()) {
                 let Over { over, uncertain } = histogram.over(limit);
                 let truly = truly(&all, limit);
-                prop_assert!((over..=over + uncertain).contains(&truly), "{over} {uncertain} {truly}");
+                let bounds = over..=over + uncertain;
+                prop_assert!(bounds.contains(&truly), "{bounds:?} {truly}");
                 prop_assert_eq!(packed.over(limit), Over { over, uncertain });
             }
         }

@@ -134,7 +134,8 @@ proptest! {
             for limit in histogram.overs().limits().chain([LIMIT_NS]).chain(others.clone()) {
                 let Over { over, uncertain } = histogram.over(limit);
                 let truly = all.iter().filter(|value| **value > limit).count() as u64;
-                prop_assert!((over..=over + uncertain).contains(&truly), "{over} {uncertain} {truly}");
+                let bounds = over..=over + uncertain;
+                prop_assert!(bounds.contains(&truly), "{bounds:?} {truly}");
                 prop_assert_eq!(packed.over(limit), Over { over, uncertain });
             }
         }
@@ -193,7 +194,8 @@ proptest! {
         }
         (summary.sum_carry, summary.sum_ns) = sum.unwrap_or((summary.sum_carry, summary.sum_ns));
         let bytes = codec::encode(histogram.counts()).unwrap();
-        let read = Histogram::try_from_v2(histogram.exact_as_counted(), &bytes, Overs::NONE, Some(summary));
+        let exact = histogram.exact_as_counted();
+        let read = Histogram::try_from_v2(exact, &bytes, Overs::NONE, Some(summary));
         let Ok(mut read) = read else { return Ok(()) };
         more.into_iter().for_each(|step| step.take(&mut read, &mut all));
         prop_assert_eq!(&stored(&read), &read);

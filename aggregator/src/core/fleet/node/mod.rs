@@ -2,10 +2,9 @@
 //! readings, events and the metrics that rules watch. Merging is idempotent only together with the
 //! ledger entry, which decides what is new.
 
-mod at;
 mod increase;
 mod latest;
-mod metrics;
+pub(in crate::core::fleet) mod metrics;
 mod sensed;
 mod sensor_counters;
 mod trouble;
@@ -25,7 +24,6 @@ use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{AlertType, Bus, Event, EventSource, Hardware, Latency};
 use serde::{Deserialize, Serialize};
 
-pub use at::NodeAt;
 pub(crate) use increase::CounterIncrease;
 pub use latest::Latest;
 pub use metrics::NodeMetrics;

@@ -135,7 +135,10 @@ proptest! {
         cut_off.restart();
         cut_off.live(&steps, cut..steps.len());
         prop_assert_eq!(format!("{:#?}", straight.view()), format!("{:#?}", cut_off.view()));
-        let alerts = |world: &World| format!("{:?} {:?}", world.core.alerting.alerts(), world.core.alerting.notifications());
+        let alerts = |world: &World| {
+            let alerting = &world.core.alerting;
+            format!("{:?} {:?}", alerting.alerts(), alerting.notifications())
+        };
         prop_assert_eq!(alerts(&straight), alerts(&cut_off));
         // Its time of judgement may be another one: a restart judges what nobody watched.
         let but_rest = |world: &mut World| {

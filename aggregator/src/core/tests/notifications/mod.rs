@@ -371,7 +371,8 @@ proptest! {
             heard.hear(&mut core, now, away);
             let mut fired = 0;
             for notification in take(&mut core, now) {
-                prop_assert!(notification.from == bus || bus == AlertState::Resolved, "{notification:?}");
+                let follows = notification.from == bus || bus == AlertState::Resolved;
+                prop_assert!(follows, "{notification:?}");
                 prop_assert!(bus != AlertState::Firing
                     || matches!(notification.state, AlertState::Firing | AlertState::Resolved));
                 bus = notification.state;

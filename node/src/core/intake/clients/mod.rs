@@ -87,6 +87,7 @@ impl Clients {
             self.make_room();
             self.by_name.insert(name.into(), Client::default());
         }
+        // Cannot fail: the line above inserted it.
         let client = self.by_name.get_mut(name).expect("it was inserted if it was absent");
         client.last_received = self.received;
         client

@@ -8,11 +8,13 @@
 mod line;
 mod number;
 mod sequence;
+mod time_unit;
 mod units;
 mod values;
 
 pub(super) use line::{Line, MetricType, parse, unix_seconds};
 pub(super) use number::whole;
 pub(super) use sequence::Sequence;
-pub use units::{DEFAULT_SUFFIXES, TimeUnit, Unit, Units, suffix};
+pub use time_unit::TimeUnit;
+pub use units::{DEFAULT_SUFFIXES, Unit, Units, suffix};
 pub(super) use values::{LineValues, ValueReader, Values};

@@ -1,7 +1,7 @@
 //! Parses numbers: latencies to whole nanoseconds, exactly if the text is plain decimal, and other
 //! values as floats. Rejects what is not finite.
 
-use super::units::TimeUnit;
+use super::time_unit::TimeUnit;
 use crate::core::intake::reject::Reject;
 use crate::core::intake::scan::find;
 

@@ -7,35 +7,11 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::line::MetricType;
+use super::time_unit::TimeUnit;
 use crate::core::intake::reject::Reject;
 
 /// What separates the parts of a name.
 const SEPARATORS: [char; 5] = ['_', '.', '-', ':', '/'];
-
-/// A unit of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// `s`.
-    Seconds,
-    /// `ms`.
-    Milliseconds,
-    /// `us`.
-    Microseconds,
-    /// `ns`.
-    Nanoseconds,
-}
-
-impl TimeUnit {
-    /// Decimal places down to a nanosecond.
-    pub(crate) const fn decimals(self) -> usize {
-        match self {
-            Self::Seconds => 9,
-            Self::Milliseconds => 6,
-            Self::Microseconds => 3,
-            Self::Nanoseconds => 0,
-        }
-    }
-}
 
 /// A unit of time, or none if the values are not latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::line::{Line, MetricType};
 use super::number::{take_amount, take_latency};
-use super::units::TimeUnit;
+use super::time_unit::TimeUnit;
 use crate::core::intake::reject::Reject;
 
 /// The values of one line.

@@ -144,6 +144,7 @@ impl Interval {
         if series_type == SeriesType::Gauge {
             return Err(Reject::SeriesCap);
         }
+        // Cannot fail: a constant of plain letters.
         let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");
         Ok((self.slot_of((series_type, Series::plain(operation)), false), true))
     }

@@ -4,7 +4,7 @@ use plimsoll_schemas::hardware::{GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, R
 use plimsoll_schemas::ids::{Labels, Seq};
 
 use super::*;
-use crate::core::fleet::node::{Node, NodeAt};
+use crate::core::fleet::{Node, NodeAt};
 
 fn second(n: u64) -> Wall {
     Wall((1_700_000_040 + n) * 1_000_000_000)

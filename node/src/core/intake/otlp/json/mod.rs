@@ -212,7 +212,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
 /// The last seven bits.
 fn low_bits(number: u64) -> u8 {
-    u8::try_from(number & 0x7f).expect("seven bits")
+    number.to_le_bytes()[0] & 0x7f
 }
 
 impl Value<'_> {

@@ -121,6 +121,7 @@ impl BucketDifference {
 }
 
 fn at(index: i64, first: i64) -> usize {
+    // Cannot fail: buckets are checked against `first` before they are compared.
     usize::try_from(index - first)
         .expect("the index is not below the first, and at most some thousand above it")
 }

@@ -4,8 +4,8 @@ use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::{Wall, seconds};
 
-use super::Node;
-use super::metrics::{Count, Peak};
+use super::node::Node;
+use super::node::metrics::{Count, Peak};
 
 /// A node as it is at one moment.
 #[derive(Clone, Copy, Debug)]
