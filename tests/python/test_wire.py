@@ -147,7 +147,7 @@ class GoldenMessages(unittest.TestCase):
         def check(sidecar, message):
             rows = sidecar["body"].get("latency", {}).get("histograms", [])
             for stated, told in zip(rows, message["body"].get("histograms", []), strict=True):
-                self.assertEqual("blur" in told, "within" in stated)
+                self.assertEqual("uncertainty" in told, "within" in stated)
                 for key, (low_ns, high_ns) in stated.get("bounds", {}).items():
                     permille = QUANTILES[key]
                     self.assertEqual(wire.bounds(told, permille), (low_ns, high_ns))

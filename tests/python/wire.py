@@ -31,9 +31,9 @@ that the node knew it has over: [[limit_ns, over, uncertain], ..], at most 4, as
 samples are above the limit, and of so many more in the limit's own bucket that is not known.
 
 Samples of which only a wide bucket is known are counted somewhere in it, and the histogram has
-blur: {placed, low, high, sum_ns, sum_carry, over}. placed holds the counts that may lie elsewhere
+uncertainty: {placed, low, high, sum_ns, sum_carry, over}. placed holds the counts that may lie elsewhere
 (absent: all do), low where they would be counted were each as small as it may be, high as large:
-V2 payloads without the header. The sum and the samples over limits are then those in blur, where
+V2 payloads without the header. The sum and the samples over limits are then those in uncertainty, where
 uncertain counts as well whoever is in a bucket that the limit divides.
 """
 
@@ -54,19 +54,19 @@ def read(message):
     if fields["schema"] != SCHEMA:
         raise ValueError(f"schema {fields['schema']} is not {SCHEMA}")
     for histogram in fields["body"].get("histograms", []):
-        blur = histogram.pop("blur", None)
-        if blur is not None:
-            histogram["blur"] = read_blur(histogram["hdr"], blur)
-            histogram.update(sum_ns=blur["sum_ns"], sum_carry=blur.get("sum_carry", 0))
-            histogram["over"] = blur.get("over", [])
+        uncertainty = histogram.pop("uncertainty", None)
+        if uncertainty is not None:
+            histogram["uncertainty"] = read_uncertainty(histogram["hdr"], uncertainty)
+            histogram.update(sum_ns=uncertainty["sum_ns"], sum_carry=uncertainty.get("sum_carry", 0))
+            histogram["over"] = uncertainty.get("over", [])
         histogram["sum_ns"] += histogram.pop("sum_carry", 0) << 64
         histogram["hdr"] = decode_hdr(histogram["hdr"])
     return fields
 
 
-def read_blur(v2_bytes, blur):
+def read_uncertainty(v2_bytes, uncertainty):
     """Its rows as HdrHistograms, in the layout of the histogram that they are about."""
-    payloads = {"placed": v2_bytes[HEADER_BYTES:], **blur}
+    payloads = {"placed": v2_bytes[HEADER_BYTES:], **uncertainty}
     rows = {}
     for row in ("placed", "low", "high"):
         payload = payloads[row]
@@ -101,10 +101,10 @@ def rows_of(hdr):
 def ends(histogram, end):
     """The same of all samples, were those that may lie elsewhere at their "low" or "high" end."""
     rows = collections.Counter()
-    blur = histogram.get("blur")
+    uncertainty = histogram.get("uncertainty")
     parts = [(histogram["hdr"], 1)]
-    if blur is not None:
-        parts += [(blur["placed"], -1), (blur[end], 1)]
+    if uncertainty is not None:
+        parts += [(uncertainty["placed"], -1), (uncertainty[end], 1)]
     for hdr, sign in parts:
         for lowest, highest, n in rows_of(hdr):
             rows[lowest, highest] += sign * n
@@ -131,9 +131,9 @@ def over(histogram, limit_ns):
     for told_ns, above, uncertain in histogram.get("over", []):
         if told_ns == limit_ns:
             return above, uncertain
-    if "blur" not in histogram and histogram["max_ns"] <= limit_ns:
+    if "uncertainty" not in histogram and histogram["max_ns"] <= limit_ns:
         return 0, 0
-    if "blur" not in histogram and histogram["min_ns"] > limit_ns:
+    if "uncertainty" not in histogram and histogram["min_ns"] > limit_ns:
         return histogram["count"], 0
     above = sum(n for lowest, _, n in ends(histogram, "low") if lowest > limit_ns)
     most = sum(n for _, highest, n in ends(histogram, "high") if highest > limit_ns)

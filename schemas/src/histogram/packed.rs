@@ -250,7 +250,6 @@ struct Stored<'a> {
     #[serde(default, skip_serializing_if = "is_none")]
     over: Cow<'a, Overs>,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "blur")]
     uncertainty: Option<UncertaintySummary<'a>>,
 }
 

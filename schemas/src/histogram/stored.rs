@@ -28,7 +28,6 @@ struct Stored<'a> {
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
     over: Overs,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "blur")]
     uncertainty: Option<UncertaintySummary<'a>>,
 }
 

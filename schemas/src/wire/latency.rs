@@ -46,7 +46,6 @@ struct HistogramEntry<'a> {
     /// Of samples that may lie elsewhere than they are counted; a reader that does not know it
     /// takes them for where they are.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "blur")]
     uncertainty: Option<UncertaintySummary<'a>>,
 }
 

@@ -244,10 +244,10 @@ fn every_field_out_of_bounds_is_refused() {
         (first("over"), over(&[1, 2, 3, 4, 5].map(|limit| (limit, 400, 0))), "bounds"),
         (first("over"), Value::Unsigned(1), "shape"),
         (first("over"), Value::List(vec![Value::List(vec![Value::Unsigned(1)])]), "shape"),
-        (first("blur"), Value::Unsigned(1), "shape"),
-        (first("blur"), Value::Map(Map::new()), "shape"),
-        (first("blur"), blur(&[7], &[7]), "contradiction"),
-        (first("blur"), blur(&[0x80], &[]), "histogram"),
+        (first("uncertainty"), Value::Unsigned(1), "shape"),
+        (first("uncertainty"), Value::Map(Map::new()), "shape"),
+        (first("uncertainty"), uncertainty(&[7], &[7]), "contradiction"),
+        (first("uncertainty"), uncertainty(&[0x80], &[]), "histogram"),
     ];
     for (path, value, reason) in table {
         let error =
@@ -257,7 +257,7 @@ fn every_field_out_of_bounds_is_refused() {
     }
 }
 
-fn blur(low: &[u8], high: &[u8]) -> Value {
+fn uncertainty(low: &[u8], high: &[u8]) -> Value {
     let rows = [("low", low), ("high", high)];
     let rows = rows.map(|(name, row)| (name.to_owned(), Value::Bytes(row.to_vec())));
     let sum = ("sum_ns".to_owned(), Value::Unsigned(1));

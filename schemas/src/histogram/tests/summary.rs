@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reader_that_knows_no_blur_takes_the_message(steps in steps()) {
+    fn a_reader_that_knows_no_uncertainty_takes_the_message(steps in steps()) {
         let (mut histogram, mut all) = (Histogram::default(), Vec::new());
         steps.into_iter().for_each(|step| step.take(&mut histogram, &mut all));
         let bytes = codec::encode(histogram.counts()).unwrap();
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_blur_of_any_bytes_is_refused_or_harmless(
+    fn an_uncertainty_of_any_bytes_is_refused_or_harmless(
         steps in steps(),
         rows in prop::array::uniform3(prop_oneof![
             2 => Just(None),
@@ -261,7 +261,7 @@ fn what_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn a_blur_of_no_samples_is_refused() {
+fn an_uncertainty_of_no_samples_is_refused() {
     let (_, summary) = summary();
     let bytes = codec::encode(Histogram::default().counts()).unwrap();
     let read = Packed::try_from_v2(ExactFigures::default(), &bytes, Overs::NONE, Some(summary));
@@ -269,7 +269,7 @@ fn a_blur_of_no_samples_is_refused() {
 }
 
 #[test]
-fn a_blur_takes_few_bytes_and_exact_samples_none() {
+fn an_uncertainty_takes_few_bytes_and_exact_samples_none() {
     let mut histogram = Histogram::default();
     for (over, upto, n) in [(5, 10, 700), (10, 25, 20_000), (25, 50, 9_000), (50, 75, 3)] {
         histogram.record_within(over * MS, upto * MS, n);

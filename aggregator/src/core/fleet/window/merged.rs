@@ -16,12 +16,16 @@ pub struct Merged {
     /// Of each bucket of the layout.
     counts: Box<[u64]>,
     /// What is not known of where samples lie, if anything.
-    blur: Option<BucketUncertainty>,
+    uncertainty: Option<BucketUncertainty>,
 }
 
 impl Default for Merged {
     fn default() -> Self {
-        Self { exact: ExactFigures::default(), counts: vec![0; layout::LEN].into(), blur: None }
+        Self {
+            exact: ExactFigures::default(),
+            counts: vec![0; layout::LEN].into(),
+            uncertainty: None,
+        }
     }
 }
 
@@ -30,19 +34,19 @@ impl Merged {
     pub fn clear(&mut self) {
         self.used_mut().fill(0);
         self.exact = ExactFigures::default();
-        self.blur = None;
+        self.uncertainty = None;
     }
 
     pub(super) fn add_packed(&mut self, samples: &Packed) {
         self.exact.merge(&samples.exact());
         samples.each_bucket(|index, n| self.add(index, n));
-        self.add_blur(samples.uncertainty().as_ref());
+        self.add_uncertainty(samples.uncertainty().as_ref());
     }
 
     pub(super) fn add_histogram(&mut self, samples: &Histogram) {
         self.exact.merge(&samples.exact());
         samples.counts().iter().for_each(|(index, n)| self.add(index, n));
-        self.add_blur(samples.uncertainty());
+        self.add_uncertainty(samples.uncertainty());
     }
 
     /// Adds all samples of `other`.
@@ -51,19 +55,19 @@ impl Merged {
         let (first, theirs) = other.used();
         let ours = &mut self.counts[first..first + theirs.len()];
         ours.iter_mut().zip(theirs).for_each(|(ours, n)| *ours = ours.saturating_add(*n));
-        self.add_blur(other.blur.as_ref());
+        self.add_uncertainty(other.uncertainty.as_ref());
     }
 
-    fn add_blur(&mut self, theirs: Option<&BucketUncertainty>) {
+    fn add_uncertainty(&mut self, theirs: Option<&BucketUncertainty>) {
         if let Some(theirs) = theirs {
-            self.blur.get_or_insert_default().merge(theirs);
+            self.uncertainty.get_or_insert_default().merge(theirs);
         }
     }
 
     /// Whether some samples are known by their producers' wide buckets alone.
     #[must_use]
     pub fn is_approximate(&self) -> bool {
-        self.blur.is_some()
+        self.uncertainty.is_some()
     }
 
     #[inline]
@@ -108,7 +112,14 @@ impl Merged {
     #[must_use]
     pub fn ranks(&self) -> Ranks<'_> {
         let (first, used) = self.used();
-        Ranks { exact: self.exact, blur: self.blur.as_ref(), first, used, at: 0, below: 0 }
+        Ranks {
+            exact: self.exact,
+            uncertainty: self.uncertainty.as_ref(),
+            first,
+            used,
+            at: 0,
+            below: 0,
+        }
     }
 }
 
@@ -116,7 +127,7 @@ impl Merged {
 #[derive(Clone, Debug)]
 pub struct Ranks<'m> {
     exact: ExactFigures,
-    blur: Option<&'m BucketUncertainty>,
+    uncertainty: Option<&'m BucketUncertainty>,
     first: usize,
     used: &'m [u64],
     /// Where in `used` the next search begins, and how many samples lie below that.
@@ -155,7 +166,9 @@ impl Ranks<'_> {
         let lower_ns = layout::lowest(index).clamp(min_ns, max_ns);
         let buckets = self.used.iter().zip(self.first..);
         let buckets = buckets.filter(|(n, _)| **n > 0).map(|(n, index)| (index, *n));
-        let open = self.blur.and_then(|blur| blur.at_rank(self.exact.count, &buckets, rank));
+        let open = self
+            .uncertainty
+            .and_then(|uncertainty| uncertainty.at_rank(self.exact.count, &buckets, rank));
         let (lower_ns, upper_ns) = open.unwrap_or((lower_ns, value_ns));
         Some(Quantile { value_ns, lower_ns, upper_ns })
     }

@@ -96,8 +96,8 @@ pub(super) fn name_bytes(series: &Series) -> usize {
 /// Bytes of the buckets, the bucket uncertainty and the counts over limits of a histogram.
 pub(super) fn histogram_bytes(histogram: &Histogram) -> usize {
     let buckets = histogram.counts().iter().count();
-    let uncertainty = |uncertain: usize| UNCERTAINTY_BYTES + uncertain * BUCKET_BYTES;
-    let uncertainty = histogram.uncertainty().map_or(0, |blur| uncertainty(blur.buckets()));
+    let rows = |buckets: usize| UNCERTAINTY_BYTES + buckets * BUCKET_BYTES;
+    let uncertainty = histogram.uncertainty().map_or(0, |of| rows(of.buckets()));
     buckets * BUCKET_BYTES + uncertainty + histogram.overs().limits().len() * OVER_BYTES
 }
 
