@@ -178,7 +178,7 @@ impl Reader {
                 PullStatus::TooLarge if this_request && taken == 0 => return Ok(End::TooLarge),
                 PullStatus::TooLarge if this_request => return Ok(End::More),
                 PullStatus::Alive | PullStatus::Finished | PullStatus::TooLarge => {
-                    self.attempts = 0
+                    self.attempts = 0;
                 }
             }
         }

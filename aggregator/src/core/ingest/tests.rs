@@ -64,10 +64,10 @@ fn silence_is_certain_only_after_messages_were_read_as_they_came_for_as_long() {
 fn the_clock_that_jumps_is_told_from_time_that_passes() {
     let mut ingest = Ingest::new(start());
     let mut now = start().after(SECOND);
-    assert_eq!(ingest.on_tick(now), ClockJump { forward: 0 * SECOND, is_back: false });
+    assert_eq!(ingest.on_tick(now), ClockJump { forward: Duration::ZERO, is_back: false });
     now = now.after(SECOND);
     now.wall = now.wall.plus(60 * SECOND);
     assert_eq!(ingest.on_tick(now), ClockJump { forward: 60 * SECOND, is_back: false });
     now.wall = start().wall;
-    assert_eq!(ingest.on_tick(now), ClockJump { forward: 0 * SECOND, is_back: true });
+    assert_eq!(ingest.on_tick(now), ClockJump { forward: Duration::ZERO, is_back: true });
 }

@@ -222,7 +222,7 @@ fn what_was_taken_before_a_clock_was_set_back_does_not_come_up_again_when_it_get
     let windows = Window::ALL.map(in_window);
     assert_eq!((windows, row.total.count), ([0, 0, 0, 0, 0, 2, 2, 2, 2, 2], 7));
     for operations in
-        [&core.fleet.operations(), &Arc::new(core.fleet.nodes()["a"].operations.clone())]
+        [core.fleet.operations(), &Arc::new(core.fleet.nodes()["a"].operations.clone())]
     {
         let (_, windows) = operations.iter().next().unwrap();
         assert_eq!(windows.total().exact(), windows.total_exact());

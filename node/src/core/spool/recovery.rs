@@ -197,7 +197,7 @@ impl Fold {
             match sealed.read(own) {
                 Ok(read) => drop(self.sealed.insert(read.key(), read)),
                 Err(what) => {
-                    self.on_unreadable(Entry::Sealed(sealed.run, sealed.seq), sealed.samples, what)
+                    self.on_unreadable(Entry::Sealed(sealed.run, sealed.seq), sealed.samples, what);
                 }
             }
         }

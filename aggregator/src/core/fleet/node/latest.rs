@@ -41,7 +41,7 @@ impl<T> Latest<T> {
     }
 
     /// Whether there ever was a value.
-    pub(super) fn is_known(&self) -> bool {
+    pub(in crate::core::fleet) fn is_known(&self) -> bool {
         self.of.is_some()
     }
 }

@@ -53,10 +53,10 @@ impl<'a> PageMetadata<'a> {
         for line in lines.clone().filter(|line| line.trim_ascii_start().starts_with(b"#")) {
             match parse(line, &mut pairs) {
                 Ok(Line::Type(name, family_type)) => {
-                    outline.family(name, |family| family.family_type = Some(family_type))
+                    outline.family(name, |family| family.family_type = Some(family_type));
                 }
                 Ok(Line::Unit(name, unit)) => {
-                    outline.family(name, |family| family.unit = Some(unit))
+                    outline.family(name, |family| family.unit = Some(unit));
                 }
                 _ => {}
             }

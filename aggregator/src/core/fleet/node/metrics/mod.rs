@@ -22,7 +22,7 @@ use crate::core::fleet::shared::Shared;
 
 /// What is counted of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Count {
+pub(in crate::core::fleet) enum Count {
     /// See [`NodeMetric::Rerouted`].
     Rerouted,
     /// See [`NodeMetric::Dropped`].
@@ -43,11 +43,11 @@ const COUNTS: usize = 6;
 const PEAKS: usize = SENSED + 2;
 
 /// Peaks beside those of sensors, by index.
-pub(super) struct Peak;
+pub(in crate::core::fleet) struct Peak;
 
 impl Peak {
-    pub(super) const BREAKER: usize = SENSED;
-    pub(super) const CONSERVATIVE: usize = SENSED + 1;
+    pub(in crate::core::fleet) const BREAKER: usize = SENSED;
+    pub(in crate::core::fleet) const CONSERVATIVE: usize = SENSED + 1;
 }
 
 /// Half of the time for which peaks are known.
@@ -112,7 +112,7 @@ impl Peaks {
 
 impl NodeMetrics {
     /// What a counter grew by within its span.
-    pub(super) fn increase(&self, at: Wall, what: Count) -> f64 {
+    pub(in crate::core::fleet) fn increase(&self, at: Wall, what: Count) -> f64 {
         self.counted[what as usize].within(at, what.span())
     }
 
@@ -121,17 +121,17 @@ impl NodeMetrics {
         self.counted[what as usize].last()
     }
 
-    pub(super) fn peak(&self, at: Wall, index: usize) -> Option<f64> {
+    pub(in crate::core::fleet) fn peak(&self, at: Wall, index: usize) -> Option<f64> {
         self.peaks.get(at, index)
     }
 
     /// Whether the last sensor readings came a short time ago.
-    pub(super) fn are_readings_fresh(&self, at: Wall) -> bool {
+    pub(in crate::core::fleet) fn are_readings_fresh(&self, at: Wall) -> bool {
         at.since(self.sensed_at) < READINGS_STALE_AFTER
     }
 
     /// What sensors last reported of a figure.
-    pub(super) fn sensor_figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
+    pub(in crate::core::fleet) fn sensor_figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
         match SensedFigure::of(figure) {
             Some(sensed) => self.sensed[sensed as usize],
             None => self.sensor_counters.figure(at, figure),

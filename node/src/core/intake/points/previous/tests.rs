@@ -47,8 +47,8 @@ proptest! {
         let (before, now) = (widened(&before, 3 - scales.0), widened(&now, 3 - scales.1));
         let ((first, counts), (offset, nows)) = (told(scales.0, &before), told(scales.1, &now));
         let zero = zeros.0;
-        let (scale, offset) = (scales.0, first);
-        let told = BucketCounts { layout: 1, scale, zero, offset, counts: &counts };
+        let counts = &counts;
+        let told = BucketCounts { layout: 1, scale: scales.0, zero, offset: first, counts };
         let mut kept = PreviousBuckets::nothing(&told);
         kept.replace(&told, None);
         let told =
@@ -64,8 +64,8 @@ proptest! {
             })
         });
         let mut difference = BucketDifference::default();
-        let expected = holds.then_some(()).ok_or(BucketMismatch::Decreased);
-        prop_assert_eq!(difference.subtract(&told, &kept), expected);
+        let outcome = holds.then_some(()).ok_or(BucketMismatch::Decreased);
+        prop_assert_eq!(difference.subtract(&told, &kept), outcome);
         if holds {
             let counted = difference.counts();
             prop_assert_eq!((counted.scale, counted.zero), (scale, zeros.1 - zeros.0));
