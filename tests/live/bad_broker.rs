@@ -118,7 +118,7 @@ async fn a_full_stream_is_logged_and_costs_no_sample() {
     admin.set_limit(NORMAL, room, "new").unwrap();
     poll_held(&stack, None, 12.0).await;
     for station in stack.stations() {
-        let words = ["broker did not take a message", "maximum bytes exceeded"];
+        let words = ["broker rejected a message", "maximum bytes exceeded"];
         await_logged(&station.name, || station.node_log(), &words).await;
         poll_open(&station.api).await;
         let refused = "plimsoll_agent_lost_samples_total{reason=\"refused\"}";
@@ -180,7 +180,7 @@ async fn streams_disabled_for_a_while_are_logged_and_cost_no_sample() {
     stack.broker().reload("").unwrap();
     poll_held(&stack, None, 12.0).await;
     for station in stack.stations() {
-        let words = ["broker did not take a message", "no stream keeps this subject"];
+        let words = ["broker rejected a message", "no stream keeps this subject"];
         await_logged(&station.name, || station.node_log(), &words).await;
         poll_open(&station.api).await;
     }

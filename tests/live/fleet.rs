@@ -12,8 +12,11 @@ fn number(report: &Value, key: &str) -> u64 {
 async fn every_sample_of_fifty_nodes_arrives() {
     let flags = ["--nodes", "50", "--seconds", "6", "--leave"];
     let run = run_drill("drill-fleet", &flags).await.unwrap();
-    run.assert_passed();
+    // The run is too short to judge whether the broker keeps up.
+    assert_eq!(run.expectations("skipped"), ["the broker keeps up"], "{}", run.output.stderr);
+    assert_eq!(run.expectations("missed"), [""; 0], "{}", run.output.stderr);
     let report = &run.report;
+    assert_eq!((run.output.code, &report["passed"]), (Some(0), &Value::Bool(true)));
     assert!(run.expectations("met").contains(&"ledger exact"), "{report}");
     // Three operations of fifty samples a second, and one probe.
     assert_eq!(number(report, "samples"), 50 * 6 * 150 + 6);

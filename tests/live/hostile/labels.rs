@@ -28,7 +28,7 @@ async fn strange_tags_are_normalised_and_escaped_and_never_break_a_page() {
         (format!("long=\"{}\"", &long[..128]), 4.0),
     ] {
         let series =
-            format!("plimsoll_job_counter_total{{node=\"{NODE}\",counter=\"hits\",{labels}}}");
+            format!("plimsoll_job_increments_total{{node=\"{NODE}\",counter=\"hits\",{labels}}}");
         await_value(api, &series, value).await.unwrap();
     }
     for api in [api, &mesh.node.api] {

@@ -99,13 +99,13 @@ async fn a_mix_as_in_production_arrives_to_the_last_sample() {
     let Expected { latencies, counters, sets } = traffic.expected;
     let page = until("every counter is complete at the aggregator", WAIT, async || {
         let page = MetricsPage::of(mesh.stack.api()).await.ok()?;
-        let sum: f64 = page.sum("plimsoll_job_counter_total");
+        let sum: f64 = page.sum("plimsoll_job_increments_total");
         (sum >= counters.values().sum()).then_some(page)
     });
     let page = page.await.unwrap();
     for (name, increments) in &counters {
         let label = format!("counter=\"{name}\"");
-        let family = page.family("plimsoll_job_counter_total");
+        let family = page.family("plimsoll_job_increments_total");
         let seen: f64 = family.filter(|(series, _)| series.contains(&label)).map(|(_, n)| n).sum();
         assert_eq!(seen, *increments, "{name}");
     }

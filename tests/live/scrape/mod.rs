@@ -85,9 +85,9 @@ async fn an_application_is_counted_exactly_over_its_restart_and_beside_bad_targe
         format!("plimsoll_job_{kind}{{node=\"fed\",{label}=\"{name}\",app=\"fetcher\"}}")
     };
     for (series, value) in [
-        (job("increments", "counter", "fetch_hits_total"), 50.0),
-        (job("increments", "counter", "fetch_sizes_count"), 453.0),
-        (job("increments", "counter", "fetch_sizes_sum"), 906.0),
+        (job("increments_total", "counter", "fetch_hits_total"), 50.0),
+        (job("increments_total", "counter", "fetch_sizes_count"), 453.0),
+        (job("increments_total", "counter", "fetch_sizes_sum"), 906.0),
         (job("value", "gauge", "fetch_depth"), 3.0),
     ] {
         await_value(mesh.stack.api(), &series, value).await.unwrap();
@@ -160,8 +160,8 @@ async fn a_page_full_of_gauges_is_taken_whole_and_in_its_bounds() {
     .unwrap();
     await_value(node, &of("series", &few), 7.0).await.unwrap();
     await_value(node, &of("series", &some), 3.0).await.unwrap();
-    await_value(node, &of("refused_total", &all), 0.0).await.unwrap();
-    let load = "plimsoll_job_gauge{node=\"fed\",gauge=\"node_load15\",of=\"some\"}";
+    await_value(node, &of("rejected_series_total", &all), 0.0).await.unwrap();
+    let load = "plimsoll_job_value{node=\"fed\",gauge=\"node_load15\",of=\"some\"}";
     until("the load arrives", WAIT, async || mesh.stack.api().metric(load).await.ok().flatten())
         .await
         .unwrap();

@@ -5,8 +5,9 @@ use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Writer};
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
-    // A gauge, since a DogStatsD counter can be given negative amounts.
-    let family = Family::gauge("plimsoll_job_counter_total", "Sum of a job's counter");
+    // DogStatsD permits negative amounts; to `rate` a fall is a restart of the counter.
+    let help = "Sum of the amounts that jobs added to a counter; a negative amount lowers it";
+    let family = Family::counter("plimsoll_job_increments_total", help);
     writer.family(family, |rows| {
         for (labels, node) in page.nodes() {
             let mut sums = ExternalNumbers::default();
@@ -16,7 +17,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             sums.write(rows, labels);
         }
     });
-    let family = Family::gauge("plimsoll_job_gauge", "Latest value of a job's gauge");
+    let family = Family::gauge("plimsoll_job_value", "Latest value of a job's gauge");
     writer.family(family, |rows| {
         for (labels, node) in page.up_nodes() {
             let mut values = ExternalNumbers::default();
