@@ -84,12 +84,8 @@ async fn a_stream_recreated_by_an_operator_is_noticed_and_costs_no_sample() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = started(with_jobs(dir.path())).await;
     JetStreamAdmin::connect(&stack.broker().url()).unwrap().recreate(NORMAL).unwrap();
-    await_logged(
-        "the aggregator notifications",
-        || stack.aggregator_log(),
-        &["stream was recreated"],
-    )
-    .await;
+    await_logged("the aggregator logs it", || stack.aggregator_log(), &["stream was recreated"])
+        .await;
     recovers_and_is_exact(stack).await;
 }
 

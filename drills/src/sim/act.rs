@@ -62,11 +62,11 @@ pub enum Act {
         /// How many in one datagram.
         packed: u64,
     },
-    /// A connection breaks; its process notifications after a while.
+    /// A connection breaks; its process detects it after a while.
     Break {
         /// Whose.
         who: Who,
-        /// When its process notifications.
+        /// When its process detects it.
         noticed_after: Time,
     },
     /// Nothing gets through in one or both directions for a while.

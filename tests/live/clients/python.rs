@@ -68,7 +68,10 @@ async fn the_datadog_package_over_udp_and_unix_loses_nothing() {
         });
         feed(script("datadog_client.py"), &task).await;
         let numbers = [
-            ("plimsoll_job_increments_total{node=\"fed\",counter=\"datadog_count\",zone=\"x\"}", 2.0),
+            (
+                "plimsoll_job_increments_total{node=\"fed\",counter=\"datadog_count\",zone=\"x\"}",
+                2.0,
+            ),
             ("plimsoll_job_value{node=\"fed\",gauge=\"datadog_gauge\"}", -2.5),
             (
                 "plimsoll_node_events_total{node=\"fed\",source=\"event\",alert_type=\"warning\"}",

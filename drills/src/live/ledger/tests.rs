@@ -1,4 +1,4 @@
-//! A comparison must notification one sample more, one less, one moved, and nothing else.
+//! A comparison must find one sample more, one less, one moved, and nothing else.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, RulesState};

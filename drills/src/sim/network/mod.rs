@@ -163,7 +163,7 @@ impl Network {
         self.link(who).forget();
     }
 
-    /// A connection breaks; its process notifications after `noticed_after`.
+    /// A connection breaks; its process detects it after `noticed_after`.
     pub fn tear(&mut self, k: &mut Kernel, who: Who, noticed_after: Time, server: Server) {
         let link = self.link(who);
         if !link.is_intact {
@@ -179,7 +179,7 @@ impl Network {
         self.watch(k, who, server);
     }
 
-    /// A process of this life notifications that a connection is broken, and dials; true if it
+    /// A process of this incarnation detects that a connection is broken, and dials; true if it
     /// believed in the connection.
     pub fn on_lost(&mut self, k: &mut Kernel, who: Who, generation: u64, life: u64) -> bool {
         let link = self.link(who);

@@ -81,7 +81,7 @@ impl Account {
         }
         run.book(header, samples);
         self.runs.put_in_order(header);
-        self.notification_overlap(header);
+        self.detect_overlap(header);
         self.fold_the_oldest();
         Decision::Merge
     }
@@ -95,7 +95,7 @@ impl Account {
     /// Two nodes of one name look like a run that goes on although a later one has begun. What
     /// a successor sends of a crashed run looks like it too, save that it is about earlier times. A
     /// run's own name tells when it began; its messages do not, for it may inherit older ones.
-    fn notification_overlap(&mut self, header: &Header) {
+    fn detect_overlap(&mut self, header: &Header) {
         let Some((newest, run)) = self.runs.newest() else { return };
         let (began, order) = (Wall(newest.0), run.order);
         let Some(run) = self.runs.get_mut(header.incarnation) else { return };
@@ -147,7 +147,8 @@ impl Account {
         self.conflicts
     }
 
-    /// The account. An incarnation has ended when it said final message or a newer one has begun.
+    /// The account. An incarnation has ended when its final message was merged or a newer one has
+    /// begun.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();

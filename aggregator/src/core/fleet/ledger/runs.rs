@@ -5,11 +5,11 @@
 //! been set back, and a former run may be heard late, out of a spool or another lane. So:
 //!
 //! 1. A run that is heard for the first time is the newest, as is right after a clock was set
-//!    back, save when the newest so far has a greater name and has not said final message: then the
-//!    run is a former one that is heard late. The answer is that of hearing it in time.
+//!    back, save when the newest so far has a greater name and has not sent its final message: then
+//!    the run is a former one that is heard late. The answer is that of hearing it in time.
 //! 2. A successor is later than the run it speaks for.
 //! 3. A run that goes on speaking, while the newest says nothing, is the newest after all: at
-//!    once if its name is the greater one, soon if the newest has said final message, and else,
+//!    once if its name is the greater one, soon if the newest has sent its final message, and else,
 //!    where the newest may have crashed before a clock was set back, after a while.
 //!
 //! DESIGN A13.
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 
-/// New messages of a run after the newest has said final message that mean nothing yet: what
+/// New messages of a run after the newest has sent its final message that mean nothing yet: what
 /// another lane brings a little late.
 const AFTER_FAREWELL_BORNE: u32 = 3;
 /// New messages of a run while the newest, of a greater name, says nothing that mean nothing
@@ -119,7 +119,7 @@ impl Runs {
         without_successor.max_by_key(|(_, run)| run.order).map(|(name, run)| (*name, run))
     }
 
-    /// True when the newest incarnation has said final message.
+    /// True when the newest incarnation has sent its final message.
     pub(super) fn has_left(&self) -> bool {
         self.newest().is_some_and(|(_, run)| run.left_in_order)
     }

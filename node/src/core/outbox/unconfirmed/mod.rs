@@ -1,6 +1,6 @@
 //! Messages that the broker has acknowledged and no aggregator has confirmed.
 //!
-//! A broker may lose what it acknowledged. So a copy is copy until an aggregator confirms that it
+//! A broker may lose what it acknowledged. So a copy is kept until an aggregator confirms that it
 //! is stored, and sent again when the aggregator reports it missing, or when no confirmation
 //! arrives for a long time. The number of copies is bounded: at the bound nothing new is sealed
 //! for a grace time, and then the oldest copies are evicted and counted.

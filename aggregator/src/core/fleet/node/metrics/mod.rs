@@ -131,7 +131,11 @@ impl NodeMetrics {
     }
 
     /// What sensors last reported of a figure.
-    pub(in crate::core::fleet) fn sensor_figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
+    pub(in crate::core::fleet) fn sensor_figure(
+        &self,
+        at: Wall,
+        figure: NodeMetric,
+    ) -> Option<f64> {
         match SensedFigure::of(figure) {
             Some(sensed) => self.sensed[sensed as usize],
             None => self.sensor_counters.figure(at, figure),
