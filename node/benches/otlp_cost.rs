@@ -1,8 +1,8 @@
 //! What it costs to take one point of OTLP: bodies of 1 000 streams with three attributes each, as
 //! histograms of 15 bounds (in Protocol Buffers and as JSON), exponential histograms of 160
 //! buckets, sums, and spans that a rule names. All are cumulative and known. Prints nanoseconds a
-//! point and points a second of one core, as the median of eleven rounds:
-//! `cargo bench -p plimsoll-node --bench otlp_cost`.
+//! point and points a second of one core, as the median of eleven rounds: `cargo bench -p
+//! plimsoll-node --bench otlp_cost`.
 
 use std::hint::black_box;
 

@@ -1,12 +1,12 @@
 //! A stand-in for `libnvidia-ml.so.1`, so that every GPU and every GPU fault can be had on a
 //! machine without one. Not a driver model: it says what its control file says.
 //!
-//! Built by `library.rs` beside this file, with `rustc`. The control file is named by
-//! the environment variable `PLIMSOLL_NVML_STUB` of the process that loads the library, or else
-//! by `PLIMSOLL_STUB_CONTROL` at build time, and counts as it is at each call. A line is
-//! `key=value`, the last of several counting; `1.key=value` is for GPU 1 alone. Without a line,
-//! the default stands. Numbers are decimal or `0x`; of several with `|` between them each call
-//! takes the next. `--cfg old_driver` at build time leaves out what old drivers did not have.
+//! Built by `library.rs` beside this file, with `rustc`. The control file is named by the
+//! environment variable `PLIMSOLL_NVML_STUB` of the process that loads the library, or else by
+//! `PLIMSOLL_STUB_CONTROL` at build time, and counts as it is at each call. A line is `key=value`,
+//! the last of several counting; `1.key=value` is for GPU 1 alone. Without a line, the default
+//! stands. Numbers are decimal or `0x`; of several with `|` between them each call takes the next.
+//! `--cfg old_driver` at build time leaves out what old drivers did not have.
 //!
 //! | key | meaning |
 //! |---|---|

@@ -2,11 +2,10 @@
 //!
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
 //! [`ingest`] decodes it and gives it its event time, [`fleet`] merges it at most once; once a
-//! second
-//! [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
-//! notifies.
-//! [`durable`] asks each room for its part of a checkpoint, and [`view`] freezes all of them for
-//! pages. The state is a fold over the stream: the same messages in any order give the same answer.
+//! second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
+//! notifies. [`durable`] asks each room for its part of a checkpoint, and [`view`] freezes all of
+//! them for pages. The state is a fold over the stream: the same messages in any order give the
+//! same answer.
 //!
 //! DESIGN A31, A47.
 

@@ -25,11 +25,11 @@ pub const NODES_MAX: usize = 16_384;
 /// open slots are packed.
 ///
 /// What an honest node takes: a sample in a bucket of its own takes 2 to 3 bytes, and the more
-/// samples a slot has, the more share a bucket. With 100 samples a second of one operation that
-/// are spread log-normally (sigma 0.4), a slot of 1 s takes 0.25 KiB, one of 5 s 0.9, one of 30 s
-/// 2.5, and the totals 4; each slot has 112 bytes of overhead. Up
-/// to 5m that is 15 + 17 + 11 slots, or about 40 KiB an operation (117 KiB for three of sigma
-/// 0.2, 0.5 and 0.6 after ten minutes, by `aggregator/benches/core_cost.rs`).
+/// samples a slot has, the more share a bucket. With 100 samples a second of one operation that are
+/// spread log-normally (sigma 0.4), a slot of 1 s takes 0.25 KiB, one of 5 s 0.9, one of 30 s 2.5,
+/// and the totals 4; each slot has 112 bytes of overhead. Up to 5m that is 15 + 17 + 11 slots, or
+/// about 40 KiB an operation (117 KiB for three of sigma 0.2, 0.5 and 0.6 after ten minutes, by
+/// `aggregator/benches/core_cost.rs`).
 ///
 /// The fleet keeps ten windows, 140 slots an operation. A slot in which each of the 22 000 buckets
 /// of the layout is in use takes 60 KiB, so [`OPERATIONS_MAX`] such operations take 2 GiB; three of

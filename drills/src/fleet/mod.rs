@@ -8,8 +8,8 @@
 //! so a broker's cost of ten thousand connections is not seen here.
 //!
 //! A real node sends three messages an interval: latencies, sensors, and the account of its way to
-//! the broker, which closes every interval. Here the last two come once in
-//! `--other-every`; with `--other-every 1s` the mix is that of real nodes.
+//! the broker, which closes every interval. Here the last two come once in `--other-every`; with
+//! `--other-every 1s` the mix is that of real nodes.
 //!
 //! Read [`sender`] first, then [`node`] and [`body`]; [`pages`] and [`processes`] measure,
 //! [`ledger`] and [`growth`] judge.

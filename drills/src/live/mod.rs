@@ -2,9 +2,8 @@
 //!
 //! The mesh is named [`mesh_name::MESH`], which separates its subjects, streams and notifications
 //! from other traffic. Read [`latency`] first; [`faults`] ends processes; [`expectation`] judges
-//! waiting,
-//! [`ledger`] is the oracle that ends every drill, [`frame`] is what a drill's `main` calls. Each
-//! wait polls until its expectation is met or its time is over.
+//! waiting, [`ledger`] is the oracle that ends every drill, [`frame`] is what a drill's `main`
+//! calls. Each wait polls until its expectation is met or its time is over.
 
 pub mod backpressure;
 pub mod expectation;

@@ -33,8 +33,8 @@ use crate::task::AbortOnDrop;
 use crate::unacknowledged::{QueuedMessage, UnacknowledgedMessage, UnacknowledgedPublisher};
 use crate::window::Window;
 
-/// A connection that keeps itself up. Dropping it ends its tasks and drops what is
-/// still queued; [`Bus::close`] does not.
+/// A connection that keeps itself up. Dropping it ends its tasks and drops what is still queued;
+/// [`Bus::close`] does not.
 #[derive(Debug)]
 pub struct Bus {
     client: Client,

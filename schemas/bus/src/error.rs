@@ -37,8 +37,7 @@ pub enum BusError {
 /// Why a message was rejected. It is not lost: the caller still has it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
-    /// No connection, or the client's queue stayed full, for
-    /// `limits::bus::HAND_OVER_WAIT`.
+    /// No connection, or the client's queue stayed full, for `limits::bus::HAND_OVER_WAIT`.
     #[error("no connection took the message in time")]
     HandOver,
     /// The broker has no stream for the subject.

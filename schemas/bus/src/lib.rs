@@ -1,13 +1,12 @@
 //! The only crate that touches the NATS client: connecting, streams, acknowledged publishing,
 //! and a cursor over a lane.
 //!
-//! The client is wrapped because its answers mean less than they seem to: a
-//! publish that returned was put into a queue, a flush is no round trip, a full subscription
-//! loses messages without a count, a request that timed out leaks. Here a message counts as
-//! [`BusEvent::Acknowledged`] only when the broker itself acknowledged it; every other
-//! outcome is a [`BusEvent::Refused`] or no event at all, and every queue has a bound in
-//! [`limits`]. The caller resends a message without an event, under the
-//! same message id.
+//! The client is wrapped because its answers mean less than they seem to: a publish that returned
+//! was put into a queue, a flush is no round trip, a full subscription loses messages without a
+//! count, a request that timed out leaks. Here a message counts as [`BusEvent::Acknowledged`] only
+//! when the broker itself acknowledged it; every other outcome is a [`BusEvent::Refused`] or no
+//! event at all, and every queue has a bound in [`limits`]. The caller resends a message without an
+//! event, under the same message id.
 //!
 //! This crate keeps no outbox, opens no circuit and decides nothing about samples. Read
 //! `connection.rs` first, then `link.rs` for what follows a connect, `publish.rs` and

@@ -1,5 +1,4 @@
-//! The text of a pull request and of its replies.
-//! Pure, total on any text.
+//! The text of a pull request and of its replies. Pure, total on any text.
 //!
 //! DESIGN S23.
 

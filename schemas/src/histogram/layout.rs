@@ -1,8 +1,8 @@
 //! The one bucket layout of the mesh: HDR, unit 1 ns, 1 us to 1 h, 3 significant digits.
 //!
-//! Buckets double in width: the first 2 048 are 512 ns wide, then each further 1 024 cover the
-//! next doubling. The same arithmetic as in every HdrHistogram library configured with
-//! (1 000, 3 600 000 000 000, 3), which a test checks against the `hdrhistogram` crate.
+//! Buckets double in width: the first 2 048 are 512 ns wide, then each further 1 024 cover the next
+//! doubling. The same arithmetic as in every HdrHistogram library configured with (1 000, 3 600 000
+//! 000 000, 3), which a test checks against the `hdrhistogram` crate.
 //!
 //! DESIGN S1.
 

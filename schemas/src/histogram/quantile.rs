@@ -5,9 +5,8 @@ use super::layout::{self, MAX_NS};
 /// A value read from a histogram, with the bucket that bounds it.
 ///
 /// The sample of that rank lies in `lower_ns..=upper_ns`. `value_ns` is the upper end of its
-/// bucket,
-/// as in every HdrHistogram library, but never above the largest sample; and so is `upper_ns`,
-/// unless samples are known by wide buckets alone.
+/// bucket, as in every HdrHistogram library, but never above the largest sample; and so is
+/// `upper_ns`, unless samples are known by wide buckets alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
     /// The sample at this rank as far as is known.

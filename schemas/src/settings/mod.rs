@@ -1,9 +1,9 @@
 //! One configuration out of layers: file, environment, flags; the later layer wins.
 //!
-//! Every key remembers which layer set it, so an error names the fault and the layer
-//! to fix. Unknown keys are errors: a misspelt key that is silently ignored is a
-//! setting that silently does not hold. No error holds a value that may be a secret. Nothing
-//! here reads files or the environment.
+//! Every key remembers which layer set it, so an error names the fault and the layer to fix.
+//! Unknown keys are errors: a misspelt key that is silently ignored is a setting that silently does
+//! not hold. No error holds a value that may be a secret. Nothing here reads files or the
+//! environment.
 //!
 //! DESIGN S19.
 

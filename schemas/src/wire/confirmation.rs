@@ -1,9 +1,8 @@
 //! A confirmation from an aggregator to a node: which of its messages are stored, and over which
 //! limits the node must count samples.
 //!
-//! One MessagePack map with named fields, like a snapshot, on the node's own subject. It
-//! is sent again with every checkpoint, so any one may be lost; it never confirms more than what is
-//! stored.
+//! One MessagePack map with named fields, like a snapshot, on the node's own subject. It is sent
+//! again with every checkpoint, so any one may be lost; it never confirms more than what is stored.
 //!
 //! DESIGN S12.
 

@@ -135,8 +135,8 @@ pub struct Hardware {
 }
 
 /// Counts of the node's messages between the outbox and the aggregators. Counters run from the
-/// start of the incarnation and count messages:
-/// `attempted = published + dropped + refused + coalesced + held`.
+/// start of the incarnation and count messages: `attempted = published + dropped + refused +
+/// coalesced + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bus {
@@ -170,8 +170,8 @@ pub struct Bus {
     /// Messages that had to wait for a token of the emergency lane.
     #[serde(skip_serializing_if = "is_zero")]
     pub rate_limited: u64,
-    /// Published messages that an aggregator has confirmed as stored:
-    /// `published = confirmed + released + unconfirmed`.
+    /// Published messages that an aggregator has confirmed as stored: `published = confirmed +
+    /// released + unconfirmed`.
     #[serde(skip_serializing_if = "is_zero")]
     pub confirmed: u64,
     /// Published messages whose copy was evicted without a confirmation.

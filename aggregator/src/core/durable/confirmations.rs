@@ -38,8 +38,8 @@ impl PendingConfirmation {
         Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, runs }
     }
 
-    /// Its bytes now, with the limits that hold now. A node compares what it holds
-    /// with what was so some time ago, so the bytes say for how long this has been under way.
+    /// Its bytes now, with the limits that hold now. A node compares what it holds with what was so
+    /// some time ago, so the bytes say for how long this has been under way.
     #[must_use]
     pub fn encode(&self, now: Mono, limits: &[(Operation, u64)]) -> Vec<u8> {
         let (node, runs, limits) = (self.node.clone(), self.runs.clone(), limits.to_vec());

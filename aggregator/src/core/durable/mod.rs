@@ -4,9 +4,8 @@
 //! last taken. It asks each room for its part and writes no file; `io::store` does. A checkpoint is
 //! the state after exactly the messages up to its positions, so reading on from there gives what
 //! reading everything would have given. There is one record for each node, one for each tier of
-//! each
-//! [`Pool`], and one for the rest, positions included; a store writes them together or not at all.
-//! Ten thousand nodes are a gigabyte of records, so they are made one after the other.
+//! each [`Pool`], and one for the rest, positions included; a store writes them together or not at
+//! all. Ten thousand nodes are a gigabyte of records, so they are made one after the other.
 //!
 //! Interface: [`Durable::checkpoint`] returns [`Changes`]; [`Partial`] reads records back into a
 //! [`Checkpoint`]; [`Changes::confirmations`] gives what nodes may be sent once they are stored.

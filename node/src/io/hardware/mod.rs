@@ -89,8 +89,8 @@ impl Sampler {
         self.losses.skipped()
     }
 
-    /// Ends the threads and waits for them, for at most
-    /// [`SENSOR_STOP_WAIT`]; one that hangs in a driver is left behind.
+    /// Ends the threads and waits for them, for at most [`SENSOR_STOP_WAIT`]; one that hangs in a
+    /// driver is left behind.
     pub fn stop(self) {
         drop(self);
     }

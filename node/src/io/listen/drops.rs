@@ -1,9 +1,9 @@
 //! Datagrams that the kernel dropped because a receive buffer was full, and the advice against it.
 //!
-//! The same count that `SO_RXQ_OVFL` stamps on datagrams, but read after each read: a stamp
-//! arrives with the next datagram that fits, so it misses the end of a burst. A
-//! datagram is dropped only while others wait to be read, so once those are, the count is whole.
-//! On a Unix datagram socket the sender waits or is refused; there the kernel counts nothing.
+//! The same count that `SO_RXQ_OVFL` stamps on datagrams, but read after each read: a stamp arrives
+//! with the next datagram that fits, so it misses the end of a burst. A datagram is dropped only
+//! while others wait to be read, so once those are, the count is whole. On a Unix datagram socket
+//! the sender waits or is refused; there the kernel counts nothing.
 //!
 //! DESIGN N22.
 

@@ -11,8 +11,8 @@ use plimsoll_schemas::time::Mono;
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnmatchedBudgets {
     waiting: BTreeMap<Operation, Vec<(RuleName, Selector)>>,
-    /// When samples first and last came since the rules were loaded. Without samples
-    /// no budget counts as unmatched.
+    /// When samples first and last came since the rules were loaded. Without samples no budget
+    /// counts as unmatched.
     first: Option<Mono>,
     last: Option<Mono>,
     reported: BTreeSet<RuleName>,

@@ -1,5 +1,5 @@
-//! Queries beside the polls: once an interval counters and slow measurements
-//! (the PCIe rate takes NVML 20 ms each way), and every ten seconds what hardly ever changes.
+//! Queries beside the polls: once an interval counters and slow measurements (the PCIe rate takes
+//! NVML 20 ms each way), and every ten seconds what hardly ever changes.
 
 use crate::limits::{GPU_FANS_MAX, GPU_INSTANCES_MAX};
 use nvml_wrapper::Device;

@@ -1,10 +1,10 @@
 //! Reads every GPU through NVML, on a thread of its own: any call may hang. Each GPU is polled
 //! ten times a second, and once a second the polls become readings: least, mean and greatest.
 //!
-//! A driver that hangs with one GPU stops the polls of all, and their readings become stale:
-//! NVML holds locks of its own, so that a thread for each GPU would hang like this one.
-//! On a machine without the library or its driver a few readings report that, and the search
-//! repeats once a minute.
+//! A driver that hangs with one GPU stops the polls of all, and their readings become stale: NVML
+//! holds locks of its own, so that a thread for each GPU would hang like this one. On a machine
+//! without the library or its driver a few readings report that, and the search repeats once a
+//! minute.
 
 mod aside;
 mod ask;

@@ -1,5 +1,5 @@
-//! State of one GPU, and its readings. It outlives the driver: a GPU that
-//! cannot be queried any more keeps all its readings under their labels, and none has a value.
+//! State of one GPU, and its readings. It outlives the driver: a GPU that cannot be queried any
+//! more keeps all its readings under their labels, and none has a value.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Finds the processes of a watch by name and by control group.
 //!
-//! Lists process ids and reads no statistics. The cost of both grows with the size
-//! of the machine, so callers pause between two calls.
+//! Lists process ids and reads no statistics. The cost of both grows with the size of the machine,
+//! so callers pause between two calls.
 
 use std::fs::{self, ReadDir};
 use std::io::{self, ErrorKind, Read};
