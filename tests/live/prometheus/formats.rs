@@ -47,12 +47,12 @@ async fn every_format_is_negotiated_and_exports_its_nodes() {
     assert_eq!(read["plimsoll_latency_seconds"]["type"], "histogram");
     assert_eq!(read["plimsoll_latency_seconds"]["unit"], "seconds");
     assert_eq!(read["plimsoll_samples_merged"]["type"], "counter");
-    assert_eq!(read["plimsoll_samples_merged"]["nodes"].as_array().unwrap().len(), 2);
+    assert_eq!(read["plimsoll_node_merged_samples"]["nodes"].as_array().unwrap().len(), 2);
     assert_eq!(read["publish_rerouted"]["type"], "unknown");
     let (_, page) = get_accepting(api, "/metrics/nodes", OPENMETRICS, "identity").await.unwrap();
     let read = read_by_python(&page).await;
-    assert_eq!(read["plimsoll_samples_merged"]["nodes"].as_array().unwrap().len(), 3);
-    assert!(read["plimsoll_fleet_samples_merged"].is_null());
+    assert_eq!(read["plimsoll_node_merged_samples"]["nodes"].as_array().unwrap().len(), 3);
+    assert!(read["plimsoll_samples_merged"].is_null());
     let (headers, page) = get_accepting(api, "/metrics/nodes", "*/*", "identity").await.unwrap();
     assert_eq!(headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     assert_eq!(headers["vary"], "accept, accept-encoding");

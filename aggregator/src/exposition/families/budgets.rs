@@ -9,7 +9,7 @@ use plimsoll_schemas::summary::{BudgetRow, Verdict};
 use plimsoll_schemas::time::seconds;
 
 use crate::exposition::labelled_view::LabelledView;
-use crate::exposition::writer::{Family, FamilyType, LabelSet, Value, Writer};
+use crate::exposition::writer::{Family, LabelSet, Value, Writer};
 
 /// A budget's row, under the label sets of its name and of its scope.
 type LabelledRow<'v> = ([&'v LabelSet; 2], &'v BudgetRow);
@@ -107,8 +107,8 @@ fn write_completeness(writer: &mut Writer, current: &[LabelledRow<'_>]) {
 /// Counters for shares over windows of the reader's choice. Each limit has series of its own, since
 /// samples over a new limit were not counted before it was set.
 fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
-    let mut family = |name, family_type, help, of: fn((u64, u64)) -> u64| {
-        writer.family(Family { name, family_type, help }, |rows| {
+    let mut family = |name, help, of: fn((u64, u64)) -> u64| {
+        writer.family(Family::counter(name, help), |rows| {
             for ([name, scope], row) in all {
                 if let Some(since) = row.since_limit {
                     let limit = seconds(row.limit_ns).to_string();
@@ -119,11 +119,10 @@ fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
         });
     };
     let help = "Samples that the budget judged, by limit in seconds";
-    let (name, beside) = ("plimsoll_budget_samples_total", FamilyType::CounterBeside);
-    family(name, beside, help, |(samples, _)| samples);
+    family("plimsoll_budget_samples_total", help, |(samples, _)| samples);
     let help = "Samples over the limit that the budget judged, by limit in seconds";
     let name = "plimsoll_budget_over_limit_samples_total";
-    family(name, FamilyType::Counter, help, |(_, over)| over);
+    family(name, help, |(_, over)| over);
 }
 
 fn scope_labels(writer: &Writer, row: &BudgetRow) -> LabelSet {

@@ -93,11 +93,7 @@ fn write_totals(writer: &mut Writer, page: &LabelledView<'_>) {
     writer.family(family, |rows| {
         page.totals().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
     });
-    let family = Family {
-        name: "plimsoll_latency_sum_seconds_total",
-        family_type: FamilyType::CounterBeside,
-        help: "Sum of all latencies",
-    };
+    let family = Family::counter("plimsoll_latency_sum_seconds_total", "Sum of all latencies");
     writer.family(family, |rows| {
         page.totals().for_each(|(labels, of)| rows.add(&[labels], Value::Nanos(of.exact.sum_ns)));
     });

@@ -80,14 +80,10 @@ fn openmetrics_names_units_and_families_by_its_own_rules() {
     writer.family(Family::counter("m_seconds_total", "Time"), |rows| {
         rows.add(&[&labels], Value::Nanos(5));
     });
-    let beside = FamilyType::CounterBeside;
-    let family = Family { name: "h_seconds_total", family_type: beside, help: "Sum" };
-    writer.family(family, |rows| rows.add(&[&labels], Value::Count(1)));
     assert_eq!(
         text(writer),
         "# HELP m_seconds Time\n# TYPE m_seconds counter\n# UNIT m_seconds seconds\n\
-         m_seconds_total{node=\"a\"} 0.000000005\n# HELP h_seconds_total Sum\n\
-         # TYPE h_seconds_total unknown\nh_seconds_total{node=\"a\"} 1\n# EOF\n"
+         m_seconds_total{node=\"a\"} 0.000000005\n# EOF\n"
     );
 }
 

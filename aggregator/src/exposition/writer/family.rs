@@ -7,9 +7,6 @@ pub enum FamilyType {
     Gauge,
     /// A number that only grows; its name ends in `_total`.
     Counter,
-    /// A counter whose name without `_total` is the name of another family. OpenMetrics names a
-    /// counter's family without `_total`, so there it has the type `unknown`.
-    CounterBeside,
     /// Counts by bucket.
     Histogram,
     /// No type; only for old names that break the naming rules.

@@ -114,7 +114,7 @@ impl Writer {
             Format::OpenMetrics => self.begin_text(family.base_name(), family),
             Format::Protobuf => {
                 let family_type = match family.family_type {
-                    FamilyType::Counter | FamilyType::CounterBeside => 0,
+                    FamilyType::Counter => 0,
                     FamilyType::Gauge => 1,
                     FamilyType::Unknown => 3,
                     FamilyType::Histogram => 4,
@@ -135,8 +135,8 @@ impl Writer {
             (FamilyType::Gauge, _) => "gauge",
             (FamilyType::Histogram, _) => "histogram",
             (FamilyType::Unknown, Format::Text) => "untyped",
-            (FamilyType::Unknown | FamilyType::CounterBeside, Format::OpenMetrics) => "unknown",
-            (FamilyType::Counter | FamilyType::CounterBeside, _) => "counter",
+            (FamilyType::Unknown, Format::OpenMetrics) => "unknown",
+            (FamilyType::Counter, _) => "counter",
             (FamilyType::Unknown, Format::Protobuf) => return,
         };
         let out = &mut self.out;
