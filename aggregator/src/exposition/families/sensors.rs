@@ -115,7 +115,7 @@ mod tests {
         let view = core.view(start().wall, "t");
         let page = nodes_page(&view, PageOptions { budgets: &[], aliases: false }, Format::Text);
         let page = String::from_utf8(page).unwrap();
-        let names = ["cpu_usage", "load1", "disk_used", "sensors_unread"];
+        let names = ["cpu_usage", "load1", "disk_used", "missing_readings"];
         let names = names.map(|name| format!("plimsoll_node_{name}"));
         let is_ours = |line: &&str| names.iter().any(|name| line.starts_with(name));
         assert_eq!(

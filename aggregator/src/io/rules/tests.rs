@@ -77,7 +77,7 @@ fn errors_name_the_file_and_its_line() {
     let text = "line 4, column 1: budget \"publish\": limit: 18 has no unit; write \"18ms\"";
     assert_eq!(error, format!("{config}: {text}"));
     let error = of("", &["rule=[{name='x', metric='dropped', greater=nan}]"]);
-    let text = "rule \"x\": greater: NaN compares with nothing; write a finite number";
+    let text = "rule \"x\": greater: NaN cannot be compared; write a finite number";
     assert_eq!(error, format!("--set: {text}"));
     let error = of("rules = { files = ['/gone/r.toml'] }", &[]);
     assert_eq!(error, "/gone/r.toml: No such file or directory (os error 2)");

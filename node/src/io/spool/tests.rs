@@ -134,7 +134,7 @@ async fn what_cannot_be_used_is_quarantined_under_a_name_that_is_free() {
         fs::write(&path, format!("#!/bin/sh {n}")).unwrap();
         let Opened { spool, recovered, quarantined, .. } = open(dir.path());
         let Quarantined { reason, why, now_at } = quarantined.unwrap();
-        assert_eq!((reason, why.as_str()), ("damaged", "it does not begin like a spool"));
+        assert_eq!((reason, why.as_str()), ("damaged", "not a spool file"));
         assert_eq!(fs::read_to_string(&now_at).unwrap(), format!("#!/bin/sh {n}"));
         assert!(recovered.is_none() && !path.exists());
         assert!(spool.finish(WAIT).await);
@@ -156,7 +156,7 @@ async fn a_file_that_is_too_large_or_too_new_is_quarantined_with_its_reason() {
     let newer = open(dir.path());
     let Quarantined { reason, why, now_at } = newer.quarantined.unwrap();
     assert_eq!((reason, fs::read(now_at).unwrap()), ("newer_version", bytes));
-    assert_eq!(why, "it is of version 2; this program reads 1");
+    assert_eq!(why, "file version 2 is newer than 1, the newest that this program reads");
     assert!(newer.spool.finish(WAIT).await);
     File::create(&path).unwrap().set_len(SPOOL_BYTES_MAX as u64 + 1).unwrap();
     assert_eq!(open(dir.path()).quarantined.unwrap().reason, "too_large");

@@ -16,7 +16,7 @@ fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
         (
             metric(("req.size", "By"), HISTOGRAM, &[buckets()], DELTA),
             "unit",
-            "metric req.size: a histogram in \"By\" holds no latencies; set the instrument's unit",
+            "metric req.size: a histogram in \"By\" is not a latency; set the instrument's unit",
         ),
         (
             metric(("req", ""), EXPONENTIAL, &[buckets()], DELTA),

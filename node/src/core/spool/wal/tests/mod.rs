@@ -222,5 +222,5 @@ fn a_file_of_another_node_or_version_says_whose_it_is() {
     let found = recover(&world.file, &own, None, model::NOW).unwrap_err();
     let Identity { mesh, node, .. } = identity();
     assert_eq!(found, UnusableFile::Other { mesh, node });
-    assert_eq!(found.to_string(), "it belongs to node n of mesh m");
+    assert_eq!(found.to_string(), "file belongs to node n of mesh m");
 }
