@@ -150,15 +150,21 @@ fn every_alert_of_prometheus_is_let_fire_and_not_fire() {
     }
 }
 
+/// The text of all files below `folder`.
+fn sources(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = entries.map(|path| {
+        if path.is_dir() { sources(&path) } else { std::fs::read_to_string(path).unwrap() }
+    });
+    texts.collect()
+}
+
 #[test]
 fn every_metric_that_an_alert_reads_is_one_that_the_aggregator_shows() {
     let exposition = Path::new(env!("CARGO_MANIFEST_DIR")).join("../aggregator/src/exposition");
-    let sources = std::fs::read_dir(exposition).unwrap().map(|entry| entry.unwrap().path());
-    let sources = sources.filter(|path| path.is_file());
-    let shown: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    let is_shown = |name: &str| {
-        shown.contains(&format!("\"{name}\"")) || sensor(&name["plimsoll_".len()..]).is_some()
-    };
+    let shown = sources(&exposition);
+    let is_sensor = |name: &str| name.strip_prefix("plimsoll_node_").and_then(sensor).is_some();
+    let is_shown = |name: &str| shown.contains(&format!("\"{name}\"")) || is_sensor(name);
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     for text in files("rules") {
         let said = text.lines().filter(|line| !line.trim_start().starts_with('#'));
