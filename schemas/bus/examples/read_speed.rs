@@ -48,7 +48,8 @@ fn main() -> Outcome<()> {
     })
 }
 
-/// Runs `work` over `count` messages and says what one of them took of time and processors.
+/// Runs `work` over `count` messages. Prints messages per second, and the processor time per
+/// message of this thread and of the broker, in microseconds.
 fn report(
     what: &str,
     broker: &Broker,
@@ -208,8 +209,8 @@ impl Drop for Broker {
 /// of a second.
 fn cpu(path: &str) -> Outcome<Duration> {
     let stat = fs::read_to_string(path)?;
-    // The name stands in brackets and may hold anything; user and kernel time are the 12th and
-    // 13th field behind it, in units of a hundredth of a second whatever the kernel counts in.
+    // The name is in brackets and may hold any text. User and kernel time are the 12th and 13th
+    // field after it, in units of a hundredth of a second whatever the kernel counts in.
     let (_, fields) = stat.rsplit_once(") ").ok_or("no process name")?;
     let mut ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
     let mut next = || ticks.next().ok_or("too few fields")?.map_err(|_| "no number");

@@ -10,12 +10,12 @@ use plimsoll_schemas::ids::MeshName;
 
 use crate::error::BusError;
 
-/// Everything that [`Bus::connect`](crate::Bus::connect) must know.
+/// All settings that [`Bus::connect`](crate::Bus::connect) needs.
 #[derive(Clone)]
 pub struct BusConfig {
-    /// Address of the broker, `nats://host:4222` or `tls://host:4222`; several separated by
-    /// commas. A user and password, or a token, may stand before the host where `credentials`
-    /// is [`Credentials::None`].
+    /// Address of the broker, `nats://host:4222` or `tls://host:4222`; several are separated by
+    /// commas. A user and password, or a token, may precede the host if `credentials` is
+    /// [`Credentials::None`].
     pub url: String,
     /// Name of the connection in the broker's own lists.
     pub connection_name: String,
@@ -92,7 +92,8 @@ impl BusConfig {
         if addresses.is_empty() { Err(BusError::NoUrl) } else { Ok(addresses) }
     }
 
-    /// Client options that identify us, taken from `addresses` where nothing else is given.
+    /// Client options with our credentials, taken from `addresses` unless the configuration sets
+    /// others.
     pub(crate) fn identification(
         &self,
         addresses: &[ServerAddr],

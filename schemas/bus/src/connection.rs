@@ -49,12 +49,12 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Starts to connect, and goes on trying until closed. Returns at once; needs a tokio
-    /// runtime with time and network. Installs ring as rustls' provider of cryptography, unless
-    /// the process has chosen one.
+    /// Starts to connect, and retries until closed. Returns at once; needs a tokio runtime with
+    /// time and network. Installs ring as the cryptography provider of rustls, unless the process
+    /// has installed one.
     ///
     /// # Errors
-    /// When `config` cannot be right: an address that is none, unreadable credentials.
+    /// When `config` is invalid: a malformed address, or unreadable credentials.
     pub fn connect(config: BusConfig) -> Result<(Self, BusEvents), BusError> {
         Self::connect_at(config, Clock::start())
     }
@@ -139,11 +139,11 @@ impl Bus {
         Self { client, mesh, link, missing, queue, asides, clock, task, reconnect_stop }
     }
 
-    /// Hands a message over without waiting. The answer is an event that names its token; no
-    /// answer comes when the connection breaks at the wrong moment.
+    /// Queues a message without waiting. The answer is an event with its token. No answer comes if
+    /// the connection breaks before the acknowledgement arrives.
     ///
     /// # Errors
-    /// Gives the message back when `limits::bus::PUBLISH_QUEUE_MAX` others wait.
+    /// Returns the message when `limits::bus::PUBLISH_QUEUE_MAX` others wait.
     pub fn try_publish(&self, message: Outgoing) -> Result<(), Outgoing> {
         self.queue.try_send(message).map_err(mpsc::error::TrySendError::into_inner)
     }
@@ -153,7 +153,7 @@ impl Bus {
     /// connection, is dropped.
     ///
     /// # Errors
-    /// Gives it back when `limits::bus::UNACKNOWLEDGED_MAX` others wait.
+    /// Returns the message when `limits::bus::UNACKNOWLEDGED_MAX` others wait.
     pub fn publish_unacknowledged(
         &self,
         aside: UnacknowledgedMessage,
@@ -265,14 +265,14 @@ async fn run(
         () = answers.run(subscriber) => {}
     }
     if signal.borrow().connected {
-        // Draining returns before anything is drained; only the client's last event says so.
+        // `drain` returns before anything is drained; only the client's last event reports the end.
         let drained = async { (client.drain().await, signal.wait_for(|now| now.closed).await) };
         let _ = timeout(CLOSE_WAIT, drained).await;
     }
 }
 
-/// Tells the client's own task, once its owner is gone, to stop trying: a client that never
-/// had a connection cannot be ended in any other way.
+/// Stops the reconnects of the client's own task when its owner is dropped: a client that never had
+/// a connection cannot be stopped in any other way.
 #[derive(Debug, Default)]
 struct ReconnectStop(Arc<AtomicBool>);
 

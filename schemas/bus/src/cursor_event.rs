@@ -18,8 +18,8 @@ pub enum CursorEvent {
         /// [`crate::Bus::cursor`] takes. Empty where there is no stream.
         stream_id: String,
     },
-    /// The stream is not the one that was read so far: it ends before our position, or was
-    /// created anew. Reading goes on at its first message.
+    /// The stream is not the one that was read so far: it ends before our position, or was created
+    /// again. Reading continues at its first message.
     Reset {
         /// Number of the message that would have come next.
         expected_seq: u64,

@@ -11,7 +11,7 @@ use crate::error::Refusal;
 pub enum Delivery {
     /// Through streams: the broker keeps a message and acknowledges that it does.
     JetStream,
-    /// Without streams: the broker forwards a message to the subscribers of that moment.
+    /// Without streams: the broker forwards a message to those subscribed when it arrives.
     Core,
 }
 

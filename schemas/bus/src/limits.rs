@@ -49,10 +49,10 @@ pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Pause after everything was read, so that what comes in meanwhile costs the broker and the
 /// reader one turn together; the longest that it delays a message.
 pub const PULL_REST: Duration = Duration::from_millis(20);
-/// Messages asked of the broker at one time; below [`SUBSCRIPTION_MESSAGES_MAX`], so that
-/// the client never drops one. Four times as many were measured to be read no faster.
+/// Messages requested of the broker at one time; below [`SUBSCRIPTION_MESSAGES_MAX`], so that the
+/// client never drops one. Measured: four times as many are read no faster.
 pub const PULL_MESSAGES_MAX: usize = 256;
-/// Bytes asked of the broker at one time.
+/// Bytes requested of the broker at one time.
 pub const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Time after which the broker ends a request that it could not fill.
 pub const PULL_EXPIRES: Duration = Duration::from_secs(5);

@@ -15,7 +15,7 @@ use crate::backoff;
 use crate::event::{BusEvent, Delivery};
 use crate::streams;
 
-/// How the broker begins to say so, in lower case.
+/// Start of the broker's error text for a denied permission, in lower case.
 const DENIAL: &str = "permissions violation";
 
 /// What the client's own events add up to.
@@ -49,8 +49,8 @@ impl Signal {
     }
 }
 
-/// What one of the client's events says that we may not do, other than to ask JetStream, which
-/// we do without.
+/// The permission that one of the client's events denies. Denied requests to JetStream are left
+/// out: the bus works without them.
 pub(crate) fn denied(event: &Event) -> Option<BusEvent> {
     let Event::ServerError(ServerError::Other(text)) = event else { return None };
     let denied = text.to_lowercase().starts_with(DENIAL) && !text.contains(api::PREFIX);
@@ -156,7 +156,7 @@ impl Supervisor {
         let mut attempt = 0_u32;
         loop {
             attempt = attempt.saturating_add(1);
-            // Commands are served only once the client knows its new server.
+            // The client processes commands only after it has switched to its new server.
             let _ = timeout(REQUEST_WAIT, self.client.flush()).await;
             let mut watched = self.signal.clone();
             let denied = watched.wait_for(|now| now.denials != signal.denials);

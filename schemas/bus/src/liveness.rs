@@ -23,7 +23,7 @@ pub(crate) struct TickAction {
 }
 
 impl Liveness {
-    /// The connection came or went. A new one is given the full time before it counts as silent.
+    /// The connection was made or lost. A new one has the full time before it counts as silent.
     pub(crate) fn on_link(&mut self, now: Mono, up: bool) {
         *self = Self { up, stalled: false, last_received: now };
     }
@@ -43,7 +43,7 @@ impl Liveness {
     }
 }
 
-/// The name of a probe: when it was sent, so that its arrival gives the round trip.
+/// The name of a probe: its send time, from which its arrival yields the round trip.
 pub(crate) fn probe_name(sent: Mono) -> String {
     format!("probe-{}", sent.0)
 }

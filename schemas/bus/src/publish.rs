@@ -25,7 +25,7 @@ pub(crate) const FINAL_ECHO: &str = "final-echo";
 pub struct Outgoing {
     /// The caller's name for it; comes back with the answer.
     pub token: u64,
-    /// Where it goes.
+    /// Subject it is published under.
     pub subject: String,
     /// The same for every attempt to send the same bytes: a stream keeps one message of each id
     /// within `limits::bus::DUPLICATE_WINDOW`.
@@ -65,8 +65,8 @@ impl Writer {
         }
     }
 
-    /// Waits until the broker is known to have read all that was sent; an absent one is not
-    /// waited for.
+    /// Waits until the broker has confirmed that it read all that was sent. Does not wait for an
+    /// absent broker.
     pub(crate) async fn wait_until_read(&self) {
         if self.link.borrow().delivery.is_some() {
             let _ = timeout(CLOSE_WAIT, self.send_final_echo()).await;

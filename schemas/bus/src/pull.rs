@@ -46,7 +46,7 @@ impl StreamPosition {
 pub(crate) enum PullStatus {
     /// The broker is alive and has nothing.
     Alive,
-    /// The request has run its course; ask again.
+    /// The request has ended; send another.
     Finished,
     /// The next message is larger than the requested bytes; request it alone.
     TooLarge,
@@ -88,9 +88,9 @@ impl PullSize {
     }
 }
 
-/// A request: the broker waits until it has something, sends all that it has by then, and says
-/// that this was all. It is kept from sending each message on as it comes in, which costs both
-/// sides a turn for each.
+/// A request: the broker waits until it has messages, sends all that it has by then, and reports
+/// the end. So it does not forward each message as it arrives, which costs both sides extra work
+/// per message.
 pub(crate) fn request(size: PullSize) -> Value {
     let mut request = json!({
         "batch": size.messages(),

@@ -32,7 +32,7 @@ enum End {
     More,
     /// It brought all that there was.
     Drained,
-    /// The next message is larger than everything that was asked for.
+    /// The next message is larger than the bytes that were requested.
     TooLarge,
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::api::{self, ApiError, code};
 
-/// What is known of an existing stream.
+/// State of an existing stream.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StreamInfo {
     /// When it was created; a stream with another date is another stream.
@@ -38,7 +38,7 @@ pub(crate) struct Extent {
     pub(crate) last: u64,
 }
 
-/// Looks at one stream.
+/// Reads the state of one stream.
 pub(crate) async fn look(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
     api::ask(client, &format!("STREAM.INFO.{stream}"), &Value::Null).await
 }

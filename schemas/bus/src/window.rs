@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use crate::limits::{REQUEST_WAIT, UNANSWERED_MAX};
 use plimsoll_schemas::time::Mono;
 
-/// When the messages under way were handed over, oldest first.
+/// Send times of the messages in flight, oldest first.
 ///
-/// Replies are only counted, not matched: a broker gives them nearly in order, and a message
-/// that gets none (a stream's leader died, say) makes room again after `REQUEST_WAIT`.
+/// Replies are only counted, not matched: a broker sends them nearly in order. A message without a
+/// reply (for example, a stream's leader died) frees its slot after `REQUEST_WAIT`.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     sent: VecDeque<Mono>,

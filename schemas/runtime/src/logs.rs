@@ -29,8 +29,8 @@ pub struct LogSettings {
 
 impl Default for LogSettings {
     fn default() -> Self {
-        // The NATS client reports every slow-consumer event at INFO, which floods, and HTTP/2 at
-        // WARN every connection on which a client resets what it asked for.
+        // The NATS client reports every slow-consumer event at INFO, which floods, and HTTP/2
+        // reports at WARN every connection on which a client resets its request.
         let filter = "info,async_nats=warn,h2=error".to_owned();
         Self { format: LogFormat::Text, filter }
     }

@@ -33,7 +33,7 @@ pub enum LoadError {
     /// The file cannot be read.
     #[error("--config {path}: {source}", path = path.display())]
     File {
-        /// The path as given.
+        /// The path as configured.
         path: PathBuf,
         /// The error of the system.
         source: std::io::Error,
@@ -125,7 +125,7 @@ impl BusSettings {
     /// The bus configuration of a process with this connection name.
     ///
     /// # Errors
-    /// When more than one kind of credentials is given, or a seed cannot be read.
+    /// When more than one kind of credentials is set, or a seed cannot be read.
     pub fn to_config(&self, mesh: &MeshName, connection_name: &str) -> Result<BusConfig, String> {
         Ok(BusConfig {
             url: self.url.clone(),

@@ -31,7 +31,7 @@ impl Broker {
         Self::start("").await
     }
 
-    /// With a configuration file of these lines; `$STORE` stands for the store.
+    /// With a configuration file of these lines; `$STORE` is replaced by the store's path.
     pub(crate) async fn start(settings: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut broker = Self { dir, settings: settings.to_owned(), port: 0, child: None };
@@ -53,7 +53,7 @@ impl Broker {
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-            // A stopped process would hold on to its port until somebody wakes it.
+            // A stopped process keeps its port until it is continued.
             let _ = kill(pid, Signal::SIGCONT);
             child.kill().unwrap();
             child.wait().unwrap();
@@ -66,7 +66,7 @@ impl Broker {
         self.spawn(&self.port.to_string());
     }
 
-    /// Forgets everything that it kept.
+    /// Deletes everything that it stored.
     pub(crate) fn wipe(&mut self) {
         self.kill();
         fs::remove_dir_all(self.store()).unwrap();
@@ -108,7 +108,7 @@ impl Broker {
         self.child = Some(child.expect("nats-server is installed"));
     }
 
-    /// The server writes the port that it was given into a file named after its process.
+    /// The server writes its assigned port into a file named after its process.
     async fn poll_port(&self) -> u16 {
         let id = self.child.as_ref().expect("the broker runs").id();
         let path = self.dir.path().join(format!("nats-server_{id}.ports"));
@@ -137,7 +137,7 @@ async fn poll_until_stopped(id: u32) {
 
 fn is_stopped(id: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
-    // The state follows the name, which stands in brackets and may hold anything.
+    // The state follows the name, which is in brackets and may hold any text.
     let state = |stat: String| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'));
     let mut stats =
         threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());

@@ -44,7 +44,7 @@ async fn closing_waits_for_a_broker_that_has_not_read_everything() {
     let broker = Broker::with_streams().await;
     let talk = Talk::connected(broker.url()).await;
     broker.pause().await;
-    // All of it fits into the sockets between us, so only the broker can say that it was read.
+    // All of it fits into the socket buffers, so only the broker can confirm that it was read.
     fill_queue(&talk);
     let mut closing = pin!(talk.bus.close());
     // The client, left to itself, would close with its next ping.

@@ -1,4 +1,4 @@
-//! Identifying oneself to a broker that asks for it, and living with few permissions.
+//! Authentication at a broker that requires it, and operation with few permissions.
 
 use plimsoll_bus::{BusConfig, BusEvent, Credentials, Delivery};
 use plimsoll_schemas::subject::Lane;
@@ -43,8 +43,8 @@ async fn a_key_opens_the_door() {
     delivers(BusConfig { credentials, ..config(broker.url()) }).await;
 }
 
-/// What a node may do: publish under its own name, hear answers. Neither look at streams nor
-/// create them; somebody else has.
+/// A node may publish under its own name and receive answers. It may neither read the state of
+/// streams nor create them; another client has created them.
 #[tokio::test]
 async fn a_node_that_may_not_look_at_streams_still_publishes_through_them() {
     let settings = format!(

@@ -47,7 +47,7 @@ async fn a_restarted_broker_costs_a_cursor_neither_a_gap_nor_a_duplicate() {
     for round in 0..3 {
         let (first, last) = (round * 20 + 1, round * 20 + 20);
         talk.publish(Lane::Normal, first..=last).await;
-        // Half is read before the broker goes, half must be read after it has come back.
+        // Half is read before the broker stops, half must be read after it has restarted.
         seen.extend(payloads(&mut cursor, 10).await);
         broker.restart();
         talk.until(|event| *event == BusEvent::Disconnected).await;

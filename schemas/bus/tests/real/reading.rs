@@ -1,4 +1,4 @@
-//! What a cursor delivers while nothing goes wrong.
+//! What a cursor delivers when no fault occurs.
 
 use plimsoll_bus::limits::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
 use plimsoll_bus::{BusEvent, CursorEvent, UnacknowledgedMessage};

@@ -9,7 +9,7 @@ use crate::talk::{
     SOON, Talk, expected, extent, message, next, next_message, payloads, soon, text,
 };
 
-/// Asks JetStream something as an operator would.
+/// Sends a request to the JetStream API as an operator would.
 pub(crate) async fn ask(url: &str, question: &str, body: Value) -> Value {
     let client = soon(async_nats::connect(url)).await.unwrap();
     let subject = format!("$JS.API.{question}");
@@ -86,7 +86,7 @@ async fn a_new_stream_that_outgrew_the_old_one_is_still_told_from_it() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=100).await;
-    // Nobody reads: the cursor waits with a full queue, in the middle of the old stream.
+    // The test does not read: the cursor waits with a full queue, in the middle of the old stream.
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(payloads(&mut cursor, 1).await, expected(1..=1));
     delete_lane(&broker.url()).await;

@@ -1,4 +1,4 @@
-//! What every test says to a bus and waits to hear from it.
+//! What every test sends to a bus and waits to receive from it.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -84,7 +84,7 @@ pub(crate) fn token_of(event: &BusEvent) -> Option<u64> {
     }
 }
 
-/// A message that says its token in every part.
+/// A message that holds its token in every part.
 pub(crate) fn message(lane: Lane, token: u64) -> Outgoing {
     Outgoing {
         token,

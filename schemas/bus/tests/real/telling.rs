@@ -1,4 +1,4 @@
-//! What is said once: heard by whoever listens, and by nobody later.
+//! Unacknowledged messages: current subscribers receive them; later subscribers do not.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn aside(subject: &str, word: &str) -> UnacknowledgedMessage {
     UnacknowledgedMessage { subject: subject.to_owned(), headers, payload: word.to_owned().into() }
 }
 
-/// Somebody else's ears; listening by the time this returns.
+/// A subscriber on another connection; its subscription is active when this returns.
 async fn ears(url: &str, subject: &str) -> Subscriber {
     let client = soon(poll_connect(url)).await;
     let subscriber = client.subscribe(subject.to_owned()).await.unwrap();
@@ -85,7 +85,8 @@ async fn what_is_told_before_closing_is_still_said() {
     assert_eq!(word(&mut ears).await, "goodbye");
 }
 
-/// Tells the same over and over, none of it at any cost; says how often.
+/// Publishes the same text repeatedly; each call must return at once. Returns the number of
+/// messages.
 async fn poll_telling(talk: &Talk, word: &str, span: Duration) -> usize {
     let (telling, mut told) = (Stopwatch::start(), 0);
     while telling.elapsed() < span {

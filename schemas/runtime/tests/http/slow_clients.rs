@@ -1,5 +1,5 @@
-//! A real server under clients that are slow, silent, hostile or gone, on real sockets: whoever
-//! asks honestly gets an answer each time, and memory stays bounded.
+//! A real server under clients that are slow, silent, hostile or gone, on real sockets: every
+//! honest request is answered, and memory stays bounded.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ const CLIENTS: usize = 1_000;
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Pages: a short one, a large one made anew for each request, and one that waits to be let go.
+/// Pages: a short one, a large one built for each request, and one that waits for a permit of
+/// `gate`.
 fn routes(gate: &Arc<Semaphore>) -> Router {
     let gate = Arc::clone(gate);
     let held = async move || {
@@ -37,7 +38,7 @@ fn routes(gate: &Arc<Semaphore>) -> Router {
         .route("/held", get(held))
 }
 
-/// A body of so many parts whose length nobody knows before.
+/// A body of `parts` parts whose length is not known in advance.
 fn stream(parts: u64) -> Body {
     let parts = (0..parts).map(|_| Ok::<_, io::Error>(Bytes::from_static(&[b'x'; 10_000])));
     Body::from_stream(futures_util::stream::iter(parts))
@@ -269,7 +270,7 @@ async fn hostile_bytes_are_refused_and_the_next_client_is_served() {
         (large, "413"),
     ] {
         let mut client = fixture.connect().await;
-        // The server may have had enough before all is said, and reset what it did not read.
+        // The server may close before all is sent, and reset the bytes that it did not read.
         let _said = client.write_all(&bytes).await;
         let mut answer = Vec::new();
         let _heard = client.read_to_end(&mut answer).await;

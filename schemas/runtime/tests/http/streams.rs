@@ -1,4 +1,4 @@
-//! A real server that speaks HTTP/2: what its clients may have open, and who of them is closed.
+//! A real HTTP/2 server: which streams its clients may have open, and which clients it closes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// `/now` is answered at once, `/held` when it is let go, `/read` once its body is there.
+    /// `/now` is answered at once, `/held` when it gets a permit, `/read` when its body has
+    /// arrived.
     async fn start(bounds: ServerLimits) -> Self {
         let gate = Arc::new(Semaphore::new(0));
         let held = Arc::clone(&gate);
@@ -187,7 +188,7 @@ async fn requests_end_with_their_connection() {
         drop((sender, request));
         fixture.until("none left", |stats| stats.connections() == 0).await;
     }
-    // Nobody is left who would take it.
+    // No client is left to take the permit.
     fixture.gate.add_permits(1);
     assert_eq!(fixture.gate.available_permits(), 1);
     assert_eq!(ask(&fixture.connect().await, "/held", Body::empty()).await.unwrap(), Ok(200));

@@ -1,4 +1,4 @@
-//! Who goes, and who stays, when places or bytes are short.
+//! Which connections are closed, and which are kept, when slots or bytes run out.
 
 use std::future::pending;
 
@@ -14,7 +14,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A table in which as many connections of one address as given stand, one a second, from 0 on.
+/// A table with `connections` open connections of one address, one a second, from 0 on.
 fn table(places: usize, address: IpAddr, connections: u64) -> ConnectionTable {
     let mut table = ConnectionTable::new(places, 1_000);
     for id in 0..connections {
@@ -67,7 +67,7 @@ fn an_address_with_more_than_its_share_goes_before_one_that_waits_longer() {
         assert!(table.admit(at(1_000 + newcomer), address("10.0.0.1")).is_some());
     }
     assert_eq!(ids(&table)[..2], [0, 1]);
-    // Within its share no address goes before another.
+    // Within its share, no address is closed before another.
     for newcomer in 0..2 {
         let mask = IpAddr::from([10, 1, 0, newcomer]);
         assert!(table.admit(at(2_000), mask).is_some());
