@@ -48,7 +48,7 @@ pub enum IdError {
     /// More labels than a series may carry.
     #[error("{len} labels, more than {max}")]
     TooManyLabels {
-        /// How many were given.
+        /// Number of labels found.
         len: usize,
         /// The bound from `limits.rs`.
         max: usize,
@@ -88,7 +88,7 @@ macro_rules! checked_name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks `text` without keeping it.
+            /// Checks `text` without storing it.
             ///
             /// # Errors
             /// When it is empty, too long, or holds a character outside the allowed set.
@@ -165,7 +165,7 @@ checked_name!(
     RuleName, "rule name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
 );
 checked_name!(
-    /// Why samples were lost; a new version may know reasons that an old one does not.
+    /// Why samples were lost; a new version may have reasons that an old one does not.
     LossReason, "loss reason", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
 );
 checked_name!(
@@ -175,8 +175,8 @@ checked_name!(
 );
 
 impl NodeName {
-    /// A host's name as a node name: what may not stand in a subject (a dot, say) becomes `-`,
-    /// and what is too long is cut. `None` when nothing is left.
+    /// A host's name as a node name: a character that a subject does not allow (for example a dot)
+    /// becomes `-`, and a name that is too long is cut. `None` when nothing is left.
     #[must_use]
     pub fn from_host(host: &str) -> Option<Self> {
         let name: String = host

@@ -92,10 +92,10 @@ pub enum SubjectError {
     /// Not `plimsoll.v1` with the right number of tokens.
     #[error("subject is not {PREFIX}.<mesh>.<lane>.<node>.<kind>")]
     Shape,
-    /// A lane that this version does not know.
+    /// A lane that this version does not support.
     #[error("lane {0:?} is neither normal nor emergency")]
     Lane(String),
-    /// A kind that this version does not know.
+    /// A kind that this version does not support.
     #[error("kind {0:?} is none of latency, hardware, bus, event")]
     Kind(String),
     /// A token that is no name.

@@ -1,8 +1,8 @@
-//! Points in time as plain numbers, so that pure code can be given any `now`.
+//! Points in time as plain numbers, so that pure code accepts any `now`.
 //!
-//! Two kinds, never mixed: [`Mono`] orders events inside one process and never goes back;
-//! [`Wall`] places a snapshot on the calendar and may jump. Reading either from the machine
-//! is the business of the crate `plimsoll-clock` alone.
+//! Two kinds, never mixed: [`Mono`] orders events inside one process and never decreases; [`Wall`]
+//! places a snapshot on the calendar and may jump. Reading either from the machine is the business
+//! of the crate `plimsoll-clock` alone.
 
 use std::fmt;
 use std::time::Duration;

@@ -80,7 +80,7 @@ impl BusConfig {
     /// Checks all that [`Bus::connect`](crate::Bus::connect) would before it connects.
     ///
     /// # Errors
-    /// When an address is none, or credentials cannot be read or cannot be right.
+    /// When an address is malformed, or credentials are unreadable or invalid.
     pub fn check(&self) -> Result<(), BusError> {
         self.identification(&self.addresses()?).map(drop)
     }

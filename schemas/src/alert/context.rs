@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Window;
 use crate::ids::{Labels, NodeName};
 
-/// What an engineer would look up next, as it was when the alert fired.
+/// What an engineer would look up next, with its state when the alert fired.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AlertContext {
@@ -27,7 +27,7 @@ pub struct AlertContext {
 }
 
 /// A bar of a small histogram. One of its ends is the limit and exact; at the others a sample may
-/// stand in the neighbouring bar when it differs from the end by less than a thousandth.
+/// be counted in the neighbouring bar if it differs from the end by less than a thousandth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BarSeconds {
     /// Samples up to this, and above the bar before; the last bar ends at the greatest sample.
@@ -77,7 +77,7 @@ pub struct HardwareContext {
     pub gpu_throttled: Option<bool>,
     /// Whether its processors were hot and a fifth slower than they can be.
     pub cpu_throttled: Option<bool>,
-    /// Share of its CPU time that a hypervisor gave to other machines.
+    /// Share of its CPU time that a hypervisor used for other machines.
     pub cpu_steal_ratio: Option<f64>,
     /// Used share of the memory that its control group may use.
     pub cgroup_memory_used_ratio: Option<f64>,

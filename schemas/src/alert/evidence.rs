@@ -115,8 +115,8 @@ pub struct LatencyEvidence {
     /// Samples that may be over the limit too.
     #[serde(default)]
     pub uncertain: u64,
-    /// Where some samples are known by their producers' wide buckets alone, so that the value is
-    /// approximate: the least and the most that it may be.
+    /// The least and the most that the value may be. Present if only the producers' wide buckets
+    /// are known for some samples, which makes the value approximate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_seconds: Option<(f64, f64)>,
 }

@@ -20,8 +20,8 @@ pub struct Notification {
     /// The alert.
     #[serde(flatten)]
     pub key: AlertKey,
-    /// The state before. Equal to `state` for an alert that goes on firing and is sent again
-    /// because a silence or an acknowledgement has ended.
+    /// The state before. Equal to `state` for an alert that still fires and is sent again because a
+    /// silence or an acknowledgement has ended.
     pub from: AlertState,
     /// The state now.
     pub state: AlertState,

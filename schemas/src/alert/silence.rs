@@ -1,5 +1,5 @@
 //! Silences, and the silences page of the API, `/api/v1/silences`: receivers are not notified of
-//! the alerts that a silence matches until it ends. The aggregator checks what a request asks for.
+//! the alerts that a silence matches until it ends. The aggregator validates requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::limits::rules::PATTERN_BYTES_MAX;
 use crate::scope::AlertKey;
 use crate::time::Wall;
 
-/// Which alerts a silence matches: those that match every given pattern; at least one is given.
+/// Which alerts a silence matches: those that match every pattern that is set; at least one is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SilenceMatch {

@@ -1,6 +1,6 @@
 //! Burn rates: how fast an error budget may be spent before an alert fires. Each is evaluated over
-//! a long window that shows it matters and a short one that shows it still goes on.
-//! (Google, The Site Reliability Workbook, chapter 5, "Multiwindow, multi-burn-rate alerts".)
+//! a long window that shows it matters and a short one that shows it still continues. (Google, The
+//! Site Reliability Workbook, chapter 5, "Multiwindow, multi-burn-rate alerts".)
 
 use std::time::Duration;
 

@@ -62,7 +62,7 @@ impl MissingReading {
     }
 }
 
-/// One sensor at one moment. `value` is present exactly when `state` is [`SensorState::Ok`].
+/// One sensor at one point in time. `value` is present exactly when `state` is [`SensorState::Ok`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// A [`Sensor::name`].

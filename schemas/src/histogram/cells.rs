@@ -66,8 +66,8 @@ pub(super) fn block<C: Cell>(cells: &[C], at: usize) -> Option<[u64; BLOCK]> {
     block.iter().any(|n| *n > 0).then_some(block)
 }
 
-/// Visits cells with samples in ascending order. Which of them these are is as good as random,
-/// so it is asked without a branch.
+/// Visits cells with samples in ascending order. Which cells hold samples is practically random, so
+/// the test has no branch.
 #[inline(always)]
 pub(super) fn each_used<C: Cell>(cells: &[C], mut visit: impl FnMut(usize, u64)) {
     for (number, page) in cells.as_chunks::<PAGE>().0.iter().enumerate() {

@@ -32,7 +32,7 @@ impl CheckedPayload<'_> {
     }
 }
 
-/// Numbers that are looked at together where none is long.
+/// Numbers that are checked together if all are short.
 const WIDE: usize = 32;
 
 /// What the numbers read so far come to.
@@ -62,8 +62,8 @@ impl Scan {
         self.run = (runs >> (8 * (len - 1))) & HIGH;
     }
 
-    /// Takes many numbers of one byte each, if they are such. Behind them stands the first byte
-    /// of the next number, of any length, which tells whether that one is a run.
+    /// Takes `WIDE` numbers if each has one byte. The last byte of `bytes` is the first byte of the
+    /// next number, of any length; it shows whether that number is a run.
     #[inline]
     fn wide(&mut self, bytes: &[u8; WIDE + 1]) -> bool {
         let (words, nexts) = (bytes[..WIDE].as_chunks().0, bytes[1..].as_chunks().0);

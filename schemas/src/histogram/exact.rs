@@ -27,8 +27,8 @@ impl ExactFigures {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// The figures with a sum that agrees with the buckets, for a reader that does not know
-    /// uncertainty and takes every sample to lie in the bucket that counts it.
+    /// The figures with a sum that agrees with the buckets, for a reader that does not support
+    /// uncertainty and assumes every sample in the bucket that counts it.
     pub(super) fn as_counted(self) -> Self {
         let least = u128::from(self.min_ns) * u128::from(self.count);
         let most = u128::from(self.max_ns) * u128::from(self.count);

@@ -3,14 +3,14 @@
 //! There is one bucket [`layout`] in the whole mesh, so merging adds counts and never loses
 //! anything. A quantile read from a [`Histogram`] is off by at most the width of one bucket (0.1 %
 //! of the value, or 512 ns below 1 ms), and is returned with that bucket's ends. Samples of which
-//! only a producer's wide bucket is known ([`Histogram::record_within`]) are kept with what that
-//! leaves open, a [`BucketUncertainty`]; their quantiles are returned with the bounds that are
-//! certain. [`codec`] turns the counts into standard HdrHistogram V2 bytes and reads hostile ones
-//! safely.
+//! only a producer's wide bucket is known ([`Histogram::record_within`]) are stored with the
+//! uncertainty that this leaves, a [`BucketUncertainty`]; their quantiles are returned with the
+//! bounds that are certain. [`codec`] turns the counts into standard HdrHistogram V2 bytes and
+//! reads hostile ones safely.
 //!
 //! Files, from the bottom up: `layout`, `error`, `exact`; `header`, `numbers`, `writer`, `payload`,
-//! `checked` for bytes; `row`, `cells`, `counts` for buckets; `over` and `uncertainty` for what
-//! stands beside them; `decoded` checks all of it together; [`Packed`] keeps, [`Histogram`]
+//! `checked` for bytes; `row`, `cells`, `counts` for buckets; `over` and `uncertainty` for what is
+//! stored beside them; `decoded` checks all of it together; [`Packed`] stores, [`Histogram`]
 //! records.
 
 mod cells;

@@ -1,7 +1,8 @@
 //! The numbers of a V2 payload: ZigZag varints, one by one or up to eight short ones at once.
 //!
-//! Most numbers take one byte, and whether a bucket is followed by a run of empty ones is as good
-//! as random: so the bytes of a word are judged together, and no branch asks for the kind of one.
+//! Most numbers take one byte, and whether a bucket is followed by a run of empty ones is
+//! practically random. So the bytes of a word are decoded together, and no branch tests the kind of
+//! a single number.
 
 use super::error::CodecError;
 use super::layout;
@@ -138,7 +139,7 @@ pub(super) fn split_first_run(payload: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// How many empty buckets a number stands for that is no count.
+/// Number of empty buckets that a number which is no count represents.
 pub(super) fn empty(number: i64) -> usize {
     usize::try_from(number.unsigned_abs()).map_or(layout::LEN, |run| run.max(1))
 }

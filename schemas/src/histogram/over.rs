@@ -29,8 +29,9 @@ impl Over {
         self.uncertain = self.uncertain.saturating_add(other.uncertain);
     }
 
-    /// What buckets tell: `beside` gives the samples in one bucket, and those above it. Of the
-    /// limit's own it is not known on which side they lie, unless all or none is above.
+    /// The result from bucket counts: `beside` returns the samples in one bucket, and those above
+    /// it. The samples in the limit's own bucket are uncertain, unless the whole bucket is above
+    /// the limit or none of it.
     pub(super) fn from_buckets(
         exact: &ExactFigures,
         limit_ns: u64,
@@ -44,7 +45,7 @@ impl Over {
         Self { over, uncertain: if layout::highest(own) <= limit_ns { 0 } else { within } }
     }
 
-    /// What the smallest and the largest sample tell alone, where they do.
+    /// The result from the smallest and the largest sample, if these alone decide it.
     pub(super) fn plain(exact: &ExactFigures, limit_ns: u64) -> Option<Self> {
         if exact.max_ns <= limit_ns {
             return Some(Self::default());
@@ -52,14 +53,14 @@ impl Over {
         (exact.min_ns > limit_ns).then_some(Self { over: exact.count, uncertain: 0 })
     }
 
-    /// Whether it agrees with the bounds that `buckets` give.
+    /// Whether it is within the bounds from `buckets`.
     fn is_within(self, buckets: Self) -> bool {
         let Some(most) = self.over.checked_add(self.uncertain) else { return false };
         self.over >= buckets.over && most <= buckets.over.saturating_add(buckets.uncertain)
     }
 
-    /// Whether it says nothing that the smallest and the largest sample contradict, where these
-    /// lie on either side of the limit.
+    /// Whether it is consistent with the smallest and the largest sample, if these lie on either
+    /// side of the limit.
     fn is_beside(self, exact: &ExactFigures, limit_ns: u64) -> bool {
         let lies_between = exact.min_ns <= limit_ns && limit_ns < exact.max_ns;
         !lies_between || self.over < exact.count && (self.over, self.uncertain) != (0, 0)
@@ -127,8 +128,9 @@ impl Overs {
         }
     }
 
-    /// Adds the counts of other samples. Of a limit that only one side knows, `ours` or `theirs`
-    /// return the other's; of too many limits the smallest are kept, in whatever order.
+    /// Adds the counts of other samples. For a limit that only one side watches, `ours` or `theirs`
+    /// returns the count of the side that does not watch it. Of too many limits the smallest are
+    /// kept, whatever the order.
     pub(super) fn merge(
         &mut self,
         other: &Self,
@@ -192,7 +194,7 @@ impl Serialize for Overs {
 }
 
 impl<'de> Deserialize<'de> for Overs {
-    /// Keeps one entry more than there may be, which [`Overs::is_sound`] tells.
+    /// Keeps one entry more than the limit allows, so that [`Overs::is_sound`] detects the excess.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Few;
 

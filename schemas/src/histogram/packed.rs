@@ -39,7 +39,7 @@ pub struct Packed {
     supplement: Option<Arc<Supplement>>,
 }
 
-/// What is known beside the buckets, where anything is.
+/// Data beside the buckets, if there is any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Supplement {
     /// Of samples over limits.
@@ -48,7 +48,7 @@ struct Supplement {
     uncertainty: Option<PackedUncertainty>,
 }
 
-/// Where nothing is known.
+/// For a distribution without data about limits.
 static NO_OVERS: Overs = Overs::NONE;
 
 impl Packed {
@@ -65,7 +65,7 @@ impl Packed {
         Self { count, sum_ns, min_ns, max_ns, payload, supplement }
     }
 
-    /// What is known exactly.
+    /// The exact figures: count, sum, least and greatest.
     #[must_use]
     pub fn exact(&self) -> ExactFigures {
         let Self { count, sum_ns, min_ns, max_ns, .. } = *self;
@@ -102,7 +102,7 @@ impl Packed {
         self.supplement.as_deref().and_then(|supplement| supplement.uncertainty.as_ref())
     }
 
-    /// What is not known of where its samples lie; `None` where all lie where they are counted.
+    /// The uncertainty of its samples' buckets; `None` if all samples lie where they are counted.
     #[must_use]
     pub fn uncertainty(&self) -> Option<BucketUncertainty> {
         self.packed_uncertainty().map(|uncertainty| uncertainty.unpack(&self.payload))

@@ -1,7 +1,7 @@
 //! Reads a V2 payload: counts of buckets in ascending order, and runs of empty buckets.
 //!
-//! A positive number is a count; `-k` stands for `k` empty buckets, and so does a single 0 for
-//! one. The payload was checked by [`checked`](super::checked) or written by a
+//! A positive number is a count; `-k` represents `k` empty buckets, and a single 0 represents one.
+//! The payload was checked by [`checked`](super::checked) or written by a
 //! [`Writer`](super::writer::Writer), so reading it has no errors.
 
 use super::numbers::{Eight, empty, read_number, split_eight, split_short, sum, used};
@@ -58,8 +58,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Visits the buckets of a checked payload in ascending order, and some empty ones with 0
-/// samples: to leave these out would take a branch, which nobody could predict.
+/// Visits the buckets of a checked payload in ascending order, and some empty ones with 0 samples:
+/// to skip these would take a branch, which no CPU can predict.
 #[inline]
 pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
     let mut reader = Reader::of(payload);

@@ -1,4 +1,4 @@
-//! A quantile of a distribution, and the rank that it stands for.
+//! A quantile of a distribution, and its rank.
 
 use super::layout::{self, MAX_NS};
 
@@ -6,10 +6,10 @@ use super::layout::{self, MAX_NS};
 ///
 /// The sample of that rank lies in `lower_ns..=upper_ns`. `value_ns` is the upper end of its
 /// bucket, as in every HdrHistogram library, but never above the largest sample; and so is
-/// `upper_ns`, unless samples are known by wide buckets alone.
+/// `upper_ns`, unless only the wide buckets of some samples are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
-    /// The sample at this rank as far as is known.
+    /// Best estimate of the sample at this rank.
     pub value_ns: u64,
     /// Lower bound of the sample at this rank.
     pub lower_ns: u64,

@@ -23,7 +23,7 @@ pub struct Histogram {
     counts: Counts,
     /// Of the limits that it watches.
     overs: Overs,
-    /// What is not known of where samples lie; without one all are where they are counted.
+    /// The uncertainty of samples' buckets; without one all lie where they are counted.
     uncertainty: Option<Box<BucketUncertainty>>,
 }
 
@@ -74,8 +74,8 @@ impl Histogram {
         self.record_n(value_ns, 1);
     }
 
-    /// Records `n` samples of the same value. A value above one hour counts as one hour; the
-    /// caller counts such clamps, since the histogram cannot tell them apart afterwards.
+    /// Records `n` samples of the same value. A value above one hour counts as one hour; the caller
+    /// counts such clamps, since the histogram cannot distinguish them afterwards.
     #[inline]
     pub fn record_n(&mut self, value_ns: u64, n: u64) {
         if n == 0 {
@@ -116,7 +116,7 @@ impl Histogram {
         said.unwrap_or_else(|| Over::from_buckets(&exact, limit_ns, beside))
     }
 
-    /// Hands over what it holds and goes on without a sample, watching the same limits.
+    /// Returns its content and continues empty, watching the same limits.
     #[must_use]
     pub fn take(&mut self) -> Self {
         let overs = self.overs.renewed();
@@ -165,7 +165,7 @@ impl Histogram {
         } = exact;
     }
 
-    /// What is known exactly.
+    /// The exact figures: count, sum, least and greatest.
     #[must_use]
     pub fn exact(&self) -> ExactFigures {
         let Self { count, sum_ns, min_ns, max_ns, .. } = *self;
@@ -202,7 +202,7 @@ impl Histogram {
         self.max_ns
     }
 
-    /// Heap bytes in use, apart from what is known of limits.
+    /// Heap bytes in use, without the counts over limits.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.counts.heap_bytes()
@@ -221,7 +221,7 @@ impl Histogram {
         self.at_rank(rank(quantile, self.count))
     }
 
-    /// The sample of the given rank, 1 being the smallest; `None` when there is no such sample.
+    /// The sample of rank `rank`, 1 being the smallest; `None` when there is no such sample.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<Quantile> {
         let index = self.counts.index_at_rank(rank)?;
@@ -234,11 +234,11 @@ impl Histogram {
         Some(Quantile { value_ns, lower_ns, upper_ns })
     }
 
-    /// Records `n` samples of which is only known that each is over `over_ns` and at most
-    /// `upto_ns`, as a producer's bucket says. Their number is exact, and so is the share over a
-    /// limit that is not between the two and is watched by then: [`Self::watch`] comes first. The
-    /// rest is bounded, see [`Quantile`](super::Quantile). Over 0 includes 0, and up to an hour all
-    /// that is longer, as `u64::MAX` for a last bucket without an end.
+    /// Records `n` samples of a producer's bucket: each is over `over_ns` and at most `upto_ns`,
+    /// and no more is known. Their number is exact. So is the share over a limit that is not
+    /// between the two and is already watched: call [`Self::watch`] first. The rest is bounded, see
+    /// [`Quantile`](super::Quantile). Over 0 includes 0; up to an hour includes all longer samples,
+    /// and `u64::MAX` represents a last bucket without an end.
     pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
         let most_ns = upto_ns.min(MAX_NS);
         let least_ns = over_ns.saturating_add(1);
@@ -268,14 +268,14 @@ impl Histogram {
         }
     }
 
-    /// Whether some samples are known by a producer's wide buckets alone, so that quantiles are
-    /// known within bounds.
+    /// Whether only a producer's wide buckets are known for some samples, so that quantiles have
+    /// bounds instead of exact buckets.
     #[must_use]
     pub fn is_approximate(&self) -> bool {
         self.uncertainty.is_some()
     }
 
-    /// What is not known of where its samples lie; `None` where all lie where they are counted.
+    /// The uncertainty of its samples' buckets; `None` if all samples lie where they are counted.
     #[must_use]
     pub fn uncertainty(&self) -> Option<&BucketUncertainty> {
         self.uncertainty.as_deref()

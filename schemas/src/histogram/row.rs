@@ -47,7 +47,7 @@ impl Row {
         }
     }
 
-    /// What is in buckets that are known, as most is that comes again and again, costs no memory.
+    /// Samples in buckets that the row already has cost no memory; most repeated samples are such.
     pub(super) fn merge(&mut self, other: &Self) {
         let (mut at, mut new) = (0, Vec::new());
         for (index, n) in other.iter() {

@@ -8,7 +8,7 @@ pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 pub const FILES_MAX: usize = 64;
 /// Files that include each other, one within the other.
 pub const INCLUDE_DEPTH_MAX: usize = 8;
-/// Evaluations in a row that a rule may ask for: a day of them.
+/// Consecutive evaluations that a rule may require: one day of them.
 pub const EVALUATIONS_MAX: u32 = 86_400;
 /// Receivers that one rule may name.
 pub const ROUTES_MAX: usize = 16;

@@ -78,7 +78,7 @@ pub(super) struct BudgetDraft {
     confidence: Option<LocatedValue<f64>>,
     fire_after: Option<LocatedValue<u32>>,
     clear_after: Option<LocatedValue<u32>>,
-    /// Outside, whether it is given; inside, whether there is to be one.
+    /// Outer option: whether the key is set; inner option: whether there is an objective.
     objective: Option<LocatedValue<Option<f64>>>,
     scopes: Option<LocatedValue<Scopes>>,
     about: AnnotationsDraft,

@@ -147,7 +147,7 @@ impl fmt::Display for TextPosition {
     }
 }
 
-/// A value and where it was given.
+/// A value and its position in the file.
 #[derive(Clone, Debug)]
 pub(super) struct LocatedValue<T> {
     pub(super) value: T,

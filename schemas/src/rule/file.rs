@@ -21,10 +21,10 @@ use crate::limits::rules::{BUDGETS_MAX, RULES_MAX};
 use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
 use crate::subject::RESERVED_RULE_NAMES;
 
-/// The thresholds that every mesh watches unless a file says otherwise.
+/// The thresholds that every mesh watches unless a file overrides them.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
-/// Opens a file by its path; an error says why it cannot.
+/// Opens a file by its path; an error contains the reason.
 pub type OpenFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
 
 /// Keys of a file of rules.

@@ -92,7 +92,7 @@ impl Entry<'_> {
         Ok(Some(LocatedValue { value, position: self.position.clone() }))
     }
 
-    /// It means nothing; `known` would have.
+    /// The error for an unknown key; `known` are the valid keys.
     pub(super) fn unknown(&self, known: &[&str]) -> RuleError {
         self.fault(unknown_key(self.key, known))
     }
@@ -106,7 +106,7 @@ pub(super) fn unknown_key(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// The annotations of a rule, as far as they are given.
+/// The annotations of a rule, as far as they are set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AnnotationsDraft {
     severity: Option<LocatedValue<Severity>>,
@@ -161,7 +161,7 @@ impl AnnotationsDraft {
     }
 }
 
-/// Puts what is given above in place of what is given below.
+/// Replaces the lower layer's value with the upper layer's, if the upper layer sets one.
 pub(super) fn overlay_key<T>(below: &mut Option<LocatedValue<T>>, above: Option<LocatedValue<T>>) {
     if above.is_some() {
         *below = above;

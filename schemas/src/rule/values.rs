@@ -116,7 +116,7 @@ pub(super) fn quantile(value: &DeValue<'_>) -> Read<f64> {
     share(value, 0.0)
 }
 
-/// `false` takes away what a file below gives.
+/// `false` removes the value that a lower file sets.
 pub(super) fn objective(value: &DeValue<'_>) -> Read<Option<f64>> {
     match value.as_bool() {
         Some(false) => Ok(None),

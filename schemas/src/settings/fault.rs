@@ -22,7 +22,7 @@ pub(crate) enum FaultKind {
 }
 
 impl Fault {
-    /// The key `name` means nothing in this section, where `known` would have.
+    /// The key `name` is unknown in this section; `known` are the valid keys.
     pub(crate) fn unknown(name: &str, known: &'static [&'static str]) -> Self {
         Self { key: name.to_owned(), kind: FaultKind::UnknownKey(known) }
     }

@@ -235,8 +235,8 @@ pub fn resolve<T: DeserializeOwned>(layers: &[Layer]) -> Result<Resolved<T>, Set
 /// Every dotted key that a configuration takes; a list is one key.
 #[must_use]
 pub fn keys_of<T: DeserializeOwned>() -> Vec<String> {
-    // A section refuses a key without a name and says which names it knows; a plain value is no
-    // section and says nothing of the kind.
+    // A section rejects a key without a name and returns its valid names; a plain value is not a
+    // section and returns another error.
     let names = |section: &str| {
         let mut probe = Layer::new("");
         probe.set(&joined(section, ""), "").ok()?;

@@ -1,15 +1,15 @@
-//! Variables that Kubernetes sets for every service of a namespace, whatever we are called.
+//! Variables that Kubernetes sets for every service of a namespace, whatever the service's name.
 //!
-//! A service named `plimsoll-aggregator` gives each container `PLIMSOLL_AGGREGATOR_PORT` and a
-//! handful more. None of them is meant as a setting, and no setting looks like one.
+//! For a service named `plimsoll-aggregator`, each container gets `PLIMSOLL_AGGREGATOR_PORT` and a
+//! few more. None of them is meant as a setting, and no setting has such a name.
 
-/// Whether a variable's name, behind our prefix, is such a link. `service` may go on behind the
-/// prefix too: `plimsoll-aggregator-metrics` gives `METRICS_SERVICE_HOST`.
+/// Whether a variable's name, after our prefix, is such a link. The service's name may continue
+/// after the prefix: `plimsoll-aggregator-metrics` results in `METRICS_SERVICE_HOST`.
 pub(crate) fn is_service_link(name: &str, value: &str) -> bool {
     let words: Vec<&str> = name.split('_').collect();
     (0..words.len()).any(|at| {
         let (service, link) = words.split_at(at);
-        // An empty word is our own `__`, which stands between a section and its key.
+        // An empty word is our own `__`, which separates a section from its key.
         !service.contains(&"") && is_link(link, service.is_empty() || value.contains("://"))
     })
 }

@@ -1,7 +1,7 @@
 //! Settings as they were written, read as what is expected of them.
 //!
-//! A file gives each value a type. An environment variable or a flag is text, and the expected type
-//! decides how it is read: `12345` is a password where text is expected and a number where a
+//! In a file, each value has a type. An environment variable or a flag is text, and the expected
+//! type decides how it is read: `12345` is a password where text is expected and a number where a
 //! number is. So text is kept as it came and read on demand.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Layers over each other, and what is said of wrong ones.
+//! Layers over each other, and the errors of invalid ones.
 
 use serde::Deserialize;
 

@@ -178,7 +178,7 @@ pub struct WindowRow {
     pub nodes: u64,
     /// Nodes that have not left and ever had a sample of the operation.
     pub nodes_expected: u64,
-    /// Of these, nodes heard within the window's span whose newest sample is older than it.
+    /// Of these, nodes last seen within the window's span whose newest sample is older than it.
     #[serde(default)]
     pub nodes_late: u64,
 }
@@ -198,13 +198,13 @@ pub struct Quantiles {
     pub p50_ns: Option<u64>,
     /// 99th percentile: the upper end of its bucket.
     pub p99_ns: Option<u64>,
-    /// Where some samples are known by their producers' wide buckets alone: then the smallest,
+    /// Present if only the producers' wide buckets are known for some samples: then the smallest,
     /// the largest and the quantiles are approximate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approximate: Option<QuantileBounds>,
 }
 
-/// What approximate figures surely lie between, the least and the most each, in nanoseconds.
+/// Certain bounds of approximate figures: the least and the greatest value of each, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuantileBounds {
     /// The median.
@@ -244,14 +244,15 @@ pub struct BudgetRow {
     /// Samples over the limit.
     #[serde(default)]
     pub over: u64,
-    /// Samples that may be over the limit too: in the limit's own bucket, recorded before the
-    /// limit was known, or in a producer's bucket that the limit divides.
+    /// Samples that may be over the limit too: in the limit's own bucket, recorded before the limit
+    /// was watched, or in a producer's bucket that the limit divides.
     #[serde(default)]
     pub uncertain: u64,
     /// Nodes whose samples are in the window, and nodes expected there.
     #[serde(default)]
     pub completeness: (u64, u64),
-    /// Expected nodes that were heard within the window's span and whose newest sample is older.
+    /// Expected nodes that were last seen within the window's span and whose newest sample is
+    /// older.
     #[serde(default)]
     pub nodes_late: u64,
     /// Samples since the budget has this limit, and those of them that are over it; `None`
@@ -277,13 +278,13 @@ pub struct BudgetRow {
 pub enum Verdict {
     /// No sample at all; never read as "fine".
     NoData,
-    /// Too few samples to say anything; never read as "fine".
+    /// Too few samples for a verdict; never read as "fine".
     Insufficient,
     /// Not shown to be above the limit.
     Within,
     /// The quantile lies in a producer's bucket that has the limit inside it.
     Uncertain,
-    /// Above the limit, with the confidence that the budget asks for.
+    /// Above the limit, with the confidence that the budget requires.
     Breach,
 }
 

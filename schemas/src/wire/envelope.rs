@@ -20,7 +20,7 @@ use crate::limits::wire::{
 use crate::subject::{SnapshotKind, SnapshotSubject};
 use crate::time::Wall;
 
-/// The header's fields and the body, as they stand in the message.
+/// The header's fields and the body, as encoded in the message.
 #[derive(Serialize, Deserialize)]
 struct Envelope<'a, B> {
     schema: u16,
@@ -44,7 +44,7 @@ struct Envelope<'a, B> {
     body: B,
 }
 
-/// Just enough to tell a later version from garbage.
+/// Just enough to distinguish a later version from garbage.
 #[derive(Deserialize)]
 struct Version {
     schema: u16,

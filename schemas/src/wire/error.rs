@@ -22,7 +22,7 @@ pub enum WireError {
     /// Not MessagePack of the expected shape.
     #[error("not a snapshot: {0}")]
     Shape(String),
-    /// A version that this reader does not know.
+    /// A version that this reader does not support.
     #[error("schema {0} is not {schema}", schema = SCHEMA)]
     Schema(u16),
     /// Bytes after the end of the map.
@@ -53,7 +53,7 @@ pub enum WireError {
     /// A name that is none.
     #[error(transparent)]
     Name(#[from] IdError),
-    /// A number that is none.
+    /// A number that is not finite.
     #[error("{field} is not a finite number")]
     NotFinite {
         /// The field at fault.
@@ -62,7 +62,7 @@ pub enum WireError {
     /// The HDR bytes are no histogram of ours.
     #[error("histogram of {series}: {source}")]
     Histogram {
-        /// The series it stands under.
+        /// The series of the histogram.
         series: String,
         /// What is wrong with it.
         source: CodecError,
@@ -70,7 +70,7 @@ pub enum WireError {
     /// The exact figures contradict the bucket counts.
     #[error("histogram of {series}: {figure} contradicts the bucket counts")]
     Contradiction {
-        /// The series it stands under.
+        /// The series of the histogram.
         series: String,
         /// `count`, `min`, `max`, `sum` or `over`.
         figure: &'static str,

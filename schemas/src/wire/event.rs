@@ -59,7 +59,7 @@ pub enum EventSource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertType {
-    /// Good to know.
+    /// Informational.
     #[default]
     Info,
     /// Good.

@@ -18,7 +18,7 @@ use crate::limits::wire::{COUNT_MAX, FRAME_BYTES_MAX};
 
 /// The frame version that this library writes and reads.
 pub const VERSION: u16 = 1;
-/// Bytes before each frame that give its length.
+/// Bytes before each frame that hold its length.
 pub const PREFIX_BYTES: usize = 4;
 /// Bytes of each answer.
 pub const ANSWER_BYTES: usize = 8;
@@ -30,7 +30,7 @@ pub struct Frame {
     pub client: String,
     /// The frame's number, from 1.
     pub seq: Seq,
-    /// Samples above one hour, which stand in `latency` as one hour.
+    /// Samples above one hour, which `latency` counts as one hour.
     pub clamped: u64,
     /// What it brings.
     pub latency: Latency,
@@ -42,16 +42,16 @@ pub enum FrameError {
     /// A length that no frame has.
     #[error("a frame of {bytes} bytes, more than {FRAME_BYTES_MAX}")]
     TooLarge {
-        /// The length told.
+        /// The length of the frame.
         bytes: usize,
     },
     /// Not MessagePack of the expected shape.
     #[error("not a frame: {0}")]
     Shape(String),
-    /// A version that this node does not know.
+    /// A version that this node does not support.
     #[error("frame version {0} is not {VERSION}; client and node must match")]
     Version(u16),
-    /// A client's name that is none.
+    /// An invalid client name.
     #[error(transparent)]
     Client(#[from] IdError),
     /// A number out of its bounds.
@@ -76,7 +76,7 @@ struct FrameBody<'a> {
     latency: LatencyBody<'a>,
 }
 
-/// Just enough to tell a later version from garbage.
+/// Just enough to distinguish a later version from garbage.
 #[derive(Deserialize)]
 struct Version {
     version: u16,

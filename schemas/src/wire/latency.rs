@@ -43,8 +43,8 @@ struct HistogramEntry<'a> {
     hdr: Cow<'a, [u8]>,
     #[serde(default, skip_serializing_if = "Overs::is_empty")]
     over: Overs,
-    /// Of samples that may lie elsewhere than they are counted; a reader that does not know it
-    /// takes them for where they are.
+    /// Of samples that may lie elsewhere than they are counted; a reader without support for it
+    /// assumes that they lie where they are counted.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     uncertainty: Option<UncertaintySummary<'a>>,
 }

@@ -21,7 +21,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &mut &'a [u8]) -> Result<T, Er
     Ok(value)
 }
 
-/// What follows the first value: a reader that lends its bytes does not tell.
+/// The bytes after the first value: a reader that lends its bytes does not report its position.
 #[cold]
 fn after_one(bytes: &[u8]) -> Result<&[u8], Error> {
     let mut reader = rmp_serde::Deserializer::new(bytes);

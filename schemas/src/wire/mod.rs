@@ -1,9 +1,9 @@
 //! Wire version 1: the messages of nodes, client libraries and aggregators, as bytes and as types.
 //!
 //! A message is one MessagePack map with named fields: a header (node, incarnation, seq, interval,
-//! samples so far) and a body of one kind. A reader skips fields that it does not know, so later
-//! versions may add some. Reading checks the size first and every value after it, and returns
-//! types that cannot be wrong; nothing here panics, whatever the bytes.
+//! samples so far) and a body of one kind. A reader skips unknown fields, so later versions may add
+//! some. Reading checks the size first and every value after it, and returns only valid types;
+//! nothing here panics, whatever the bytes.
 //!
 //! DESIGN S6.
 

@@ -1,6 +1,6 @@
-//! Whatever mix of samples a node collects in an interval, known one by one or by the wide buckets
-//! of producers, limits heard in between: a reader takes the message, and what it says of any rank
-//! and any limit is true of the samples as they were.
+//! A node collects any mix of samples in an interval, one by one or by the wide buckets of
+//! producers, and receives limits in between: a reader accepts the message, and its results for any
+//! rank and any limit are true of the original samples.
 
 use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::histogram::{Histogram, Over, Packed};
@@ -18,7 +18,7 @@ enum Step {
     One(u64),
     /// A producer's buckets, and the hundredth of each at which its samples really are.
     Point { edges: Vec<u64>, counts: Vec<u64>, at: u64, sum_is_told: bool },
-    /// A limit that is heard of.
+    /// A limit that the node receives.
     Limit(u64),
 }
 
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![ns().prop_map(Step::One), point, ns().prop_map(Step::Limit)]
 }
 
-/// Records a step as a node does, and the samples that it stands for.
+/// Records a step as a node does, and adds the samples that it represents to `truly`.
 fn take(step: &Step, into: &mut Histogram, truly: &mut Vec<u64>) {
     match step {
         Step::One(ns) => {

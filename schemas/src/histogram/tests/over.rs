@@ -1,4 +1,4 @@
-//! What is said to be over a limit, held against the samples themselves.
+//! Counts over a limit, compared with the samples themselves.
 
 use proptest::prelude::*;
 use serde::Serialize;
@@ -110,12 +110,12 @@ fn packed_samples_take_64_bytes_beside_their_buckets() {
     assert_eq!(size_of::<Packed>(), 64);
 }
 
-/// What may befall samples on their way.
+/// Operations on samples.
 #[derive(Clone, Debug)]
 enum Step {
     Watch(Vec<u64>),
     Record(u64, u64),
-    /// Samples of someone who knew these limits.
+    /// Samples of another histogram that watched these limits.
     Merge(Vec<u64>, Vec<u64>),
     MergePacked(Vec<u64>, Vec<u64>),
     /// Written into a message and read back.

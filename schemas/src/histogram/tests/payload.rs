@@ -116,7 +116,7 @@ proptest! {
                 prop_assert_eq!(counts.iter().collect::<Vec<_>>(), &theirs[..]);
                 prop_assert_eq!(theirs.iter().map(|(_, n)| n).sum::<u64>(), total);
             }
-            // The crate's array goes on past one hour, and it has no bound of samples.
+            // The crate's array extends past one hour, and it has no bound of samples.
             Err(CodecError::OutOfRange) => prop_assert!(end > layout::LEN as u64),
             Err(error) => {
                 prop_assert_eq!(error, CodecError::TooMany);

@@ -1,4 +1,4 @@
-//! What a histogram says, held against its samples and the `hdrhistogram` crate.
+//! Results of a histogram, compared with its samples and the `hdrhistogram` crate.
 
 use proptest::prelude::*;
 

@@ -17,14 +17,14 @@ use crate::histogram::{
 const MS: u64 = 1_000_000;
 const LIMIT_NS: u64 = 18 * MS;
 
-/// What may befall samples on their way.
+/// Operations on samples.
 #[derive(Clone, Debug)]
 enum Step {
     Watch(Vec<u64>),
     Record(u64, u64),
     /// Values between two ends that a producer states.
     Within(u64, u64, Vec<u64>),
-    /// The same of someone else, who knew these limits.
+    /// The same of another histogram, which watched these limits.
     Merge(Vec<u64>, u64, u64, Vec<u64>),
     MergePacked(Vec<u64>, u64, u64, Vec<u64>),
     Send,

@@ -1,4 +1,4 @@
-//! What wide buckets leave open, held against the samples that were in them.
+//! The uncertainty of wide buckets, compared with the samples that were in them.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 /// One sample as it was, and the least and the most that it may be as its producer states.
 type Sample = (u64, u64, u64);
 
-/// What one producer tells of its samples: edges of its buckets, ascending, and samples.
+/// Samples with the bounds that one producer reports: `edges` are its buckets' edges, ascending.
 fn summary(edges: &[u64], values: &[u64]) -> Vec<Sample> {
     let ends = |value: u64| {
         let at = edges.partition_point(|edge| *edge < value);
@@ -152,7 +152,7 @@ prop_compose! {
     }
 }
 
-/// Histograms of several producers, `None` being one that tells each sample.
+/// Histograms of several producers, `None` being one that reports each sample.
 fn producers() -> impl Strategy<Value = Vec<(Option<Vec<u64>>, Vec<u64>)>> {
     prop::collection::vec((prop::option::weighted(0.7, edges()), latencies()), 1..6)
 }

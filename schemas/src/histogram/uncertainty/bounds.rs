@@ -2,9 +2,9 @@
 //! few places inside it; beside that, two rows count each of them in the bucket of the least and of
 //! the greatest value that its producer allows.
 //!
-//! The r-th smallest of all samples lies between the r-th smallest of the one and of the other,
-//! and no closer bound is right: all samples may be at their least, or all at their most. Says
-//! nothing of samples that came one by one, and costs nothing where there are no others.
+//! The r-th smallest of all samples lies between the r-th smallest of the one and of the other, and
+//! no closer bound is right: all samples may be at their least, or all at their most. Samples that
+//! were recorded one by one are not covered; without other samples there is no cost.
 //!
 //! DESIGN S4.
 
@@ -50,7 +50,7 @@ pub(in crate::histogram) fn places(
 }
 
 impl BucketUncertainty {
-    /// Says of samples that are counted at a value that each lies within `least_ns..=most_ns`.
+    /// Adds `n` samples that are counted at `value_ns` and each lie within `least_ns..=most_ns`.
     pub(in crate::histogram) fn add(&mut self, value_ns: u64, least_ns: u64, most_ns: u64, n: u64) {
         self.placed.add(layout::index_of(value_ns), n);
         self.low.add(layout::index_of(least_ns), n);
@@ -64,7 +64,7 @@ impl BucketUncertainty {
         self.high.merge(&other.high);
     }
 
-    /// What several say together; `None` of none.
+    /// The sum of several; `None` if there are none.
     pub(in crate::histogram) fn united(parts: impl Iterator<Item = Self>) -> Option<Self> {
         parts.reduce(|mut one, two| {
             one.merge(&two);
@@ -92,8 +92,8 @@ impl BucketUncertainty {
         Some((layout::lowest(find(&self.low)?), highest(find(&self.high)?)))
     }
 
-    /// Samples over a limit as far as buckets tell, of which `beside` gives the samples in one
-    /// and in all above it.
+    /// Samples over a limit, from the bucket counts: `beside` returns the samples in one bucket and
+    /// in all above it.
     pub(in crate::histogram) fn over(
         &self,
         limit_ns: u64,
@@ -148,8 +148,8 @@ impl BucketUncertainty {
             && self.placed.precedes(&self.high)
     }
 
-    /// The buckets of all `count` samples if the uncertain ones are at one of their ends. Where
-    /// these are all, what lies in which of `counts` is not looked at.
+    /// The buckets of all `count` samples if the uncertain ones are at one of their ends. If all
+    /// samples are uncertain, `counts` is not read.
     fn moved(
         &self,
         count: u64,

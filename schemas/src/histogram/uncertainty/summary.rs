@@ -1,9 +1,9 @@
-//! Uncertainty in a few bytes, as messages and checkpoints carry it, and as many are kept. What was
-//! read is believed once it fits the buckets that it speaks of.
+//! Uncertainty in a few bytes, as messages and checkpoints carry it, and as many are kept. A
+//! summary that was read is accepted after it is checked against the buckets that it is about.
 //!
-//! An older reader skips this field and takes samples to lie where they are counted. So
-//! what would contradict that, the true sum and the samples over limits, stands in here, and
-//! beside the buckets only what agrees with them.
+//! An older reader skips this field and assumes that samples lie where they are counted. So the
+//! values that contradict that, the true sum and the samples over limits, are in this field. The
+//! fields beside the buckets hold only values that agree with the buckets.
 
 use std::borrow::Cow;
 
@@ -48,12 +48,12 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl UncertaintySummary<'_> {
-    /// Believes it if it can be about `count` samples in these buckets. Gives their sum and how
-    /// many are over limits as well.
+    /// Accepts it if it can be about `count` samples in these buckets. Also returns their sum and
+    /// the counts over limits.
     ///
     /// # Errors
-    /// On rows that are none, that are about other samples, or that are not below and above where
-    /// these are counted; and when the sum or what is over a limit is then impossible.
+    /// When rows are malformed, are about other samples, or are not below and above the counting
+    /// buckets; or when the sum or a count over a limit is then impossible.
     pub(in crate::histogram) fn check(
         self,
         count: u64,
@@ -99,7 +99,7 @@ impl PackedUncertainty {
         Self { placed: placed.into(), low: low.into(), high: high.into() }
     }
 
-    /// What it says of samples that are counted in these buckets.
+    /// The uncertainty of samples that are counted in these buckets.
     pub(in crate::histogram) fn unpack(&self, buckets: &[u8]) -> BucketUncertainty {
         let placed = if self.placed.is_empty() { buckets } else { &self.placed };
         BucketUncertainty {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::limits::rules::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX};
 
-/// Text of a file, and what is said of it after the file's name.
+/// Text of a file, and its error text after the file's name.
 fn expect_error(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let error = read(&[("a.toml", text)]).unwrap_err();
