@@ -98,7 +98,7 @@ pub enum SubjectError {
     /// A kind that this version does not support.
     #[error("kind {0:?} is none of latency, hardware, bus, event")]
     Kind(String),
-    /// A token that is no name.
+    /// A token that is not a valid name.
     #[error("subject: {0}")]
     Name(#[from] IdError),
 }

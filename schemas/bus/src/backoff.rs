@@ -1,4 +1,4 @@
-//! Growing pauses with jitter, so that a fleet does not come back all at once.
+//! Growing pauses with jitter, so that a fleet does not reconnect all at once.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};

@@ -7,15 +7,15 @@ use plimsoll_schemas::time::Wall;
 /// One event of a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CursorEvent {
-    /// The lane was opened, at first and after every interruption, with the extent of its stream
-    /// at that time; both numbers are 0 where there is no stream.
+    /// The lane was opened, at first and after every interruption, with the extent of its stream at
+    /// that time; both numbers are 0 if there is no stream.
     Positioned {
         /// Number of the oldest message that is still there.
         first_seq: u64,
         /// Number of the newest message.
         last_seq: u64,
-        /// Identity of the stream among all that ever had its name: what
-        /// [`crate::Bus::cursor`] takes. Empty where there is no stream.
+        /// Identity of the stream among all that ever had its name: what [`crate::Bus::cursor`]
+        /// takes. Empty if there is no stream.
         stream_id: String,
     },
     /// The stream is not the one that was read so far: it ends before our position, or was created
@@ -42,13 +42,13 @@ pub(crate) struct StartPosition {
 pub struct Delivered {
     /// The lane.
     pub lane: Lane,
-    /// Its number in the lane's stream; 0 where there is no stream.
+    /// Its number in the lane's stream; 0 if there is no stream.
     pub stream_seq: u64,
     /// Where it was published.
     pub subject: String,
     /// The bytes.
     pub payload: Bytes,
-    /// When the broker stored it, by the broker's clock; `None` where there is no stream.
+    /// When the broker stored it, by the broker's clock; `None` if there is no stream.
     pub at: Option<Wall>,
     /// When its node last sent it, by the node's clock; `None` without the header.
     pub sent: Option<Wall>,

@@ -10,7 +10,7 @@ pub enum BusError {
     /// Nothing to connect to.
     #[error("bus url is empty; give at least one, such as nats://127.0.0.1:4222")]
     NoUrl,
-    /// One of the addresses is none.
+    /// One of the addresses is malformed.
     #[error("bus url {url:?}: {reason}; it should look like nats://host:4222 or tls://host:4222")]
     Url {
         /// The address at fault, without any password in it.

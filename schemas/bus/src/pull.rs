@@ -13,7 +13,7 @@ pub(crate) struct StreamPosition {
     pub(crate) stream_seq: u64,
     /// Its number among the messages of this consumer; counts from 1 without a gap.
     pub(crate) consumer_seq: u64,
-    /// When the broker stored it; `None` for a time that is none, which costs no message.
+    /// When the broker stored it; `None` for a malformed time, for which no message is dropped.
     pub(crate) stored: Option<Wall>,
     /// Messages behind it.
     pub(crate) pending: u64,

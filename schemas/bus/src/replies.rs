@@ -68,7 +68,7 @@ impl Replies {
         let action = self.liveness.on_tick(now);
         if action.probe {
             let subject = format!("{}.{}", self.inbox, liveness::probe_name(now));
-            // A client too full to take a probe is as good as silent: no need to wait for it.
+            // A client too full to accept a probe counts as silent: no need to wait for it.
             let _ = self.client.publish(subject, Bytes::new()).now_or_never();
         }
         action.stalled.then_some(BusEvent::Stalled)

@@ -1,5 +1,5 @@
-//! Counts the messages under way, so that never more answers come back at once than the client
-//! can keep: pure, `now` is an argument.
+//! Counts the messages in flight, so that never more answers come back at once than the client can
+//! keep: pure, `now` is an argument.
 //!
 //! DESIGN S25.
 
@@ -20,7 +20,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A message went out.
+    /// A message was sent.
     pub(crate) fn on_sent(&mut self, now: Mono) {
         self.sent.push_back(now);
     }

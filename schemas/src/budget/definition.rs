@@ -37,8 +37,8 @@ pub struct Budget {
     pub about: RuleAnnotations,
 }
 
-/// Which samples of an operation a budget is about: those whose series and whose node have
-/// these labels. An empty value also fits where there is no such label.
+/// Which samples of an operation a budget is about: those whose series and whose node have these
+/// labels. An empty value also matches if there is no such label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// Labels of the series.

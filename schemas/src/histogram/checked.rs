@@ -35,7 +35,7 @@ impl CheckedPayload<'_> {
 /// Numbers that are checked together if all are short.
 const WIDE: usize = 32;
 
-/// What the numbers read so far come to.
+/// Totals of the numbers read so far.
 #[derive(Default)]
 struct Scan {
     total: u64,

@@ -200,7 +200,7 @@ impl Counts {
         matches!(&self.cells, Cells::Narrow(cells) if cells.is_empty())
     }
 
-    /// The list, where there is one.
+    /// The list, if there is one.
     fn apart(&self) -> &[(usize, u64)] {
         if let Cells::Apart(row) = &self.cells { row.as_slice() } else { &[] }
     }

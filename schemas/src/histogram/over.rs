@@ -129,8 +129,8 @@ impl Overs {
     }
 
     /// Adds the counts of other samples. For a limit that only one side watches, `ours` or `theirs`
-    /// returns the count of the side that does not watch it. Of too many limits the smallest are
-    /// kept, whatever the order.
+    /// returns the count of the side that does not watch it. If there are too many limits, the
+    /// smallest are kept, independent of order.
     pub(super) fn merge(
         &mut self,
         other: &Self,

@@ -184,7 +184,8 @@ impl Packed {
         })
     }
 
-    /// Samples over a limit: as its message states, or else counted from the buckets.
+    /// Samples over a limit: as its message states; without such a statement, counted from the
+    /// buckets.
     #[must_use]
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();

@@ -10,9 +10,9 @@ use crate::limits::rules::FILE_BYTES_MAX;
 /// Why rules were refused: which file, where in it, which rule, which key, and the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct RuleError {
-    /// The file, or what else the rules came from.
+    /// The file, or another source of the rules.
     pub file: String,
-    /// Line and column, counted from 1; of what is no file there are none.
+    /// Line and column, counted from 1; `None` for a source that is not a file.
     pub at: Option<(usize, usize)>,
     /// Such as `budget "publish"`.
     pub rule: Option<String>,

@@ -93,8 +93,8 @@ pub fn decode(subject: &SnapshotSubject, bytes: &[u8]) -> Result<Snapshot, WireE
     decode_as(subject, bytes)
 }
 
-/// Reads the message that arrived under `subject` for someone who merges its distributions:
-/// they stay as small as they came.
+/// Reads the message that arrived under `subject` for a reader that merges its distributions: they
+/// stay as small as in the message.
 ///
 /// # Errors
 /// As [`decode`].

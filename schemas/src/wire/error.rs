@@ -50,7 +50,7 @@ pub enum WireError {
         /// The field at fault.
         field: &'static str,
     },
-    /// A name that is none.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] IdError),
     /// A number that is not finite.

@@ -32,7 +32,8 @@ pub struct Event {
     /// True for an event of low priority.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub low_priority: bool,
-    /// When it happened, in nanoseconds: by its sender's clock, or else when the node received it.
+    /// When it happened, in nanoseconds: by its sender's clock; without that, the time at which the
+    /// node received it.
     pub at: Wall,
     /// The host that its sender named.
     #[serde(default, skip_serializing_if = "String::is_empty")]

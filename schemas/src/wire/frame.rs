@@ -60,7 +60,7 @@ pub enum FrameError {
         /// The field at fault.
         field: &'static str,
     },
-    /// A distribution or a number that is none.
+    /// An invalid distribution or number.
     #[error(transparent)]
     Latency(#[from] WireError),
 }

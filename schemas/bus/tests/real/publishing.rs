@@ -1,4 +1,4 @@
-//! What becomes of a message that is handed over.
+//! Outcomes of a published message.
 
 use std::time::Duration;
 

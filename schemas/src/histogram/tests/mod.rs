@@ -1,4 +1,4 @@
-//! Whole distributions, held against their samples and the `hdrhistogram` crate.
+//! Whole distributions, compared with their samples and the `hdrhistogram` crate.
 
 mod over;
 mod packed;

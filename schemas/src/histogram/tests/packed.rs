@@ -1,4 +1,4 @@
-//! Packed distributions, held against histograms of the same samples.
+//! Packed distributions, compared with histograms of the same samples.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Payloads of any form, held against the `hdrhistogram` crate.
+//! Payloads of any form, compared with the `hdrhistogram` crate.
 
 use std::collections::BTreeMap;
 

@@ -146,7 +146,7 @@ proptest! {
         let (mut one, mut two, mut all) = (Histogram::default(), Histogram::default(), Vec::new());
         steps.into_iter().for_each(|step| step.take(&mut one, &mut all));
         more.into_iter().for_each(|step| step.take(&mut two, &mut all));
-        // Who holds no samples may still watch limits, which are kept nowhere else.
+        // A histogram without samples may still watch limits, which are kept nowhere else.
         if one.is_empty() || two.is_empty() {
             return Ok(());
         }
