@@ -103,8 +103,8 @@ impl Histogram {
         &self.overs
     }
 
-    /// Samples over a limit: exact since it is watched; for an unwatched limit, counted from the
-    /// buckets.
+    /// Samples over a limit: exact for samples recorded since it is watched; earlier samples, and
+    /// all for an unwatched limit, are counted from the buckets.
     #[must_use]
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();
