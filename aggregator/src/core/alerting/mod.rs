@@ -49,7 +49,7 @@ pub use situation::Situation;
 
 use super::rules::{ActiveAlerts, AlertFinding};
 
-/// How exactly a notification says how late it is, in nanoseconds.
+/// The resolution of a notification's lateness, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
 /// Labels that each rule is about, of series and of nodes; of rules with active alerts.

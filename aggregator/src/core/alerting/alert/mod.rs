@@ -70,7 +70,7 @@ pub struct AlertEntry {
     resolved_at: Option<Wall>,
     /// How often it fired again soon after it resolved.
     pub flaps: u32,
-    /// What the latest finding said of the data.
+    /// The data status of the latest finding.
     pub data: DataStatus,
     /// Its last notification, without its context, which is dropped to save memory: the end of an
     /// alert whose rule or node is gone repeats this.

@@ -122,7 +122,8 @@ impl Deliveries {
             else {
                 continue;
             };
-            // A receiver that was notified is sent the end, whatever the rule says by then.
+            // A receiver that was notified is sent the end, regardless of the rule's present
+            // severity and routes.
             let is_meant = receiver.is_meant(notification.severity, &notification.routes)
                 || !fires && queue.believes(&notification.key);
             if ends && !(resolved && is_meant) {

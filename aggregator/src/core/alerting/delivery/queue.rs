@@ -58,7 +58,7 @@ impl Queue {
         self.told.contains(key) || begins.any(|of| self.is_on_its_way(of))
     }
 
-    /// Takes a notification that is meant for this receiver. Gives the one for which there is no
+    /// Queues a notification that is meant for this receiver. Returns the one for which there is no
     /// room.
     pub(super) fn push(
         &mut self,
@@ -147,7 +147,7 @@ impl Queue {
         self.take(&key, |of| of.token == token).pop().map(|waiting| waiting.notification)
     }
 
-    /// Gives up what is too old, and drops begins that are over.
+    /// Returns notifications that are too old as undeliverable, and drops begins that are over.
     pub(super) fn expire(&mut self, now: Wall, tally: &mut ReceiverCounts) -> Vec<GivenUp> {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let (mut given_up, told) = (Vec::new(), &mut self.told);
@@ -196,7 +196,7 @@ impl Queue {
         self.waiting.values().filter_map(|list| list.first()).map(|waiting| waiting.next_at).min()
     }
 
-    /// The post was taken. Gives since when its change is known.
+    /// The receiver accepted the post. Returns since when its change is known.
     pub(super) fn on_taken(&mut self, tally: &mut ReceiverCounts) -> Option<Wall> {
         let waiting = self.answered()?;
         tally.count("delivered");
@@ -228,8 +228,8 @@ impl Queue {
         self.give_up(now, waiting, "refused")
     }
 
-    /// The post failed, and may have been processed all the same. Gives up a notification with too
-    /// many attempts.
+    /// The post failed, but the receiver may have processed it. Returns a notification with too
+    /// many attempts as undeliverable.
     pub(super) fn on_failed(&mut self, now: Now, may_be_heard: bool) -> Option<GivenUp> {
         let mut waiting = self.answered()?;
         let key = waiting.notification.key.clone();
@@ -245,7 +245,8 @@ impl Queue {
         None
     }
 
-    /// Gives up a notification, save an end that is owed: that is tried again, slowly.
+    /// Returns a notification as undeliverable, unless it is an owed end: that one is retried
+    /// slowly.
     fn give_up(&mut self, now: Now, waiting: Waiting, why: &'static str) -> Option<GivenUp> {
         let key = &waiting.notification.key;
         let ends = waiting.notification.state == AlertState::Resolved;

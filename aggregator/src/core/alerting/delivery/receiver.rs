@@ -60,7 +60,7 @@ pub enum Answer {
     Taken,
     /// Refused for good.
     Refused(&'static str),
-    /// It failed; why, and how long the receiver asks to wait before the next try.
+    /// It failed: the reason, and how long the receiver requires to wait before the next try.
     Failed(&'static str, Option<Duration>),
 }
 

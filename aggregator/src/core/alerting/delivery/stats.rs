@@ -22,7 +22,7 @@ pub struct ReceiverCounts {
     pub last_success: Option<Wall>,
 }
 
-/// One receiver's figures at one moment.
+/// One receiver's figures at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// Its name.

@@ -1,5 +1,5 @@
-//! A body for a webhook: JSON with `{{ field }}` where a notification's fields go. No condition, no
-//! loop, and no field that is not known: what is wrong with a template is told at the start.
+//! A body for a webhook: JSON with `{{ field }}` where a notification's fields go. It has no
+//! conditions, no loops and no unknown fields. Errors in a template are reported at the start.
 //!
 //! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value.
 
