@@ -51,7 +51,7 @@ fn play(name: &str, text: &str) -> Option<String> {
     ))
 }
 
-/// The alerts whose state a case knows in a step.
+/// The alerts whose state a case expects in a step.
 fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
     case.states.iter().filter_map(move |line| {
         let mut words = line.split(' ');

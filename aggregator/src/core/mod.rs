@@ -1,10 +1,10 @@
 //! The aggregator's decisions, without clock, socket or task: messages in, alerts out.
 //!
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
-//! [`ingest`] decodes it and gives it its event time, [`fleet`] merges it at most once; once a
-//! second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
-//! notifies. [`durable`] asks each room for its part of a checkpoint, and [`view`] freezes all of
-//! them for pages. The state is a fold over the stream: the same messages in any order give the
+//! [`ingest`] decodes it and sets its event time, [`fleet`] merges it at most once. Once a second
+//! [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
+//! notifies. [`durable`] collects each room's part of a checkpoint, and [`view`] freezes all of
+//! them for pages. The state is a fold over the stream: the same messages in any order lead to the
 //! same answer.
 //!
 //! DESIGN A31, A47.
@@ -67,8 +67,8 @@ impl Core {
         }
     }
 
-    /// The core as it was when `checkpoint` was taken, ready to read on from its positions once
-    /// [`Self::measuring`] has said which windows are kept now.
+    /// The core as it was when `checkpoint` was taken. It is ready to read on from its positions
+    /// once [`Self::measuring`] has set which windows are kept now.
     #[must_use]
     pub fn restore(
         mesh: MeshName,

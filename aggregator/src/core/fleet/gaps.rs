@@ -1,7 +1,7 @@
 //! Sequence gaps that stay: samples that a node has recorded and that are missing below its newest
 //! message, although what was stored since has been read.
 //!
-//! A message under way closes its gap within seconds. A node resends a message that it still holds
+//! A message under way closes its gap shortly. A node resends a message that it still holds
 //! once a confirmation reports it as missing. What is missing for longer was lost on the way, which
 //! a rule watches. Time in which the streams were not read does not count.
 //!

@@ -536,8 +536,8 @@ impl Fleet {
         &self.counts
     }
 
-    /// Every node that has not expired belongs to the next checkpoint, changed or not: the other
-    /// content of its confirmation has changed.
+    /// Every node that has not expired belongs to the next checkpoint, changed or not: the limits in
+    /// its confirmation have changed.
     pub fn touch_shown(&mut self) {
         for (name, _) in self.nodes.iter().filter(|(_, node)| !node.hidden) {
             self.changed.touch(name);

@@ -5,7 +5,7 @@
 //! no alert and notifies no receiver.
 //!
 //! Interface: [`Evaluator::evaluate`] returns the findings that may move an alert;
-//! [`Evaluator::evidence`] gives the values behind one; [`Evaluator::replace`] takes other rules.
+//! [`Evaluator::evidence`] returns the values behind one; [`Evaluator::replace`] takes other rules.
 
 mod active;
 mod budgets;

@@ -1,5 +1,5 @@
 //! Nodes that send as much as messages can hold, and nodes that all come at once: memory stays
-//! bounded, what finds no room is counted, and nobody else is harmed.
+//! bounded, what finds no room is counted, and no other node is harmed.
 
 use crate::limits::NODE_BYTES_MAX;
 use plimsoll_schemas::histogram::layout;
@@ -68,7 +68,7 @@ fn a_full_node_takes_samples_again_once_time_has_emptied_its_windows() {
     });
     let refused = core.fleet.counts().limited["node_window"];
     let later = start().after(SECOND * 700);
-    // Whatever it says lets its windows move on.
+    // Any message of the node advances its windows.
     say(&mut core, later, Latency::default());
     say(&mut core, later, wide(1));
     assert_eq!(core.fleet.counts().limited["node_window"], refused);

@@ -378,7 +378,7 @@ proptest! {
         prop_assert!(text.contains("plimsoll_aggregator_ready 1"));
     }
 
-    /// Invariant 3: any order of arrival, repetitions included, gives the same view.
+    /// Invariant 3: any order of arrival, repetitions included, leads to the same view.
     #[test]
     fn the_order_of_arrival_never_changes_an_answer(
         values in prop::collection::vec((0..3_usize, 1..50_u64, 1..20_u64), 1..30),

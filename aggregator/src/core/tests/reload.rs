@@ -29,8 +29,8 @@ fn of_node() -> AlertKey {
     key(Scope::Node(NodeName::new("a").unwrap()))
 }
 
-/// A core of which fleet and node have a firing alert, and the moment. Its first second was half
-/// an hour before, so that one pace of its error budget is judged.
+/// A core in which an alert of the fleet and one of the node fire, and the time. Its first second
+/// was half an hour before, so that one burn rate of its error budget is judged.
 fn firing() -> (Core, Speaker, Now) {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     core.reload(start(), rules(""));

@@ -1,4 +1,4 @@
-//! A node as the core's tests hear it: numbered messages with running totals.
+//! A node as the core's tests simulate it: numbered messages with running totals.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
@@ -38,7 +38,7 @@ impl Speaker {
         self.recorded += n;
     }
 
-    /// Gives up samples that were recorded.
+    /// Counts recorded samples as lost.
     pub(crate) fn lose(&mut self, n: u64) {
         self.lost += n;
     }

@@ -19,7 +19,7 @@ fn counts(core: &Core, now: Now) -> (u64, u64, u64) {
     (row.total.count, window(Window::TenSeconds), window(Window::FiveMinutes))
 }
 
-/// What a node says in twenty seconds, ten samples each, by a clock that is `by(second)` off.
+/// A node sends ten samples a second for twenty seconds, by a clock that is `by(second)` off.
 fn live(core: &mut Core, speaker: &mut Speaker, ms: u64, by: impl Fn(u32) -> i64) -> Now {
     let mut now = start();
     for second in 1..=20 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::AlertState;
 
-/// How many alerts there are, and what receivers did not hear of them.
+/// How many alerts there are, and of what receivers were not notified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AlertCounts {
     /// Alerts that stand, by state.

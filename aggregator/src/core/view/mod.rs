@@ -94,7 +94,7 @@ pub struct View {
     pub rule_files: RuleFileStats,
     /// Every budget, and whether no sample has matched it for minutes.
     pub unmatched: Vec<(RuleName, bool)>,
-    /// The moment.
+    /// The point in time.
     pub at: Wall,
 }
 

@@ -18,7 +18,7 @@ pub enum Nodes {
     Worst(usize),
 }
 
-/// What Prometheus is told about one node beside its latencies.
+/// What Prometheus scrapes about one node beside its latencies.
 #[derive(Clone)]
 pub struct NodeView {
     /// Its name.

@@ -44,7 +44,7 @@ pub(super) struct SensorCounters([Option<DeviceCounters>; SENSOR_COUNTERS.len()]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct DeviceCounters {
     grown: Increase,
-    /// Where each device's counter stood when it last said so.
+    /// The latest reading of each device's counter.
     stood: BTreeMap<Labels, u64>,
 }
 
@@ -64,7 +64,7 @@ impl SensorCounter {
 }
 
 impl SensorCounters {
-    /// Looks at readings of a machine.
+    /// Processes readings of a machine.
     pub(super) fn see(&mut self, at: Wall, readings: &[Reading]) {
         for reading in readings {
             if let Some((tick, value)) = SensorCounter::of(reading).zip(reading.value) {

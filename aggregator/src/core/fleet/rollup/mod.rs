@@ -1,5 +1,5 @@
 //! Roll-ups: samples of all nodes grouped by labels, of the series and of the node, as the
-//! configuration asks. Each group has windows like the fleet's. Groups are bounded; what finds
+//! configuration defines. Each group has windows like the fleet's. Groups are bounded; what finds
 //! no room goes to one whose values are all [`OVERFLOW`], and is counted. Nothing is judged by
 //! them.
 

@@ -30,7 +30,7 @@ impl Default for Merged {
 }
 
 impl Merged {
-    /// Forgets all samples.
+    /// Clears all samples.
     pub fn clear(&mut self) {
         self.used_mut().fill(0);
         self.exact = ExactFigures::default();
@@ -108,7 +108,7 @@ impl Merged {
         used.iter().zip(first..).filter(|(n, _)| **n > 0).map(|(n, index)| (index, *n))
     }
 
-    /// Looks for samples by rank; cheapest when each is near the one before.
+    /// Finds samples by rank; cheapest when each is near the one before.
     #[must_use]
     pub fn ranks(&self) -> Ranks<'_> {
         let (first, used) = self.used();

@@ -164,7 +164,7 @@ impl Windows {
         self.expire(times.shown);
     }
 
-    /// Gives slots that their window has passed on to longer ones.
+    /// Rolls slots that are older than their window over to longer ones.
     pub fn expire(&mut self, now: Wall) {
         let second = now.0 / slot_ns(Window::ALL[0]);
         if second == self.expired {

@@ -80,7 +80,7 @@ impl Tally {
         std::array::from_fn(|place| self.at(place))
     }
 
-    /// The same under other limits; `count` gives how many lie over one that was not known.
+    /// The same under other limits; `count` returns how many lie over a limit that `before` lacks.
     pub(super) fn under(
         &self,
         before: &Limits,

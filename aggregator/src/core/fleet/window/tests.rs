@@ -32,7 +32,7 @@ fn times(now: Wall, taken: Wall) -> Times {
     Times { shown: now, now, taken }
 }
 
-/// What a message says: of some, exactly how many are over the limits.
+/// A message's samples: of some, it holds exactly how many are over the limits.
 fn message(values: &[u64]) -> Packed {
     let mut samples = Histogram::default();
     if values[0].is_multiple_of(2) {
@@ -192,7 +192,7 @@ impl Naive {
         self.0.iter().flat_map(|(_, values, _)| values).copied().collect()
     }
 
-    /// As exactly as each message by itself tells, and never wrong; of one limit at a time.
+    /// As exact as each message by itself, and never wrong; checks one limit at a time.
     fn check_over(&self, windows: &Windows, now: u64, window: Window) -> Result<(), TestCaseError> {
         let limit_ns = LIMITS_NS[(now / SECOND) as usize % LIMITS_NS.len()];
         let Sums { over, uncertain, .. } = windows.sums(Wall(now), window, limit_ns);

@@ -96,7 +96,7 @@ pub fn judge(
     }
 }
 
-/// What the samples of which these are the sums say.
+/// The finding from the sums of a budget's samples.
 #[must_use]
 pub fn finding(budget: &Budget, sums: &Sums) -> Finding {
     match sums.samples {
@@ -130,7 +130,7 @@ fn is_clear(budget: &Budget, sums: &Sums) -> bool {
                 .is_some_and(|upper| is_over(sums, upper) == Some(false))
 }
 
-/// Whether the sample of a rank is over the limit; `None` where nobody knows.
+/// Whether the sample of a rank is over the limit; `None` if the sums leave it uncertain.
 fn is_over(sums: &Sums, rank: u64) -> Option<bool> {
     let up_to_uncertain = sums.samples.saturating_sub(sums.over);
     if rank > up_to_uncertain {

@@ -60,8 +60,8 @@ pub struct NodeMetrics {
     sensed_at: Wall,
     counted: [CounterIncrease; COUNTS],
     sensor_counters: SensorCounters,
-    /// Whether its account and its bus were ever counted: what stood there when a run was first
-    /// heard that is older than a span has not grown within it.
+    /// Whether its ledger entry and its bus were ever counted. If a run is older than a span when
+    /// it is first received, its first values are not an increase within that span.
     #[serde(default)]
     known: [bool; 2],
     peaks: Peaks,
@@ -205,7 +205,7 @@ impl NodeMetrics {
         }
     }
 
-    /// The worst that the machine's sensors said within the last minute or two.
+    /// The worst readings of the machine's sensors within the last minute or two.
     #[must_use]
     pub fn peaks(&self, now: Wall) -> HardwareContext {
         let of = |what: SensedFigure| self.peaks.get(now, what as usize);
