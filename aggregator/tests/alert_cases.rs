@@ -1,5 +1,5 @@
-//! Every file in `cases/` is a history and what must become of it: which alerts stand when, and
-//! every notification that leaves. The real core plays it in simulated time, from real messages.
+//! Every file in `cases/` is a history and its expected result: which alerts are active when, and
+//! every notification that is sent. The real core plays it in simulated time, from real messages.
 
 #[path = "alert_cases/case.rs"]
 mod case;

@@ -70,7 +70,7 @@ pub(crate) struct Say {
     pub(crate) again: u64,
     /// None arrives, ever.
     pub(crate) vanishes: bool,
-    /// The node's last words.
+    /// Whether the node sends its final message.
     pub(crate) final_message: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Notifications and states in the words of a case, and how those differ from what it expects.
+//! Notifications and states in a case's notation, and how those differ from what it expects.
 
 use std::fmt::Write;
 

@@ -40,7 +40,7 @@ pub(crate) struct World {
     step: u64,
     span: Duration,
     leapt: Duration,
-    /// What people asked for in vain.
+    /// Commands of people that were refused.
     pub(crate) refused: u64,
     pub(crate) notifications: Vec<Notification>,
 }

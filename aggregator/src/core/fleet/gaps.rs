@@ -45,8 +45,8 @@ impl Gaps {
         self.checkpoints_every = interval;
     }
 
-    /// How long a gap may stay. A node learns with a checkpoint what is missing, and may miss one
-    /// such message.
+    /// How long a gap may stay. A checkpoint's confirmation reports to a node what is missing, and
+    /// one such message may be lost.
     fn allowed(&self) -> Duration {
         GAP_PATIENCE.max(self.checkpoints_every * GAP_PATIENCE_CHECKPOINTS)
     }

@@ -230,7 +230,7 @@ impl Fleet {
         match decision {
             Decision::Merge => {}
             Decision::Duplicate => {
-                // A node that sends again does not know yet that it need not.
+                // A node that resends has not received the confirmation yet.
                 self.changed.touch(&header.node);
                 self.counts.duplicates += 1;
                 return None;
@@ -365,8 +365,8 @@ impl Fleet {
         expired
     }
 
-    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it reports; when it
-    /// is silent, all that every window has passed is dropped at once.
+    /// Expires slots of the windows of fleet and roll-ups. A node's windows expire slots when it
+    /// reports; when it is silent, all that every window has passed is dropped at once.
     pub fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.operations).expire(now);
         self.rollups.expire(now);
@@ -536,8 +536,8 @@ impl Fleet {
         &self.counts
     }
 
-    /// Every node that has not expired belongs to the next checkpoint, changed or not: the limits in
-    /// its confirmation have changed.
+    /// Every node that has not expired belongs to the next checkpoint, changed or not: the limits
+    /// in its confirmation have changed.
     pub fn touch_shown(&mut self) {
         for (name, _) in self.nodes.iter().filter(|(_, node)| !node.hidden) {
             self.changed.touch(name);

@@ -36,7 +36,7 @@ impl<'n> NodeAt<'n> {
         self.is_reporting() && self.node.metrics.are_readings_fresh(self.at)
     }
 
-    /// One metric; `None` where it is not known. Sequence gaps are known to the fleet alone.
+    /// One metric; `None` if it is unknown. Only the fleet tracks sequence gaps.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
     pub fn figure(&self, figure: NodeMetric) -> Option<f64> {

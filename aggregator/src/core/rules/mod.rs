@@ -169,8 +169,8 @@ impl Evaluator {
         }
     }
 
-    /// What a threshold is compared with in one scope, as of when rules were last judged; `None`
-    /// where it is not known.
+    /// What a threshold is compared with in one scope, as of when rules were last judged; `None` if
+    /// it is unknown.
     #[must_use]
     pub fn value_of(
         &self,

@@ -60,7 +60,7 @@ pub(super) fn judge_thresholds(
     found
 }
 
-/// What a threshold is compared with in one scope; `None` where it is not known.
+/// What a threshold is compared with in one scope; `None` if it is unknown.
 pub(super) fn value_of(
     at: Wall,
     threshold: &Threshold,

@@ -1,4 +1,4 @@
-//! Notifications of whole cores: who is named, and what stands beside them.
+//! Notifications of whole cores: the nodes that they name, and the evidence beside them.
 
 use crate::limits::BARS_MAX;
 use crate::limits::NOTIFICATION_BYTES_MAX;

@@ -36,7 +36,7 @@ fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
         deliver(&mut core, now, &honest.say(now, MS, 10));
         core.on_deadline(now);
         let held = core.node(&NodeName::new("hostile").unwrap()).unwrap().operations.heap_bytes();
-        // One message more than the bound: it is looked at before a message is added.
+        // One message more than the bound: it is checked before a message is added.
         assert!(held < NODE_BYTES_MAX + 2 * bytes, "{held} bytes in round {round}");
     }
     let node = |name: &str| core.node(&NodeName::new(name).unwrap()).unwrap();

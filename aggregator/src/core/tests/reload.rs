@@ -1,4 +1,4 @@
-//! Rules that are exchanged while alerts stand.
+//! Rules that are reloaded while alerts are active.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn firing() -> (Core, Speaker, Now) {
     (core, speaker, now)
 }
 
-/// Lets seconds pass, each with 200 samples of 40 ms.
+/// Advances some seconds, each with 200 samples of 40 ms.
 fn live(core: &mut Core, speaker: &mut Speaker, from: Now, seconds: u32) -> Now {
     let mut now = from;
     for second in 1..=seconds {

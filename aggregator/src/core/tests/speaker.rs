@@ -33,7 +33,7 @@ impl Speaker {
         Self { recorded, ..self }
     }
 
-    /// Records samples that are put into a message by someone else.
+    /// Records samples that the test itself puts into a message.
     pub(crate) fn record(&mut self, n: u64) {
         self.recorded += n;
     }
@@ -77,7 +77,7 @@ impl Speaker {
         self.message(now, Body::Bus(Bus::default()), true)
     }
 
-    /// The last word for this run, by the one that comes after it.
+    /// The final message for this run, sent by its successor.
     pub(crate) fn crash_report(&mut self, now: Now, successor: u64) -> (String, Vec<u8>) {
         let header = Header { successor: Some(Incarnation(successor)), ..self.header(now, true) };
         self.encode(header, Body::Bus(Bus::default()))

@@ -108,7 +108,7 @@ fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_s
             deliver(&mut core, start(), &crash_report);
         }
         deliver(&mut core, start(), &after.message(start(), bus(1), false));
-        // What the crashed run had kept comes after the later run has spoken.
+        // What the crashed run had kept comes after messages of the later run.
         deliver(&mut core, start(), &kept);
         deliver(&mut core, start(), &crash_report);
         deliver(&mut core, start(), &after.message(start(), bus(2), false));

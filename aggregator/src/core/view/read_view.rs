@@ -130,7 +130,7 @@ impl ReadView {
         shown.map(|(name, node)| (name, node))
     }
 
-    /// Samples in gaps of a node's account that have stayed for too long.
+    /// Samples in sequence gaps of a node's ledger entry that have stayed for too long.
     #[must_use]
     pub fn gap_samples(&self, node: &NodeName) -> u64 {
         self.gaps.get(node).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! When a receiver may be tried again: growing pauses with jitter, and never before it asked to be.
+//! When a post to a receiver may be retried: pauses grow, have jitter, and honour `Retry-After`.
 
 use std::time::Duration;
 

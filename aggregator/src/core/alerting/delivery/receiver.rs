@@ -38,7 +38,7 @@ pub enum ReceiverKind {
 /// Something to be posted now.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// To whom.
+    /// The receiver.
     pub receiver: Arc<str>,
     /// What.
     pub body: Body,

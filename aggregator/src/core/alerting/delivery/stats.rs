@@ -16,7 +16,7 @@ pub struct ReceiverCounts {
     pub outcomes: BTreeMap<Cow<'static, str>, u64>,
     /// Posts by how they ended.
     pub posts: BTreeMap<Cow<'static, str>, u64>,
-    /// Notifications given up, by reason.
+    /// Undeliverable notifications, by reason.
     pub undeliverable: BTreeMap<Cow<'static, str>, u64>,
     /// When a post was last taken.
     pub last_success: Option<Wall>,

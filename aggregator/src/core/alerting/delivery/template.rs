@@ -11,15 +11,15 @@ use thiserror::Error;
 /// The fields of one notification, by name.
 pub type Fields = BTreeMap<&'static str, Value>;
 
-/// A template that is known to give JSON.
+/// A template whose output is always valid JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
-    /// As it stands there.
+    /// Literal text.
     Text(String),
-    /// A field, and whether it stands within a string.
+    /// A field, and whether it is within a string.
     Field(String, bool),
 }
 

@@ -53,7 +53,7 @@ pub(super) fn figures(evidence: &Evidence) -> (String, String) {
     }
 }
 
-/// What speaks for the alert, and who is to blame.
+/// The evidence for the alert, and the nodes at fault.
 pub(super) fn evidence(notification: &Notification) -> String {
     // Where samples are over a limit, nodes have a share in them.
     let has_shares = matches!(notification.evidence, Evidence::Latency(_) | Evidence::Burn(_));

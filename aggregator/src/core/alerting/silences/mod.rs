@@ -91,7 +91,7 @@ pub enum CommandError {
     NotStanding {
         /// The alert.
         key: Box<AlertKey>,
-        /// Where it stands.
+        /// Its state.
         state: AlertState,
     },
 }

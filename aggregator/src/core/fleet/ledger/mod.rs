@@ -45,7 +45,7 @@ pub struct Gap {
     pub hole: (Incarnation, u64),
 }
 
-/// The account of one node over all its incarnations.
+/// The ledger entry of one node over all its incarnations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     runs: Runs,
@@ -148,8 +148,8 @@ impl Account {
         self.conflicts
     }
 
-    /// The account. An incarnation has ended when its final message was merged or a newer one has
-    /// begun.
+    /// The sum of the ledger entry. An incarnation has ended when its final message was merged or a
+    /// newer one has begun.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();
@@ -159,7 +159,7 @@ impl Account {
         ledger
     }
 
-    /// Samples given up, over all incarnations.
+    /// Samples that the node lost, over all incarnations.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let past = self.past.lost.values().copied();

@@ -14,7 +14,7 @@ use super::seqs::Seqs;
 /// One incarnation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// Where it stands among the node's incarnations: later ones have greater numbers.
+    /// Its position among the node's incarnations: later ones have greater numbers.
     pub(super) order: u64,
     pub(super) seqs: Seqs,
     pub(super) newest: Seq,
@@ -24,7 +24,7 @@ pub struct Run {
     unread: u64,
     merged: u64,
     pub(super) left_in_order: bool,
-    /// The incarnation that spoke the last word for it, after a crash.
+    /// The incarnation that sent the final message for it, after a crash.
     #[serde(default)]
     pub(super) successor: Option<Incarnation>,
     /// Messages that had been merged before.
@@ -99,7 +99,7 @@ impl Run {
         self.totals.recorded.saturating_sub(known)
     }
 
-    /// Samples that it gave up.
+    /// Samples that it lost.
     pub(super) fn lost(&self) -> u64 {
         self.totals.lost_sum()
     }

@@ -94,8 +94,8 @@ impl SensorCounters {
 }
 
 impl DeviceCounters {
-    /// A counter stands at `stand`. One that fell is another from now on: what counted before is
-    /// gone, and how much of it is new is unknown.
+    /// The counter is at `stand`. One that fell is another counter from now on: what counted before
+    /// is gone, and how much of it is new is unknown.
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
     fn see(&mut self, at: Wall, span: Duration, of: &Labels, stand: u64) {
         if let Some(stood) = self.stood.get_mut(of) {

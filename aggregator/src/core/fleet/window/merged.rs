@@ -6,7 +6,7 @@ use plimsoll_schemas::histogram::{
     BucketUncertainty, ExactFigures, Histogram, Packed, Quantile, layout,
 };
 
-/// Buckets that are passed together when a rank is looked for.
+/// Buckets that are skipped together in the search for a rank.
 const BLOCK: usize = 64;
 
 /// Merged samples.

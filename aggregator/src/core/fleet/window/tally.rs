@@ -117,7 +117,7 @@ impl Since {
         (count.saturating_sub(self.before[place]), self.tally.at(place))
     }
 
-    /// Goes on with the limits that stay, where there are `count` samples by now.
+    /// Keeps the limits that stay, where there are `count` samples by now.
     pub(super) fn under(&self, before: &Limits, limits: &Limits, count: u64) -> Self {
         let begun = |limit| before.place(limit).map_or(count, |place| self.before[place]);
         let tally = self.tally.under(before, limits, |_| Over::default());

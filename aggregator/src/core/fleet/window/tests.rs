@@ -243,8 +243,8 @@ fn restarted(windows: &Windows) -> Windows {
 }
 
 proptest! {
-    /// Invariants 3 and 7: every window, the total and all figures equal the naive ones after
-    /// every step, whatever the order of arrival, the lateness, the pace of time and restarts.
+    /// Invariants 3 and 7: every window, the total and all figures equal the naive ones after every
+    /// step, for any order of arrival, lateness, speed of time and restarts.
     #[test]
     fn windows_equal_a_naive_oracle(
         steps in steps(),
@@ -268,7 +268,7 @@ proptest! {
         naive.check(&windows, now)?;
     }
 
-    /// The same samples in another order leave the same state, whenever slots were given on.
+    /// The same samples in another order leave the same state, whenever slots were rolled over.
     #[test]
     fn the_order_of_arrival_leaves_no_trace(
         samples in prop::collection::vec((ages(), 1..40_000_000_u64), 1..60),

@@ -91,7 +91,7 @@ impl Tier {
         }
     }
 
-    /// Whether its oldest slots may be given away as one: all of the next tier's slot that they
+    /// Whether its oldest slots may be rolled over as one: all of the next tier's slot that they
     /// lie in has passed.
     pub(super) fn has_passed(&self, window: Window, coarse: u64, from: u64) -> bool {
         let oldest = self.slots.first().map(|slot| slot.number * slot_ns(window));

@@ -124,7 +124,7 @@ proptest! {
                 let before = stored_at.iter().filter(|at| second(**at) <= up_to).count();
                 prop_assert!(before as u64 <= read, "{before} stored by {up_to:?}, {read} read");
             }
-            // The lane learns of these with the next message that it reads.
+            // The next message that the lane reads carries these in its pending count.
             stored_at.extend((0..stores).map(|_| now + 1));
         }
     }

@@ -58,7 +58,7 @@ impl Judgement {
     }
 }
 
-/// Judges the samples of which these are the sums, and which are asked for by rank.
+/// Judges the samples of which these are the sums, and whose values are read by rank.
 #[must_use]
 pub fn judge(
     budget: &Budget,
@@ -140,7 +140,7 @@ fn is_over(sums: &Sums, rank: u64) -> Option<bool> {
 }
 
 /// The lowest rank whose sample lies at or above the true quantile with at least the given
-/// confidence; `None` where so few samples allow for none.
+/// confidence; `None` if there are too few samples for one.
 #[must_use]
 pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
     // Seen from the greatest sample it is the lower bound of the other quantile.

@@ -1,5 +1,5 @@
-//! The layout of stored records is pinned: one that changes without a new version would be read as
-//! something else, or as damage, by the program that comes after.
+//! The layout of stored records is pinned. If it changed without a new version, the next program
+//! version would misread the records, or treat them as damaged.
 
 use std::fmt;
 

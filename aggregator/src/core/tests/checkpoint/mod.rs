@@ -104,7 +104,7 @@ pub(crate) fn assert_same(one: &mut Core, other: &mut Core) {
     }
 }
 
-/// The core that comes after this one, with all that it knew.
+/// The core after a restart, with the whole state of this one.
 pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
     let mut stored = StoredRecords::default();
     core.on_changes_lost();

@@ -61,7 +61,7 @@ impl Heard {
         }
     }
 
-    /// How many alerts the two believe to fire.
+    /// How many alerts are firing in the state of each of the two.
     pub(super) fn believe(&self, now: Now) -> [u32; 2] {
         let date = UNIX_EPOCH + Duration::from_nanos(now.wall.0);
         let date = humantime::format_rfc3339_millis(date).to_string();

@@ -31,7 +31,7 @@ fn named(name: &str) -> Threshold {
     shipped().thresholds.into_iter().find(|of| of.name.as_str() == name).unwrap()
 }
 
-/// A rule that wants three evaluations in a row.
+/// A rule that requires three evaluations in a row.
 fn violations() -> Threshold {
     Threshold { fire_after: 3, ..named("isolation_violations") }
 }

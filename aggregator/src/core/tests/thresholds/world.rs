@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Where the alert of a rule stands, about whomever.
+    /// The state of a rule's alert, the greatest over all scopes.
     pub(crate) fn state(&self, rule: &RuleName) -> AlertState {
         let found = self.core.alerting.alerts().standing().filter(|(key, _)| key.rule == *rule);
         found.map(|(_, state)| state).max().unwrap_or_default()

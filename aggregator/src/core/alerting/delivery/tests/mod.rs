@@ -208,7 +208,7 @@ fn a_webhook_hears_each_change_once_and_the_end_that_it_is_owed() {
     // The receiver was sent nothing before, so only the newest state is sent.
     assert_eq!(push(&mut deliveries, &[Firing, Resolved, Firing]), [Firing]);
     assert_eq!(count(&deliveries, "superseded"), 2);
-    // It believes that it fires: the end is owed, whatever comes then.
+    // The receiver has the begin, so it is owed the end, whatever comes then.
     assert_eq!(push(&mut deliveries, &[Resolved, Firing]), [Resolved, Firing]);
     assert_eq!(push(&mut deliveries, &[Resolved, Firing, Resolved]), [Resolved]);
     assert_eq!((count(&deliveries, "superseded"), count(&deliveries, "delivered")), (4, 4));
@@ -384,7 +384,7 @@ proptest! {
         let given_up: BTreeSet<_> = given_up.collect();
         for (place, fires) in firing.into_iter().enumerate() {
             let node = format!("n{place}");
-            // A begin may be given up. An end that is owed is not, within a day.
+            // A begin may be undeliverable. An end that is owed is not, within a day.
             prop_assert!(fires || !believed.contains(&node));
             prop_assert!(
                 fires == believed.contains(&node) || given_up.contains(&node),

@@ -1,5 +1,5 @@
-//! A model of an Alertmanager that dies, refuses and is not reached: once it works again, it
-//! believes in exactly the alerts that fire, and before that it never believes in an end too soon.
+//! A model of an Alertmanager that crashes, refuses and is not reached. Once it works again,
+//! exactly the alerts that fire are active in it. Before that, it never ends an alert too soon.
 
 use std::collections::BTreeMap;
 

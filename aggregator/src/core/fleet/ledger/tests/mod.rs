@@ -1,4 +1,4 @@
-//! The account of one node: repetitions, gaps, crashes, and whatever order messages come in.
+//! The ledger entry of one node: repetitions, gaps, crashes, and any order of messages.
 
 mod order;
 
@@ -131,7 +131,7 @@ fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
     assert_eq!(account.book(&header(70, 1, 10, 0), 10), Decision::Forgotten);
 }
 
-/// The last word for a crashed run: spoken by its successor, under the crashed run's name.
+/// The final message for a crashed run: sent by its successor, under the crashed run's name.
 fn crash_report(of: u64, seq: u64, successor: u64, recorded: u64, crash: u64) -> Header {
     let lost = BTreeMap::from([(LossReason::new("crash").unwrap(), crash)]);
     Header {
@@ -226,7 +226,7 @@ fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
     for seq in 2..=5 {
         account.book(&at_second(20, seq, 20 + seq), 1);
     }
-    // What the crashed run had sealed comes only now, and its last word after it.
+    // What the crashed run had sealed comes only now, and its final message after it.
     for seq in 6..=15 {
         account.book(&at_second(1, seq, seq), 1);
     }
@@ -274,8 +274,8 @@ fn an_account_stored_before_there_were_successors_is_still_read() {
 }
 
 proptest! {
-    /// Invariants 1, 2 and 3: whatever arrives, in any order and any number of times, the
-    /// account balances and ends where the node's own totals are.
+    /// Invariants 1, 2 and 3: for messages in any order and any number of times, the ledger entry
+    /// balances and ends at the node's own totals.
     #[test]
     fn any_order_with_repetitions_gives_the_same_account(
         samples in prop::collection::vec(0..50_u64, 1..40),

@@ -227,8 +227,8 @@ impl NodeMetrics {
         }
     }
 
-    /// What is kept of a node that is not shown: where counters stood, so that what was counted
-    /// once does not grow anew when it reports again.
+    /// What is kept of a node that has expired: the counters' values, so that what was counted once
+    /// is not a new increase when it reports again.
     pub(super) fn of_expired(&self) -> Self {
         let sensor_counters = self.sensor_counters.clone();
         Self { counted: self.counted, known: self.known, sensor_counters, ..Self::default() }

@@ -20,7 +20,7 @@ use plimsoll_schemas::metric::NodeMetric;
 pub(crate) enum SensedFigure {
     /// Used share of the processors.
     CpuUsage,
-    /// Share of their time that a hypervisor gave to other machines.
+    /// Share of time that a hypervisor used for other machines.
     CpuSteal,
     /// See [`NodeMetric::MemoryUsedRatio`].
     Memory,
