@@ -82,7 +82,7 @@ fn merge(core: &mut Core, now: Now, messages: &[(String, Vec<u8>)]) {
     }
 }
 
-/// Nodes that speak once a second.
+/// Nodes that report once a second.
 struct Fleet {
     nodes: u32,
     samples: u32,

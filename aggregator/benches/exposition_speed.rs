@@ -39,7 +39,7 @@ const SAMPLES: u64 = 20;
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
 
-/// One contender: its name, and a turn that tells how many bytes it wrote.
+/// One contender: its name, and a turn that returns how many bytes it wrote.
 type Contender<'a> = (String, Box<dyn FnMut() -> usize + 'a>);
 
 /// Median milliseconds and bytes of each contender; all of them take their turn in every round.

@@ -1,5 +1,5 @@
-//! Every file in `cases/` is a history and what must become of it: which alerts stand when, and
-//! every notification that leaves. The real core plays it in simulated time, from real messages.
+//! Every file in `cases/` is a history and its expected result: which alerts are active when, and
+//! every notification that is sent. The real core plays it in simulated time, from real messages.
 
 #[path = "alert_cases/case.rs"]
 mod case;
@@ -51,7 +51,7 @@ fn play(name: &str, text: &str) -> Option<String> {
     ))
 }
 
-/// The alerts whose state a case knows in a step.
+/// The alerts whose state a case expects in a step.
 fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
     case.states.iter().filter_map(move |line| {
         let mut words = line.split(' ');

@@ -96,12 +96,12 @@ impl Contest {
         }
     }
 
-    /// Lets so many seconds pass.
+    /// Advances time by so many seconds.
     pub(crate) fn run(&mut self, load: Load, dice: &mut Dice, seconds: u64) {
         (0..seconds).for_each(|_| self.pass(load, dice));
     }
 
-    /// Lets seconds pass until every contender has paged, or so many have passed.
+    /// Advances time until every contender has paged, or until so many seconds have passed.
     pub(crate) fn run_until_paged(&mut self, load: Load, dice: &mut Dice, seconds: u64) {
         for _ in 0..seconds {
             if self.tallies.iter().all(|tally| tally.already || tally.first.is_some()) {

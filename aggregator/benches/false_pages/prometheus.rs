@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Seconds between scrapes, and between evaluations.
 pub(crate) const EVERY: u64 = 15;
-/// Seconds that `rate` looks back, and that `for` waits.
+/// The range of `rate` and the wait of `for`, in seconds.
 pub(crate) const MINUTE: f64 = 60.0;
 /// The default buckets of Prometheus' client libraries, in seconds.
 pub(crate) const DEFAULT_BUCKETS: [f64; 11] =

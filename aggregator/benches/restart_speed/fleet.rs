@@ -18,7 +18,7 @@ use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
 
 const OPERATIONS: [&str; 3] = ["epoch_hook", "kernel_fetch", "publish"];
 const SAMPLES_PER_SECOND: u64 = 100;
-/// Bodies of which nodes say one after the other, each beginning with another one.
+/// Message bodies. Each node sends them in turn and starts with a different one.
 const BODIES: usize = 64;
 const SECOND: Duration = Duration::from_secs(1);
 /// Each: how many messages, and how long an interval they are about.

@@ -1,10 +1,10 @@
 //! The aggregator's decisions, without clock, socket or task: messages in, alerts out.
 //!
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
-//! [`ingest`] decodes it and gives it its event time, [`fleet`] merges it at most once; once a
-//! second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
-//! notifies. [`durable`] asks each room for its part of a checkpoint, and [`view`] freezes all of
-//! them for pages. The state is a fold over the stream: the same messages in any order give the
+//! [`ingest`] decodes it and sets its event time, [`fleet`] merges it at most once. Once a second
+//! [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
+//! notifies. [`durable`] collects each room's part of a checkpoint, and [`view`] freezes all of
+//! them for pages. The state is a fold over the stream: the same messages in any order lead to the
 //! same answer.
 //!
 //! DESIGN A31, A47.
@@ -38,8 +38,8 @@ use rules::{Evaluator, Inputs, SelfCounts};
 
 pub use ingest::Delivered;
 
-/// The operation of the fleet under which it is recorded how long it took to notify a receiver. It
-/// has windows, quantiles and, where a site wants one, a budget like any other.
+/// The fleet's operation that records how long a notification of a receiver took. It has windows,
+/// quantiles and, if a site configures one, a budget like any other.
 const NOTIFICATION_DELIVERY: &str = "notification_delivery";
 
 /// An aggregator's whole state.
@@ -67,8 +67,8 @@ impl Core {
         }
     }
 
-    /// The core as it was when `checkpoint` was taken, ready to read on from its positions once
-    /// [`Self::measuring`] has said which windows are kept now.
+    /// The core as it was when `checkpoint` was taken. It is ready to read on from its positions
+    /// once [`Self::measuring`] has set which windows are kept now.
     #[must_use]
     pub fn restore(
         mesh: MeshName,
@@ -204,7 +204,7 @@ impl Core {
         alerting.on_findings((at, late), found, situation);
     }
 
-    /// Judges by other rules from now on. Alerts of rules that are gone, or are about something
+    /// Judges by other rules from now on. Alerts of rules that were removed, or are about something
     /// else, end with a notification; all others stay.
     pub fn reload(&mut self, now: Now, rules: Rules) {
         let limits = self.evaluator.limits();
@@ -219,15 +219,14 @@ impl Core {
     }
 
     /// Every node that is shown is sent a confirmation with the next checkpoint, even if nothing
-    /// else about it has changed: to be called when limits are others than before.
+    /// else about it has changed: to be called when limits have changed.
     pub fn tell_limits_anew(&mut self) {
         self.fleet.touch_shown();
     }
 
-    /// Does what a client wants done about alerts.
+    /// Executes a client's command about alerts.
     ///
-    /// # Errors
-    /// When it cannot hold, or there is nothing that it is about.
+    /// # Errors When the command is invalid now, or its subject does not exist.
     pub fn on_order(
         &mut self,
         now: Wall,
@@ -254,7 +253,7 @@ impl Core {
         }
     }
 
-    /// The next notification that was given up and is to be sent to the bus.
+    /// The next undeliverable notification that is to be sent to the bus.
     pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
         self.alerting.next_unsaid()
     }

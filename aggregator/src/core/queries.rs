@@ -104,7 +104,7 @@ impl Core {
         alerts.find(|(key, _)| is_it(key)).map_or(AlertState::Inactive, |(_, state)| state)
     }
 
-    /// The newest notifications that were given up, oldest first.
+    /// The newest undeliverable notifications, oldest first.
     #[must_use]
     pub fn undeliverable(&self) -> Vec<Undeliverable> {
         self.alerting.undeliverable()

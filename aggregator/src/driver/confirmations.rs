@@ -85,7 +85,7 @@ impl Confirmations {
         next.next().or_else(|| self.pending.first_key_value()).map(|(_, told)| told)
     }
 
-    /// Drops all pending confirmations, for want of a connection.
+    /// Drops all pending confirmations, since there is no connection.
     pub(super) fn discard(&mut self) {
         self.stats.unsent += self.pending.len() as u64;
         self.pending.clear();

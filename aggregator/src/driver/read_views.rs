@@ -1,5 +1,6 @@
-//! Read views of the whole state for pages. One view serves all requests within a moment and is
-//! dropped after that, since state that changes while a view exists is copied first.
+//! Read views of the whole state for pages. One view serves all requests until it is stale, after
+//! `VIEW_AGE_MAX`. It is dropped then, since state that changes while a view exists is copied
+//! first.
 
 use std::sync::Arc;
 

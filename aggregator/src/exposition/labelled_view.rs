@@ -79,7 +79,7 @@ impl<'v> LabelledView<'v> {
         &self.windows[&window]
     }
 
-    /// The label that stands for all time instead of a window.
+    /// The label for all time, in place of a window.
     pub(super) fn all_time(&self) -> &LabelSet {
         &self.total
     }

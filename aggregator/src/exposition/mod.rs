@@ -1,6 +1,6 @@
 //! A read view as a page for Prometheus, in the format that the client accepts.
 //!
-//! [`writer`] knows the formats, `labelled_view` renders the labels that families share, and
+//! [`writer`] implements the formats, `labelled_view` renders the labels that families share, and
 //! `families` has one file for each group of metric families. This room keeps no state, and it does
 //! not decide which nodes a page holds: the view does.
 //!

@@ -12,7 +12,7 @@ pub const FLAPS_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 pub const SILENCES_MAX: usize = 256;
 /// Acknowledged alerts.
 pub const ACKNOWLEDGEMENTS_MAX: usize = 1_024;
-/// Longest silence or acknowledgement; bounded, so that a forgotten one ends.
+/// Longest silence or acknowledgement; bounded, so that one that is never removed ends.
 pub const SILENCE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Bytes of the name of the operator in a silence or acknowledgement.
 pub const BY_BYTES_MAX: usize = 64;

@@ -147,9 +147,9 @@ pub const READ_LATE_MAX: Duration = Duration::from_secs(30);
 /// Minimum time for which samples are missing below a node's newest message, as far as the streams
 /// have been read, before that is an alert: longer than a resend takes.
 pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
-/// The same as a multiple of the time between two checkpoints: a confirmation tells a node what is
-/// missing, a checkpoint takes time, and a confirmation can get lost. With ten thousand nodes that
-/// is a minute and a half.
+/// The same as a multiple of the time between two checkpoints: a confirmation reports to a node
+/// what is missing, a checkpoint takes time, and a confirmation can get lost. With ten thousand
+/// nodes that is a minute and a half.
 pub const GAP_PATIENCE_CHECKPOINTS: u32 = 3;
 /// Time between two warnings that two nodes have one name.
 pub const NAME_CONFLICT_TOLD_EVERY: Duration = Duration::from_secs(60);

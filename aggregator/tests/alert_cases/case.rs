@@ -33,7 +33,7 @@ pub(crate) struct Case {
     pub(crate) notifications: Vec<String>,
 }
 
-/// What a node says in each step of a span.
+/// What a node sends in each step of a span.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Say {
@@ -42,21 +42,21 @@ pub(crate) struct Say {
     pub(crate) span: (u64, u64),
     /// Once in so many steps; 0 is 1.
     pub(crate) every: u64,
-    /// Of the node; kept until it says others.
+    /// Labels of the node; they hold until it sends others.
     pub(crate) node_labels: Option<Labels>,
     pub(crate) operation: String,
     pub(crate) labels: Labels,
     /// Each as `60 of 30ms`.
     pub(crate) samples: Vec<String>,
-    /// Limits that the node has heard of.
+    /// Limits that the node has received.
     pub(crate) limits: Vec<String>,
     pub(crate) counters: BTreeMap<String, f64>,
     pub(crate) gauges: BTreeMap<String, f64>,
     /// Sensors by name; a state instead of a number where there is no value.
     pub(crate) readings: BTreeMap<String, Reading>,
-    /// Whatever a bus message can say.
+    /// Any content of a bus message.
     pub(crate) bus: Option<toml::Table>,
-    /// Samples that the node gives up meanwhile.
+    /// Samples that the node drops meanwhile.
     pub(crate) gives_up: u64,
     /// The node's run; each number is a run of its own, the first is 1.
     pub(crate) run: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Say {
     pub(crate) again: u64,
     /// None arrives, ever.
     pub(crate) vanishes: bool,
-    /// The node's last words.
+    /// Whether the node sends its final message.
     pub(crate) final_message: bool,
 }
 
@@ -111,13 +111,13 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 }
 
 impl Say {
-    /// The steps in which it is said.
+    /// Whether it is sent in this step.
     pub(crate) fn is_said(&self, step: u64) -> bool {
         let (first, last) = self.span;
         (first..=last).contains(&step) && (step - first).is_multiple_of(self.every.max(1))
     }
 
-    /// When what is said in a step arrives, and behind what else of that step.
+    /// When the messages of a step arrive, and their order among those that arrive together.
     pub(crate) fn arrives(&self, step: u64) -> (u64, u64) {
         if self.reversed {
             return (self.span.1 + self.late, self.span.1 - step);

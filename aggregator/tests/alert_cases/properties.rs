@@ -1,4 +1,4 @@
-//! What holds of every history, whatever nodes say and people do.
+//! Properties that hold for every history of nodes and people.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +52,7 @@ limit = "18ms"
 window = "10s"
 "#;
 
-/// Two hundred histories; one that fails is told by its values, and not kept in a file.
+/// Two hundred histories; a failure reports its values, and is not stored in a file.
 fn histories() -> ProptestConfig {
     ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -105,8 +105,8 @@ fn act() -> impl Strategy<Value = Act> {
     })
 }
 
-/// What was last told of each alert. A notification goes on from there, and an alert that fires is
-/// told to have resolved before anything else is told of it.
+/// The last notified state of each alert. A notification goes on from there. A firing alert is
+/// reported as resolved before anything else is reported of it.
 fn follow(told: &mut BTreeMap<AlertKey, AlertState>, notification: &Notification) {
     use AlertState::{Firing, Inactive, Resolved};
     let last = told.insert(notification.key.clone(), notification.state).unwrap_or_default();
@@ -120,7 +120,7 @@ fn follow(told: &mut BTreeMap<AlertKey, AlertState>, notification: &Notification
 proptest! {
     #![proptest_config(histories())]
 
-    /// Whatever nodes say and people do, who hears the notifications alone knows what stands.
+    /// For every history, the notifications alone determine which alerts are active.
     #[test]
     fn no_alert_that_fires_ends_without_a_resolved_notification(
         say in prop::collection::vec(say(), 0..14), act in prop::collection::vec(act(), 0..6),

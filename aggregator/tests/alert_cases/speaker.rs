@@ -1,4 +1,4 @@
-//! A node as the aggregator hears it: real messages, numbered, with running totals.
+//! A node as the aggregator receives it: real messages, numbered, with running totals.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct Speaker {
 }
 
 impl Speaker {
-    /// What it says of an interval that ends now, by its own clock.
+    /// The messages for an interval that ends now, by the node's own clock.
     pub(crate) fn say(&mut self, say: &Say, now: Wall, length: Duration) -> Vec<Message> {
         self.lost += say.gives_up;
         self.recorded += say.gives_up;

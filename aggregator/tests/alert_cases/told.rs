@@ -1,11 +1,11 @@
-//! Notifications and states in the words of a case, and how those differ from what it expects.
+//! Notifications and states in a case's notation, and how those differ from what it expects.
 
 use std::fmt::Write;
 
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::ids::RuleName;
 
-/// Something that was told or shown in a step.
+/// An event that was notified or shown in a step.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Told {
     pub(crate) step: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// A notification; `step` is when it says that it happened.
+    /// A notification; `step` is the step of its event time.
     pub(crate) fn notification(step: u64, notification: &Notification) -> Self {
         let mut what = words(&notification.key.rule, &notification.key.scope, notification.state);
         if notification.late_seconds > 0.0 {

@@ -29,7 +29,7 @@ pub(crate) struct Stored {
     pub(crate) message: Message,
 }
 
-/// Everything at one moment.
+/// The whole state at one point in time.
 pub(crate) struct World {
     /// None while the aggregator is away.
     core: Option<Core>,
@@ -40,7 +40,7 @@ pub(crate) struct World {
     step: u64,
     span: Duration,
     leapt: Duration,
-    /// What people asked for in vain.
+    /// Commands of people that were refused.
     pub(crate) refused: u64,
     pub(crate) notifications: Vec<Notification>,
 }
@@ -80,7 +80,7 @@ impl World {
         self.span * u32::try_from(step).unwrap()
     }
 
-    /// The step of a moment that a notification tells.
+    /// The step of a notification's event time.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds >= 0")]
     pub(crate) fn step_of(&self, notification: &Notification) -> u64 {
         let begin = Duration::from_secs(BEGIN_SECONDS).as_secs_f64();
@@ -209,7 +209,7 @@ impl World {
         self.read_on();
     }
 
-    /// Where an alert is shown to stand; `None` while nobody is there to show it.
+    /// The shown state of an alert; `None` while no aggregator runs.
     pub(crate) fn state(&self, key: &AlertKey) -> Option<AlertState> {
         let core = self.core.as_ref()?;
         let standing = core.alerts_page(self.now().wall, &AlertsQuery::default()).alerts;
@@ -240,7 +240,7 @@ fn mesh() -> MeshName {
     MeshName::new("m").unwrap()
 }
 
-/// Plays a case's history, and lets somebody look after every evaluation.
+/// Plays a case's history, and calls `look` after every evaluation.
 pub(crate) fn play(case: &Case, mut look: impl FnMut(&World, u64)) -> World {
     let mut world = World::new(parse(&case.rules, case.time_scale.max(1)), case.step);
     let mut speakers = BTreeMap::<(String, u64), Speaker>::new();

@@ -1,5 +1,5 @@
-//! An aggregator on a real broker: nodes hear what is stored, and a breach that nobody watched
-//! is told late.
+//! An aggregator on a real broker: nodes receive confirmations of what is stored. A breach during
+//! the aggregator's downtime is notified late.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -91,7 +91,7 @@ impl Node {
         self.hear(stored).await;
     }
 
-    /// Says `seq` again and again until a confirmation fits.
+    /// Sends `seq` repeatedly until a confirmation fits.
     async fn confirmed(&mut self, seq: u64, fits: impl Fn(&Confirmation) -> bool) -> Confirmation {
         let deadline = Deadline::within(WAIT);
         while !deadline.has_passed() {
@@ -153,7 +153,7 @@ async fn a_node_hears_what_is_stored_and_what_is_not() {
         assert_eq!(said.runs[0].incarnation, Incarnation(7));
         assert_eq!(said.runs[0].spans, [(Seq(1), Seq(2)), (Seq(4), Seq(4))]);
         if kept {
-            // What it has just confirmed it knows, however suddenly it ends.
+            // What it has confirmed is stored, however suddenly it ends.
             aggregator.child.kill();
             aggregator = Aggregator::start(dir.path(), &broker, state.as_deref()).await;
         }

@@ -1,4 +1,4 @@
-//! An aggregator on a real broker, and its files of rules: changed, broken and mended while it
+//! An aggregator on a real broker, and its files of rules: changed, broken and repaired while it
 //! runs.
 
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Aggregator {
 }
 
 fn write(path: &Path, limit: &str) {
-    // As an editor does: nobody sees half of it.
+    // As an editor does: no reader sees half of it.
     let beside = path.with_extension("new");
     let text = format!("[[budget]]\nname = \"publish\"\nlimit = {limit}\n");
     std::fs::write(&beside, text).unwrap();

@@ -1,4 +1,4 @@
-//! What clients of the API want of alerts: which they query, and what is to be done about them.
+//! Commands and queries of API clients about alerts.
 
 use plimsoll_schemas::alert::{Acknowledgement, AlertKey, AlertState, Silence, SilenceRow};
 use plimsoll_schemas::ids::{NodeName, RuleName};

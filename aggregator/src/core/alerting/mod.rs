@@ -49,13 +49,13 @@ pub use situation::Situation;
 
 use super::rules::{ActiveAlerts, AlertFinding};
 
-/// How exactly a notification says how late it is, in nanoseconds.
+/// The resolution of a notification's lateness, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
 /// Labels that each rule is about, of series and of nodes; of rules with active alerts.
 pub type RuleLabels = BTreeMap<RuleName, (Labels, Labels)>;
 
-/// All alerts, and who is to be notified of them.
+/// All alerts, and the receivers to notify of them.
 #[derive(Debug)]
 pub struct Alerting {
     mesh: MeshName,
@@ -245,8 +245,8 @@ impl Alerting {
         active.into_iter().filter_map(selects).collect()
     }
 
-    /// Other rules are in force; `before` is what those of active alerts were about. Alerts of
-    /// rules that are gone, or are about something else, end; all others stay.
+    /// Applies other rules; `before` is what those of active alerts were about. Alerts of rules
+    /// that were removed, or are about something else, end; all others stay.
     pub fn on_rules(&mut self, now: Wall, before: &RuleLabels, situation: Situation<'_>) {
         self.end_unruled(now, before, situation);
         self.update_alertmanagers(now, situation);
@@ -279,8 +279,8 @@ impl Alerting {
         self.changed |= self.alerts.take_changed();
     }
 
-    /// Notifies of alerts that were silenced or acknowledged until now, and keeps those from
-    /// Alertmanagers that do not know them yet and that are so now.
+    /// Notifies of alerts whose silence or acknowledgement is over. Withholds alerts that are
+    /// silenced or acknowledged now from Alertmanagers that were not sent them.
     fn end_silences(&mut self, now: Wall, situation: Situation<'_>) {
         self.silences.expire(now);
         let (alerts, rules) = (&self.alerts, situation.rules());
@@ -314,7 +314,7 @@ impl Alerting {
         Some(self.notification(at, key, (change, entry), (evidence, suppression), situation))
     }
 
-    /// The notification of an alert that fires already, for receivers that do not know it.
+    /// The notification of an alert that fires already, for receivers that were not sent it.
     fn notification_of_firing(
         &self,
         now: Wall,
@@ -360,8 +360,8 @@ impl Alerting {
         AlertContext { dashboard: self.dashboard.link(&self.mesh, key, at, 2 * window), ..context }
     }
 
-    /// Brings what Alertmanagers know in line with the rules: under another severity an alert is
-    /// another one to them, so the one that they know ends. So do those that do not fire.
+    /// Brings the Alertmanagers' state in line with the rules. An alert under another severity is
+    /// another alert to them, so the one that they were sent ends. So do those that do not fire.
     fn update_alertmanagers(&mut self, now: Wall, situation: Situation<'_>) {
         let firing = self.alerts.entries().filter(|(_, of)| of.state == AlertState::Firing);
         let unknown = firing.filter(|(key, entry)| {
@@ -379,10 +379,9 @@ impl Alerting {
         self.deliveries.end_all_but(now, |key| alerts.state(key) == AlertState::Firing);
     }
 
-    /// Does what a client wants done about alerts. Receivers are notified of it within a second.
+    /// Executes a client's command about alerts. Receivers are notified of it within a second.
     ///
-    /// # Errors
-    /// When it cannot hold, or there is nothing that it is about.
+    /// # Errors When the command is invalid now, or its subject does not exist.
     pub fn on_command(
         &mut self,
         now: Wall,
@@ -485,7 +484,7 @@ impl Alerting {
         self.deliveries.is_settled()
     }
 
-    /// The newest notifications that were given up, oldest first.
+    /// The newest undeliverable notifications, oldest first.
     #[must_use]
     pub fn undeliverable(&self) -> Vec<Undeliverable> {
         self.deliveries.undeliverable().cloned().collect()
@@ -496,7 +495,7 @@ impl Alerting {
         self.deliveries.next_unsaid()
     }
 
-    /// How many notifications were given up, on the way to the bus or to receivers.
+    /// How many notifications were undeliverable, on the way to the bus or to receivers.
     #[must_use]
     pub fn undeliverable_count(&self) -> u64 {
         self.notifications.counts().undeliverable + self.deliveries.given_up()

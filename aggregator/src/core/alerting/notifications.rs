@@ -16,7 +16,7 @@ pub struct NotificationCounts {
     pub raised: u64,
     /// Acknowledged by the broker.
     pub delivered: u64,
-    /// Given up: pushed out by newer ones, or refused for good.
+    /// Undeliverable: pushed out by newer ones, or refused for good.
     pub undeliverable: u64,
 }
 
@@ -55,8 +55,9 @@ pub struct Notifications {
 }
 
 impl Notifications {
-    /// Takes a notification. When there is no room the oldest goes, since the newest state matters:
-    /// a node's that is no end, then a node's, and the fleet's when nothing else is there.
+    /// Queues a notification. When there is no room the oldest is dropped, since the newest state
+    /// matters. A node's notification that is no end is dropped first, then any of a node, then one
+    /// of the fleet.
     pub fn push(&mut self, notification: Notification) {
         self.next_token += 1;
         let worth = |of: &Notification| (is_of_fleet(&of.key), of.state == AlertState::Resolved);

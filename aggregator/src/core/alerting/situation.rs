@@ -7,7 +7,7 @@ use plimsoll_schemas::time::Wall;
 use super::context;
 use crate::core::rules::{Evaluator, Inputs};
 
-/// The rules, and what they are judged by, at one moment.
+/// The rules, and the state that they are judged by, at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The rules.

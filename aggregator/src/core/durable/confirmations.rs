@@ -1,7 +1,7 @@
-//! Confirmations: what nodes are sent about their messages once a checkpoint holds them, so that
-//! they need not keep them any longer, with the limits by which they count samples. A confirmation
-//! says nothing that a restored core would not know. Any of them may be lost: the driver sends them
-//! as often as it likes.
+//! Confirmations: what nodes are sent about their messages once a checkpoint holds them. A node
+//! then evicts those messages. A confirmation also carries the limits by which the node counts
+//! samples. It holds nothing that a restored core would not hold. Any of them may be lost: the
+//! driver sends them repeatedly.
 //!
 //! DESIGN A23.
 
@@ -17,7 +17,8 @@ use crate::core::ingest::ReadUpTo;
 pub struct PendingConfirmation {
     /// The node.
     pub node: NodeName,
-    /// The moment, on this process's clock, by which all that was stored in the streams is in it.
+    /// The time, on this process's clock, up to which the checkpoint holds all that the streams
+    /// stored.
     as_of: Mono,
     /// Whether the streams hold what was not read.
     pub behind: bool,
@@ -38,8 +39,8 @@ impl PendingConfirmation {
         Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, runs }
     }
 
-    /// Its bytes now, with the limits that hold now. A node compares what it holds with what was so
-    /// some time ago, so the bytes say for how long this has been under way.
+    /// Its bytes now, with the limits that hold now. A node compares what it holds with a state of
+    /// some time ago, so the bytes carry the age of that state.
     #[must_use]
     pub fn encode(&self, now: Mono, limits: &[(Operation, u64)]) -> Vec<u8> {
         let (node, runs, limits) = (self.node.clone(), self.runs.clone(), limits.to_vec());

@@ -1,14 +1,14 @@
 //! Durable: the core's state as records that outlive the process, and back.
 //!
-//! Owns what is known of the store: whether what it holds is right, and the pools as they were when
-//! last taken. It asks each room for its part and writes no file; `io::store` does. A checkpoint is
-//! the state after exactly the messages up to its positions, so reading on from there gives what
-//! reading everything would have given. There is one record for each node, one for each tier of
-//! each [`Pool`], and one for the rest, positions included; a store writes them together or not at
-//! all. Ten thousand nodes are a gigabyte of records, so they are made one after the other.
+//! Owns the state of the store: whether its content is right, and the pools as they were when last
+//! taken. It collects a part from each room and writes no file; `io::store` does. A checkpoint is
+//! the state after exactly the messages up to its positions. Reading on from there leads to the
+//! same state as reading everything. There is one record for each node, one for each tier of each
+//! [`Pool`], and one for the rest, positions included; a store writes them together or not at all.
+//! Ten thousand nodes are a gigabyte of records, so they are made one after the other.
 //!
 //! Interface: [`Durable::checkpoint`] returns [`Changes`]; [`Partial`] reads records back into a
-//! [`Checkpoint`]; [`Changes::confirmations`] gives what nodes may be sent once they are stored.
+//! [`Checkpoint`]; [`Changes::confirmations`] returns what nodes may be sent once they are stored.
 //!
 //! DESIGN A19.
 
@@ -48,7 +48,7 @@ pub struct Durable {
     pools: Option<Arc<Pools>>,
 }
 
-/// What each room gives to a checkpoint.
+/// The part of each room in a checkpoint.
 #[derive(Debug)]
 pub struct Parts {
     /// When it was taken.

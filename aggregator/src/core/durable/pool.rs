@@ -1,6 +1,6 @@
 //! Pools: windows that hold samples of many nodes, those of the fleet's operations and of every
-//! roll-up's groups. Each is stored tier by tier, since few tiers change within a second. Knows
-//! which of them have changed, and makes no records.
+//! roll-up's groups. Each is stored tier by tier, since few tiers change within a second. This file
+//! tracks which of them have changed, and makes no records.
 
 use std::fmt;
 

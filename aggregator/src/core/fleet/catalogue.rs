@@ -1,4 +1,4 @@
-//! Where a sensor stands in the catalogue, by its name. Hundreds of readings a second come from
+//! The index of a sensor in the catalogue, by its name. Hundreds of readings a second come from
 //! each of thousands of nodes, so no list is searched for one.
 
 use std::collections::BTreeMap;

@@ -26,7 +26,7 @@ struct MergedEvent {
     event: Event,
 }
 
-/// Which events a client asks for.
+/// Which events a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsQuery {
     /// So many of the newest.

@@ -1,9 +1,9 @@
 //! Sequence gaps that stay: samples that a node has recorded and that are missing below its newest
 //! message, although what was stored since has been read.
 //!
-//! A message under way closes its gap within moments, and one that its node still keeps is sent
-//! again once the node learns that it is missing. What is missing for longer was lost on the way,
-//! which a rule watches. Time in which the streams were not read does not count.
+//! A message under way closes its gap shortly. A node resends a message that it still holds
+//! once a confirmation reports it as missing. What is missing for longer was lost on the way, which
+//! a rule watches. Time in which the streams were not read does not count.
 //!
 //! DESIGN A8.
 
@@ -45,8 +45,8 @@ impl Gaps {
         self.checkpoints_every = interval;
     }
 
-    /// How long a gap may stay. A node learns with a checkpoint what is missing, and may miss one
-    /// such message.
+    /// How long a gap may stay. A checkpoint's confirmation reports to a node what is missing, and
+    /// one such message may be lost.
     fn allowed(&self) -> Duration {
         GAP_PATIENCE.max(self.checkpoints_every * GAP_PATIENCE_CHECKPOINTS)
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns every node with its ledger entry and windows, the fleet's own windows, roll-ups, retention,
 //! sequence gaps, duplicate names, recent events and the counts of what was merged. It decides what
-//! is new, what expires and what is evicted. It judges no rule, knows no alert and decodes nothing.
+//! is new, what expires and what is evicted. It judges no rule, moves no alert and decodes nothing.
 //!
 //! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
 //! [`Fleet::on_clock_jump`] and [`Fleet::watch_gaps`] advance time; the rest is read access for
@@ -91,7 +91,7 @@ pub struct MergedSamples {
     pub latency: Latency<Packed>,
 }
 
-/// Windows that hold samples of many nodes, at one moment.
+/// Windows that hold samples of many nodes, at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
     /// The fleet's operations.
@@ -214,7 +214,7 @@ impl Fleet {
         time: &EventTime,
         Snapshot { header, body }: Snapshot<Packed>,
     ) -> Option<MergedSamples> {
-        // An interval's samples count from the moment at which all of them had been taken.
+        // An interval's samples count from its end, since by then all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
         self.make_room_for(&header.node);
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
@@ -230,7 +230,7 @@ impl Fleet {
         match decision {
             Decision::Merge => {}
             Decision::Duplicate => {
-                // A node that sends again does not know yet that it need not.
+                // A node that resends has not received the confirmation yet.
                 self.changed.touch(&header.node);
                 self.counts.duplicates += 1;
                 return None;
@@ -365,8 +365,8 @@ impl Fleet {
         expired
     }
 
-    /// Lets the windows of fleet and roll-ups move on. Those of a node do when it reports; when it
-    /// is silent, all that every window has passed is dropped at once.
+    /// Expires slots of the windows of fleet and roll-ups. A node's windows expire slots when it
+    /// reports; when it is silent, all that every window has passed is dropped at once.
     pub fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.operations).expire(now);
         self.rollups.expire(now);
@@ -430,7 +430,8 @@ impl Fleet {
         }
     }
 
-    /// Looks for sequence gaps, once a second. `read_up_to` is when all lanes had been read up to.
+    /// Detects sequence gaps, once a second. `read_up_to` is the time up to which all lanes had
+    /// been read.
     pub fn watch_gaps(&mut self, now: Now, read_up_to: Option<Mono>) {
         self.gaps.on_unknown();
         let Some(read_up_to) = read_up_to else { return };
@@ -535,8 +536,8 @@ impl Fleet {
         &self.counts
     }
 
-    /// Every node that has not expired belongs to the next checkpoint, changed or not: what its
-    /// confirmation says beside it has changed.
+    /// Every node that has not expired belongs to the next checkpoint, changed or not: the limits
+    /// in its confirmation have changed.
     pub fn touch_shown(&mut self) {
         for (name, _) in self.nodes.iter().filter(|(_, node)| !node.hidden) {
             self.changed.touch(name);

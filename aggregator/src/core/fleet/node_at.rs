@@ -1,4 +1,4 @@
-//! A node at one moment: the metrics that rules compare and pages show.
+//! A node at one point in time: the metrics that rules compare and pages show.
 
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::summary::Presence;
@@ -7,18 +7,18 @@ use plimsoll_schemas::time::{Wall, seconds};
 use super::node::Node;
 use super::node::metrics::{Count, Peak};
 
-/// A node as it is at one moment.
+/// A node as it is at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeAt<'n> {
     /// The node.
     pub node: &'n Node,
-    /// The moment.
+    /// The point in time.
     pub at: Wall,
     presence: Presence,
 }
 
 impl<'n> NodeAt<'n> {
-    /// The node at that moment.
+    /// The node at that point in time.
     #[must_use]
     pub fn new(node: &'n Node, at: Wall) -> Self {
         Self { node, at, presence: node.presence(at) }
@@ -36,7 +36,7 @@ impl<'n> NodeAt<'n> {
         self.is_reporting() && self.node.metrics.are_readings_fresh(self.at)
     }
 
-    /// One metric; `None` where it is not known. Sequence gaps are known to the fleet alone.
+    /// One metric; `None` if it is unknown. Only the fleet tracks sequence gaps.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
     pub fn figure(&self, figure: NodeMetric) -> Option<f64> {

@@ -128,7 +128,7 @@ impl Operations {
         self.all.values_mut().chain(self.selected.values_mut())
     }
 
-    /// Gives slots that their window has passed on to longer ones.
+    /// Rolls slots that are older than their window over to longer ones.
     pub fn expire(&mut self, now: Wall) {
         self.windows_mut().for_each(|windows| windows.expire(now));
     }

@@ -13,7 +13,7 @@ use plimsoll_schemas::rule::Rules;
 
 use super::window::{Limits, Retention};
 
-/// The longest window of every node unless a configuration says otherwise.
+/// The longest window of every node unless a configuration sets another.
 pub(super) const NODES_UP_TO: Window = Window::FiveMinutes;
 
 /// The retention of every operation.

@@ -1,5 +1,5 @@
-//! What changes seldom in a node that changes all the time: shared between the core and whoever
-//! looks at the node or writes it down, and copied only when it changes meanwhile.
+//! Values that change seldom in a node that changes all the time. The core shares them with readers
+//! of the node and with the checkpointer. They are copied only if they change meanwhile.
 
 use std::ops::Deref;
 use std::sync::Arc;

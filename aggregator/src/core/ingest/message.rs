@@ -14,7 +14,7 @@ pub struct Delivered<'a> {
     pub pending: u64,
     /// When the broker stored it; `None` without a stream.
     pub at: Option<Wall>,
-    /// When its node sent it, by the node's clock; `None` when the node does not say.
+    /// When its node sent it, by the node's clock; `None` when the node does not report it.
     pub sent: Option<Wall>,
     /// The subject it was published under.
     pub subject: &'a str,

@@ -1,12 +1,12 @@
 //! Ingest: a broker's message becomes a snapshot with its event time.
 //!
-//! Owns how far each lane has been read, whether everything stored at the start has been read,
-//! the span that is being caught up with after a restart, the broker's health, and the counts of
+//! Owns how far each lane has been read, whether everything stored at the start has been read, the
+//! span that is being caught up with after a restart, the broker's health, and the counts of
 //! messages that could not be decoded. It merges nothing, judges nothing and keeps no sample.
 //!
-//! Interface: [`Ingest::on_message`] decodes one message; [`Ingest::next_catch_up`] gives the past
-//! times that are to be judged before; [`Ingest::broker_health`] and [`Ingest::read_up_to`] say how
-//! far what was read can be trusted.
+//! Interface: [`Ingest::on_message`] decodes one message; [`Ingest::next_catch_up`] returns the
+//! past times that are to be judged before; [`Ingest::broker_health`] and [`Ingest::read_up_to`]
+//! report how far what was read can be trusted.
 
 mod broker_health;
 mod catch_up;
@@ -111,11 +111,10 @@ impl Ingest {
         self.update_readiness();
     }
 
-    /// Decodes one message and gives it its event time. To be called after the past before it was
-    /// judged, see [`Self::on_stored_at`].
+    /// Decodes one message and sets its event time. Callers judge the past before it first, see
+    /// [`Self::on_stored_at`].
     ///
-    /// # Errors
-    /// When it cannot be decoded; it has been counted.
+    /// # Errors When it cannot be decoded; it has been counted.
     pub fn on_message(
         &mut self,
         now: Now,

@@ -1,4 +1,4 @@
-//! The evidence of a budget: the judgement of its samples at one moment.
+//! The evidence of a budget: the judgement of its samples at one point in time.
 
 use plimsoll_schemas::alert::{Evidence, LatencyEvidence};
 use plimsoll_schemas::budget::Budget;

@@ -5,7 +5,7 @@
 //! no alert and notifies no receiver.
 //!
 //! Interface: [`Evaluator::evaluate`] returns the findings that may move an alert;
-//! [`Evaluator::evidence`] gives the values behind one; [`Evaluator::replace`] takes other rules.
+//! [`Evaluator::evidence`] returns the values behind one; [`Evaluator::replace`] takes other rules.
 
 mod active;
 mod budgets;
@@ -169,8 +169,8 @@ impl Evaluator {
         }
     }
 
-    /// What a threshold is compared with in one scope, as of when rules were last judged; `None`
-    /// where it is not known.
+    /// What a threshold is compared with in one scope, as of when rules were last judged; `None` if
+    /// it is unknown.
     #[must_use]
     pub fn value_of(
         &self,

@@ -7,7 +7,7 @@ use plimsoll_schemas::time::Wall;
 pub struct RuleFileStats {
     /// Times that other rules were taken.
     pub loaded: u64,
-    /// Times that files were read and gave the same rules.
+    /// Times that files were read and held the same rules.
     pub unchanged: u64,
     /// Times that something was wrong with them.
     pub refused: u64,

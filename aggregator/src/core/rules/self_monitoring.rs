@@ -36,7 +36,7 @@ pub(super) struct SelfMonitoring {
 pub struct SelfCounts {
     /// Messages that could not be decoded.
     pub undecodable: u64,
-    /// Notifications that were given up.
+    /// Undeliverable notifications.
     pub undeliverable: u64,
     /// Whether anything has changed since the latest checkpoint.
     pub has_unsaved: bool,
@@ -109,7 +109,7 @@ impl SelfMonitoring {
         Value { value: absent.len() as f64, labels }
     }
 
-    /// What is to be stored was taken; which happens only where it is to be.
+    /// The state to be stored was taken; that happens only if a store is configured.
     pub(super) fn on_taken(&mut self, now: Wall) {
         self.stored_at.get_or_insert(now);
         self.is_storing = true;

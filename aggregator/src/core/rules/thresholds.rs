@@ -60,7 +60,7 @@ pub(super) fn judge_thresholds(
     found
 }
 
-/// What a threshold is compared with in one scope; `None` where it is not known.
+/// What a threshold is compared with in one scope; `None` if it is unknown.
 pub(super) fn value_of(
     at: Wall,
     threshold: &Threshold,
@@ -135,7 +135,7 @@ fn fits(wanted: &Labels, labels: &Labels, node: &NodeAt<'_>) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key).or_else(|| of_node.get(key)) == Some(value))
 }
 
-/// What a threshold watches that sensors tell, and of which there may be several.
+/// The sensor figure that a threshold watches, of which there may be several.
 fn sensed(threshold: &Threshold) -> Option<SensedFigure> {
     match threshold.metric {
         Metric::Node(figure) => SensedFigure::of(figure),

@@ -91,7 +91,7 @@ fn what_was_approximate_is_forgotten_with_the_windows_that_held_it() {
     }
 }
 
-/// Lets a core hear the same samples for some seconds; gives its notifications.
+/// Sends a core the same samples for some seconds; returns its notifications.
 fn hearing(core: &mut Core, samples: &Histogram) -> Vec<Notification> {
     let (mut speaker, mut told) = (Speaker::new("a"), Vec::new());
     for second in 1..10 {

@@ -37,7 +37,7 @@ fn a_receiver_that_is_new_hears_what_fires_already_and_how_long_it_took_is_an_op
     core.on_answer(now, "am", Answer::Taken);
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
 
-    // What it is told of as it happens is recorded, and in no account.
+    // The delivery latency of changes as they happen is recorded, and in no ledger entry.
     let ledger = core.view(now.wall, "test").summary.ledger;
     for _ in 0..40 {
         now = now.after(SECOND);

@@ -1,4 +1,4 @@
-//! Clocks that say anything: samples land where they belong, are judged, and alerts fire.
+//! Arbitrary clocks: samples land where they belong, are judged, and alerts fire.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ fn off(wall: Wall, seconds: i64) -> Wall {
     if seconds < 0 { wall.minus(by) } else { wall.plus(by) }
 }
 
-/// One message of what was recorded at `said`, stored by the broker at `at`, sent at `sent` by
-/// the node's clock, and read now.
+/// Delivers one message of what was recorded at `said`. The broker stored it at `at`; the node sent
+/// it at `sent` by its own clock; the core reads it now.
 fn deliver(
     core: &mut Core,
     now: Now,
@@ -40,7 +40,7 @@ fn deliver(
     core.on_message(now, message).unwrap();
 }
 
-/// A node whose clock is `by(second)` off says thirty slow samples a second.
+/// A node whose clock is `by(second)` off sends thirty slow samples a second.
 fn live(by: impl Fn(u32) -> i64) -> (Core, Now) {
     let (mut core, mut speaker, mut now) = (core(), Speaker::new("a"), start());
     for second in 1..=20 {

@@ -1,4 +1,4 @@
-//! Notifications of whole cores: who is named, and what stands beside them.
+//! Notifications of whole cores: the nodes that they name, and the evidence beside them.
 
 use crate::limits::BARS_MAX;
 use crate::limits::NOTIFICATION_BYTES_MAX;
@@ -50,7 +50,7 @@ use plimsoll_schemas::wire::Hardware;
 
 use super::*;
 
-/// Lets a core live for some seconds; gives its notifications.
+/// Runs a core for some seconds; returns its notifications.
 fn live(
     core: &mut Core,
     seconds: std::ops::Range<u32>,
@@ -295,7 +295,7 @@ fn the_longest_names_and_labels_make_a_notification_that_is_small_enough() {
     assert_eq!(context.worst.len(), WORST_NODES_MAX);
     assert!(context.during.len() > BARS_MAX / 2 && context.dashboard.is_some());
     let bytes = serde_json::to_vec(notification).unwrap().len();
-    // The rest is for what rules say to people.
+    // The rest is for the texts of rules.
     assert!((30_000..NOTIFICATION_BYTES_MAX - 16_384).contains(&bytes), "{bytes}");
     let node = NodeName::new(fleet.len().to_string()).unwrap();
     assert!(context.worst.iter().all(|worst| worst.node != node));

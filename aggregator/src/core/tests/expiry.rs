@@ -53,7 +53,7 @@ fn a_node_that_was_cut_off_for_days_counts_once_and_is_shown_again() {
     let now = hours(6 * 24);
     core.on_deadline(now);
     assert!(view(&core, now).summary.nodes.is_empty());
-    // It sends again what nobody has confirmed to it; that alone is no news of it.
+    // It resends what no confirmation covered; that alone does not make it present.
     deliver(&mut core, now, &said);
     assert!(view(&core, now).summary.nodes.is_empty());
     deliver(&mut core, now, &speaker.say(now, MS, 1));

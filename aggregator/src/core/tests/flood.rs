@@ -1,5 +1,5 @@
 //! Nodes that send as much as messages can hold, and nodes that all come at once: memory stays
-//! bounded, what finds no room is counted, and nobody else is harmed.
+//! bounded, what finds no room is counted, and no other node is harmed.
 
 use crate::limits::NODE_BYTES_MAX;
 use plimsoll_schemas::histogram::layout;
@@ -36,7 +36,7 @@ fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
         deliver(&mut core, now, &honest.say(now, MS, 10));
         core.on_deadline(now);
         let held = core.node(&NodeName::new("hostile").unwrap()).unwrap().operations.heap_bytes();
-        // One message more than the bound: it is looked at before a message is added.
+        // One message more than the bound: it is checked before a message is added.
         assert!(held < NODE_BYTES_MAX + 2 * bytes, "{held} bytes in round {round}");
     }
     let node = |name: &str| core.node(&NodeName::new(name).unwrap()).unwrap();
@@ -68,7 +68,7 @@ fn a_full_node_takes_samples_again_once_time_has_emptied_its_windows() {
     });
     let refused = core.fleet.counts().limited["node_window"];
     let later = start().after(SECOND * 700);
-    // Whatever it says lets its windows move on.
+    // Any message of the node advances its windows.
     say(&mut core, later, Latency::default());
     say(&mut core, later, wide(1));
     assert_eq!(core.fleet.counts().limited["node_window"], refused);

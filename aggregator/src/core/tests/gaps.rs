@@ -14,7 +14,7 @@ use super::*;
 
 type Message = (String, Vec<u8>);
 
-/// A core whose only node says ten samples a second; the 3rd message does not come.
+/// A core whose only node sends ten samples a second; the 3rd message does not come.
 struct World {
     core: Core,
     speaker: Speaker,

@@ -60,7 +60,7 @@ pub(crate) fn start() -> Now {
     Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) }
 }
 
-/// Budgets without error budgets, and the one threshold about accounts.
+/// Budgets without error budgets, and the one threshold about ledger entries.
 pub(crate) fn core() -> Core {
     let text = "[[budget]]
 name = 'epoch_hook'
@@ -127,7 +127,7 @@ pub(crate) fn inputs(core: &Core) -> Inputs<'_> {
 
 pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
     let lane = Lane::Normal;
-    // What cannot be read has been counted, which the tests look at.
+    // Undecodable messages have been counted; the tests check the counts.
     let _read = core.on_message(
         now,
         Delivered { lane, stream_seq: 1, pending: 0, at: None, sent: None, subject, payload },
@@ -378,7 +378,7 @@ proptest! {
         prop_assert!(text.contains("plimsoll_aggregator_ready 1"));
     }
 
-    /// Invariant 3: any order of arrival, repetitions included, gives the same view.
+    /// Invariant 3: any order of arrival, repetitions included, leads to the same view.
     #[test]
     fn the_order_of_arrival_never_changes_an_answer(
         values in prop::collection::vec((0..3_usize, 1..50_u64, 1..20_u64), 1..30),

@@ -1,5 +1,5 @@
-//! A core against a list of all samples: whatever comes late, again, or after a restart, and
-//! however time passes, the windows of fleet, nodes and roll-ups hold what the list says.
+//! A core against a list of all samples. Samples may come late, again, or after a restart, and time
+//! may pass in any steps: the windows of fleet, nodes and roll-ups hold the same as the list.
 
 use plimsoll_schemas::histogram::ExactFigures;
 use plimsoll_schemas::time::nanos;
@@ -19,9 +19,9 @@ const DAY: u64 = 86_400 * 1_000_000_000;
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A node says what it took so many nanoseconds ago of an operation with an outcome.
+    /// A node sends the latency, `age` nanoseconds ago, of an operation with an outcome.
     Say { node: usize, operation: usize, outcome: usize, age: u64, value: u64 },
-    /// Something said before arrives again.
+    /// An earlier message arrives again.
     Again(prop::sample::Index),
     /// So many nanoseconds pass.
     Pass(u64),

@@ -1,4 +1,4 @@
-//! Rules that are exchanged while alerts stand.
+//! Rules that are reloaded while alerts are active.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ fn of_node() -> AlertKey {
     key(Scope::Node(NodeName::new("a").unwrap()))
 }
 
-/// A core of which fleet and node have a firing alert, and the moment. Its first second was half
-/// an hour before, so that one pace of its error budget is judged.
+/// A core in which an alert of the fleet and one of the node fire, and the time. Its first second
+/// was half an hour before, so that one burn rate of its error budget is judged.
 fn firing() -> (Core, Speaker, Now) {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     core.reload(start(), rules(""));
@@ -40,7 +40,7 @@ fn firing() -> (Core, Speaker, Now) {
     (core, speaker, now)
 }
 
-/// Lets seconds pass, each with 200 samples of 40 ms.
+/// Advances some seconds, each with 200 samples of 40 ms.
 fn live(core: &mut Core, speaker: &mut Speaker, from: Now, seconds: u32) -> Now {
     let mut now = from;
     for second in 1..=seconds {

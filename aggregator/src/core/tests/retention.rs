@@ -84,7 +84,7 @@ fn a_budget_is_judged_where_it_watches_alone() {
     assert_eq!(nodes, (vec![false, false], vec![false]));
 }
 
-/// What Prometheus is told of a budget must not fall while its limit stays.
+/// A budget's counters for Prometheus must not fall while its limit stays.
 #[test]
 fn counts_go_on_while_a_limit_stays_and_begin_anew_with_another() {
     let mut core = racks();
@@ -110,7 +110,7 @@ fn the_windows_that_a_configuration_lets_nodes_keep_outlive_a_restart() {
     let (mut core, mut speaker) = (core().measuring(Window::OneDay, &[]), Speaker::new("a"));
     deliver(&mut core, start(), &speaker.say(start(), MS, 5));
     let now = start().after(SECOND * 7_200);
-    // Whatever it says lets its windows move on.
+    // Any message of the node advances its windows.
     deliver(&mut core, now, &speaker.say(now, MS, 7));
     let core = restarted(&mut core, now).measuring(Window::OneDay, &[]);
     let node = core.fleet.nodes().values().next().unwrap();

@@ -1,4 +1,4 @@
-//! Figures of the aggregator itself that the walk over all rules does not look at closely.
+//! Figures of the aggregator itself that the walk over all rules does not check closely.
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::rule::Severity;

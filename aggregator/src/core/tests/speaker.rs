@@ -1,4 +1,4 @@
-//! A node as the core's tests hear it: numbered messages with running totals.
+//! A node as the core's tests simulate it: numbered messages with running totals.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
@@ -33,12 +33,12 @@ impl Speaker {
         Self { recorded, ..self }
     }
 
-    /// Records samples that are put into a message by someone else.
+    /// Records samples that the test itself puts into a message.
     pub(crate) fn record(&mut self, n: u64) {
         self.recorded += n;
     }
 
-    /// Gives up samples that were recorded.
+    /// Counts recorded samples as lost.
     pub(crate) fn lose(&mut self, n: u64) {
         self.lost += n;
     }
@@ -77,7 +77,7 @@ impl Speaker {
         self.message(now, Body::Bus(Bus::default()), true)
     }
 
-    /// The last word for this run, by the one that comes after it.
+    /// The final message for this run, sent by its successor.
     pub(crate) fn crash_report(&mut self, now: Now, successor: u64) -> (String, Vec<u8>) {
         let header = Header { successor: Some(Incarnation(successor)), ..self.header(now, true) };
         self.encode(header, Body::Bus(Bus::default()))

@@ -19,7 +19,7 @@ fn counts(core: &Core, now: Now) -> (u64, u64, u64) {
     (row.total.count, window(Window::TenSeconds), window(Window::FiveMinutes))
 }
 
-/// What a node says in twenty seconds, ten samples each, by a clock that is `by(second)` off.
+/// A node sends ten samples a second for twenty seconds, by a clock that is `by(second)` off.
 fn live(core: &mut Core, speaker: &mut Speaker, ms: u64, by: impl Fn(u32) -> i64) -> Now {
     let mut now = start();
     for second in 1..=20 {
@@ -108,7 +108,7 @@ fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_s
             deliver(&mut core, start(), &crash_report);
         }
         deliver(&mut core, start(), &after.message(start(), bus(1), false));
-        // What the crashed run had kept comes after the later run has spoken.
+        // What the crashed run had kept comes after messages of the later run.
         deliver(&mut core, start(), &kept);
         deliver(&mut core, start(), &crash_report);
         deliver(&mut core, start(), &after.message(start(), bus(2), false));

@@ -38,7 +38,7 @@ fn the_worst_nodes_are_those_that_someone_on_call_would_look_at_first() {
     assert_eq!(names(&core, 12, Nodes::All), ["a", "x_mute", "y_few", "z_slow", "z_slowing"]);
 }
 
-/// Whatever the rules for Prometheus look for on a node has to be on the page.
+/// Every node that the Prometheus rules match has to be on the page.
 #[test]
 fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
     let mut core = core();
@@ -82,7 +82,7 @@ fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
         let row = format!("plimsoll_nodes_in_trouble{{trouble=\"{kind}\"}} 1\n");
         assert!(page.contains(&row), "{row}{page}");
     }
-    // What grew is forgotten after a while, what is still so is not.
+    // An increase expires after a while, a state that lasts does not.
     assert_eq!(names(&core, 412 + 300, Nodes::Worst(2)), ["g_ended", "a_slow"]);
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::AlertState;
 
-/// How many alerts there are, and what receivers did not hear of them.
+/// How many alerts there are, and of what receivers were not notified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AlertCounts {
-    /// Alerts that stand, by state.
+    /// Active alerts, by state.
     pub by_state: BTreeMap<AlertState, u64>,
     /// Of these, alerts for which there is nothing or too little to judge now.
     pub without_data: u64,

@@ -5,7 +5,7 @@ use plimsoll_schemas::time::seconds;
 
 use super::read_view::ReadView;
 
-/// Every account. Takes a while for many nodes, and is made only when someone asks.
+/// Every ledger entry. Takes a while for many nodes, and is made only on request.
 pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
     let mut fleet = Ledger::default();
     let nodes = view.nodes.iter().map(|(name, node)| {

@@ -62,7 +62,7 @@ pub struct View {
     pub nodes: Vec<NodeView>,
     /// All samples ever merged, in the order of the summary's operations.
     pub totals: Vec<Total>,
-    /// The alerts that stand, of the fleet and of the nodes shown, where each is shown.
+    /// The active alerts of the fleet, if the view has it, and of the nodes shown.
     pub alerts: Vec<AlertView>,
     /// How many there are, and what receivers did not get; of a view with the fleet.
     pub alert_counts: AlertCounts,
@@ -94,7 +94,7 @@ pub struct View {
     pub rule_files: RuleFileStats,
     /// Every budget, and whether no sample has matched it for minutes.
     pub unmatched: Vec<(RuleName, bool)>,
-    /// The moment.
+    /// The point in time.
     pub at: Wall,
 }
 

@@ -18,19 +18,19 @@ pub enum Nodes {
     Worst(usize),
 }
 
-/// What Prometheus is told about one node beside its latencies.
+/// What Prometheus scrapes about one node beside its latencies.
 #[derive(Clone)]
 pub struct NodeView {
     /// Its name.
     pub name: NodeName,
     /// All that is kept about it.
     pub node: Arc<Node>,
-    /// True while it speaks: what it last measured is shown only then, since afterwards it is not
-    /// so any more.
+    /// True while it reports. Its last measurements are shown only then, since afterwards they are
+    /// stale.
     pub speaks: bool,
 }
 
-/// What is shown of it and no more: two nodes that print the same look the same.
+/// Prints what is shown of it and no more: two nodes that print the same are shown the same.
 impl fmt::Debug for NodeView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, node, speaks } = self;

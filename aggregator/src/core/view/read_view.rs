@@ -1,4 +1,5 @@
-//! The read view: what the core knows at one moment, shared with the threads that answer requests.
+//! The read view: the core's state at one point in time, shared with the threads that answer
+//! requests.
 //!
 //! To take one costs the driver a reference count for each node; nothing is merged, sorted or
 //! written. What changes while a read view is kept is copied first, so it is dropped soon.
@@ -22,10 +23,10 @@ use crate::core::fleet::{Fleet, MergeCounts, Node, Operations, Rollups};
 use crate::core::ingest::{Ingest, Recoveries};
 use crate::core::rules::{Evaluator, RuleFileStats};
 
-/// Everything that is known at one moment.
+/// The core's whole state at one point in time.
 #[derive(Clone, Debug)]
 pub struct ReadView {
-    /// The moment.
+    /// The point in time.
     pub at: Wall,
     /// The mesh.
     pub mesh: MeshName,
@@ -129,7 +130,7 @@ impl ReadView {
         shown.map(|(name, node)| (name, node))
     }
 
-    /// Samples in gaps of a node's account that have stayed for too long.
+    /// Samples in sequence gaps of a node's ledger entry that have stayed for too long.
     #[must_use]
     pub fn gap_samples(&self, node: &NodeName) -> u64 {
         self.gaps.get(node).copied().unwrap_or_default()

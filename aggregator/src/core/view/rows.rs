@@ -69,7 +69,7 @@ impl<'s> Rows<'s> {
         }
         for (number, budget) in self.view.rules.budgets.iter().enumerate() {
             let windows = fleet.judged(budget);
-            // Of a budget that nobody has samples for that much is said.
+            // A budget without samples still has its row.
             if !budget.selector.is_everything() || windows.is_none() {
                 let completeness = of_budgets.get(&budget.name).copied().unwrap_or_default();
                 self.add_apart(&Scope::Fleet, (number, budget), windows, &completeness);

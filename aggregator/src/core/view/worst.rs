@@ -14,7 +14,7 @@ use super::nodes::Nodes;
 use super::read_view::ReadView;
 use crate::core::fleet::{Node, Trouble};
 
-/// Greater is worse: what rules look for on each node, alerts, silence, and how far the share of
+/// Greater is worse: what rules match on each node, alerts, silence, and how far the share of
 /// samples over a limit is from what the budget allows, in thousandths. Silence comes before the
 /// share, which hardly any node is free of.
 type Badness = (Option<Trouble>, AlertRank, bool, u64);

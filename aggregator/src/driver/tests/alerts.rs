@@ -42,7 +42,7 @@ pub(super) async fn firing_with(token: Option<&str>, config: Option<PathBuf>) ->
     driver
 }
 
-/// Sends requests one after the other, while the driver has its turns; gives status and the rest
+/// Sends requests one after the other, while the driver has its turns; returns status and the rest
 /// of each answer.
 pub(super) async fn ask(
     driver: &mut Driver,

@@ -72,7 +72,7 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     });
 }
 
-/// What the shipped rules look for, of each node.
+/// The conditions that the shipped rules match, of each node.
 fn write_troubles(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "1 for each trouble of the node; a counter that grew counts for five minutes";
     writer.family(Family::gauge("plimsoll_node_trouble", help), |rows| {

@@ -42,7 +42,7 @@ pub struct PageOptions<'a> {
 }
 
 /// Families of the fleet, then those of the nodes. Until the streams' backlog has been read only
-/// the constant ones: to `rate`, a counter that climbs from zero looks like new samples.
+/// the constant ones: `rate` counts a counter that climbs from zero as new samples.
 pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>, options: PageOptions<'_>) {
     rules::write_budgets(writer, options.budgets);
     write_summary(writer, page.view);

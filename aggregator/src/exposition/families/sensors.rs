@@ -57,7 +57,7 @@ fn write_values(rows: &mut Rows<'_>, readings: &[LabelledReading<'_>]) {
     }
 }
 
-/// Counts of readings without a value. Nodes of older versions give no reason.
+/// Counts of readings without a value. Nodes of older versions send no reason.
 fn write_missing(rows: &mut Rows<'_>, node: &LabelSet, readings: &[Reading]) {
     let mut causes: BTreeMap<(&str, SensorState, Option<&str>), u64> = BTreeMap::new();
     for reading in readings.iter().filter(|reading| reading.state != SensorState::Ok) {

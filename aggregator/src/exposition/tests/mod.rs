@@ -131,7 +131,7 @@ fn protobuf_equals_text() {
             let (series, _) = row.rsplit_once(' ').unwrap();
             let said = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
             let said = said.unwrap_or_else(|| panic!("text has no {series}"));
-            // What the process says of itself changes from page to page.
+            // The process's own metrics change from page to page.
             if !family.name.starts_with("process_") {
                 assert_eq!(said.parse::<f64>().unwrap(), value, "{series}");
             }

@@ -1,4 +1,4 @@
-//! What the writer needs to know of a metric family: its name, type and help.
+//! The writer's description of a metric family: its name, type and help.
 
 /// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! delimited protobuf.
 //!
 //! [`Writer`] owns the page under construction. A family is described once ([`Family`]) and its
-//! series are added through [`Rows`]; the callers know nothing of formats. It does not decide what
-//! is exported, and it registers and sorts nothing.
+//! series are added through [`Rows`]; the callers are independent of formats. It does not decide
+//! what is exported, and it registers and sorts nothing.
 //!
 //! Client libraries are slower here: fleet series are many and share few label sets, so these are
 //! rendered once ([`LabelSet`]) and then copied.

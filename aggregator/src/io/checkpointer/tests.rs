@@ -162,7 +162,7 @@ async fn the_last_changes_are_written_at_the_end() {
     assert_eq!(open(&path).1.unwrap().nodes(), 2);
 }
 
-/// The thread that writes closes its file a moment after its checkpointer is gone.
+/// The thread that writes closes its file shortly after its checkpointer is dropped.
 fn until_free(path: &Path) {
     let deadline = plimsoll_clock::Deadline::within(Duration::from_secs(20));
     while Store::open(path, &mesh(), start().wall).is_err() {

@@ -23,7 +23,7 @@ const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 /// A receiver and its address.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// The receiver as the core knows it.
+    /// The receiver as the core defines it.
     pub(crate) receiver: Receiver,
     pub(super) host: Host<String>,
     pub(super) port: u16,

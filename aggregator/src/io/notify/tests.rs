@@ -104,7 +104,7 @@ fn certificates(dir: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Answers one connection over TLS with these certificates; gives what was asked.
+/// Answers one connection over TLS with these certificates; returns the request.
 async fn tls_server(dir: &Path) -> (SocketAddr, JoinHandle<Option<String>>) {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};

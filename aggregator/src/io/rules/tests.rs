@@ -105,7 +105,7 @@ fn only_regular_files_are_read_and_none_blocks() {
     }
 }
 
-/// The next news that fits, without a word by anybody.
+/// The next result that fits, without a reload request.
 fn until(watch: &mut Watch, fits: impl Fn(&Found) -> bool) -> Found {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let deadline = Deadline::within(WAIT);

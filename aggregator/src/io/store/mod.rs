@@ -55,7 +55,7 @@ pub enum StoreError {
 pub struct Quarantined {
     /// Why, as a label.
     pub reason: &'static str,
-    /// Why, in words.
+    /// The error text.
     pub why: String,
     /// Its new path.
     pub moved_to: PathBuf,

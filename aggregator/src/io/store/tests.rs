@@ -26,7 +26,7 @@ fn core() -> Core {
     core
 }
 
-/// A core that has heard so many snapshots of two nodes.
+/// A core that has received so many snapshots of two nodes.
 fn core_with(snapshots: u64) -> Core {
     let mut core = core();
     for name in ["a", "b"] {
@@ -88,7 +88,7 @@ fn writes_are_read_back_and_later_ones_replace_their_part() {
         (&records(3)["node a"], &records(3)["node b"])
     );
     assert_ne!(mixed["rest"], records(3)["rest"]);
-    // Node b is forgotten, and later everything is written by somebody who knows fewer nodes.
+    // Node b is evicted, and later a core with fewer nodes writes everything.
     let week = start().after(SECOND * 8 * 86_400);
     core.on_deadline(week);
     open(&path).store.write(core.take_changes(week.wall).unwrap()).unwrap();

@@ -29,8 +29,8 @@ use crate::core::rules::{Finding, Hysteresis};
 /// How long a resolved alert is shown as such.
 const RESOLVED_SHOWN: Duration = Duration::from_secs(300);
 
-/// Where an alert is shown to stand after a finding: at too few or no samples where nothing else
-/// stands.
+/// The state that is shown after a finding: an inactive alert is shown as too few or no samples if
+/// that is the finding.
 #[must_use]
 pub const fn displayed(state: AlertState, finding: Finding) -> AlertState {
     finding.data().displayed(state)
@@ -58,11 +58,11 @@ pub struct Alerts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AlertEntry {
-    /// Where it stands.
+    /// Its state.
     pub state: AlertState,
     /// Since when; on the wall clock, since it outlives the process.
     pub since: Wall,
-    /// Evaluations in a row that speak for leaving the present state.
+    /// Evaluations in a row whose findings call for another state.
     streak: u32,
     /// Since when it fires or, of one that does not, since when it did.
     pub firing_since: Option<Wall>,
@@ -70,7 +70,7 @@ pub struct AlertEntry {
     resolved_at: Option<Wall>,
     /// How often it fired again soon after it resolved.
     pub flaps: u32,
-    /// What the latest finding said of the data.
+    /// The data status of the latest finding.
     pub data: DataStatus,
     /// Its last notification, without its context, which is dropped to save memory: the end of an
     /// alert whose rule or node is gone repeats this.
@@ -177,7 +177,7 @@ impl Alerts {
         self.entries.iter().filter(|(_, entry)| entry.state != AlertState::Inactive)
     }
 
-    /// How many alerts stand while there is nothing or too little to judge.
+    /// How many active alerts have nothing or too little to judge.
     #[must_use]
     pub fn without_data(&self) -> u64 {
         self.entries().filter(|(_, entry)| entry.data != DataStatus::Enough).count() as u64

@@ -147,7 +147,7 @@ impl Walk {
         self.alerts.on_finding(self.now(), &key("a"), finding, PATIENCE)
     }
 
-    /// Hears the same until the alert stands there; tells how often.
+    /// Repeats one finding until the alert reaches the state; returns how often.
     fn until(&mut self, state: AlertState, finding: Finding) -> u32 {
         for n in 1..=1_000 {
             self.hear(finding);

@@ -9,7 +9,7 @@ use plimsoll_schemas::time::seconds;
 /// taken; the last always does, since the layout spans ten powers of ten.
 const SCALES: [&[u64]; 3] = [&[10, 12, 15, 20, 25, 30, 40, 50, 60, 80], &[10, 20, 50], &[10]];
 
-/// Samples, and how many of them are over the limit; the buckets alone do not tell.
+/// Samples, and how many of them are over the limit; the buckets alone do not show the latter.
 pub(super) type Counted<'a> = (&'a Histogram, u64);
 
 /// The bars of each of two sets of samples, with the same ends; none of one without samples.
@@ -27,7 +27,7 @@ fn ends(least: u64, most: u64, limit_ns: u64) -> Vec<u64> {
     let round = |scale: &[u64]| {
         let powers = (2..).map(|power| 10_u64.pow(power)).take_while(|power| *power < most);
         let ends = powers.flat_map(|power| scale.iter().map(move |tenths| tenths * power));
-        // An end in the limit's own bucket would tell of nothing that the limit does not.
+        // An end in the limit's own bucket adds nothing to the limit itself.
         let apart = |end: &u64| layout::index_of(*end) != layout::index_of(limit_ns);
         let ends = ends.filter(|end| (least..most).contains(end)).filter(apart);
         let mut ends: Vec<u64> = ends.chain([limit_ns, most.max(limit_ns)]).collect();

@@ -1,4 +1,4 @@
-//! When a receiver may be tried again: growing pauses with jitter, and never before it asked to be.
+//! When a post to a receiver may be retried: pauses grow, have jitter, and honour `Retry-After`.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ impl Backoff {
         *self = Self::default();
     }
 
-    /// Waits between half and all of a span that doubles, and at least as long as the receiver
-    /// asks for, within reason.
+    /// Waits between half and all of a span that doubles. Waits at least as long as the receiver's
+    /// `Retry-After`, up to `RETRY_AFTER_MAX`.
     pub(super) fn on_failure(&mut self, now: Mono, asked: Option<Duration>, jitter: &mut Jitter) {
         let span = RETRY_PAUSE_MIN.saturating_mul(1 << self.failures.min(16)).min(RETRY_PAUSE_MAX);
         self.failures = self.failures.saturating_add(1);

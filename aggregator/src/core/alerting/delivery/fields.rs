@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::template::Fields;
 use super::{alertmanager_alert, texts};
 
-/// What a notification gives a template. `routing_key` is there only where the receiver has one.
+/// The fields of a notification for a template. `routing_key` exists only if the receiver has one.
 ///
-/// `id` is the same for one alert as long as there is one. `status` is `firing`, `resolved` or
-/// `acknowledged`; `action` says the same in PagerDuty's words. `at` and `since` are dates; the
-/// whole notification, as it stands on the bus, is `notification`.
+/// `id` stays the same for the lifetime of an alert. `status` is `firing`, `resolved` or
+/// `acknowledged`; `action` is the same in PagerDuty's words. `at` and `since` are dates.
+/// `notification` is the whole notification as the bus carries it.
 #[must_use]
 pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields {
     let Notification { key, mesh, .. } = notification;

@@ -2,8 +2,8 @@
 //!
 //! Alertmanagers are sent all active alerts again and again; webhooks are sent each change once.
 //! One post is under way to a receiver at a time. A notification ends as delivered, superseded by a
-//! newer state before it was sent, suppressed, or given up with a reason; nothing else can happen
-//! to it. This room opens no connection and fills no template; `io::notify` does.
+//! newer state before it was sent, suppressed, or undeliverable with a reason. It has no other end.
+//! This room opens no connection and fills no template; `io::notify` does.
 //!
 //! DESIGN A28.
 
@@ -69,7 +69,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// The same, with these receivers from now on. What waits for others is given up.
+    /// The same, with these receivers from now on. What waits for others becomes undeliverable.
     #[must_use]
     pub fn told_to(mut self, now: Wall, receivers: Vec<Receiver>, seed: u64) -> Self {
         self.jitter = Jitter::new(seed);
@@ -90,7 +90,8 @@ impl Deliveries {
         self
     }
 
-    /// Whether Alertmanagers, where there are any, know an alert as its rule has it.
+    /// Whether the Alertmanagers' state of an alert matches its rule; true if there are no
+    /// Alertmanagers.
     pub(crate) fn knows(&self, key: &AlertKey, severity: Severity, routes: &[String]) -> bool {
         let standing = self.standings.get(&(key.clone(), severity));
         !self.has_alertmanagers()
@@ -122,7 +123,8 @@ impl Deliveries {
             else {
                 continue;
             };
-            // A receiver that was notified is sent the end, whatever the rule says by then.
+            // A receiver that was notified is sent the end, regardless of the rule's present
+            // severity and routes.
             let is_meant = receiver.is_meant(notification.severity, &notification.routes)
                 || !fires && queue.believes(&notification.key);
             if ends && !(resolved && is_meant) {
@@ -197,9 +199,9 @@ impl Deliveries {
         }
     }
 
-    /// Takes which firing alerts are silenced or acknowledged now. Alertmanagers that do not know
-    /// these are not sent them. Those that do are sent them still: left out, an alert would end
-    /// there by itself, and be reported as resolved.
+    /// Updates which firing alerts are silenced or acknowledged now. An Alertmanager that was not
+    /// sent such an alert is not sent it now. One that was sent it is still sent it: otherwise the
+    /// alert would expire there, and be reported as resolved.
     pub fn hold_back(&mut self, is_held: impl Fn(&AlertKey, Severity) -> bool) {
         for (key, standing) in &mut self.standings {
             let silenced = is_held(&key.0, standing.severity);
@@ -351,17 +353,17 @@ impl Deliveries {
         self.receivers.iter().filter_map(of).collect()
     }
 
-    /// How many notifications were given up, by whichever receiver.
+    /// How many notifications were undeliverable, over all receivers.
     pub(crate) fn given_up(&self) -> u64 {
         self.states.values().flat_map(|state| state.tally.undeliverable.values()).sum()
     }
 
-    /// Notifications given up, the newest, oldest first.
+    /// The newest undeliverable notifications, oldest first.
     pub fn undeliverable(&self) -> impl Iterator<Item = &Undeliverable> {
         self.undeliverable.kept()
     }
 
-    /// The next notification given up that is to be sent to the bus.
+    /// The next undeliverable notification that is to be sent to the bus.
     pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
         self.undeliverable.next_unsaid()
     }

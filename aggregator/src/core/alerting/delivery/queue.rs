@@ -1,9 +1,10 @@
-//! What one webhook has still to be sent: each change once, the fleet's first, and of one alert
-//! the older first.
+//! What one webhook has still to be sent: each change once, the fleet's first, and of one alert the
+//! older first.
 //!
-//! A change replaces one that was not sent yet. A receiver that may believe that an alert fires is
-//! owed its end, whatever comes after that: no want of room pushes it out, and where it was given
-//! up it is tried slowly until it is too old. A receiver that was sent no begin is sent no end.
+//! A change replaces one that was not sent yet. A receiver that may have received a begin is owed
+//! the end, whatever comes after that. A full queue does not push out an owed end. If its attempts
+//! fail, it is retried slowly until it is too old. A receiver that was sent no begin is sent no
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,14 +29,14 @@ struct Waiting {
     attempts: u32,
     /// A begin that was on its way when its alert ended: not to be tried again.
     over: bool,
-    /// An end that is owed though it was given up once.
+    /// An owed end whose regular attempts have failed.
     owed: bool,
     /// Not before; a restart tries at once.
     #[serde(skip)]
     next_at: Mono,
 }
 
-/// A notification that was given up, and why.
+/// An undeliverable notification, and the reason.
 pub(super) type GivenUp = (Shared<Notification>, &'static str);
 
 /// What waits for one webhook.
@@ -44,21 +45,21 @@ pub(super) struct Queue {
     /// By alert, the oldest first; no list is empty.
     waiting: BTreeMap<AlertKey, Vec<Waiting>>,
     next: u64,
-    /// Alerts of which the receiver may believe that they fire.
+    /// Alerts whose begin the receiver may have received, and whose end it has not.
     told: BTreeSet<AlertKey>,
     #[serde(skip)]
     on_its_way: Option<(AlertKey, u64)>,
 }
 
 impl Queue {
-    /// Whether the receiver may believe that an alert fires, or is being sent that.
+    /// Whether the receiver may have received an alert's begin, or is being sent it.
     pub(super) fn believes(&self, key: &AlertKey) -> bool {
         let waiting = self.waiting.get(key).into_iter().flatten();
         let mut begins = waiting.filter(|of| of.notification.state == AlertState::Firing);
         self.told.contains(key) || begins.any(|of| self.is_on_its_way(of))
     }
 
-    /// Takes a notification that is meant for this receiver. Gives the one for which there is no
+    /// Queues a notification that is meant for this receiver. Returns the one for which there is no
     /// room.
     pub(super) fn push(
         &mut self,
@@ -147,7 +148,7 @@ impl Queue {
         self.take(&key, |of| of.token == token).pop().map(|waiting| waiting.notification)
     }
 
-    /// Gives up what is too old, and drops begins that are over.
+    /// Returns notifications that are too old as undeliverable, and drops begins that are over.
     pub(super) fn expire(&mut self, now: Wall, tally: &mut ReceiverCounts) -> Vec<GivenUp> {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let (mut given_up, told) = (Vec::new(), &mut self.told);
@@ -191,12 +192,12 @@ impl Queue {
         Some(next.notification.clone())
     }
 
-    /// When [`Self::next`] next has something to give.
+    /// When [`Self::next`] next returns something.
     pub(super) fn due_at(&self) -> Option<Mono> {
         self.waiting.values().filter_map(|list| list.first()).map(|waiting| waiting.next_at).min()
     }
 
-    /// The post was taken. Gives since when its change is known.
+    /// The receiver accepted the post. Returns since when its change is known.
     pub(super) fn on_taken(&mut self, tally: &mut ReceiverCounts) -> Option<Wall> {
         let waiting = self.answered()?;
         tally.count("delivered");
@@ -228,8 +229,8 @@ impl Queue {
         self.give_up(now, waiting, "refused")
     }
 
-    /// The post failed, and may have been processed all the same. Gives up a notification with too
-    /// many attempts.
+    /// The post failed, but the receiver may have processed it. Returns a notification with too
+    /// many attempts as undeliverable.
     pub(super) fn on_failed(&mut self, now: Now, may_be_heard: bool) -> Option<GivenUp> {
         let mut waiting = self.answered()?;
         let key = waiting.notification.key.clone();
@@ -245,7 +246,8 @@ impl Queue {
         None
     }
 
-    /// Gives up a notification, save an end that is owed: that is tried again, slowly.
+    /// Returns a notification as undeliverable, unless it is an owed end: that one is retried
+    /// slowly.
     fn give_up(&mut self, now: Now, waiting: Waiting, why: &'static str) -> Option<GivenUp> {
         let key = &waiting.notification.key;
         let ends = waiting.notification.state == AlertState::Resolved;
@@ -259,7 +261,7 @@ impl Queue {
         None
     }
 
-    /// Everything that waits, given up since its receiver is no longer there.
+    /// Everything that waits; it is undeliverable, since its receiver was removed.
     pub(super) fn drain(self) -> impl Iterator<Item = GivenUp> {
         self.waiting.into_values().flatten().map(|waiting| (waiting.notification, "removed"))
     }

@@ -38,7 +38,7 @@ pub enum ReceiverKind {
 /// Something to be posted now.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// To whom.
+    /// The receiver.
     pub receiver: Arc<str>,
     /// What.
     pub body: Body,
@@ -60,7 +60,7 @@ pub enum Answer {
     Taken,
     /// Refused for good.
     Refused(&'static str),
-    /// It failed; why, and how long the receiver asks to wait before the next try.
+    /// It failed: the reason, and how long the receiver requires to wait before the next try.
     Failed(&'static str, Option<Duration>),
 }
 

@@ -1,8 +1,8 @@
 //! What one Alertmanager is still to be sent: every active alert, again and again.
 //!
-//! An Alertmanager forgets, so all alerts are resent in rounds of posts, as Prometheus does.
+//! An Alertmanager expires alerts, so all alerts are resent in rounds of posts, as Prometheus does.
 //! Changes are sent at once. An end is sent until it was accepted, and once more with the next
-//! round. After a failure everything is sent anew, since it may have been a restart.
+//! round. After a failure everything is resent, since it may have been a restart.
 //!
 //! DESIGN A29.
 
@@ -44,7 +44,7 @@ pub(super) type LabelledAlert = (AlertKey, Severity);
 /// All of them, by alert.
 pub(super) type ReportedAlerts = BTreeMap<LabelledAlert, Shared<ReportedAlert>>;
 
-/// What one Alertmanager knows of one alert.
+/// The state of one alert in one Alertmanager.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct PostedState {
     /// That it fires; until the end was sent.
@@ -53,7 +53,7 @@ struct PostedState {
     present: u8,
 }
 
-/// What one Alertmanager knows, and the round of posts under way.
+/// The state of one Alertmanager, and the round of posts under way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Resend {
     heard: BTreeMap<LabelledAlert, PostedState>,

@@ -16,13 +16,13 @@ pub struct ReceiverCounts {
     pub outcomes: BTreeMap<Cow<'static, str>, u64>,
     /// Posts by how they ended.
     pub posts: BTreeMap<Cow<'static, str>, u64>,
-    /// Notifications given up, by reason.
+    /// Undeliverable notifications, by reason.
     pub undeliverable: BTreeMap<Cow<'static, str>, u64>,
     /// When a post was last taken.
     pub last_success: Option<Wall>,
 }
 
-/// One receiver's figures at one moment.
+/// One receiver's figures at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// Its name.

@@ -1,5 +1,5 @@
-//! A body for a webhook: JSON with `{{ field }}` where a notification's fields go. No condition, no
-//! loop, and no field that is not known: what is wrong with a template is told at the start.
+//! A body for a webhook: JSON with `{{ field }}` where a notification's fields go. It has no
+//! conditions, no loops and no unknown fields. Errors in a template are reported at the start.
 //!
 //! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value.
 
@@ -11,15 +11,15 @@ use thiserror::Error;
 /// The fields of one notification, by name.
 pub type Fields = BTreeMap<&'static str, Value>;
 
-/// A template that is known to give JSON.
+/// A template whose output is always valid JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
-    /// As it stands there.
+    /// Literal text.
     Text(String),
-    /// A field, and whether it stands within a string.
+    /// A field, and whether it is within a string.
     Field(String, bool),
 }
 

@@ -1,4 +1,4 @@
-//! What is said of an alert in words: short, since it is read on a telephone at night.
+//! The texts of a notification: short, since people read them on a telephone at night.
 
 use crate::limits::notifications::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, WorstNode};
@@ -31,7 +31,7 @@ pub(super) fn alert_id(mesh: &MeshName, key: &AlertKey) -> String {
     format!("{}/{:08x}", &id[..ALERT_ID_BYTES_MAX - 9], crc32fast::hash(id.as_bytes()))
 }
 
-/// What the rule says the alert means, or what it is about.
+/// The rule's summary, or else the subject of the alert.
 pub(super) fn summary(notification: &Notification) -> String {
     if !notification.summary.is_empty() {
         return notification.summary.clone();
@@ -53,7 +53,7 @@ pub(super) fn figures(evidence: &Evidence) -> (String, String) {
     }
 }
 
-/// What speaks for the alert, and who is to blame.
+/// The evidence for the alert, and the nodes at fault.
 pub(super) fn evidence(notification: &Notification) -> String {
     // Where samples are over a limit, nodes have a share in them.
     let has_shares = matches!(notification.evidence, Evidence::Latency(_) | Evidence::Burn(_));
@@ -117,7 +117,7 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     format!("{}{}{told}", worst.node, share.unwrap_or_default())
 }
 
-/// Seconds in the unit that people say them in.
+/// Seconds in the unit that people use for such a span.
 fn span(seconds: f64) -> String {
     match seconds {
         seconds if seconds >= 1.0 => format!("{} s", number(seconds)),
@@ -126,7 +126,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// At most three digits behind the point, and none that say nothing.
+/// At most three digits behind the point, without trailing zeros.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

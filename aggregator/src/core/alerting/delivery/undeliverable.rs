@@ -1,5 +1,4 @@
-//! Notifications that were given up: the newest are kept to be shown, and each is sent once to the
-//! bus.
+//! Undeliverable notifications: the newest are kept to be shown, and each is sent once to the bus.
 
 use std::collections::VecDeque;
 
@@ -17,7 +16,7 @@ pub struct Undeliverable {
     pub receiver: String,
     /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
     pub reason: Cow<'static, str>,
-    /// When it was given up, in seconds since 1970.
+    /// When it became undeliverable, in seconds since 1970.
     pub at_seconds: f64,
     /// The alert.
     #[serde(flatten)]

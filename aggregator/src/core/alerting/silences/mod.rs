@@ -91,7 +91,7 @@ pub enum CommandError {
     NotStanding {
         /// The alert.
         key: Box<AlertKey>,
-        /// Where it stands.
+        /// Its state.
         state: AlertState,
     },
 }
@@ -209,8 +209,8 @@ impl Silences {
         self.again.extend(over.map(|(key, _)| key));
     }
 
-    /// Alerts of which receivers are to be notified now, since what kept them from it is over. Each
-    /// is returned once. `firing` gives the severity of an alert that fires.
+    /// Alerts of which receivers are to be notified now, since their silence or acknowledgement is
+    /// over. Each is returned once. `firing` returns the severity of an alert that fires.
     pub fn take_due(
         &mut self,
         now: Wall,
@@ -257,7 +257,7 @@ impl Silences {
         Suppression { silenced: self.why_silent(at, key, severity).is_some(), acknowledged_by }
     }
 
-    /// Who looks after an alert.
+    /// The acknowledgement of an alert that holds at `at`.
     #[must_use]
     pub fn acknowledged(&self, at: Wall, key: &AlertKey) -> Option<&Acknowledgement> {
         self.acknowledged.get(key).filter(|of| at < of.until)

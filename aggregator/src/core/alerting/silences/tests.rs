@@ -39,11 +39,11 @@ enum Happens {
     Unacknowledge,
 }
 
-/// Its name, what happens, and what receivers are told.
+/// Its name, what happens, and the notifications that receivers are sent.
 type Case = (&'static str, &'static [(u64, Happens)], &'static [(u64, AlertState)]);
 
-/// The seconds at which receivers are told of one alert on node n1, with where it then stands, in
-/// thirty seconds of which some are told here.
+/// Plays thirty seconds. Returns the seconds at which receivers are notified of one alert on node
+/// n1, each with the alert's state.
 fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
     let (mut silences, mut state, mut told) = (Silences::default(), AlertState::Inactive, vec![]);
     for second in 0..30 {

@@ -1,9 +1,9 @@
-//! The account of one node: which snapshots were merged, and where every other sample is.
+//! The ledger entry of one node: which snapshots were merged, and where every other sample is.
 //!
-//! Each message carries the node's running totals, so the account needs no message to be
-//! present: recorded is what the newest one says, merged is what was counted here, unread is
-//! what was recorded before the oldest one, and the difference is either held (more may come)
-//! or unaccounted (the incarnation has ended).
+//! Each message carries the node's running totals, so the entry needs no message to be present.
+//! Recorded is the total of the newest message, merged is what was counted here, and unread is what
+//! was recorded before the oldest one. The difference is either held (more may come) or unaccounted
+//! (the incarnation has ended).
 
 use std::collections::BTreeSet;
 
@@ -45,15 +45,15 @@ pub struct Gap {
     pub hole: (Incarnation, u64),
 }
 
-/// The account of one node over all its incarnations.
+/// The ledger entry of one node over all its incarnations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     runs: Runs,
-    /// Sum of the incarnations that are no longer told apart.
+    /// Sum of the incarnations that were folded and have no run of their own any more.
     past: Ledger,
     past_incarnations: BTreeSet<Incarnation>,
-    /// The greatest of those that are not remembered even as such. What nobody knows and is no
-    /// greater may be one of them, and nothing of it is merged.
+    /// The greatest name that was evicted from `past_incarnations`. An unknown incarnation whose
+    /// name is no greater may be an evicted one, so nothing of it is merged.
     #[serde(default)]
     past_floor: Option<Incarnation>,
     /// Messages that had been merged before.
@@ -92,9 +92,10 @@ impl Account {
         self.past_incarnations.contains(&incarnation) || below && unknown()
     }
 
-    /// Two nodes of one name look like a run that goes on although a later one has begun. What
-    /// a successor sends of a crashed run looks like it too, save that it is about earlier times. A
-    /// run's own name tells when it began; its messages do not, for it may inherit older ones.
+    /// Two nodes of one name resemble a run that goes on although a later one has begun. So does
+    /// what a successor sends of a crashed run, except that it is about earlier times. A run's own
+    /// name is the time when it began; its messages may start earlier, for it may inherit older
+    /// ones.
     fn detect_overlap(&mut self, header: &Header) {
         let Some((newest, run)) = self.runs.newest() else { return };
         let (began, order) = (Wall(newest.0), run.order);
@@ -115,7 +116,7 @@ impl Account {
         }
     }
 
-    /// Sequence numbers missing below the highest one heard, over all incarnations.
+    /// Sequence numbers missing below the highest one received, over all incarnations.
     #[must_use]
     pub fn holes(&self) -> u64 {
         self.runs.iter().map(|(_, run)| run.seqs.holes()).fold(0, u64::saturating_add)
@@ -127,8 +128,8 @@ impl Account {
         self.duplicates
     }
 
-    /// What is missing between messages that have come. What a node recorded before the first
-    /// one heard is unread, and what its last one left open is held: neither is a gap.
+    /// What is missing between messages that were received. What a node recorded before the first
+    /// one received is unread, and what its last one left open is held: neither is a gap.
     #[must_use]
     pub fn gap(&self) -> Option<Gap> {
         let mut gap: Option<Gap> = None;
@@ -147,8 +148,8 @@ impl Account {
         self.conflicts
     }
 
-    /// The account. An incarnation has ended when its final message was merged or a newer one has
-    /// begun.
+    /// The sum of the ledger entry. An incarnation has ended when its final message was merged or a
+    /// newer one has begun.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();
@@ -158,7 +159,7 @@ impl Account {
         ledger
     }
 
-    /// Samples given up, over all incarnations.
+    /// Samples that the node lost, over all incarnations.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let past = self.past.lost.values().copied();
@@ -173,7 +174,8 @@ impl Account {
         ended.map(|(_, run, _)| run.missing()).fold(self.past.unaccounted, u64::saturating_add)
     }
 
-    /// All incarnations told apart, and whether each has ended; in order of their names.
+    /// All incarnations with a run of their own, and whether each has ended; in order of their
+    /// names.
     pub fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
         let newest = self.runs.newest().map(|(_, run)| run.order);
         self.runs.iter().map(move |(incarnation, run)| {
@@ -181,13 +183,13 @@ impl Account {
         })
     }
 
-    /// The sum of the incarnations that are no longer told apart.
+    /// The sum of the incarnations that were folded.
     #[must_use]
     pub fn past(&self) -> &Ledger {
         &self.past
     }
 
-    /// Where an incarnation stands in their order; `None` if it is not told apart.
+    /// The position of an incarnation in their order; `None` if it was folded or is unknown.
     #[must_use]
     pub fn order(&self, incarnation: Incarnation) -> Option<u64> {
         self.runs.order(incarnation)
@@ -199,7 +201,7 @@ impl Account {
         self.runs.has_left()
     }
 
-    /// What the node may be told of its latest incarnations, the latest first.
+    /// What a confirmation to the node may contain of its latest incarnations, the latest first.
     #[must_use]
     pub fn confirmed(&self) -> Vec<ConfirmedIncarnation> {
         let mut runs: Vec<_> = self.runs.iter().collect();

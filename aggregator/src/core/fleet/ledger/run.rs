@@ -1,5 +1,5 @@
-//! One incarnation's part of a node's account: which of its messages were merged, and what
-//! became of the samples that it says it recorded. Knows nothing of other incarnations.
+//! One incarnation's part of a node's ledger entry: which of its messages were merged, and what
+//! became of the samples that it reports as recorded. It does not depend on other incarnations.
 
 use crate::limits::LEDGER_HOLES_MAX;
 use plimsoll_schemas::ids::{Incarnation, Seq};
@@ -14,17 +14,17 @@ use super::seqs::Seqs;
 /// One incarnation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// Where it stands among the node's incarnations: later ones have greater numbers.
+    /// Its position among the node's incarnations: later ones have greater numbers.
     pub(super) order: u64,
     pub(super) seqs: Seqs,
     pub(super) newest: Seq,
     totals: Totals,
     oldest: Seq,
-    /// Samples recorded, and not lost, before the oldest snapshot heard.
+    /// Samples recorded, and not lost, before the oldest snapshot received.
     unread: u64,
     merged: u64,
     pub(super) left_in_order: bool,
-    /// The incarnation that spoke the last word for it, after a crash.
+    /// The incarnation that sent the final message for it, after a crash.
     #[serde(default)]
     pub(super) successor: Option<Incarnation>,
     /// Messages that had been merged before.
@@ -87,8 +87,8 @@ impl Run {
         self.open().saturating_sub(self.unread())
     }
 
-    /// Samples in messages older than the oldest one heard. Of these the broker may have refused
-    /// some meanwhile, which stand among the lost.
+    /// Samples in messages older than the oldest one received. The broker may have refused some of
+    /// these meanwhile; those count as lost.
     fn unread(&self) -> u64 {
         self.unread.min(self.open())
     }
@@ -99,12 +99,12 @@ impl Run {
         self.totals.recorded.saturating_sub(known)
     }
 
-    /// Samples that it gave up.
+    /// Samples that it lost.
     pub(super) fn lost(&self) -> u64 {
         self.totals.lost_sum()
     }
 
-    /// Its account; what is missing from one that has ended is held by nobody.
+    /// Its ledger entry. No process holds what is missing from an incarnation that has ended.
     pub(super) fn ledger(&self, ended: bool) -> Ledger {
         let missing = self.missing();
         let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// What the node may be told about it.
+    /// What a confirmation may contain about it.
     pub(super) fn confirmed(&self, incarnation: Incarnation) -> ConfirmedIncarnation {
         let spans = self.seqs.latest(CONFIRMED_SPANS_MAX).into_iter();
         let spans = spans.map(|(first, last)| (Seq(first), Seq(last))).collect();

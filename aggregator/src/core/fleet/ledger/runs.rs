@@ -1,16 +1,16 @@
 //! Which of a node's incarnations is the latest. Each has a number in their order; the newest is
-//! the one with the greatest number that nobody has spoken the last word for.
+//! the one with the greatest number for which no successor has sent a final message.
 //!
-//! An incarnation's name is the time at which it began, by its own clock. That clock may have
-//! been set back, and a former run may be heard late, out of a spool or another lane. So:
+//! An incarnation's name is the time at which it began, by its own clock. That clock may have been
+//! set back, and a former run may be received late, out of a spool or another lane. So:
 //!
-//! 1. A run that is heard for the first time is the newest, as is right after a clock was set
-//!    back, save when the newest so far has a greater name and has not sent its final message: then
-//!    the run is a former one that is heard late. The answer is that of hearing it in time.
-//! 2. A successor is later than the run it speaks for.
-//! 3. A run that goes on speaking, while the newest says nothing, is the newest after all: at
-//!    once if its name is the greater one, soon if the newest has sent its final message, and else,
-//!    where the newest may have crashed before a clock was set back, after a while.
+//! 1. A run that is received for the first time is the newest, as is right after a clock was set
+//!    back, unless the newest so far has a greater name and has not sent its final message. Then
+//!    the run is a former one that is received late. The answer is the same as if it came in time.
+//! 2. A successor is later than the run whose final message it sends.
+//! 3. A run that goes on sending, while the newest sends nothing, is the newest after all: at once
+//!    if its name is the greater one, soon if the newest has sent its final message, and otherwise
+//!    after a while, since the newest may have crashed before a clock was set back.
 //!
 //! DESIGN A13.
 
@@ -25,11 +25,11 @@ use super::run::Run;
 /// New messages of a run after the newest has sent its final message that mean nothing yet: what
 /// another lane brings a little late.
 const AFTER_FAREWELL_BORNE: u32 = 3;
-/// New messages of a run while the newest, of a greater name, says nothing that mean nothing
-/// yet: a spool may send as many between two messages of a living run.
+/// How many new messages of a run have no effect while the newest, of a greater name, sends
+/// nothing: a spool may send as many between two messages of a living run.
 pub(super) const IN_SILENCE_BORNE: u32 = 64;
 
-/// The incarnations of one node that are told apart.
+/// The incarnations of one node that have a run of their own.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Runs {
     by_name: BTreeMap<Incarnation, Run>,
@@ -40,7 +40,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// The run of that name, which may be heard for the first time.
+    /// The run of that name, which may be received for the first time.
     pub(super) fn run_of(&mut self, incarnation: Incarnation) -> &mut Run {
         let newest = self.newest().filter(|(_, run)| !run.left_in_order).map(|(name, _)| name);
         let begun = &mut self.begun;
@@ -56,7 +56,7 @@ impl Runs {
         self.by_name.get_mut(&incarnation).expect("it was there or was made above")
     }
 
-    /// Hears that `header` was booked.
+    /// Updates the order after `header` was booked.
     pub(super) fn put_in_order(&mut self, header: &Header) {
         if header.successor.is_some() {
             self.put_successors_last(header.incarnation);
@@ -108,12 +108,12 @@ impl Runs {
         }
     }
 
-    /// Where a run stands; `None` if it is not told apart.
+    /// The position of a run in their order; `None` if it was folded or is unknown.
     pub(super) fn order(&self, incarnation: Incarnation) -> Option<u64> {
         self.by_name.get(&incarnation).map(|run| run.order)
     }
 
-    /// The latest run that nobody has spoken the last word for.
+    /// The latest run without a successor.
     pub(super) fn newest(&self) -> Option<(Incarnation, &Run)> {
         let without_successor = self.by_name.iter().filter(|(_, run)| run.successor.is_none());
         without_successor.max_by_key(|(_, run)| run.order).map(|(name, run)| (*name, run))

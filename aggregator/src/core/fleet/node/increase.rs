@@ -77,20 +77,20 @@ fn place(number: u64) -> usize {
 
 #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
 impl CounterIncrease {
-    /// Nothing that grew, where it stands at `stand`.
+    /// A counter at `stand` without any increase.
     #[must_use]
     pub(crate) fn standing(stand: u64) -> Self {
         Self { stood: stand, ..Self::default() }
     }
 
-    /// It stands at `stand`. One that fell began anew with its run, as Prometheus takes it.
+    /// The counter is at `stand`. One that fell was reset with its run, as Prometheus assumes.
     pub(crate) fn count(&mut self, at: Wall, span: Duration, stand: u64) {
         let stood = std::mem::replace(&mut self.stood, stand);
         let grew = if stand < stood { stand } else { stand - stood };
         self.grow(at, span, grew);
     }
 
-    /// It stands at `stand`. One that fell was too great before.
+    /// The counter is at `stand`. One that fell was too great before.
     pub(crate) fn settle(&mut self, at: Wall, span: Duration, stand: u64) {
         let stood = std::mem::replace(&mut self.stood, stand);
         self.grown.take_back(stood.saturating_sub(stand) as f64);

@@ -23,8 +23,8 @@ pub struct Latest<T> {
 }
 
 impl<T> Latest<T> {
-    /// Takes `value`, of number `seq` of a run, unless a newer one is there. The order of runs may
-    /// have changed since that one was taken: `account` has the present order.
+    /// Stores `value`, of number `seq` of a run, unless a newer one is there. The order of runs may
+    /// have changed since that one was stored: `account` has the present order.
     pub(super) fn offer(
         &mut self,
         (account, at): (&Account, Wall),

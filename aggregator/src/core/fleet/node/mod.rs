@@ -45,11 +45,11 @@ pub struct Node {
     pub account: Account,
     /// When it was last seen, on the aggregator's clock.
     pub last_seen: Wall,
-    /// True once it has been gone for so long that it is not shown any more. Its account stays.
+    /// True once it has expired and is not shown any more. Its ledger entry stays.
     pub hidden: bool,
     /// Its labels.
     pub labels: Latest<Labels>,
-    /// How far its clock is off, as last seen; `None` where it is not known.
+    /// The offset of its clock, as last seen; `None` if it is unknown.
     pub skew: Option<Skew>,
     /// Its operations.
     pub operations: Operations,

@@ -44,7 +44,7 @@ pub(super) struct SensorCounters([Option<DeviceCounters>; SENSOR_COUNTERS.len()]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct DeviceCounters {
     grown: Increase,
-    /// Where each device's counter stood when it last said so.
+    /// The latest reading of each device's counter.
     stood: BTreeMap<Labels, u64>,
 }
 
@@ -64,7 +64,7 @@ impl SensorCounter {
 }
 
 impl SensorCounters {
-    /// Looks at readings of a machine.
+    /// Processes readings of a machine.
     pub(super) fn see(&mut self, at: Wall, readings: &[Reading]) {
         for reading in readings {
             if let Some((tick, value)) = SensorCounter::of(reading).zip(reading.value) {
@@ -94,8 +94,8 @@ impl SensorCounters {
 }
 
 impl DeviceCounters {
-    /// A counter stands at `stand`. One that fell is another from now on: what counted before is
-    /// gone, and how much of it is new is unknown.
+    /// The counter is at `stand`. One that fell is another counter from now on: what counted before
+    /// is gone, and how much of it is new is unknown.
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
     fn see(&mut self, at: Wall, span: Duration, of: &Labels, stand: u64) {
         if let Some(stood) = self.stood.get_mut(of) {

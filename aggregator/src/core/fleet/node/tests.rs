@@ -11,7 +11,7 @@ use crate::limits::{
 use super::*;
 use crate::core::tests::events::{check, event};
 
-/// A node that has heard one message of each of these runs.
+/// A node that has sent one message of each of these runs.
 fn node(runs: &[u64]) -> Node {
     let mut node = Node::default();
     for run in runs {

@@ -1,5 +1,5 @@
 //! The kinds of trouble that a node may be in beside its latencies. A counter that grew lately is a
-//! reason to look at the node; no rule judges by it.
+//! reason to inspect the node; no rule judges by it.
 
 /// A kind of trouble; greater is worse. What grew counts for [`crate::limits::TROUBLE_LASTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub enum Trouble {
     KernelDropped,
     /// It dropped messages.
     Dropped,
-    /// It gave up samples.
+    /// It lost samples.
     SamplesLost,
     /// Samples are missing from a run that has ended.
     Unaccounted,

@@ -1,5 +1,5 @@
 //! Roll-ups: samples of all nodes grouped by labels, of the series and of the node, as the
-//! configuration asks. Each group has windows like the fleet's. Groups are bounded; what finds
+//! configuration defines. Each group has windows like the fleet's. Groups are bounded; what finds
 //! no room goes to one whose values are all [`OVERFLOW`], and is counted. Nothing is judged by
 //! them.
 
@@ -21,7 +21,7 @@ use crate::core::fleet::window::{Batch, Retention, Times, Windows};
 #[derive(Clone, Debug, Default)]
 pub struct Rollups {
     all: Vec<Arc<Rollup>>,
-    /// Whether their samples take as much room as they may, as last looked at.
+    /// Whether their samples had reached their limit at the last check.
     is_full: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Group {
 }
 
 impl Rollups {
-    /// Goes on with what is there of these; one that is new, or defined otherwise, begins empty.
+    /// Keeps the groups of unchanged definitions; a new or changed definition begins empty.
     #[must_use]
     pub fn redefined(self, definitions: &[Definition]) -> Self {
         let go_on = |definition: &Definition| {
@@ -149,7 +149,7 @@ impl Rollup {
         let group = if is_own {
             group
         } else {
-            // One for each operation, of which there are not so many; else one for all.
+            // One for each operation, of which there are few; otherwise one for all.
             let values = vec![OVERFLOW.into(); group.values.len()];
             let others = Group { values, ..group };
             let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");

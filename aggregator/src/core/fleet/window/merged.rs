@@ -6,7 +6,7 @@ use plimsoll_schemas::histogram::{
     BucketUncertainty, ExactFigures, Histogram, Packed, Quantile, layout,
 };
 
-/// Buckets that are passed together when a rank is looked for.
+/// Buckets that are skipped together in the search for a rank.
 const BLOCK: usize = 64;
 
 /// Merged samples.
@@ -30,7 +30,7 @@ impl Default for Merged {
 }
 
 impl Merged {
-    /// Forgets all samples.
+    /// Clears all samples.
     pub fn clear(&mut self) {
         self.used_mut().fill(0);
         self.exact = ExactFigures::default();
@@ -108,7 +108,7 @@ impl Merged {
         used.iter().zip(first..).filter(|(n, _)| **n > 0).map(|(n, index)| (index, *n))
     }
 
-    /// Looks for samples by rank; cheapest when each is near the one before.
+    /// Finds samples by rank; cheapest when each is near the one before.
     #[must_use]
     pub fn ranks(&self) -> Ranks<'_> {
         let (first, used) = self.used();

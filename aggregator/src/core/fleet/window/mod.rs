@@ -79,7 +79,7 @@ pub struct Windows {
     newest: Wall,
     limits: Limits,
     since: Since,
-    /// The second up to which slots have been given away; nothing more can be within it.
+    /// The second up to which slots have been rolled over; nothing more can be within it.
     expired: u64,
 }
 
@@ -156,7 +156,7 @@ impl Windows {
         }
     }
 
-    /// Adds to the exact figures of the total alone, for want of room.
+    /// Adds to the exact figures of the total alone, if there is no room for more.
     pub fn add_figures(&mut self, times: Times, batch: &Batch) {
         self.exact.merge(&batch.exact());
         self.since.add(batch.overs());
@@ -164,7 +164,7 @@ impl Windows {
         self.expire(times.shown);
     }
 
-    /// Gives slots that their window has passed on to longer ones.
+    /// Rolls slots that are older than their window over to longer ones.
     pub fn expire(&mut self, now: Wall) {
         let second = now.0 / slot_ns(Window::ALL[0]);
         if second == self.expired {
@@ -244,7 +244,7 @@ impl Windows {
 
     /// Shows every window that is kept, the shortest first; each costs only what it has more than
     /// the one before. Afterwards `total` holds what [`Self::total`] does, at the cost of what is
-    /// in no window. What the two held before is forgotten.
+    /// in no window. The previous content of the two is cleared.
     pub fn each_window(
         &self,
         now: Wall,
@@ -329,8 +329,8 @@ impl Windows {
         Sums { samples: count, over, uncertain, min_ns, max_ns }
     }
 
-    /// All samples that came since a limit is known, and how many of them lie over it; `None`
-    /// for a limit for which nothing is summed. Falls only when the limit is forgotten.
+    /// All samples since a limit was set, and how many of them lie over it; `None` for a limit for
+    /// which nothing is summed. Falls only when the limit is removed.
     #[must_use]
     pub fn since_known(&self, limit_ns: u64) -> Option<(u64, Over)> {
         let place = self.limits.place(limit_ns)?;

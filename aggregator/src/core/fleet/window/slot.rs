@@ -1,5 +1,5 @@
-//! Samples that are kept together: those of one slot, or all that have settled. Packed while
-//! little is merged into them, opened into a row of counts while much is. Knows no time.
+//! Samples that are held together: those of one slot, or all that have settled. Packed while little
+//! is merged into them, opened into a row of counts while much is. A slot has no clock.
 //!
 //! DESIGN A18.
 
@@ -14,7 +14,7 @@ use super::tally::{Limits, Overs, Tally};
 /// Samples that arrive, with what is summed of them.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Whatever else their message said of limits is not kept.
+    /// Without the message's own counts over limits: `overs` holds those that are needed.
     samples: Packed,
     overs: Overs,
 }

@@ -80,7 +80,7 @@ impl Tally {
         std::array::from_fn(|place| self.at(place))
     }
 
-    /// The same under other limits; `count` gives how many lie over one that was not known.
+    /// The same under other limits; `count` returns how many lie over a limit that `before` lacks.
     pub(super) fn under(
         &self,
         before: &Limits,
@@ -117,7 +117,7 @@ impl Since {
         (count.saturating_sub(self.before[place]), self.tally.at(place))
     }
 
-    /// Goes on with the limits that stay, where there are `count` samples by now.
+    /// Keeps the limits that stay, where there are `count` samples by now.
     pub(super) fn under(&self, before: &Limits, limits: &Limits, count: u64) -> Self {
         let begun = |limit| before.place(limit).map_or(count, |place| self.before[place]);
         let tally = self.tally.under(before, limits, |_| Over::default());

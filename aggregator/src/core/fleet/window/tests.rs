@@ -32,7 +32,7 @@ fn times(now: Wall, taken: Wall) -> Times {
     Times { shown: now, now, taken }
 }
 
-/// What a message says: of some, exactly how many are over the limits.
+/// A message's samples: of some, it holds exactly how many are over the limits.
 fn message(values: &[u64]) -> Packed {
     let mut samples = Histogram::default();
     if values[0].is_multiple_of(2) {
@@ -192,7 +192,7 @@ impl Naive {
         self.0.iter().flat_map(|(_, values, _)| values).copied().collect()
     }
 
-    /// As exactly as each message by itself tells, and never wrong; of one limit at a time.
+    /// As exact as each message by itself, and never wrong; checks one limit at a time.
     fn check_over(&self, windows: &Windows, now: u64, window: Window) -> Result<(), TestCaseError> {
         let limit_ns = LIMITS_NS[(now / SECOND) as usize % LIMITS_NS.len()];
         let Sums { over, uncertain, .. } = windows.sums(Wall(now), window, limit_ns);
@@ -243,8 +243,8 @@ fn restarted(windows: &Windows) -> Windows {
 }
 
 proptest! {
-    /// Invariants 3 and 7: every window, the total and all figures equal the naive ones after
-    /// every step, whatever the order of arrival, the lateness, the pace of time and restarts.
+    /// Invariants 3 and 7: every window, the total and all figures equal the naive ones after every
+    /// step, for any order of arrival, lateness, speed of time and restarts.
     #[test]
     fn windows_equal_a_naive_oracle(
         steps in steps(),
@@ -268,7 +268,7 @@ proptest! {
         naive.check(&windows, now)?;
     }
 
-    /// The same samples in another order leave the same state, whenever slots were given on.
+    /// The same samples in another order leave the same state, whenever slots were rolled over.
     #[test]
     fn the_order_of_arrival_leaves_no_trace(
         samples in prop::collection::vec((ages(), 1..40_000_000_u64), 1..60),

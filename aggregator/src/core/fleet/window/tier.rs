@@ -1,5 +1,5 @@
-//! One tier of the cascade: slots of one length, in order of their times. It knows which of them
-//! a window covers, and gives away those that its own window has passed.
+//! One tier of the cascade: slots of one length, in order of their times. It determines which of
+//! them a window covers, and hands over those that are older than its own window.
 
 use crate::limits::{SLOTS_MAX, SLOTS_OPEN_MAX};
 use plimsoll_schemas::budget::Window;
@@ -80,7 +80,7 @@ impl Tier {
         self.slot(number).add(batch);
     }
 
-    /// Takes what another tier gives away.
+    /// Takes a slot that another tier hands over.
     pub(super) fn take(&mut self, slot: Slot) {
         match self.place(slot.number) {
             Ok(place) => self.slots[place].absorb(&slot),
@@ -91,14 +91,15 @@ impl Tier {
         }
     }
 
-    /// Whether its oldest slots may be given away as one: all of the next tier's slot that they
+    /// Whether its oldest slots may be rolled over as one: all of the next tier's slot that they
     /// lie in has passed.
     pub(super) fn has_passed(&self, window: Window, coarse: u64, from: u64) -> bool {
         let oldest = self.slots.first().map(|slot| slot.number * slot_ns(window));
         oldest.is_some_and(|begin| (begin / coarse + 1) * coarse <= from)
     }
 
-    /// Gives away its oldest slots, those that lie within one of `coarse` nanoseconds, as one.
+    /// Removes its oldest slots, those that lie within one of `coarse` nanoseconds, and returns
+    /// them as one.
     pub(super) fn give(&mut self, window: Window, coarse: u64) -> Option<Slot> {
         let number = |slot: &Slot| slot.number * slot_ns(window) / coarse;
         let first = number(self.slots.first()?);
@@ -108,7 +109,7 @@ impl Tier {
         Some(united)
     }
 
-    /// Gives away all slots that begin after `now`.
+    /// Removes and returns all slots that begin after `now`.
     pub(super) fn give_after(&mut self, window: Window, now: Wall) -> Vec<Slot> {
         let up_to = now.0 / slot_ns(window);
         self.slots.split_off(self.slots.partition_point(|slot| slot.number <= up_to))

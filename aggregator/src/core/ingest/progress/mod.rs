@@ -21,7 +21,7 @@ pub(super) struct Progress {
     pub(super) pending: u64,
     /// When the broker stored the latest message read.
     pub(super) at: Option<Wall>,
-    /// A moment and the stream's last message then.
+    /// A point in time and the stream's last message then.
     mark: Option<(Mono, u64)>,
     /// The latest mark that has been read up to.
     reached: Option<Mono>,
@@ -89,7 +89,7 @@ impl Progress {
         if let Some((moment, _)) = self.mark.take_if(|(_, last)| *last <= self.read) {
             self.reached = Some(moment);
         }
-        // What is read now was delivered a moment ago; its users allow for seconds.
+        // What is read now was delivered just before; its users allow for seconds.
         self.mark.get_or_insert((now, self.read.saturating_add(pending)));
         if pending >= BACKLOG_MESSAGES {
             self.backlog_since.get_or_insert(now);

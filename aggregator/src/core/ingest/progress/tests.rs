@@ -1,4 +1,4 @@
-//! What a lane says of itself, held against the stream that it reads.
+//! The progress that a lane reports, compared with the stream that it reads.
 
 use proptest::prelude::*;
 
@@ -104,8 +104,8 @@ fn a_mark_in_a_stream_that_ends_before_it_is_not_waited_for() {
 }
 
 proptest! {
-    /// Whatever is stored and read in whatever order: what was stored by the moment that a lane
-    /// names has been read.
+    /// For any order of stores and reads: what was stored by the time that a lane reports has been
+    /// read.
     #[test]
     fn nothing_stored_by_then_is_unread(
         steps in prop::collection::vec((0..4_u64, 0..4_u64), 1..200), held in 0..5_u64,
@@ -114,7 +114,7 @@ proptest! {
         let (mut lane, mut read) = (Progress::default(), 0);
         lane.on_positioned(1, held);
         for (now, (stores, reads)) in (1..).zip(steps) {
-            // Whoever has read everything is brought the next one at once.
+            // A reader that has read everything receives the next message at once.
             let reads = reads.max(u64::from(lane.pending == 0));
             for _ in 0..reads.min(stored_at.len() as u64 - read) {
                 read += 1;
@@ -124,7 +124,7 @@ proptest! {
                 let before = stored_at.iter().filter(|at| second(**at) <= up_to).count();
                 prop_assert!(before as u64 <= read, "{before} stored by {up_to:?}, {read} read");
             }
-            // The lane is told with the next message that it reads.
+            // The next message that the lane reads carries these in its pending count.
             stored_at.extend((0..stores).map(|_| now + 1));
         }
     }

@@ -58,7 +58,7 @@ impl Judgement {
     }
 }
 
-/// Judges the samples of which these are the sums, and which are asked for by rank.
+/// Judges the samples of which these are the sums, and whose values are read by rank.
 #[must_use]
 pub fn judge(
     budget: &Budget,
@@ -96,7 +96,7 @@ pub fn judge(
     }
 }
 
-/// What the samples of which these are the sums say.
+/// The finding from the sums of a budget's samples.
 #[must_use]
 pub fn finding(budget: &Budget, sums: &Sums) -> Finding {
     match sums.samples {
@@ -130,7 +130,7 @@ fn is_clear(budget: &Budget, sums: &Sums) -> bool {
                 .is_some_and(|upper| is_over(sums, upper) == Some(false))
 }
 
-/// Whether the sample of a rank is over the limit; `None` where nobody knows.
+/// Whether the sample of a rank is over the limit; `None` if the sums leave it uncertain.
 fn is_over(sums: &Sums, rank: u64) -> Option<bool> {
     let up_to_uncertain = sums.samples.saturating_sub(sums.over);
     if rank > up_to_uncertain {
@@ -140,7 +140,7 @@ fn is_over(sums: &Sums, rank: u64) -> Option<bool> {
 }
 
 /// The lowest rank whose sample lies at or above the true quantile with at least the given
-/// confidence; `None` where so few samples allow for none.
+/// confidence; `None` if there are too few samples for one.
 #[must_use]
 pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
     // Seen from the greatest sample it is the lower bound of the other quantile.

@@ -256,7 +256,7 @@ proptest! {
         prop_assert!(upper.is_none_or(|upper| (rank(quantile, n)..=n).contains(&upper)));
     }
 
-    /// The oracle sorts all raw values and looks at those of the two ranks.
+    /// The oracle sorts all raw values and reads those of the two ranks.
     #[test]
     fn exact_sums_give_the_finding_that_raw_values_give(
         values in prop::collection::vec((0..40_000_000_u64, 1..500_u64), 0..40),
@@ -284,7 +284,7 @@ proptest! {
         let over = values.iter().filter(|(value, _)| *value > budget.limit_ns);
         let over = over.map(|(_, n)| n).sum();
         prop_assert_eq!(finding(&budget, &known(n, over)), expected);
-        // Buckets may leave open what is so, and never say what is not.
+        // Buckets may leave a finding uncertain, but never return a wrong one.
         let of_buckets = finding(&budget, &sums_of(&samples(&values), budget.limit_ns));
         prop_assert!(of_buckets == expected || of_buckets == Finding::Uncertain);
     }

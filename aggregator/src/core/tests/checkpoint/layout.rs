@@ -1,5 +1,5 @@
-//! The layout of stored records is pinned: one that changes without a new version would be read as
-//! something else, or as damage, by the program that comes after.
+//! The layout of stored records is pinned. If it changed without a new version, the next program
+//! version would misread the records, or treat them as damaged.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crate::core::durable::RECORD_VERSION;
 use crate::core::tests::events::{check, event};
 use crate::core::tests::thresholds::world::World as Machine;
 
-/// The version of the records, and the checksum of their shapes. Whoever changes one of them
-/// changes both, unless the example itself has changed.
+/// The version of the records, and the checksum of their shapes. A change of one requires a change
+/// of the other, unless the example itself has changed.
 const LAYOUT: (u16, u32) = (6, 2_627_623_733);
 
 /// Of a stored value the types, the names of fields and the lengths of lists, but no values.

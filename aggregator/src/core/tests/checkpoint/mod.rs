@@ -56,7 +56,7 @@ impl World {
                     let (lane, pending, at) = (Lane::Normal, 0, Some(self.now.wall));
                     let message =
                         Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
-                    // Garbage is counted, which the view tells.
+                    // Garbage is counted, and the view shows the count.
                     let _read = self.core.on_message(self.now, message);
                 }
             }
@@ -68,7 +68,7 @@ impl World {
         self.stored.get_or_insert_default().write(changes);
     }
 
-    /// What is not in the store is gone; tells how many steps were in it.
+    /// Drops what is not in the store; returns how many steps were in it.
     fn restart(&mut self) -> usize {
         let rules = Rules::clone(self.core.rules());
         let mesh = self.core.mesh.clone();
@@ -104,7 +104,7 @@ pub(crate) fn assert_same(one: &mut Core, other: &mut Core) {
     }
 }
 
-/// The core that comes after this one, with all that it knew.
+/// The core after a restart, with the whole state of this one.
 pub(crate) fn restarted(core: &mut Core, now: Now) -> Core {
     let mut stored = StoredRecords::default();
     core.on_changes_lost();
@@ -140,7 +140,8 @@ proptest! {
             format!("{:?} {:?}", alerting.alerts(), alerting.notifications())
         };
         prop_assert_eq!(alerts(&straight), alerts(&cut_off));
-        // Its time of judgement may be another one: a restart judges what nobody watched.
+        // Its time of judgement may differ: a restart also judges the time while the aggregator was
+        // down.
         let but_rest = |world: &mut World| {
             let mut all = all(&mut world.core);
             all.remove("rest").map(|_| all)
@@ -187,7 +188,7 @@ proptest! {
         let at = at.index(record.len());
         record[at] ^= 1 << bit;
         let unusable = stored.read().unwrap_err();
-        // The version's own bytes may tell of another version instead.
+        // A flipped bit in the version's own bytes may result in another version instead.
         prop_assert!(at < 2 || matches!(unusable, Unusable::Damaged { .. }), "{}", unusable);
     }
 }
@@ -329,7 +330,8 @@ fn positions_come_back_with_the_stream_they_are_about() {
     world.restart();
     let stream_id = Some("s1".to_owned());
     assert_eq!(world.core.position(Lane::Normal), Position { read: 2, stream_id });
-    // Made anew while nobody read: its numbers begin again, its samples are known.
+    // The stream was recreated while no core read it: its numbers begin again, its samples are
+    // known.
     world.core.on_reset(Lane::Normal, 9);
     world.checkpoint();
     assert_eq!(world.core.position(Lane::Normal), Position::default());
@@ -387,7 +389,7 @@ fn an_alert_that_stands_unchanged_costs_no_checkpoint() {
         }
         written += u32::from(core.take_changes(now.wall).is_some());
     }
-    // What was said before, and that there is nothing to judge any more.
+    // The notifications from before, and the change to no data.
     assert!(written <= 4, "{written}");
     assert!(core.alerting.alerts().standing().any(|(_, state)| state == AlertState::Firing));
 }

@@ -32,7 +32,7 @@ enum ReceiverKind {
         ms: u64,
         n: u64,
     },
-    /// Of a producer that tells buckets.
+    /// Of a producer that sends buckets.
     Within {
         ms: u64,
         n: u64,

@@ -1,4 +1,4 @@
-//! What whole cores say of alerts that end, are silenced, or are acknowledged.
+//! Notifications of whole cores about alerts that end, are silenced, or are acknowledged.
 
 mod receivers;
 
@@ -55,7 +55,7 @@ fn firing() -> (Core, Speaker, Now) {
     (core, slow, now)
 }
 
-/// One more second in which the node says that it took so long.
+/// Advances one second, in which the node sends samples of `ms` milliseconds.
 fn live(core: &mut Core, node: &mut Speaker, now: Now, ms: u64) -> Now {
     let now = now.after(SECOND);
     deliver(core, now, &node.say(now, ms * MS, 60));
@@ -152,7 +152,7 @@ fn alerts_about_a_node_that_is_forgotten_end_with_a_notification() {
     take(&mut core, now);
     let mut later = now;
     let mut other = Speaker::new("b");
-    // An hour at a time: a clock that leaps is nobody's silence.
+    // An hour at a time: a clock jump does not count as silence of a node.
     let days = NODE_HIDE_SILENT_AFTER.as_secs() / 3_600;
     let mut told = Vec::new();
     for _ in 0..=days {
@@ -393,7 +393,7 @@ proptest! {
             prop_assert_eq!(bus == AlertState::Firing, state == AlertState::Firing);
             prop_assert!(receivers != AlertState::Firing || state == AlertState::Firing);
         }
-        // And once nobody keeps anything from them, receivers know what fires.
+        // Once no silence or acknowledgement holds, receivers are notified of what fires.
         happen(&mut core, now, Happens::EndSilences);
         happen(&mut core, now, Happens::Unacknowledge);
         end_silences(&mut core, now.wall);

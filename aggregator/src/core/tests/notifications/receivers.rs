@@ -1,4 +1,4 @@
-//! What an Alertmanager and a webhook come to believe of what whole cores tell them.
+//! The state of an Alertmanager and a webhook after the posts of whole cores.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ impl Heard {
         }
     }
 
-    /// How many alerts the two believe to fire.
+    /// How many alerts are firing in the state of each of the two.
     pub(super) fn believe(&self, now: Now) -> [u32; 2] {
         let date = UNIX_EPOCH + Duration::from_nanos(now.wall.0);
         let date = humantime::format_rfc3339_millis(date).to_string();
@@ -80,7 +80,7 @@ pub(super) fn restarted_without_rules(core: &mut Core, now: Now) -> Core {
     core
 }
 
-/// A core in which two alerts fire, and what receivers have heard of them.
+/// A core in which two alerts fire, and what receivers have received about them.
 fn told() -> (Core, Heard, Now) {
     let mut core = core().telling(start(), Heard::all(), 1);
     let (mut slow, mut now, mut heard) = (Speaker::new("a"), start(), Heard::default());

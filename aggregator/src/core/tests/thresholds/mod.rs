@@ -31,7 +31,7 @@ fn named(name: &str) -> Threshold {
     shipped().thresholds.into_iter().find(|of| of.name.as_str() == name).unwrap()
 }
 
-/// A rule that wants three evaluations in a row.
+/// A rule that requires three evaluations in a row.
 fn violations() -> Threshold {
     Threshold { fire_after: 3, ..named("isolation_violations") }
 }
@@ -98,7 +98,7 @@ fn a_node_that_falls_silent_keeps_its_alerts_and_starts_none() {
     world.lives(300);
     assert_eq!(world.state(&hot.name), Firing);
     let told = world.state(&memory.name);
-    // It spoke for some seconds more than it was heard; then nobody knew.
+    // The node counts as present for some seconds after its last message; then there is no data.
     assert!(told == Pending || told == Firing, "{told:?}");
 }
 
@@ -181,7 +181,7 @@ fn a_gauge_that_nobody_says_any_more_is_no_figure() {
     let value = |world: &World| value_of(&world.core, &deep, &scope).map(|of| of.value);
     world.gauge = Some(7.0);
     world.live();
-    // Some say it once a minute.
+    // Some producers send it once a minute.
     world.gauge = None;
     world.lives(60);
     assert_eq!(value(&world), Some(7.0));

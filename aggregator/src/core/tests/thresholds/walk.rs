@@ -1,6 +1,6 @@
-//! Every rule that is shipped, and every figure that one may watch: what goes wrong makes it fire
-//! after as many evaluations as it says, and what is mended resolves it. From real messages: a
-//! rule whose metric nobody produces would never fire.
+//! Every rule that is shipped, and every metric that a rule may watch. A fault makes the rule fire
+//! after as many evaluations as it sets, and the repair resolves it. The messages are real: a rule
+//! whose metric no producer sends would never fire.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ use plimsoll_schemas::rule::file::shipped;
 use super::*;
 use crate::core::tests::thresholds::world::World;
 
-/// What is done each second to make a rule fire, and once to mend it.
+/// What is done each second to make a rule fire, and once to repair it.
 type Case = (&'static str, fn(&mut World), fn(&mut World));
 
 const CASES: &[Case] = &[

@@ -1,4 +1,4 @@
-//! A machine whose every part can go wrong, as a core hears it, and a store beside the core.
+//! A machine whose every part can fail, as a core receives it, and a store beside the core.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ use super::*;
 
 pub(crate) type Message = (String, Vec<u8>);
 
-/// What else a machine that is well says of itself.
+/// The other readings of a healthy machine.
 const SENSORS: [(&Sensor, f64); 16] = [
     (&GPU_FAULTS_TOTAL, 2.0),
     (&GPUS_LOST, 0.0),
@@ -191,7 +191,7 @@ impl World {
         let _read = self.core.on_message(self.now, message);
     }
 
-    /// What a sensor says from now on.
+    /// What a sensor reads from now on.
     pub(crate) fn sense(&mut self, sensor: &Sensor, value: f64) {
         self.sensors.insert(sensor.name, value);
     }
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Where the alert of a rule stands, about whomever.
+    /// The state of a rule's alert, the greatest over all scopes.
     pub(crate) fn state(&self, rule: &RuleName) -> AlertState {
         let found = self.core.alerting.alerts().standing().filter(|(key, _)| key.rule == *rule);
         found.map(|(_, state)| state).max().unwrap_or_default()

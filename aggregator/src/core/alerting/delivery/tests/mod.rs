@@ -1,5 +1,5 @@
-//! Deliveries by example, and as a property: whatever receivers answer, nothing is lost without a
-//! count, and whoever was told that an alert fires hears of its end or it still fires.
+//! Deliveries by example, and as a property: for all answers of receivers, every loss is counted. A
+//! receiver that was notified of a firing alert is notified of its end, or the alert still fires.
 
 mod model;
 mod owed;
@@ -205,10 +205,10 @@ fn a_webhook_hears_each_change_once_and_the_end_that_it_is_owed() {
         }
         heard
     };
-    // Nothing was told: only the newest state is.
+    // The receiver was sent nothing before, so only the newest state is sent.
     assert_eq!(push(&mut deliveries, &[Firing, Resolved, Firing]), [Firing]);
     assert_eq!(count(&deliveries, "superseded"), 2);
-    // It believes that it fires: the end is owed, whatever comes then.
+    // The receiver has the begin, so it is owed the end, whatever comes then.
     assert_eq!(push(&mut deliveries, &[Resolved, Firing]), [Resolved, Firing]);
     assert_eq!(push(&mut deliveries, &[Resolved, Firing, Resolved]), [Resolved]);
     assert_eq!((count(&deliveries, "superseded"), count(&deliveries, "delivered")), (4, 4));
@@ -236,7 +236,7 @@ fn an_alert_that_still_fires_when_its_silence_ends_is_told_of_once() {
     let goes_on = Notification { from: Firing, ..notification(start(), "a", Firing) };
     for silenced in [true, false] {
         let mut all = deliveries(vec![webhook(), alertmanager()]);
-        // Told of before the silence began, or not.
+        // The first notification is sent before the silence began, or it is silenced.
         all.on_notification(&Notification { silenced, ..notification(start(), "a", Firing) });
         while let Some(Post { receiver, .. }) = all.next_post(start()) {
             all.on_answer(start(), &receiver, Answer::Taken);
@@ -384,7 +384,7 @@ proptest! {
         let given_up: BTreeSet<_> = given_up.collect();
         for (place, fires) in firing.into_iter().enumerate() {
             let node = format!("n{place}");
-            // A begin may be given up. An end that is owed is not, within a day.
+            // A begin may be undeliverable. An end that is owed is not, within a day.
             prop_assert!(fires || !believed.contains(&node));
             prop_assert!(
                 fires == believed.contains(&node) || given_up.contains(&node),

@@ -1,5 +1,5 @@
-//! A model of an Alertmanager that dies, refuses and is not reached: once it works again, it
-//! believes in exactly the alerts that fire, and before that it never believes in an end too soon.
+//! A model of an Alertmanager that crashes, refuses and is not reached. Once it works again,
+//! exactly the alerts that fire are active in it. Before that, it never ends an alert too soon.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// What an Alertmanager knows: until when each alert is active.
+/// The state of an Alertmanager: until when each alert is active.
 #[derive(Default)]
 struct Model(BTreeMap<String, String>);
 
@@ -111,7 +111,7 @@ proptest! {
         if on_its_way.is_some() {
             deliveries.on_answer(now, "am", Answer::Failed("timeout", None));
         }
-        // Until every pause is over, and what was told long ago has ended by itself.
+        // By then every pause is over, and alerts that were sent long ago have expired.
         now = now.after(RESEND * 4);
         settle(&mut deliveries, &mut model, now);
         let nodes = firing.into_iter().enumerate().filter(|(_, fires)| *fires);

@@ -1,10 +1,10 @@
-//! Ends: who was told of the begin hears of them, late if need be, and nobody else does.
+//! Ends: each receiver of a begin is sent the end, late if need be, and no other receiver is.
 
 use crate::limits::notifications::OWED_AGE_MAX;
 
 use super::*;
 
-/// All that is told, each post taken.
+/// All notifications that are sent when each post is accepted.
 fn all_told(hook: &mut Deliveries, now: Now) -> Vec<(String, AlertState)> {
     let mut told = Vec::new();
     while let Some(next) = hooked(hook, now) {
@@ -44,7 +44,7 @@ fn a_webhook_that_wants_no_ends_hears_of_no_begin_that_is_over() {
     hook.on_notification(&notification(start(), "a", Firing));
     hook.on_notification(&notification(start(), "a", Resolved));
     assert_eq!(all_told(&mut hook, start()), []);
-    // Nor where it was being told as the alert ended.
+    // Nor is it sent if the post was under way as the alert ended.
     hook.on_notification(&notification(start(), "b", Firing));
     assert!(hooked(&mut hook, start()).is_some());
     hook.on_notification(&notification(start(), "b", Resolved));

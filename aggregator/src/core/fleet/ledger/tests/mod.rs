@@ -1,4 +1,4 @@
-//! The account of one node: repetitions, gaps, crashes, and whatever order messages come in.
+//! The ledger entry of one node: repetitions, gaps, crashes, and any order of messages.
 
 mod order;
 
@@ -123,7 +123,7 @@ fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
         assert!(!matches!(decision, Decision::Merge), "{run}: {decision:?}");
     }
     assert_eq!((account.ledger().merged, account.past_floor), (10 * all, Some(Incarnation(16))));
-    // A run that is still told apart speaks on, whatever is known of those below it.
+    // A run that was not folded goes on sending, whatever became of those below it.
     let mut account = Account { past_floor: Some(Incarnation(50)), ..Account::default() };
     account.book(&header(60, 1, 10, 0), 10);
     account.past_floor = Some(Incarnation(70));
@@ -131,7 +131,7 @@ fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
     assert_eq!(account.book(&header(70, 1, 10, 0), 10), Decision::Forgotten);
 }
 
-/// The last word for a crashed run: spoken by its successor, under the crashed run's name.
+/// The final message for a crashed run: sent by its successor, under the crashed run's name.
 fn crash_report(of: u64, seq: u64, successor: u64, recorded: u64, crash: u64) -> Header {
     let lost = BTreeMap::from([(LossReason::new("crash").unwrap(), crash)]);
     Header {
@@ -173,7 +173,7 @@ fn a_crash_report_never_makes_its_run_the_newest_whichever_comes_first() {
         assert_eq!(newest, Some(Seq(2)), "successor first: {successor_first}");
         let ended: Vec<bool> = account.runs().map(|(_, _, ended)| ended).collect();
         assert_eq!(ended, [true, false], "successor first: {successor_first}");
-        // What the successor says next is newer than anything said of the crashed run.
+        // The successor's next message is newer than every message about the crashed run.
         assert_eq!(book(&mut account, &final_message), Decision::Merge);
         let later = account.order(Incarnation(2));
         assert!(account.runs().all(|(_, run, _)| Some(run.order) <= later));
@@ -211,7 +211,7 @@ fn two_nodes_with_one_name_are_noticed_and_each_message_is_merged_once() {
         }
     }
     assert_eq!(account.ledger().merged, 40);
-    // All but the first, before which the other had not been heard, and those that are borne.
+    // All but the first, before which the other was not received, and those that have no effect.
     assert_eq!(account.conflicts(), 19 - OVERLAPS_BORNE);
 }
 
@@ -221,12 +221,12 @@ fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
     for seq in 1..=5 {
         account.book(&at_second(1, seq, seq), 1);
     }
-    // The successor first says what it inherited unsent, from the middle of the crashed run.
+    // The successor first sends what it inherited unsent, from the middle of the crashed run.
     account.book(&at_second(20, 1, 3), 1);
     for seq in 2..=5 {
         account.book(&at_second(20, seq, 20 + seq), 1);
     }
-    // What the crashed run had sealed comes only now, and its last word after it.
+    // What the crashed run had sealed comes only now, and its final message after it.
     for seq in 6..=15 {
         account.book(&at_second(1, seq, seq), 1);
     }
@@ -274,8 +274,8 @@ fn an_account_stored_before_there_were_successors_is_still_read() {
 }
 
 proptest! {
-    /// Invariants 1, 2 and 3: whatever arrives, in any order and any number of times, the
-    /// account balances and ends where the node's own totals are.
+    /// Invariants 1, 2 and 3: for messages in any order and any number of times, the ledger entry
+    /// balances and ends at the node's own totals.
     #[test]
     fn any_order_with_repetitions_gives_the_same_account(
         samples in prop::collection::vec(0..50_u64, 1..40),

@@ -1,4 +1,4 @@
-//! Former runs that are heard late, and clocks that were set back.
+//! Former runs that are received late, and clocks that were set back.
 
 use plimsoll_schemas::ids::{Labels, NodeName, Seq};
 use plimsoll_schemas::time::Wall;

@@ -60,8 +60,8 @@ pub struct NodeMetrics {
     sensed_at: Wall,
     counted: [CounterIncrease; COUNTS],
     sensor_counters: SensorCounters,
-    /// Whether its account and its bus were ever counted: what stood there when a run was first
-    /// heard that is older than a span has not grown within it.
+    /// Whether its ledger entry and its bus were ever counted. If a run is older than a span when
+    /// it is first received, its first values are not an increase within that span.
     #[serde(default)]
     known: [bool; 2],
     peaks: Peaks,
@@ -205,7 +205,7 @@ impl NodeMetrics {
         }
     }
 
-    /// The worst that the machine's sensors said within the last minute or two.
+    /// The worst readings of the machine's sensors within the last minute or two.
     #[must_use]
     pub fn peaks(&self, now: Wall) -> HardwareContext {
         let of = |what: SensedFigure| self.peaks.get(now, what as usize);
@@ -227,8 +227,8 @@ impl NodeMetrics {
         }
     }
 
-    /// What is kept of a node that is not shown: where counters stood, so that what was counted
-    /// once does not grow anew when it reports again.
+    /// What is kept of a node that has expired: the counters' values, so that what was counted once
+    /// is not a new increase when it reports again.
     pub(super) fn of_expired(&self) -> Self {
         let sensor_counters = self.sensor_counters.clone();
         Self { counted: self.counted, known: self.known, sensor_counters, ..Self::default() }

@@ -1,5 +1,5 @@
-//! What readings of sensors come to: one figure each of a machine that may have many disks, GPUs
-//! and thermometers, of which the worst counts. A sensor without readings gives no figure.
+//! The figures that sensor readings come to. A machine may have many disks, GPUs and thermometers;
+//! each figure is the worst of them. A sensor without readings has no figure.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use plimsoll_schemas::metric::NodeMetric;
 pub(crate) enum SensedFigure {
     /// Used share of the processors.
     CpuUsage,
-    /// Share of their time that a hypervisor gave to other machines.
+    /// Share of time that a hypervisor used for other machines.
     CpuSteal,
     /// See [`NodeMetric::MemoryUsedRatio`].
     Memory,
@@ -183,7 +183,7 @@ impl SensedFigure {
 }
 
 impl<'r> WorstReadings<'r> {
-    /// Looks at the readings whose labels fit.
+    /// Processes the readings whose labels fit.
     #[must_use]
     pub(crate) fn of(readings: &'r [Reading], fits: impl Fn(&Labels) -> bool) -> Self {
         let mut worst = Self::default();
@@ -242,7 +242,7 @@ impl<'r> WorstReadings<'r> {
         }
     }
 
-    /// One more of those that are counted, if it is `held`; the first that is gives its name.
+    /// Counts one more reading if it is `held`; the first one that is held sets the labels.
     fn count(&mut self, of: SensedFigure, held: bool, labels: &'r Labels) {
         let (reasons, known) = self.0[of as usize].unwrap_or((0.0, labels));
         let named = if held && reasons < 1.0 { labels } else { known };

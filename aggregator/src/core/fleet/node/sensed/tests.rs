@@ -75,7 +75,7 @@ fn the_worst_of_several_counts_and_is_named() {
         read(&DISK_AVAILABLE_BYTES, ("mount", "/data"), 4.0),
         read(&GPU_MEMORY_TOTAL_BYTES, ("gpu", "0"), 80.0),
         read(&GPU_MEMORY_USED_BYTES, ("gpu", "0"), 20.0),
-        // Nobody knows how much this one has.
+        // This one has no reading of its total memory.
         read(&GPU_MEMORY_USED_BYTES, ("gpu", "1"), 79.0),
         read(&TEMPERATURE_CELSIUS, ("component", "nvme Composite"), 99.0),
         read(&TEMPERATURE_CELSIUS, ("component", "coretemp Core 3"), 71.0),
