@@ -8,9 +8,9 @@ pub(crate) const OPERATIONS_MAX: usize = 1_024;
 pub(crate) const NUMBERS_MAX: usize = 1_024;
 /// Time between two flushes.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// Shortest such time that may be asked for.
+/// Shortest such time that a caller may set.
 pub(crate) const FLUSH_EVERY_MIN: Duration = Duration::from_millis(10);
-/// Longest such time that may be asked for.
+/// Longest such time that a caller may set.
 pub(crate) const FLUSH_EVERY_MAX: Duration = Duration::from_secs(60);
 /// Stack of the flushing thread, in bytes.
 pub(crate) const FLUSHER_STACK_BYTES: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! A sampler on a steered NVML, and what its samples say.
+//! A sampler on a steered NVML, and its samples.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -166,7 +166,7 @@ impl Node {
         })
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&mut self) {
         self.process.signal(Signal::SIGTERM);
     }

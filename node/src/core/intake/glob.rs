@@ -1,5 +1,5 @@
-//! Patterns of names in which `*` stands for any text. Knows no other sign, and reads each name
-//! once, however many stars there are.
+//! Patterns of names in which `*` matches any text. No other character is special. Matching reads
+//! each name once, however many stars the pattern has.
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

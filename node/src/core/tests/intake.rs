@@ -1,4 +1,4 @@
-//! What clients number, lose and say in words, in the node's ledger and messages.
+//! Client sequence numbers, losses and events, in the node's ledger and messages.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Series};

@@ -73,7 +73,7 @@ impl Cpu {
     }
 }
 
-/// What a first sample, or a core that has just come, says is nothing: no share, and none missing.
+/// A first sample, or a core that has just come, has no reading: no share, and none missing.
 fn spent(
     before: Option<Result<Times, MissingReading>>,
     now: Option<Result<Times, MissingReading>>,

@@ -1,7 +1,7 @@
 //! Whether heat holds the processors down: by a rule of our own, and as the kernel counts it.
 //!
 //! The rule: even the fastest core runs 20 % below what cores sustain, above 70 degrees. A core
-//! that has nothing to do runs slowly as well, so the fastest is asked and not the mean.
+//! that has nothing to do runs slowly as well, so the rule uses the fastest and not the mean.
 //!
 //! DESIGN N36.
 

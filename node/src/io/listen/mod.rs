@@ -51,7 +51,7 @@ pub enum SocketEvent<'a> {
     Datagram(&'a [u8]),
     /// A read failed, which may have cost a datagram.
     Failed,
-    /// The kernel dropped so many datagrams since it was last asked.
+    /// The kernel dropped so many datagrams since the last read of its counter.
     Dropped(u64),
 }
 

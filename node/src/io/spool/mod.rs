@@ -96,8 +96,8 @@ impl Spool {
     /// Begins to write a batch.
     ///
     /// # Errors
-    /// Gives it back when another is under way or the thread is gone; the journal must then be
-    /// told that it was not written.
+    /// Returns the batch when another is under way or the thread is gone; the caller must then
+    /// record in the journal that it was not written.
     pub fn write(&mut self, batch: Batch) -> Result<(), Batch> {
         if self.under_way {
             return Err(batch);
@@ -121,7 +121,7 @@ impl Spool {
         written
     }
 
-    /// Waits at most `wait` for the write under way, if there is one, and lets go of the file.
+    /// Waits at most `wait` for the write under way, if there is one, and closes the file.
     /// False when that took too long.
     pub async fn finish(self, wait: Duration) -> bool {
         let Self { batches, mut written, .. } = self;

@@ -18,7 +18,7 @@ pub(super) fn joules_from_millijoules(millijoules: u64) -> Raw {
     up_to(millijoules as f64 / 1e3, JOULES_MAX)
 }
 
-/// A rate given in KB/s; NVML does not say whether its K is 1000 or 1024.
+/// A rate in KB/s; NVML does not document whether its K is 1000 or 1024.
 pub(super) fn bytes_per_second_from_kilobytes(kilobytes: u32) -> Raw {
     up_to(f64::from(kilobytes) * 1e3, BYTES_PER_SECOND_MAX)
 }

@@ -1,4 +1,4 @@
-//! Every reading of recorded machines, against what a person says it should be; and what becomes
+//! Every reading of recorded machines, against the values that a person expects; and what becomes
 //! of readings when files of such a machine go wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,7 +147,7 @@ impl Fault {
     }
 }
 
-/// Gives an input error, whatever is read from its beginning.
+/// Returns an input error for any read from its beginning.
 const BAD_DISK: Fault = Like("/proc/self/mem");
 /// May be written to only, even by an administrator.
 const SHUT: Fault = Like("/sys/bus/cpu/uevent");

@@ -1,7 +1,7 @@
 //! Reads what the kernel reports about one process in `/proc/<pid>/stat`.
 //!
-//! One file holds all that is summed; `statm` would tell the resident pages from the same
-//! counter once more. Nothing here knows which processes are wanted.
+//! One file holds all that is summed; `statm` would repeat the resident pages from the same
+//! counter. The choice of processes is made elsewhere.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -13,7 +13,7 @@ use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::root::{Root, missing};
 
-/// One process at one moment.
+/// One process at one point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     /// Clock ticks between the start of the machine and that of the process: with its number

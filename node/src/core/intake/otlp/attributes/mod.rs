@@ -1,6 +1,6 @@
-//! What tells streams apart, and what of it becomes labels. All attributes tell apart, by a hash
-//! in which their order is nothing; text, numbers and truth may become labels, and what is nested
-//! or bytes may not.
+//! The attributes that identify streams, and those that become labels. All attributes identify a
+//! stream, by a hash that ignores their order. Strings, numbers and booleans may become labels;
+//! nested values and bytes may not.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
@@ -19,7 +19,7 @@ pub(super) struct Attributes<'a> {
     number: u32,
 }
 
-/// What the value of an attribute says.
+/// The value of an attribute.
 #[derive(Debug, PartialEq)]
 pub(super) enum AttributeValue<'a> {
     /// In words.
@@ -64,7 +64,7 @@ impl<'a> Attributes<'a> {
         value_of(self.values(), key)
     }
 
-    /// The same to be asked many times: a message is walked once, however much else is in it.
+    /// The same for repeated lookups: the message is walked once, however much else it holds.
     pub(super) fn list(self) -> AttributeList<'a> {
         AttributeList(self.values().collect())
     }

@@ -112,7 +112,7 @@ impl StreamTable {
         self.table.len()
     }
 
-    /// StreamTable that gave way to others.
+    /// Number of streams that were evicted for others.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted
     }

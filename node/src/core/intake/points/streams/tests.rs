@@ -34,7 +34,7 @@ fn memory(buckets: usize) -> StreamState {
     StreamState { slot: None, last: LastValue::Buckets(kept) }
 }
 
-/// Tells a point and what it was taken for; `None` when its stream was known.
+/// Inserts a point and returns its classification; `None` when its stream was known.
 fn tell(
     streams: &mut StreamTable,
     at: Now,
@@ -63,11 +63,11 @@ fn the_longest_silent_are_forgotten_and_what_they_counted_is_not_counted_again()
     assert_eq!(streams.evicted(), share);
     assert_eq!(streams.len() as u64, most + 1 - share);
     assert_eq!(streams.bytes, streams.len() * 8);
-    // The first was heard later than those after it.
+    // The first reported later than those after it.
     assert_eq!(tell(&mut streams, now(12), &point(0, 1, 12), 1), None);
     assert_eq!(tell(&mut streams, now(12), &point(1, 1, 12), 1), Some(FirstPoint::Baseline));
     assert_eq!(tell(&mut streams, now(12), &point(share + 1, 1, 12), 1), None);
-    // Nor is a start that may have been forgotten taken for one anew.
+    // A start that may have been evicted does not count as new either.
     assert_eq!(tell(&mut streams, now(12), &point(2, 10, 12), 1), Some(FirstPoint::Baseline));
     assert_eq!(tell(&mut streams, now(13), &point(3, 12, 13), 1), Some(FirstPoint::New));
 }

@@ -22,7 +22,7 @@ pub(crate) fn check_cut(world: &World, cut: usize) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-/// What a file may say of which one byte is not what was written.
+/// Checks what recovery returns for a file in which one byte differs from what was written.
 pub(crate) fn check_flip(world: &World, at: usize, mask: u8) -> Result<(), TestCaseError> {
     let mut bytes = world.file.clone();
     let Some(byte) = bytes.get_mut(at) else { return Ok(()) };
@@ -41,7 +41,7 @@ pub(crate) fn check_flip(world: &World, at: usize, mask: u8) -> Result<(), TestC
     }
     prop_assert!(recovered.damaged.is_some(), "byte {} of {}", at, world.file.len());
     let (_, end) = world.points.last().unwrap();
-    // Every run whose account is given was told anew behind the damage, and so is as at the end.
+    // Every run that recovery returns is written again behind the damage, so it is as at the end.
     prop_assert!(recovered.runs.iter().all(|run| end.runs[0].newest == run.newest));
     prop_assert!(found.drafts.iter().all(|draft| end.drafts.contains(draft)));
     prop_assert!(found.sealed.iter().all(|sealed| world.ever.sealed.contains(sealed)));
