@@ -84,16 +84,16 @@ pub const POINT_BUCKETS_MAX: usize = 1_024;
 /// How far the time of a point may be ahead of the node's clock; one further ahead is of a clock
 /// that has to be set back.
 pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
-/// Samples that a client's numbers may report as lost at once. What one datagram of values
-/// with the lowest rate stands for, so that a forged number can do no more than a line can.
+/// Samples that a client's numbers may report as lost at once: as many as one datagram of values
+/// with the lowest rate represents, so that a forged number can do no more than a line can.
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
 /// Keys in each of a node's lists of labels.
 pub const LABEL_RULES_MAX: usize = 256;
-/// Labels of a node itself, which stand in each of its messages with samples: at most 1.6 KB.
+/// Labels of a node itself, which are in each of its messages with samples: at most 1.6 KB.
 pub const IDENTITY_LABELS_MAX: usize = 8;
 /// Suffixes of names that state a unit.
 pub const UNIT_SUFFIXES_MAX: usize = 64;
-/// Samples that one value may stand for (sample rate 1e-6).
+/// Samples that one value may represent (sample rate 1e-6).
 pub const WEIGHT_MAX: f64 = 1e6;
 /// Metrics that a node may be configured to rename.
 pub const OTLP_OPERATIONS_MAX: usize = 256;
@@ -115,7 +115,7 @@ pub const OTLP_BUCKETS_MAX: usize = 8_192;
 pub const OTLP_ATTRIBUTES_MAX: usize = 128;
 /// Quantiles of one point of a summary; those beyond are passed over.
 pub const OTLP_QUANTILES_MAX: usize = 64;
-/// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
+/// Spans remembered by their ids to detect repetitions: eight seconds of 4 000 a second.
 pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
 /// Bytes of the message about a refusal that a producer receives.
 pub const OTLP_MESSAGE_BYTES_MAX: usize = 512;
@@ -181,8 +181,8 @@ pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
 /// Pause between two samples in that time, while all that is left to wait for is bodies on their
 /// way.
 pub const EMPTY_POLL_EVERY: Duration = Duration::from_millis(5);
-/// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
-/// is not waited for.
+/// Bytes read in that time; what both sockets can hold, so that the node does not wait for a
+/// sender that never stops.
 pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
 /// Wait for the outbox to empty after SIGTERM.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
@@ -228,7 +228,7 @@ pub const INTERFACES_MAX: usize = 64;
 pub const COMPONENTS_MAX: usize = 256;
 /// Block devices whose work is read.
 pub const BLOCK_DEVICES_MAX: usize = 64;
-/// Names that are looked at in one of the kernel's folders.
+/// Names that are read in one of the kernel's folders.
 pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
 /// Bytes of one of the kernel's files that hold one figure, at most and less one.
 pub const SENSOR_LINE_BYTES_MAX: usize = 256;
@@ -245,8 +245,8 @@ pub const WATCH_NAMES_MAX: usize = 65_536;
 /// Control groups below that of one watch whose processes are listed.
 pub const WATCH_CGROUPS_MAX: usize = 1_024;
 /// Time between two samples for the processes of watches, in times of what the last sample took:
-/// they cost half a hundredth of a core at most, and are made each second where there is little
-/// to look through. A look takes 12 us a process of the machine.
+/// they cost half a hundredth of a core at most, and are made each second when there are few
+/// processes. A sample takes 12 us a process of the machine.
 pub const WATCH_LOOK_REST: u32 = 200;
 /// Longest such time.
 pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);

@@ -26,7 +26,7 @@ pub const BUCKETS_MAX: usize = 512;
 pub const SERIES_MAX: usize = super::SERIES_MAX / 4;
 /// Series that a configuration may allow one page.
 pub const SERIES_MAX_MAX: usize = 10_000;
-/// Series of one target of which is known that they were there before.
+/// Series of one target that are remembered as seen before.
 pub const SERIES_KNOWN_MAX: usize = 2 * SERIES_MAX_MAX;
 /// Labels that a configuration adds to a target's series.
 pub const TARGET_LABELS_MAX: usize = 8;

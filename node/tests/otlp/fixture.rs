@@ -88,7 +88,7 @@ impl Fixture {
         named.filter(|(name, _)| name == what).map(|(_, n)| n).sum()
     }
 
-    /// Waits, without answering anybody, until something holds.
+    /// Waits, without answering any client, until something holds.
     pub(crate) async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let deadline = Deadline::within(PATIENCE);
         while !holds(self) {

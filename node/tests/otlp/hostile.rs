@@ -1,4 +1,4 @@
-//! Bodies that want to cost more than they are worth, and clients that do not finish them.
+//! Bodies that try to cost more than they are worth, and clients that do not finish them.
 
 use std::fs;
 

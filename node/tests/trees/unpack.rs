@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Writes the files of the first look, or those that the second one changes.
+/// Writes the files of the first sample, or those that the second one changes.
 pub(crate) fn unpack(text: &str, root: &Path, later: bool) {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {

@@ -12,7 +12,7 @@ impl Glob {
         Self(pattern.to_owned())
     }
 
-    /// Whether the whole of `name` fits. What stands between two stars is taken where it is found
+    /// Whether the whole of `name` fits. The text between two stars is matched where it is found
     /// first: if the rest fits behind a later place, it fits behind this one too.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {

@@ -38,7 +38,7 @@ pub(super) struct Disks {
 }
 
 impl Disks {
-    /// Below another root, this process's own mounts are not those of the machine looked at.
+    /// Below another root, this process's own mounts are not those of the sampled machine.
     pub(super) fn new(root: &Root) -> Self {
         let mounts = if root.is_own() { "proc/self/mounts" } else { "proc/1/mounts" };
         Self { root: root.clone(), mounts: root.kept(mounts), space: Vec::new() }

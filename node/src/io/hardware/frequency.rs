@@ -22,7 +22,7 @@ use super::table;
 const CORES: &str = "sys/devices/system/cpu";
 /// Samples for which cores must keep up a frequency that no file states.
 const SUSTAINED: usize = 5;
-/// A core's name stands in the first lines of its kilobyte.
+/// A core's name is in the first lines of its kilobyte.
 const NAME_WITHIN_BYTES: u64 = 1024;
 
 /// What the throttling rule goes by.

@@ -11,7 +11,7 @@ use super::root::Root;
 use super::scale::{self, Raw};
 use super::table;
 
-/// Drivers that measure processors; the first that a machine has is believed.
+/// Drivers that measure processors; the first that a machine has is used.
 const DRIVERS: [&str; 4] = ["coretemp", "cpu_thermal", "k10temp", "zenpower"];
 /// What the types of thermal zones of processors contain; the first that a machine has likewise.
 const ZONES: [&str; 3] = ["x86_pkg_temp", "cpu", "soc"];

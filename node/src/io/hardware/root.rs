@@ -23,7 +23,7 @@ const STEP: usize = 4_096;
 /// piece is the last, which saves the call that would return the end.
 const LAST_BELOW: usize = 2_048;
 
-/// Where `proc` and `sys` are looked for.
+/// The folder that holds `proc` and `sys`.
 #[derive(Clone, Debug)]
 pub(super) struct Root(PathBuf);
 

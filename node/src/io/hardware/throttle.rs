@@ -35,7 +35,7 @@ pub(super) struct Rule {
 impl Rule {
     pub(super) fn gather(&mut self, now: Mono, pace: Pace, celsius: Raw, gather: &mut Gather) {
         let throttled = judge(pace, celsius);
-        // What was between two samples that lie far apart is not known.
+        // Nothing was measured between two samples that lie far apart.
         let span = self.looked.map(|looked| now.since(looked));
         let span = span.filter(|span| *span <= SENSOR_STALE_AFTER).unwrap_or_default();
         if throttled == Ok(true) {

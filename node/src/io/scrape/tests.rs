@@ -1,4 +1,4 @@
-//! Looks at targets that a real application is not, each a listener of its own.
+//! Scrapes of targets that behave as no real application does, each a listener of its own.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The spool: passes batches to a thread that writes them, so that the driver never waits for a
-//! disk. At most one write is in progress. The [`journal`] decides what a batch contains.
-//!
-//! [`journal`]: crate::core::journal
+//! disk. At most one write is in progress. The [`Wal`] decides what a batch contains.
 //!
 //! DESIGN N5.
 
@@ -97,7 +95,7 @@ impl Spool {
     ///
     /// # Errors
     /// Returns the batch when another is under way or the thread is gone; the caller must then
-    /// record in the journal that it was not written.
+    /// report the failure to the [`Wal`], see [`Wal::on_failed`].
     pub fn write(&mut self, batch: Batch) -> Result<(), Batch> {
         if self.under_way {
             return Err(batch);

@@ -74,7 +74,7 @@ proptest! {
                     draft(pushed - events..pushed)
                 }
             };
-            // What is given back is counted, which is what this is about.
+            // The counter of what is returned is what this test checks.
             let _taken = outbox.try_push(now, waiting);
             match what {
                 0 => outbox.on_connected(),

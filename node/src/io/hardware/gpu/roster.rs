@@ -13,7 +13,7 @@ pub(super) struct Roster {
     pub(super) gpus: Vec<Gpu>,
     /// GPUs listed now for which there is no room.
     pub(super) unseated: usize,
-    // Where each GPU stood in the driver's list when it was last there.
+    // The position of each GPU in the driver's list when it was last listed.
     positions: Vec<usize>,
 }
 
@@ -77,7 +77,7 @@ impl Roster {
         Some(gone)
     }
 
-    /// The driver's own number, unless a lost GPU is known by it.
+    /// The driver's own number, unless a lost GPU has it.
     fn free_number(&self, position: usize) -> usize {
         let is_free = |number: &usize| self.gpus.iter().all(|gpu| gpu.number != *number);
         std::iter::once(position).chain(0..).find(is_free).unwrap_or(position)

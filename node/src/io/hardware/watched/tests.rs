@@ -54,7 +54,7 @@ impl Machine {
     /// What the watch reports, a second after the last time, in the order of [`ORDER`].
     fn sample(&mut self) -> Vec<Said> {
         self.seconds += 1;
-        // Each sample looks for processes anew, whatever the last one took.
+        // Each sample searches for processes anew, whatever the last one took.
         self.watched.names = Rest::default();
         self.watched.groups = Rest::default();
         said(&self.watched.sample(Mono(self.seconds * 1_000_000_000)))

@@ -12,7 +12,7 @@ use super::names::to_label_key;
 use super::protobuf::{Wire, fields, messages};
 use super::rules::LabelOf;
 
-/// Attributes as they stand in one field of a message that was checked.
+/// Attributes as encoded in one field of a message that was checked.
 #[derive(Clone, Copy)]
 pub(super) struct Attributes<'a> {
     message: &'a [u8],
@@ -34,7 +34,7 @@ impl<'a> Attributes<'a> {
         Self { message, number }
     }
 
-    /// Keys and values in the order in which they stand, as many as may become labels.
+    /// Keys and values in the order of the message, as many as may become labels.
     pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, AttributeValue<'a>)> {
         self.values().map(|(key, value)| (key, value_text(value)))
     }

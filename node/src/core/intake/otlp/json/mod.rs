@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use super::request::Malformed;
 use super::schema::{Field, FieldKind, Message};
 
-/// Bytes left for a length that is known once its message is written.
+/// Bytes reserved for a length that is known once its message is written.
 const LENGTH_BYTES: usize = 5;
 
 /// The message that a JSON text encodes.
@@ -88,7 +88,7 @@ impl Visitor<'_> for Name {
 /// The value of a field, to be written with its tag.
 struct Value<'o> {
     field: &'static Field,
-    /// True for what stands in a list.
+    /// True for an element of a list.
     is_within: bool,
     out: &'o mut Vec<u8>,
 }
@@ -216,7 +216,7 @@ fn low_bits(number: u64) -> u8 {
 }
 
 impl Value<'_> {
-    /// Whether a single value may stand here.
+    /// Whether a single value is allowed here.
     fn is_placed(&self) -> bool {
         self.field.is_many == self.is_within
     }

@@ -175,7 +175,7 @@ fn check_varints(mut packed: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A `sint32` as the number that it stands for.
+/// A `sint32` as the number that it encodes.
 #[expect(clippy::cast_possible_truncation, reason = "as every reader: a sint32 has 32 bits")]
 pub(super) fn zigzag(number: u64) -> i32 {
     let number = number as u32;

@@ -1,4 +1,4 @@
-//! How many streams are known, and what is believed of those that were not.
+//! How many streams are tracked, and how the first point of an untracked one is classified.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ fn one_stream_has_so_many_starts() {
     }
     assert_eq!((streams.len(), streams.evicted()), (STREAM_STARTS_MAX + 1, 1_000 - 64));
     assert_eq!(tell(&mut streams, now(10), &point(2, 1, 10), 1), None);
-    // Of others as much is known as before.
+    // The history of other streams is as complete as before.
     assert_eq!(tell(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(FirstPoint::New));
 }
 
