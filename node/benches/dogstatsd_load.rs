@@ -17,7 +17,7 @@ use plimsoll_clock::{Deadline, Stopwatch};
 const DATAGRAMS: usize = 1_024;
 /// What is due is sent at least this often, so that no burst is longer.
 const TURN: Duration = Duration::from_millis(1);
-/// Datagrams sent before it looks at the clock again.
+/// Datagrams sent before it reads the clock again.
 const LOOK_AFTER: usize = 64;
 /// What is behind when the time is over may still go, for this much of the time. A rate that
 /// is out of reach shows as fewer sent than attempted.

@@ -1,12 +1,13 @@
-//! What it costs to take one point of another system: 100 streams, each of its own series, tell
-//! one in each interval, of 15 explicit buckets (`explicit`), of 160 exponential ones
-//! (`exponential`), or a sum (`sum`), since their start or, as `delta`, since the last point.
+//! Measures the cost of one data point of another system. 100 streams, each of its own series,
+//! report one point in each interval: 15 explicit buckets (`explicit`), 160 exponential ones
+//! (`exponential`), or a sum (`sum`), cumulative or, as `delta`, since the last point.
 //!
-//! `points_cost` prints nanoseconds a point and points a second on one core, at the median of
-//! eleven rounds of each, beside what one may do instead with `hdrhistogram`: a new histogram in
-//! the same layout, `record_n` at the middle of each bucket, `add` to that of the series.
-//! Count instructions from outside, and take off those of the same with a further argument, which
-//! tells no point after the first: `valgrind --tool=callgrind points_cost explicit [setup]`.
+//! `points_cost` prints nanoseconds a point and points a second on one core: the median of eleven
+//! rounds of each. The same columns of the alternative with `hdrhistogram` follow: a new histogram
+//! in the same layout, `record_n` at the middle of each bucket, `add` to that of the series.
+//! Count instructions from outside, and subtract those of the same run with a further argument,
+//! which reports no point after the first:
+//! `valgrind --tool=callgrind points_cost explicit [setup]`.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -150,7 +151,7 @@ fn reference() -> Reference<u64> {
     Reference::new_with_bounds(LOW_NS, MAX_NS, DIGITS).expect("the bounds are valid")
 }
 
-/// The same by `hdrhistogram`, told what is new so that nothing has to be taken off.
+/// The same with `hdrhistogram`. It receives only the increments, so nothing is subtracted.
 fn time_reference(what: &str) -> f64 {
     let (clock, is_explicit) = (Clock::start(), what.starts_with("explicit"));
     let mut rounds: Vec<u64> = (0..ROUNDS)

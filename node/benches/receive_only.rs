@@ -14,7 +14,7 @@ use clap::Parser;
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, setsockopt, sockopt};
 use plimsoll_clock::Deadline;
 
-/// As a node asks for it.
+/// The receive buffer that a node requests.
 const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 const DATAGRAM_BYTES: usize = 8_192;
 

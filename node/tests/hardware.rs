@@ -1,5 +1,5 @@
 //! The hardware sampler on this machine's real kernel and on a stand-in NVML library that can
-//! be told to misbehave. Needs `rustc` to build the stand-in; asks a real GPU where there is one.
+//! be steered to misbehave. Needs `rustc` to build the stand-in; reads a real GPU if there is one.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first surprise")]
 

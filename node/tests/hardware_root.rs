@@ -1,4 +1,4 @@
-//! The sampler's threads on a recorded machine below another root: what it is told, what each
+//! The sampler's threads on a recorded machine below another root: what it reads, what each
 //! thread costs, and a device whose driver hangs.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first surprise")]
@@ -100,7 +100,7 @@ fn a_thermometer_that_hangs_delays_nobody_and_is_read_again_once_it_answers() {
     let input = folder.path().join("sys/class/hwmon/hwmon2/temp1_input");
     let (sampler, mut samples) = start(folder.path());
     until(&mut samples, |sample| find(sample, "temperature_celsius", PACKAGE) == Some(Ok(74.0)));
-    // Whoever opens a pipe to read waits until somebody writes.
+    // Opening a pipe to read blocks until a writer opens it.
     let pipe = input.with_extension("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     fs::rename(&pipe, &input).unwrap();

@@ -1,4 +1,4 @@
-//! The node as a process that is asked to end, whatever its senders and its broker do; and one
+//! The node as a process that receives SIGTERM, whatever its senders and its broker do; and one
 //! that gets more than it can take.
 //!
 //! Needs nats-server on the PATH (or named in PLIMSOLL_NATS_SERVER).

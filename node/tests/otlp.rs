@@ -1,5 +1,5 @@
 //! The ports for OTLP under clients of every kind, with a test in the place of the core: what is
-//! answered, what is refused and how it is told, and what hostile bodies cost.
+//! answered, what is refused and how it is reported, and what hostile bodies cost.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first surprise")]
 

@@ -28,7 +28,7 @@ pub(crate) struct Directory {
     series: Vec<Series>,
     pub(crate) counters: BTreeMap<Series, Number>,
     pub(crate) gauges: BTreeMap<Series, Number>,
-    /// Handles that got `other` in place of what they asked for.
+    /// Handles that got `other` in place of the series they requested.
     pub(crate) folded: u64,
 }
 
@@ -71,7 +71,7 @@ impl Directory {
         number(&mut self.gauges, &mut self.folded, asked, UNSET)
     }
 
-    /// Forgets what was counted and set, not the series.
+    /// Clears the values of all series; the series remain.
     pub(crate) fn forget_values(&self) {
         self.counters.values().for_each(|counter| counter.store(0, Relaxed));
         self.gauges.values().for_each(|gauge| gauge.store(UNSET, Relaxed));

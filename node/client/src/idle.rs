@@ -1,7 +1,7 @@
-//! What of an operation's time its thread did not work, for scopes that ask for it.
+//! The part of an operation's time in which its thread did not work, for scopes that request it.
 //!
-//! The thread's own CPU time says nothing of a future, whose thread works for others while it
-//! waits: there is no idle time of futures, and a timer that measures it stays with its thread.
+//! The thread's own CPU time does not describe a future: its thread works for others while the
+//! future waits. So futures have no idle time, and a timer that measures it stays with its thread.
 //!
 //! DESIGN N21.
 
@@ -15,7 +15,7 @@ use plimsoll_schemas::time::nanos;
 use crate::operation::Operation;
 use crate::{process, recording};
 
-/// Behind an operation: the operation of its idle times. The Python client knows it too.
+/// Suffix of an operation's name: the operation of its idle times. The Python client uses it too.
 const SUFFIX: &str = ".idle";
 
 /// An operation whose scopes also record what of their time their thread did not work; see
@@ -31,7 +31,7 @@ impl Operation {
     /// same labels, their time less the CPU time of their thread: how long it slept, waited for
     /// a lock, a disk, a socket, another process or thread, or its turn on a processor. So
     /// waiting has percentiles and can have a budget. Reading the thread's CPU time takes two
-    /// system calls a scope; scopes that are not asked pay nothing.
+    /// system calls a scope; scopes without idle times pay nothing.
     ///
     /// There is no such thing for a future. The timer cannot leave its thread, so a future that
     /// holds one across an `await` cannot be handed to a runtime of several threads:

@@ -8,22 +8,22 @@ pub(crate) const OPERATIONS_MAX: usize = 1_024;
 pub(crate) const NUMBERS_MAX: usize = 1_024;
 /// Time between two flushes.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// Shortest such time that may be asked for.
+/// Shortest such time that a caller may set.
 pub(crate) const FLUSH_EVERY_MIN: Duration = Duration::from_millis(10);
-/// Longest such time that may be asked for.
+/// Longest such time that a caller may set.
 pub(crate) const FLUSH_EVERY_MAX: Duration = Duration::from_secs(60);
 /// Stack of the flushing thread, in bytes.
 pub(crate) const FLUSHER_STACK_BYTES: usize = 256 * 1024;
-/// Looks at a distribution that is being written to before it is left for the next flush.
+/// Attempts to read a distribution that is being written to before the next flush takes it.
 pub(crate) const TAKE_ATTEMPTS_MAX: usize = 64;
-/// Samples that one sample may stand for by its expected interval; the cost of that record
-/// is bounded so.
+/// Samples that the expected interval may add for one sample; this bounds the cost of that
+/// record.
 pub(crate) const CORRECTIONS_MAX: u64 = 10_000;
 /// Bytes of all distributions in one frame, by the most that they can take.
 pub(crate) const FRAME_BYTES_SPLIT: usize = 256 * 1024;
 /// Wait for the node to take or to answer bytes before the flush goes on without it.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_millis(500);
-/// Connections closed in answer to one and the same frame before it is given up.
+/// Connections closed in answer to one and the same frame before it is dropped.
 pub(crate) const ATTEMPTS_MAX: u32 = 3;
 /// Pause before a frame is tried again; it doubles.
 pub(crate) const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! What the environment asks of the library; read once for each process image.
+//! The library's settings from the environment; read once for each process image.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

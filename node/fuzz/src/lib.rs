@@ -53,8 +53,8 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
     (core, now)
 }
 
-/// A node reads the bytes as datagrams (cut at 0xff): whatever it seals can be read, and holds
-/// every sample that it says it took.
+/// A node reads the bytes as datagrams (cut at 0xff): every message it seals is readable and
+/// holds every sample that the node counts as taken.
 ///
 /// # Panics
 /// When that is not so.
@@ -88,9 +88,9 @@ pub fn frames(bytes: &[u8]) {
     check_sealed(core, now);
 }
 
-/// A node reads the bytes as bodies of OTLP, of metrics and of traces in either encoding: a
-/// malformed one changes nothing, one that comes again adds nothing but what says that it is
-/// new, and what the node makes of them can be read.
+/// A node reads the bytes as bodies of OTLP, of metrics and of traces in either encoding. A
+/// malformed body changes nothing. A repeated body adds only the points that are marked as new.
+/// Every message that the node makes of them is readable.
 ///
 /// # Panics
 /// When that is not so.
@@ -124,7 +124,7 @@ fn node_of_spans() -> (Core, Now) {
 }
 
 /// A node reads the bytes as pages of one target in both formats (cut at 0xff), five seconds
-/// apart: whatever it seals can be read, and holds every sample that it says it took.
+/// apart: every message it seals is readable and holds every sample that the node counts as taken.
 ///
 /// # Panics
 /// When that is not so.
@@ -150,8 +150,8 @@ pub fn promtext(bytes: &[u8]) {
     }
 }
 
-/// A node reads the bytes as a confirmation: what can be read comes back as it was written, what
-/// the node knows afterwards is bounded, and no sample is lost by it.
+/// A node reads the bytes as a confirmation: a readable one encodes to the same bytes, the state
+/// that the node keeps from it is bounded, and it loses no sample.
 ///
 /// # Panics
 /// When that is not so.

@@ -1,4 +1,4 @@
-//! Who a node is: what every message and every spool file names.
+//! The identity of a node: what every message and every spool file names.
 
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 

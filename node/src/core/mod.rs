@@ -2,8 +2,8 @@
 //!
 //! [`Core`] composes the rooms of this folder, and only this file sees several of them. A sample
 //! passes [`intake`], which records it in the open interval; at the end of the interval the core
-//! turns what was recorded into drafts for the [`outbox`]; `seal` gives a draft its bytes when the
-//! outbox may send it; the [`spool`] keeps what the outbox holds on disk. The `ledger` counts what
+//! turns what was recorded into drafts for the [`outbox`]; `seal` encodes a draft when the outbox
+//! may send it; the [`spool`] keeps what the outbox holds on disk. The `ledger` counts what
 //! was recorded, sealed and lost. [`departure`] bounds the shutdown and is used by the driver.
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:

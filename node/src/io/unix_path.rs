@@ -33,7 +33,7 @@ fn remove_stale(path: &Path, kind: SockType) -> io::Result<()> {
     match probe(path, kind) {
         Ok(()) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens on this path")),
         // Only this error proves that no process listens: a socket of another type and one without
-        // permission give other errors.
+        // permission return other errors.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) => {
             let text = format!("the socket may belong to another program ({error})");

@@ -18,7 +18,7 @@ pub const DATAGRAMS_PER_WAKE: usize = 256;
 /// Bytes read from one socket before the driver handles other events; the last datagram, or
 /// body of OTLP, may go beyond. A packed datagram holds thousands of values.
 pub const BYTES_PER_WAKE: usize = 128 * 1024;
-/// Receive buffer asked of the kernel for each socket, in bytes.
+/// Receive buffer requested from the kernel for each socket, in bytes.
 pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 /// Datagrams that should fit into a Unix datagram socket's queue; the system's default of 10
 /// makes a job wait that sends a few at once.
@@ -32,8 +32,8 @@ pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
 pub const CLIENT_CONNECTIONS_MAX: usize = 256;
 /// Frames taken from all clients before the driver handles other events.
 pub const FRAMES_PER_WAKE: usize = 64;
-/// Looks for clients that have something to say, or wish to connect, before the driver looks
-/// at anything else.
+/// Polls for clients that have sent something, or wish to connect, before the driver handles
+/// other events.
 pub const LOOKS_PER_WAKE: usize = 64;
 /// Bytes read from one client at a time; its buffer grows by no more than that ahead of
 /// what has arrived.
@@ -45,7 +45,7 @@ pub const FRAME_BUFFERS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// collectors take for the most that a receiver accepts.
 pub const OTLP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes that all bodies of OTLP may take together, from their heads until they are recorded: two
-/// of the largest and many of the usual ones. Whoever finds no room sends again later.
+/// of the largest and many of the usual ones. A producer that finds no room sends again later.
 pub const OTLP_BUFFERS_BYTES_MAX: usize = 9 * 1024 * 1024;
 /// What one request takes of them before its body, and
 pub const OTLP_REQUEST_BYTES: usize = 16 * 1024;
@@ -65,17 +65,17 @@ pub const SERIES_MAX: usize = 2_000;
 pub const CACHED_FORMS_PER_SERIES_MAX: usize = 4;
 /// Bytes of name and tags above which a way is not remembered, only read anew each time.
 pub const CACHED_SERIES_BYTES_MAX: usize = 512;
-/// Operations of which limits are known: twice what one aggregator tells, since those of a pair
+/// Operations whose limits the node stores: twice what one aggregator sends, since those of a pair
 /// may differ for a while.
 pub const LIMITS_OPERATIONS_MAX: usize = 2 * plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
-/// A limit that nobody repeats for so long, while others are told, is none any more.
+/// A limit that is not repeated for so long, while others are, is evicted.
 pub const LIMIT_EVICTED_AFTER: Duration = Duration::from_secs(600);
-/// Clients known that number what they send; for one more the longest silent is forgotten.
+/// Numbered clients that the node tracks; one more evicts the longest silent.
 pub const CLIENTS_MAX: usize = 1_024;
-/// Streams of points known, each start of a process one of its own; one of 16 is forgotten, the
-/// longest silent, when there is one more. About 150 bytes each.
+/// Streams of points that the node tracks, each start of a process one of its own. One
+/// more evicts the sixteenth of them that is longest silent. About 150 bytes each.
 pub const STREAMS_MAX: usize = 8_192;
-/// Bytes of bucket counts kept of them, to take off what they tell next.
+/// Bytes of their bucket counts, kept to subtract them from the next report.
 pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Starts of one stream: processes that call themselves the same.
 pub const STREAM_STARTS_MAX: usize = 64;
@@ -84,22 +84,22 @@ pub const POINT_BUCKETS_MAX: usize = 1_024;
 /// How far the time of a point may be ahead of the node's clock; one further ahead is of a clock
 /// that has to be set back.
 pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
-/// Samples that a client's numbers may say were lost at once. What one datagram of values
-/// with the lowest rate stands for, so that a forged number can do no more than a line can.
+/// Samples that a client's numbers may report as lost at once: as many as one datagram of values
+/// with the lowest rate represents, so that a forged number can do no more than a line can.
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
 /// Keys in each of a node's lists of labels.
 pub const LABEL_RULES_MAX: usize = 256;
-/// Labels of a node itself, which stand in each of its messages with samples: at most 1.6 KB.
+/// Labels of a node itself, which are in each of its messages with samples: at most 1.6 KB.
 pub const IDENTITY_LABELS_MAX: usize = 8;
-/// Suffixes of names that say a unit.
+/// Suffixes of names that state a unit.
 pub const UNIT_SUFFIXES_MAX: usize = 64;
-/// Samples that one value may stand for (sample rate 1e-6).
+/// Samples that one value may represent (sample rate 1e-6).
 pub const WEIGHT_MAX: f64 = 1e6;
-/// Metrics that a node may be told to call otherwise.
+/// Metrics that a node may be configured to rename.
 pub const OTLP_OPERATIONS_MAX: usize = 256;
-/// Rules that say which spans are latencies; each is held against each span's name.
+/// Rules that select which spans are latencies; each is matched against each span's name.
 pub const OTLP_SPAN_RULES_MAX: usize = 64;
-/// Attributes that one such rule asks for.
+/// Attributes that one such rule matches.
 pub const OTLP_SPAN_ATTRIBUTES_MAX: usize = 16;
 /// Levels of messages within each other in a body of OTLP, as other readers allow.
 pub const OTLP_DEPTH_MAX: usize = 100;
@@ -111,13 +111,13 @@ pub const OTLP_NAME_BYTES_MAX: usize = 1_024;
 /// Buckets of one point, and values of one summary.
 pub const OTLP_BUCKETS_MAX: usize = 8_192;
 /// Attributes of one point, span or producer that may become labels, as many as OpenTelemetry's own
-/// keep; those beyond only tell streams apart.
+/// keep; those beyond only distinguish streams.
 pub const OTLP_ATTRIBUTES_MAX: usize = 128;
 /// Quantiles of one point of a summary; those beyond are passed over.
 pub const OTLP_QUANTILES_MAX: usize = 64;
-/// Spans remembered by their ids, so that a repetition is known: eight seconds of 4 000 a second.
+/// Spans remembered by their ids to detect repetitions: eight seconds of 4 000 a second.
 pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
-/// Bytes of what a producer is told about a refusal.
+/// Bytes of the message about a refusal that a producer receives.
 pub const OTLP_MESSAGE_BYTES_MAX: usize = 512;
 /// Messages held until the broker has acknowledged them; one more is dropped and counted.
 pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
@@ -168,7 +168,7 @@ pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
 pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
 /// Time between two notes of how much the open interval has counted.
 pub const OPEN_INTERVAL_WRITTEN_EVERY: Duration = Duration::from_millis(100);
-/// Time after which a write into the spool that is not done is told of.
+/// Time after which a write into the spool that is not done is logged.
 pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
 /// Wait on the way out for what is written into the spool last.
 pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
@@ -181,8 +181,8 @@ pub const EMPTY_WAIT: Duration = Duration::from_millis(500);
 /// Pause between two samples in that time, while all that is left to wait for is bodies on their
 /// way.
 pub const EMPTY_POLL_EVERY: Duration = Duration::from_millis(5);
-/// Bytes read in that time; what both sockets can hold, so that a sender who goes on and on
-/// is not waited for.
+/// Bytes read in that time; what both sockets can hold, so that the node does not wait for a
+/// sender that never stops.
 pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
 /// Wait for the outbox to empty after SIGTERM.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
@@ -196,7 +196,7 @@ pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
 pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
 /// Time between two samples for hardware that comes and goes: an NVML driver, hwmon chips.
 pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
-/// Time between two samples at a table that costs the kernel much and says the same each time.
+/// Time between two samples of a table that costs the kernel much and does not change.
 pub const SENSOR_UNMOVED_EVERY: Duration = Duration::from_secs(10);
 /// Wait for the sampler's threads to end; one that hangs in a driver is left behind.
 pub const SENSOR_STOP_WAIT: Duration = Duration::from_secs(1);
@@ -228,7 +228,7 @@ pub const INTERFACES_MAX: usize = 64;
 pub const COMPONENTS_MAX: usize = 256;
 /// Block devices whose work is read.
 pub const BLOCK_DEVICES_MAX: usize = 64;
-/// Names that are looked at in one of the kernel's folders.
+/// Names that are read in one of the kernel's folders.
 pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
 /// Bytes of one of the kernel's files that hold one figure, at most and less one.
 pub const SENSOR_LINE_BYTES_MAX: usize = 256;
@@ -238,15 +238,15 @@ pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
 pub const CGROUP_DEPTH_MAX: usize = 16;
 /// Watches: groups of processes whose figures are summed.
 pub const WATCHES_MAX: usize = 16;
-/// Processes that one watch sums; with more, it tells their number alone.
+/// Processes that one watch sums; with more, it reports their number alone.
 pub const WATCHED_PROCESSES_MAX: usize = 1_024;
 /// Processes of the machine whose names one sample compares; the rest is counted as left out.
 pub const WATCH_NAMES_MAX: usize = 65_536;
 /// Control groups below that of one watch whose processes are listed.
 pub const WATCH_CGROUPS_MAX: usize = 1_024;
 /// Time between two samples for the processes of watches, in times of what the last sample took:
-/// they cost half a hundredth of a core at most, and are made each second where there is little
-/// to look through. A look takes 12 us a process of the machine.
+/// they cost half a hundredth of a core at most, and are made each second when there are few
+/// processes. A sample takes 12 us a process of the machine.
 pub const WATCH_LOOK_REST: u32 = 200;
 /// Longest such time.
 pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);
@@ -259,12 +259,12 @@ pub const CGROUP_PROCESSES_BYTES_MAX: usize = 1024 * 1024;
 pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Drafts in a spool, and sealed messages; twice what an outbox holds by default.
 pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
-/// Incarnations in a spool of which something is still held; older ones are forgotten.
+/// Incarnations in a spool of which something is still held; older ones are dropped.
 pub const SPOOL_RUNS_MAX: usize = 64;
 /// Outdated bytes in a spool's file that are not worth writing it anew.
 pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
 /// Age of what a starting node finds in its spool above which it is dropped and counted: the
-/// streams forget at the same age.
+/// streams expire messages at the same age.
 pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Pause after a write to the spool failed, before all of it is written anew.
 pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);

@@ -21,12 +21,12 @@ pub const ROW_LABELS_MAX: usize = 64;
 pub const FAMILIES_MAX: usize = 8_192;
 /// Buckets of one histogram of a page.
 pub const BUCKETS_MAX: usize = 512;
-/// Series that one page may bring unless the configuration says otherwise: a quarter of what an
-/// interval has room for, so that no page pushes out what the jobs send.
+/// Series that one page may bring unless the configuration sets another number: a quarter of what
+/// an interval has room for, so that no page evicts what the jobs send.
 pub const SERIES_MAX: usize = super::SERIES_MAX / 4;
 /// Series that a configuration may allow one page.
 pub const SERIES_MAX_MAX: usize = 10_000;
-/// Series of one target of which is known that they were there before.
+/// Series of one target that are remembered as seen before.
 pub const SERIES_KNOWN_MAX: usize = 2 * SERIES_MAX_MAX;
 /// Labels that a configuration adds to a target's series.
 pub const TARGET_LABELS_MAX: usize = 8;
@@ -34,7 +34,7 @@ pub const TARGET_LABELS_MAX: usize = 8;
 pub const ALLOW_MAX: usize = 64;
 /// Bytes of a target's address.
 pub const URL_BYTES_MAX: usize = 512;
-/// Time between two samples at a target, where nothing is said.
+/// Time between two samples of a target, unless configured.
 pub const EVERY: Duration = Duration::from_secs(5);
-/// By how much a process may be younger than it says: its start is told to the second.
+/// By how much a process may be younger than it reports: its start is reported to the second.
 pub const START_ROUNDING: Duration = Duration::from_secs(1);

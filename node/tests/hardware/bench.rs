@@ -1,4 +1,4 @@
-//! A sampler on a steered NVML, and what its samples say.
+//! A sampler on a steered NVML, and its samples.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Bench {
         panic!("no sample came");
     }
 
-    /// The first sample in which all `figures` have come to what is wanted.
+    /// The first sample in which all `figures` have the expected values.
     pub(crate) fn until(&mut self, figures: &[(&str, Wanted<'_>)]) -> Vec<Reading> {
         let deadline = Deadline::within(Duration::from_secs(60));
         loop {
@@ -126,7 +126,7 @@ pub(crate) fn assert_figures(sample: &[Reading], figures: &[(&str, Wanted<'_>)])
     }
 }
 
-/// The readings of GPUs, of one of them where `number` is given.
+/// The readings of GPUs, or of one of them if `number` is set.
 pub(crate) fn of_gpu<'a>(sample: &'a [Reading], number: Option<&str>) -> Vec<&'a Reading> {
     let is_gpu = |reading: &&Reading| {
         reading.sensor.starts_with("gpu_")

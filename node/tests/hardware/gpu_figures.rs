@@ -9,7 +9,7 @@ use super::bench::{Bench, NOT_SUPPORTED, OUT_OF_RANGE, TWO_GPUS, assert_figures,
 #[test]
 fn two_gpus_are_read_in_base_units_under_their_own_labels() {
     let mut bench = Bench::with_stub(TWO_GPUS);
-    // GPU 1 is asked for its link at the second poll.
+    // The second poll reads the link of GPU 1.
     let sample = bench.until(&[
         ("gpu_utilization_ratio gpu=0", Ok(0.37)),
         ("gpu_pcie_link_width gpu=1", Ok(16.0)),

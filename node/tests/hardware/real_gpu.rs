@@ -1,5 +1,5 @@
-//! A real driver and its GPUs, where this machine has them: the sampler's figures beside those
-//! of `nvidia-smi`. Elsewhere it says that nothing was compared.
+//! A real driver and its GPUs, if this machine has them: the sampler's figures beside those
+//! of `nvidia-smi`. Elsewhere the test prints that nothing was compared.
 
 use std::io::{Write, stderr};
 use std::process::Command;
@@ -10,8 +10,8 @@ use plimsoll_schemas::hardware::Reading;
 
 use super::bench::{Bench, look_up};
 
-/// What is asked of `nvidia-smi`, the figure of ours that it is, ours in one of its units, and
-/// how far both may be apart: they were not read at the same moment.
+/// The field of `nvidia-smi`, our figure that matches it, ours in one of its units, and how far
+/// both may be apart: they were not read at the same time.
 const COMPARED: [(&str, &str, f64, f64); 8] = [
     ("memory.total", "gpu_memory_total_bytes mig=", 1_048_576.0, 1.0),
     ("memory.used", "gpu_memory_used_bytes mig=", 1_048_576.0, 512.0),

@@ -18,7 +18,7 @@ pub(crate) const NOWHERE: &str = "nats://127.0.0.1:1";
 const PATIENCE: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(5);
 
-/// What `look` finds, as soon as it finds something.
+/// What `look` returns, as soon as it returns something.
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Deadline::within(PATIENCE);
     loop {
@@ -166,7 +166,7 @@ impl Node {
         })
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&mut self) {
         self.process.signal(Signal::SIGTERM);
     }

@@ -1,5 +1,5 @@
-//! OTLP over gRPC: each answer with its status, its message and what it says. The client is
-//! hyper's own for HTTP/2.
+//! OTLP over gRPC: each answer with its status, its message and its body. The client is hyper's
+//! own for HTTP/2.
 
 use std::net::SocketAddr;
 
@@ -190,7 +190,7 @@ async fn many_calls_at_once_on_one_connection_are_all_answered() {
     };
     let calls = async move {
         let sender = connect(address).await;
-        // With its answer the client knows how many it may have at once.
+        // With its answer the client receives the number of calls that it may have at once.
         let mut codes = vec![called(sender.clone(), request(0)).await.1];
         let calls: Vec<_> =
             (1..50).map(|n| tokio::spawn(called(sender.clone(), request(n)))).collect();
@@ -216,7 +216,7 @@ async fn a_call_that_is_given_up_leaves_nothing_behind() {
         let call = tokio::spawn(async move { call(address, METRICS, &[GRPC], sent).await });
         fixture.until("a call on its way", |fixture| fixture.servers.is_awaited()).await;
         call.abort();
-        // Nobody answers it meanwhile: it may have come in full.
+        // No call is answered meanwhile: it may have come in full.
         fixture.until("its end", |fixture| fixture.ended("grpc metrics hung_up") == round).await;
         fixture.turn();
         fixture.emptied().await;

@@ -1,5 +1,5 @@
-//! A node that leaves: what was accepted before is recorded and answered, what comes after is told
-//! to come again, and nothing is answered well that was not recorded.
+//! A node that leaves: what was accepted before is recorded and answered. What comes after gets an
+//! answer to retry. Nothing that was not recorded gets an answer of success.
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Both ports with somebody who answers, and clients that speak to them by hand.
+//! Both ports with a task that answers, and clients that write the protocol by hand.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The largest body that is taken.
 pub(crate) const LARGEST: usize = 4 * 1024 * 1024;
 
-/// What came of a body, by what it says itself.
+/// The outcome that a body requests by its text.
 pub(crate) fn record(
     _signal: Signal,
     _encoding: Encoding,
@@ -60,7 +60,7 @@ impl Fixture {
         });
     }
 
-    /// Answers for as long as a client has to say something.
+    /// Answers until the client's task ends.
     pub(crate) async fn answering<T: Send + 'static>(
         &mut self,
         client: impl Future<Output = T> + Send + 'static,
@@ -88,7 +88,7 @@ impl Fixture {
         named.filter(|(name, _)| name == what).map(|(_, n)| n).sum()
     }
 
-    /// Waits, without answering anybody, until something holds.
+    /// Waits, without answering any client, until something holds.
     pub(crate) async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let deadline = Deadline::within(PATIENCE);
         while !holds(self) {
@@ -97,7 +97,7 @@ impl Fixture {
         }
     }
 
-    /// Nobody has room any more: no client left anything behind.
+    /// No body holds room any more: no client left anything behind.
     pub(crate) async fn emptied(&mut self) {
         let empty = |fixture: &mut Self| {
             fixture.stats().requests.buffered_bytes == 0 && !fixture.servers.is_awaited()
@@ -135,15 +135,15 @@ pub(crate) fn head(path: &str, headers: &str) -> String {
     format!("{path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{headers}\r\n")
 }
 
-/// Says all of `bytes`, as far as they are wanted, and gives the answer, if there is one.
+/// Sends all of `bytes`, as far as the server reads them, and returns the answer, if there is one.
 pub(crate) async fn say(address: SocketAddr, bytes: Vec<u8>) -> Option<Answer> {
     let mut client = TcpStream::connect(address).await.unwrap();
-    // The server may have had enough before all is said.
+    // The server may close before all is sent.
     let _said = client.write_all(&bytes).await;
     heard(client).await
 }
 
-/// What a client is still told.
+/// What a client still receives.
 pub(crate) async fn heard(mut client: TcpStream) -> Option<Answer> {
     let mut answer = Vec::new();
     let _heard = client.read_to_end(&mut answer).await;

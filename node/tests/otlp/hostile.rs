@@ -1,4 +1,4 @@
-//! Bodies that want to cost more than they are worth, and clients that do not finish them.
+//! Bodies that try to cost more than they are worth, and clients that do not finish them.
 
 use std::fs;
 
@@ -55,7 +55,7 @@ async fn a_hundred_megabytes_that_nobody_announced_are_read_up_to_the_bound() {
         (said, heard(client).await)
     };
     let (said, told) = fixture.answering(client).await;
-    // What the kernel buffers on both sides was said and never read.
+    // What the kernel buffers on both sides was sent and never read.
     assert!(said < 40_000_000, "{said} bytes were taken");
     assert!(told.is_none_or(|told| told.status == 413));
     assert_eq!(fixture.ended("http metrics too_large"), 1);

@@ -1,12 +1,12 @@
-//! Lays a recorded tree's files out under a folder, for tests, and knows nothing of what they say.
+//! Lays a recorded tree's files out under a folder, for tests; their content does not matter here.
 //!
-//! The text says in its first lines what it records. `= path text` is a file of one line,
-//! `== path` begins one of several, and `== path later` what it holds at the second look.
+//! The first lines of the text state what it records. `= path text` is a file of one line,
+//! `== path` begins one of several, and `== path later` what it holds at the second sample.
 
 use std::fs;
 use std::path::Path;
 
-/// Writes the files of the first look, or those that the second one changes.
+/// Writes the files of the first sample, or those that the second one changes.
 pub(crate) fn unpack(text: &str, root: &Path, later: bool) {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -29,7 +29,7 @@ pub(crate) fn unpack(text: &str, root: &Path, later: bool) {
     }
 }
 
-/// Replaces the file in one step, as nobody must read half of it.
+/// Replaces the file in one step, so that no reader sees half of it.
 pub(crate) fn write(path: &Path, content: &str) {
     let written = path.with_extension("new");
     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -65,8 +65,8 @@ fn a_late_record_that_misses_its_extremes_is_told_by_its_bucket() {
     assert_eq!((taken.min_ns(), taken.max_ns()), (layout::lowest(bucket), layout::highest(bucket)));
 }
 
-/// Looks at a half that is written to without a pause mostly fail; those that succeed see a
-/// whole number of records, and in the end every record was seen once.
+/// Reads of a half that is written to without a pause mostly fail; those that succeed return a
+/// whole number of records, and in the end every record was read once.
 #[test]
 fn every_look_beside_a_busy_writer_sees_whole_records() {
     const RECORDS: u64 = 400_000;

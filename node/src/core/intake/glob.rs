@@ -1,5 +1,5 @@
-//! Patterns of names in which `*` stands for any text. Knows no other sign, and reads each name
-//! once, however many stars there are.
+//! Patterns of names in which `*` matches any text. No other character is special. Matching reads
+//! each name once, however many stars the pattern has.
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl Glob {
         Self(pattern.to_owned())
     }
 
-    /// Whether the whole of `name` fits. What stands between two stars is taken where it is found
+    /// Whether the whole of `name` fits. The text between two stars is matched where it is found
     /// first: if the rest fits behind a later place, it fits behind this one too.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {

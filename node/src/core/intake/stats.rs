@@ -1,5 +1,5 @@
-//! Statistics of the intake for the node's own metrics. All only grow, except the numbers of known
-//! clients and streams.
+//! Statistics of the intake for the node's own metrics. All only grow, except the numbers of
+//! tracked clients and streams.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub struct IntakeStats {
     pub events: BTreeMap<EventSource, u64>,
     /// Texts of events that were cut.
     pub events_cut: u64,
-    /// Numbered clients known.
+    /// Numbered clients that are tracked.
     pub clients: usize,
     /// Datagrams that numbered clients sent and that did not arrive.
     pub client_lost_datagrams: u64,

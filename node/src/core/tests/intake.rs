@@ -1,4 +1,4 @@
-//! What clients number, lose and say in words, in the node's ledger and messages.
+//! Client sequence numbers, losses and events, in the node's ledger and messages.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Series};
@@ -134,7 +134,7 @@ proptest! {
     fn what_clients_sent_is_merged_held_or_lost(steps in steps()) {
         let mut core = core(tight(6));
         let (mut now, mut number, mut before, mut seq) = (start(), 0, 0, 0);
-        // Of datagrams, only what stands before the last one that came is known to the node.
+        // Of datagrams, the node can count only those before the last one that came.
         let (mut heard, mut frames, mut merged, mut first) = (0, 0, 0, None);
         core.on_broker_event(now, BrokerEvent::Connected);
         for step in steps.into_iter().chain([Step::Interval, Step::Send]) {

@@ -5,8 +5,8 @@ use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 use super::*;
 
 /// Merged or not, in one lane or two: an aggregator that has merged the first k messages holds
-/// exactly what message k says was recorded and not lost. With each message stands how many
-/// samples the broker had refused when it was first sent.
+/// exactly what message k reports as recorded and not lost. Each message comes with the number
+/// of samples that the broker had refused when it was first sent.
 fn assert_totals(messages: &BTreeMap<Seq, (Snapshot, u64)>) -> Result<(), TestCaseError> {
     let (mut carried, mut newest) = (0, 0);
     for (seq, (snapshot, refused)) in messages {
@@ -54,7 +54,7 @@ fn ten_thousand_intervals_without_a_broker_stay_bounded_and_keep_every_count() {
 }
 
 proptest! {
-    /// Invariant 1 at this hop: recorded = acknowledged + held + lost, at every moment.
+    /// Invariant 1 at this hop: recorded = acknowledged + held + lost, at every point in time.
     #[test]
     fn every_sample_is_acknowledged_held_or_lost(
         steps in prop::collection::vec((0..6_u8, 1..50_u64), 1..120),

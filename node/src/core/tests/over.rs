@@ -1,4 +1,4 @@
-//! What a node was told of limits, in the messages that an aggregator reads.
+//! The limits that a node received, in the messages that an aggregator reads.
 
 use plimsoll_schemas::histogram::{Histogram, Over, Packed};
 use plimsoll_schemas::ids::Series;

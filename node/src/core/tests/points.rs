@@ -7,7 +7,7 @@ use crate::core::intake::Reject;
 use crate::core::intake::lines::TimeUnit;
 use crate::core::intake::points::{Buckets, Latencies, Temporality, Value};
 
-/// Tells what a stream has counted since the node began.
+/// Reports what a stream has counted since the node began.
 fn tell(core: &mut Core, stream: u64, now: Now, counts: &[u64; 3]) -> Result<(), Reject> {
     let series = || Ok(Series::plain(Operation::new("a").unwrap()));
     let buckets = Buckets::Explicit { bounds: &[0.005, 0.018], counts };

@@ -17,7 +17,7 @@ pub(super) struct Client {
 
 /// Why a client is disconnected.
 pub(super) enum Ended {
-    /// By something that the core has heard of.
+    /// By an error that the core already received.
     Told,
     /// It left.
     Gone,

@@ -56,7 +56,7 @@ struct Open {
     /// Bytes in all clients' buffers.
     buffered: usize,
     ended: Vec<&'static str>,
-    /// A descriptor that a client can have for the moment in which it is rejected.
+    /// A spare descriptor, released to accept a client only to reject it.
     spare: Option<File>,
     /// The last sample into the poll set found nothing.
     is_empty: bool,

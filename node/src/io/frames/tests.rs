@@ -37,7 +37,7 @@ impl Place {
         stream
     }
 
-    /// Takes until nothing is left; what came, told in short.
+    /// Takes until nothing is left; returns what came, in short.
     async fn take_all(&mut self) -> Vec<Result<u64, &'static str>> {
         self.frames.readable().await;
         let mut came = Vec::new();
@@ -123,7 +123,7 @@ async fn a_client_that_dies_within_a_frame_costs_only_that_frame() {
     other.write_all(&frame(5)).unwrap();
     let mut came = place.take_all().await;
     came.sort_unstable();
-    // The answer to its first frame finds nobody; that one was handed over all the same.
+    // The answer to its first frame reaches no client; that frame was taken all the same.
     assert_eq!(came, [Ok(1), Ok(5)]);
     assert_eq!(place.frames.clients(), 1);
     assert_eq!(place.ended().len(), 1);

@@ -1,7 +1,7 @@
-//! What each whole block device did, from `/proc/diskstats`.
+//! I/O counters of each whole block device, from `/proc/diskstats`.
 //!
-//! Partitions are in their device's counters already; loop and RAM devices are no devices of the
-//! machine, and one that never did anything says nothing.
+//! Partitions are in their device's counters already. Loop and RAM devices are no devices of the
+//! machine. A device without any I/O has no readings.
 
 use std::collections::BTreeMap;
 

@@ -42,7 +42,7 @@ impl Cpu {
         Self { stat: root.kept("proc/stat"), before: Look::default(), now: Look::default() }
     }
 
-    /// Looks at the table; what concerns the machine as a whole.
+    /// Reads the table; gathers what concerns the machine as a whole.
     pub(super) fn gather_all(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
         std::mem::swap(&mut self.before, &mut self.now);
         let table = self.stat.read(space);
@@ -59,7 +59,7 @@ impl Cpu {
         gather.put(&CPU_STEAL_RATIO, share_of(|times| times[STEAL]));
     }
 
-    /// What concerns each core, of the look that was taken.
+    /// What concerns each core, from the last read of the table.
     pub(super) fn gather_cores(&self, gather: &mut Gather) {
         gather.skip(self.now.cores.len().saturating_sub(CORES_MAX));
         for (core, now) in self.now.cores.iter().take(CORES_MAX) {
@@ -73,7 +73,7 @@ impl Cpu {
     }
 }
 
-/// What a first sample, or a core that has just come, says is nothing: no share, and none missing.
+/// A first sample, or a core that has just come, has no reading: no share, and none missing.
 fn spent(
     before: Option<Result<Times, MissingReading>>,
     now: Option<Result<Times, MissingReading>>,

@@ -1,7 +1,7 @@
 //! Space of every real file system, from the mount table and `statvfs`.
 //!
 //! Other machines' shares (NFS, SMB) and mounts that need a daemon (FUSE) are no disks of this
-//! machine: they are not asked, since they may never answer. A device mounted at several places
+//! machine: they are not queried, since they may never answer. A device mounted at several places
 //! (bind mounts of a container, subvolumes) is shown once, under its shortest path.
 
 use std::os::unix::ffi::OsStringExt;
@@ -18,7 +18,7 @@ use super::gather::Gather;
 use super::root::{self, Kept, Root};
 use super::scale::{self, Raw};
 
-/// What one sample at a file system tells.
+/// What one sample of a file system reads.
 type Figure = (&'static Sensor, fn(&Statvfs) -> Raw);
 
 const FIGURES: [Figure; 5] = [
@@ -38,7 +38,7 @@ pub(super) struct Disks {
 }
 
 impl Disks {
-    /// Below another root, this process's own mounts are not those of the machine looked at.
+    /// Below another root, this process's own mounts are not those of the sampled machine.
     pub(super) fn new(root: &Root) -> Self {
         let mounts = if root.is_own() { "proc/self/mounts" } else { "proc/1/mounts" };
         Self { root: root.clone(), mounts: root.kept(mounts), space: Vec::new() }

@@ -22,7 +22,7 @@ use super::table;
 const CORES: &str = "sys/devices/system/cpu";
 /// Samples for which cores must keep up a frequency that no file states.
 const SUSTAINED: usize = 5;
-/// A core's name stands in the first lines of its kilobyte.
+/// A core's name is in the first lines of its kilobyte.
 const NAME_WITHIN_BYTES: u64 = 1024;
 
 /// What the throttling rule goes by.
@@ -104,8 +104,8 @@ impl Frequencies {
     }
 }
 
-/// What `/proc/cpuinfo` says in MHz. On virtual machines that is one number for ever: while it
-/// does not move, it is looked at less often.
+/// Clocks in MHz from `/proc/cpuinfo`. On virtual machines that is one number that never changes:
+/// while it does not change, it is read less often.
 #[derive(Default)]
 struct Table {
     clocks: BTreeMap<usize, f64>,
@@ -142,8 +142,8 @@ impl Sustained {
     }
 }
 
-/// What a core is made for, by the first that says so. A driver's greatest frequency may be a
-/// boost that no core sustains with its neighbours at work, so it comes last.
+/// The frequency that a core is made for, from the first source that has one. A driver's greatest
+/// frequency may be a boost that no core sustains with its neighbours at work, so it comes last.
 fn stated(root: &Root, core: usize) -> Option<(&'static str, f64)> {
     let file = |source, file: &str, mhz: f64| {
         let line = root.line(&format!("{CORES}/cpu{core}/{file}"));
@@ -156,7 +156,7 @@ fn stated(root: &Root, core: usize) -> Option<(&'static str, f64)> {
         .or_else(|| file("cpuinfo_max_freq", "cpufreq/cpuinfo_max_freq", 1e-3))
 }
 
-/// `Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz`: older ones say it nowhere else.
+/// `Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz`: older ones report it nowhere else.
 fn named(table: impl Read) -> Option<f64> {
     let lines = BufReader::new(table.take(NAME_WITHIN_BYTES)).lines().map_while(Result::ok);
     let name = lines.into_iter().find(|line| line.starts_with("model name"))?;
@@ -169,7 +169,7 @@ fn governed(root: &Root, core: usize) -> Raw {
     clock(table::number(&line)? / 1e3)
 }
 
-/// A core that runs has a clock; 0 is how kernels say that they do not know it.
+/// A core that runs has a clock; kernels report an unknown clock as 0.
 fn clock(mhz: f64) -> Raw {
     if mhz == 0.0 {
         return Err(MissingReading::unsupported("not_found"));
@@ -177,8 +177,8 @@ fn clock(mhz: f64) -> Raw {
     scale::hertz_from_mhz(mhz)
 }
 
-/// Clock of each core in MHz, line by line: the table has a kilobyte for each core. Empty where
-/// the kernel does not say (ARM).
+/// Clock of each core in MHz, line by line: the table has a kilobyte for each core. Empty when
+/// the kernel does not report it (ARM).
 fn core_mhz(table: impl BufRead) -> BTreeMap<usize, f64> {
     let mut clocks = BTreeMap::new();
     let mut core: Option<usize> = None;

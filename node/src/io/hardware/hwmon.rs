@@ -11,7 +11,7 @@ use super::root::Root;
 use super::scale::{self, Raw};
 use super::table;
 
-/// Drivers that measure processors; the first that a machine has is believed.
+/// Drivers that measure processors; the first that a machine has is used.
 const DRIVERS: [&str; 4] = ["coretemp", "cpu_thermal", "k10temp", "zenpower"];
 /// What the types of thermal zones of processors contain; the first that a machine has likewise.
 const ZONES: [&str; 3] = ["x86_pkg_temp", "cpu", "soc"];
@@ -39,7 +39,7 @@ impl Thermometers {
         Self { root: root.clone(), listed: Vec::new(), relist: Relist::default() }
     }
 
-    /// Readings of all; the temperature of the processors, for whoever goes on with it.
+    /// Readings of all; returns the temperature of the processors.
     pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) -> Raw {
         if self.relist.is_due(now) {
             self.listed = distinct(list(&self.root));
@@ -72,7 +72,7 @@ fn degrees(line: &str) -> Raw {
     table::number(line).and_then(|millidegrees| scale::celsius(millidegrees / 1e3))
 }
 
-/// Zones only where no driver of [`DRIVERS`] is: they would repeat what that says.
+/// Zones only if no driver of [`DRIVERS`] is present: they would repeat its readings.
 fn list(root: &Root) -> Vec<Thermometer> {
     let folders = |class: &str, prefix: &str| {
         let names = root.names(class).unwrap_or_default().into_iter();
@@ -151,8 +151,8 @@ fn processors(listed: &[Thermometer], celsius: &[Raw]) -> (Option<String>, Raw) 
     (source, read.max_by(f64::total_cmp).map_or_else(failed, Ok))
 }
 
-/// Where those of one source stand. Some AMD parts tell `Tctl` with an offset, for fans; the
-/// ones that do tell `Tdie` too.
+/// Indices of the thermometers of one source. Some AMD parts report `Tctl` with an offset, for
+/// fans; the ones that do report `Tdie` too.
 fn believed(listed: &[Thermometer], is_one: impl Fn(&Thermometer) -> bool) -> Option<Vec<usize>> {
     let named = |index: &usize, name: &str| listed[*index].component.contains(name);
     let mut found: Vec<usize> = (0..listed.len()).filter(|index| is_one(&listed[*index])).collect();

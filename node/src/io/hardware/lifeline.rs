@@ -98,7 +98,7 @@ impl Pace {
     }
 }
 
-/// When to look again for what comes and goes; at once the first time.
+/// When to list again what comes and goes; at once the first time.
 #[derive(Default)]
 pub(super) struct Relist(Mono);
 

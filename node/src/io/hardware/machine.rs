@@ -10,7 +10,7 @@ use super::root::{Kept, Root};
 use super::scale::{self, Raw};
 use super::table;
 
-/// Above any limit that somebody set: how kernels say that there is none.
+/// Above any limit that an operator sets: kernels report "no limit" as a number this large.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Reads three files of one line each.

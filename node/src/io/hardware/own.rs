@@ -18,7 +18,7 @@ pub(super) struct Own {
     spent: Option<Spent>,
 }
 
-/// CPU time of this process up to a moment.
+/// CPU time of this process up to a point in time.
 #[derive(Clone, Copy)]
 struct Spent {
     at: Mono,
@@ -27,7 +27,7 @@ struct Spent {
 
 impl Own {
     /// sysinfo's share of a process reads 0 until the process has used CPU time twice; the total
-    /// that it also gives does not.
+    /// that it also returns does not.
     pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) {
         let pid = Pid::from_u32(std::process::id());
         let wanted = ProcessRefreshKind::nothing().without_tasks().with_cpu().with_memory();

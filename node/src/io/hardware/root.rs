@@ -17,13 +17,13 @@ use nix::errno::Errno;
 use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use plimsoll_schemas::hardware::MissingReading;
 
-/// Bytes asked for at once, and by which the space grows.
+/// Bytes of one read, and the step by which the buffer grows.
 const STEP: usize = 4_096;
-/// The kernel gives out tables in pieces of nearly a page and no line is half as long: a shorter
-/// piece is the last, and the call that would say so is saved.
+/// The kernel returns tables in pieces of nearly a page and no line is half as long: a shorter
+/// piece is the last, which saves the call that would return the end.
 const LAST_BELOW: usize = 2_048;
 
-/// Where `proc` and `sys` are looked for.
+/// The folder that holds `proc` and `sys`.
 #[derive(Clone, Debug)]
 pub(super) struct Root(PathBuf);
 
@@ -37,8 +37,8 @@ impl Root {
         self.0 == Path::new("/")
     }
 
-    /// True where the kernel that this process may ask is that of the machine looked at: below the
-    /// root that a container has of its host too, and not below a recorded one.
+    /// True when the kernel that this process can query is that of the machine under this root:
+    /// below the root that a container has of its host too, and not below a recorded one.
     pub(super) fn has_own_kernel(&self) -> bool {
         let kind = || statfs(&self.at("proc")).map(|proc| proc.filesystem_type());
         self.is_own() || kind() == Ok(PROC_SUPER_MAGIC)

@@ -29,7 +29,7 @@ impl Sampling {
         seen
     }
 
-    /// Two readings; the longest look begins anew with them.
+    /// Two readings; the longest sample is reset with them.
     pub(super) fn gather(&mut self, gather: &mut Gather) {
         let Some(labels) = gather.labels(&[("thread", self.thread)]) else { return };
         let worst = std::mem::take(&mut self.worst);

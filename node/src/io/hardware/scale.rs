@@ -28,17 +28,17 @@ pub(super) fn at_least_nothing(value: f64) -> Raw {
     up_to(value, f64::MAX)
 }
 
-/// A share given in percent. Rounding may lift it a hair over 100.
+/// Converts a share from percent. Rounding may lift it a hair over 100.
 pub(super) fn ratio_from_percent(percent: f64) -> Raw {
     up_to(percent, 100.5).map(|percent| (percent / 100.0).min(1.0))
 }
 
-/// A clock given in MHz.
+/// Converts a clock from MHz.
 pub(super) fn hertz_from_mhz(mhz: f64) -> Raw {
     up_to(mhz * 1e6, HERTZ_MAX)
 }
 
-/// A power draw given in mW.
+/// Converts a power draw from mW.
 pub(super) fn watts_from_milliwatts(milliwatts: u32) -> Raw {
     up_to(f64::from(milliwatts) / 1e3, WATTS_MAX)
 }

@@ -1,7 +1,7 @@
 //! Whether heat holds the processors down: by a rule of our own, and as the kernel counts it.
 //!
 //! The rule: even the fastest core runs 20 % below what cores sustain, above 70 degrees. A core
-//! that has nothing to do runs slowly as well, so the fastest is asked and not the mean.
+//! that has nothing to do runs slowly as well, so the rule uses the fastest and not the mean.
 //!
 //! DESIGN N36.
 
@@ -35,7 +35,7 @@ pub(super) struct Rule {
 impl Rule {
     pub(super) fn gather(&mut self, now: Mono, pace: Pace, celsius: Raw, gather: &mut Gather) {
         let throttled = judge(pace, celsius);
-        // What was between two samples that lie far apart is not known.
+        // Nothing was measured between two samples that lie far apart.
         let span = self.looked.map(|looked| now.since(looked));
         let span = span.filter(|span| *span <= SENSOR_STALE_AFTER).unwrap_or_default();
         if throttled == Ok(true) {

@@ -9,7 +9,7 @@ use plimsoll_schemas::hardware::{
 use super::gather::Gather;
 use super::root::{self, Root};
 
-/// Asks the kernel; only that of this machine can be queried.
+/// Queries the kernel; only that of this machine can be queried.
 pub(super) fn gather(root: &Root, gather: &mut Gather) {
     let asked =
         if root.has_own_kernel() { ask() } else { Err(MissingReading::unsupported("recorded")) };
@@ -30,7 +30,7 @@ struct Timekeeping {
     error_seconds: f64,
 }
 
-/// No crate at hand wraps the one call that tells this, and no file does.
+/// No crate in use wraps the one call that returns this, and no file holds it.
 #[expect(unsafe_code, reason = "adjtimex exists only in C")]
 fn ask() -> Result<Timekeeping, MissingReading> {
     // SAFETY: a `timex` is integers only, for which zero is a value; no mode is set, so nothing is

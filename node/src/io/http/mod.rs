@@ -1,6 +1,6 @@
 //! The node's own HTTP pages: metrics about itself, liveness, readiness.
 //!
-//! The driver owns all counts. A request asks the driver for [`AgentStats`] and formats them here.
+//! The driver owns all counts. A request gets [`AgentStats`] from the driver and formats them here.
 
 mod by_label;
 mod ingest;

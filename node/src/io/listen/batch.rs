@@ -12,7 +12,7 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 use crate::core::departure::SocketPoll;
 use crate::io::cost::{Cost, Stage};
 
-/// One byte more than allowed: the kernel cuts silently, so a full slot tells of a cut. Not a
+/// One byte more than allowed: the kernel cuts silently, so a full slot shows a cut. Not a
 /// multiple of the page, so that the starts of all slots do not share a few lines of the cache.
 const SLOT_BYTES: usize = DATAGRAM_BYTES_MAX + 1 + 192;
 
@@ -35,7 +35,7 @@ impl Default for Batch {
     fn default() -> Self {
         Self {
             slots: vec![0; SLOT_BYTES * DATAGRAMS_PER_CALL].into(),
-            // No control messages: nix does not give the kernel their room back between calls.
+            // No control messages: nix does not restore their buffer sizes between calls.
             headers: MultiHeaders::preallocate(DATAGRAMS_PER_CALL, None),
             longest: DATAGRAM_BYTES_MAX,
         }

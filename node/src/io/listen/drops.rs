@@ -76,7 +76,7 @@ fn log(key: &'static str, datagrams: u64, receive_buffer_bytes: usize) {
     }
 }
 
-/// Asks for a receive buffer. Beyond `net.core.rmem_max` only a privileged process gets it; else
+/// Requests a receive buffer. Beyond `net.core.rmem_max` only a privileged process gets it; else
 /// the kernel grants less, which is no error.
 pub(super) fn ask_for_buffer(socket: &impl AsFd) {
     if setsockopt(socket, RcvBufForce, &SOCKET_RECEIVE_BYTES).is_ok() {
@@ -87,7 +87,7 @@ pub(super) fn ask_for_buffer(socket: &impl AsFd) {
     }
 }
 
-/// The receive buffer as it was asked for; the kernel keeps double of it, for its own needs.
+/// The receive buffer as it was requested; the kernel keeps double of it, for its own needs.
 pub(super) fn receive_bytes(socket: &impl AsFd) -> usize {
     getsockopt(socket, RcvBuf).unwrap_or_default() / 2
 }

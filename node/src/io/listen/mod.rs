@@ -51,7 +51,7 @@ pub enum SocketEvent<'a> {
     Datagram(&'a [u8]),
     /// A read failed, which may have cost a datagram.
     Failed,
-    /// The kernel dropped so many datagrams since it was last asked.
+    /// The kernel dropped so many datagrams since the last read of its counter.
     Dropped(u64),
 }
 
@@ -103,8 +103,8 @@ impl Sockets {
         unix + udp
     }
 
-    /// Whether the last [`Self::take`] left nothing behind, as far as is known of a socket that
-    /// rests.
+    /// Whether the last [`Self::take`] left nothing behind; of a socket that rests, as far as it
+    /// was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.unix.is_empty && self.udp.is_empty

@@ -99,7 +99,7 @@ impl Rest {
     }
 }
 
-/// The longest rest that a receive buffer of so many bytes (as asked for; the kernel keeps
+/// The longest rest that a receive buffer of so many bytes (as requested; the kernel keeps
 /// double of it) allows.
 fn longest(receive_bytes: usize) -> Duration {
     let room = receive_bytes as u64 / DATAGRAM_ROOM_BYTES;

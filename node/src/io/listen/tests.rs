@@ -24,7 +24,7 @@ fn unix() -> (TempDir, Sockets, UnixDatagram) {
     (dir, sockets, sender)
 }
 
-/// Sizes of the datagrams that one turn brings, and how many the kernel says it dropped.
+/// Sizes of the datagrams that one turn brings, and how many the kernel reports as dropped.
 fn sizes(sockets: &mut Sockets) -> (Vec<usize>, u64) {
     let (mut sizes, mut dropped) = (Vec::new(), 0);
     let taken = sockets.take(&mut Cost::default(), |event| match event {

@@ -12,7 +12,7 @@ const BYTES_2: u8 = 0x12;
 /// A field of a number.
 const NUMBER_1: u8 = 0x08;
 
-/// `ExportMetricsServiceResponse` or `ExportTraceServiceResponse`; nothing to say says that all
+/// `ExportMetricsServiceResponse` or `ExportTraceServiceResponse`; an empty one means that all
 /// was taken.
 pub(super) fn exported(signal: Signal, encoding: Encoding, outcome: &Outcome) -> Vec<u8> {
     let is_silent = outcome.refused == 0 && outcome.message.is_none();

@@ -39,7 +39,7 @@ impl Compression {
 /// A body that has come to its end, and the budget that it takes.
 pub(super) struct CompleteBody {
     bytes: Vec<u8>,
-    /// Given back with it.
+    /// Released with it.
     _hold: BodyReservation,
 }
 
@@ -135,7 +135,7 @@ fn refused(kept: &mut Kept, error: &io::Error) -> Refusal {
 }
 
 impl Kept {
-    /// Takes budget before memory; lengths that a client states are not believed.
+    /// Takes budget before memory; lengths that a client states are not trusted.
     fn keep(&mut self, part: &[u8]) -> Result<(), Refusal> {
         let (needed, capacity) = (self.bytes.len() + part.len(), self.bytes.capacity());
         if needed > OTLP_BODY_BYTES_MAX {
@@ -194,7 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
-        // Time stands still but for what everybody waits for.
+        // The paused clock advances only to the time that every task waits for.
         assert_eq!(read(Body::new(Silent), |_| Ok(())).await, Err(Refusal::Late));
     }
 }

@@ -84,7 +84,7 @@ impl Drop for RequestRecord {
     }
 }
 
-/// A part of the budget, given back when it is dropped.
+/// A part of the budget, released on drop.
 pub(super) struct BodyReservation {
     budget: Arc<BodyBudget>,
     source: RequestSource,

@@ -1,5 +1,5 @@
-//! The message of a unary gRPC call: five bytes that say whether it is compressed and how long it
-//! is, then the message. One in a request, and nothing after it.
+//! The message of a unary gRPC call: five bytes hold its compression flag and its length, then the
+//! message follows. A request holds one message, and nothing after it.
 
 use crate::limits::OTLP_BODY_BYTES_MAX;
 

@@ -85,8 +85,8 @@ fn is_chunked(answer: &Response<Incoming>) -> bool {
     answer.headers().contains_key(hyper::header::TRANSFER_ENCODING)
 }
 
-/// The format that an answer is in. Prometheus' own clients always say it; one that says nothing,
-/// or only that it is text, means the older one.
+/// The format that an answer is in. Prometheus' own clients always send it; an answer without one,
+/// or with plain text only, is in the older format.
 fn format(answer: &Response<Incoming>) -> Result<Format, Failure> {
     if answer.status() != StatusCode::OK {
         return Err(Failure::Status);

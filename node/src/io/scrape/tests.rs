@@ -1,4 +1,4 @@
-//! Looks at targets that a real application is not, each a listener of its own.
+//! Scrapes of targets that behave as no real application does, each a listener of its own.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(PAGES_BYTES_MAX))
 }
 
-/// A target that reads the request and then does what it is told, for each connection.
+/// A target that reads the request of each connection and then runs `answer`.
 async fn target<F: Future<Output = ()> + Send>(
     timeout: Duration,
     answer: impl Fn(TcpStream) -> F + Send + 'static,
@@ -40,7 +40,7 @@ async fn target<F: Future<Output = ()> + Send>(
 
 async fn look(timeout: Duration, answer: &'static [u8]) -> Result<Page, Failure> {
     let (endpoint, task) = target(timeout, move |mut stream| async move {
-        // Who is looked at no more need not hear it.
+        // A scrape that has ended no longer reads the answer.
         let _sent = stream.write_all(answer).await;
     })
     .await;
@@ -137,7 +137,7 @@ async fn large_pages_share_their_room_and_small_ones_always_have_theirs() {
     let page = |bytes: usize| {
         let page: &str = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(bytes)).leak();
         target(LONG, move |mut stream| async move {
-            // Who is refused its room hears no more.
+            // A scrape that is refused its room no longer reads.
             let _sent = stream.write_all(page.as_bytes()).await;
         })
     };

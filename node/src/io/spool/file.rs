@@ -230,8 +230,8 @@ fn quarantine(
     Ok(Quarantined { reason, why, now_at })
 }
 
-/// Keeps what is damaged under a second name. The first stays until a batch replaces it: should
-/// this process end before, the next one still finds what can be told.
+/// Links the damaged file under a second name. The first stays until a batch replaces it: if this
+/// process ends before, the next one still recovers what is readable.
 fn keep_copy(path: &Path, now: Wall, why: String) -> io::Result<Quarantined> {
     let now_at = free_name(path, now)?;
     if fs::hard_link(path, &now_at).is_err() {

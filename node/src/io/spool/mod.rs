@@ -1,7 +1,5 @@
 //! The spool: passes batches to a thread that writes them, so that the driver never waits for a
-//! disk. At most one write is in progress. The [`journal`] decides what a batch contains.
-//!
-//! [`journal`]: crate::core::journal
+//! disk. At most one write is in progress. The [`Wal`] decides what a batch contains.
 //!
 //! DESIGN N5.
 
@@ -96,8 +94,8 @@ impl Spool {
     /// Begins to write a batch.
     ///
     /// # Errors
-    /// Gives it back when another is under way or the thread is gone; the journal must then be
-    /// told that it was not written.
+    /// Returns the batch when another is under way or the thread is gone; the caller must then
+    /// report the failure to the [`Wal`], see [`Wal::on_failed`].
     pub fn write(&mut self, batch: Batch) -> Result<(), Batch> {
         if self.under_way {
             return Err(batch);
@@ -121,7 +119,7 @@ impl Spool {
         written
     }
 
-    /// Waits at most `wait` for the write under way, if there is one, and lets go of the file.
+    /// Waits at most `wait` for the write under way, if there is one, and closes the file.
     /// False when that took too long.
     pub async fn finish(self, wait: Duration) -> bool {
         let Self { batches, mut written, .. } = self;

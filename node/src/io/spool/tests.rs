@@ -1,4 +1,4 @@
-//! The spool with good files, bad files, and disks that give up.
+//! The spool with good files, bad files, and disks that fail.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -48,7 +48,7 @@ async fn write(spool: &mut Spool, batch: Batch) -> WriteResult {
     spool.written().await.unwrap()
 }
 
-/// A spool in which so many intervals are closed, and nobody has it open.
+/// A spool in which so many intervals are closed, and that no process has open.
 async fn closed(dir: &Path, intervals: u64) {
     let Opened { mut spool, mut journal, .. } = open(dir);
     for n in 1..=intervals {
@@ -100,7 +100,7 @@ async fn one_batch_at_a_time_and_no_answer_without_one() {
     while !path.exists() {
         assert!(deadline.pause(Duration::from_millis(1)), "nothing is written");
     }
-    // It is on the disk, but nobody has heard of it yet.
+    // It is on the disk, but its result has not been received yet.
     assert_eq!(spool.write(second.clone()), Err(second));
     assert_eq!(spool.written().await.unwrap().bytes, first.bytes.len());
     assert!(!spool.is_busy());
@@ -213,7 +213,7 @@ fn a_directory_without_permission_is_an_error() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o500)).unwrap();
     let path = dir.path().to_owned();
     let refused = std::thread::spawn(move || {
-        // Bits do not bind root; for this thread alone, someone else asks.
+        // Mode bits do not bind root; this thread alone takes another user id.
         nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
         Spool::open(&path, &identity(), true, now()).unwrap_err()
     });
@@ -289,7 +289,7 @@ async fn a_disk_that_fills_up_leaves_no_file_and_is_used_again_once_there_is_roo
         }
     };
     assert_eq!((failure.reason, names(dir)), ("full", vec!["ballast".into(), "n.lock".into()]));
-    // Whoever fills it up while a new file is written finds neither of the two.
+    // A write that fills the disk while a new file is written leaves neither of the two.
     journal.on_failed();
     let mut huge = batch(&mut journal, n);
     huge.bytes.resize(80 * 1024, 0);

@@ -41,7 +41,7 @@ struct Client {
 }
 
 impl Clients {
-    /// Number of clients known.
+    /// Number of clients that are tracked.
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
     }

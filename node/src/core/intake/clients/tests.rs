@@ -1,4 +1,4 @@
-//! What numbers tell of what was lost and what came twice.
+//! Sequence numbers of clients show which samples were lost and which lines are duplicates.
 
 use proptest::prelude::*;
 

@@ -95,7 +95,7 @@ pub(super) fn metric(
 ) -> Writer {
     let data = points.iter().fold(Writer::default(), |data, point| data.message(1, point));
     let data = if temporality > 0 { data.varint(2, temporality) } else { data };
-    // What only sums say: that they grow.
+    // Only sums have the field: they are monotonic.
     let data = if kind == SUM { data.varint(3, 1) } else { data };
     Writer::default().text(1, name).text(3, unit).message(kind, &data)
 }

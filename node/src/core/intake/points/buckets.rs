@@ -99,7 +99,7 @@ impl<'a> BucketCounts<'a> {
     }
 
     /// Records these samples in `histogram`, with the bounds, minimum and maximum of `latencies`
-    /// and the given sum. Returns how many are above one hour.
+    /// and the sum of the argument. Returns how many are above one hour.
     pub(super) fn fill(
         &self,
         latencies: &Latencies<'_>,

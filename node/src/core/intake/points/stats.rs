@@ -9,7 +9,7 @@ pub struct PointStats {
     pub baselines: u64,
     /// Of those, points of a process that restarted.
     pub restarts: u64,
-    /// Streams known.
+    /// Streams in the table.
     pub streams: usize,
     /// Streams evicted to make room for others.
     pub evicted: u64,

@@ -3,7 +3,7 @@
 //!
 //! Owns the [`Interval`] with its series cache, the streams of [`Points`], what was lost before it
 //! could be recorded, and the counters of all that; every input is counted as recorded or as
-//! rejected. Refuses to know formats: readers of pages and requests pass points and latencies.
+//! rejected. Parses no formats: readers of pages and requests pass points and latencies.
 
 use std::collections::BTreeMap;
 

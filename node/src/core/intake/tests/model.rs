@@ -212,7 +212,7 @@ proptest! {
     fn lines_valid_and_nearly_so_come_out_as_in_the_naive_reading(
         datagrams in prop::collection::vec(prop::collection::vec(line(), 1..6), 1..4),
     ) {
-        // One intake for all: what was heard before must change nothing.
+        // One intake for all: what it received before must change nothing.
         let mut intake = intake();
         for lines in &datagrams {
             let datagram = lines.join("\n");

@@ -1,4 +1,4 @@
-//! Numbered datagrams: what a socket lost stands in the interval's account.
+//! Numbered datagrams: the interval's ledger entry counts what a socket lost.
 
 use super::*;
 

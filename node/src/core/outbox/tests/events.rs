@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::draft::tests::events::{draft, numbers};
 use super::*;
 
-/// Sends all that may be sent; tells the numbers of the events in it.
+/// Sends all that may be sent; returns the numbers of the events in it.
 fn send_events(outbox: &mut Outbox, now: Mono) -> Vec<u64> {
     let mut sent = Vec::new();
     let mut numbered = |seq, lane, draft: Draft| {
@@ -74,7 +74,7 @@ proptest! {
                     draft(pushed - events..pushed)
                 }
             };
-            // What is given back is counted, which is what this is about.
+            // The counter of what is returned is what this test checks.
             let _taken = outbox.try_push(now, waiting);
             match what {
                 0 => outbox.on_connected(),

@@ -334,7 +334,7 @@ fn a_probe_that_is_confirmed_before_it_is_acknowledged_lets_another_go() {
     for publish in send_all(&mut outbox, at(0)) {
         outbox.on_acknowledged(at(0), publish.ticket);
     }
-    // The broker lost the second; sent again, it is stored, but nobody hears of that.
+    // The broker lost the second. It is sent again and stored, but its acknowledgement is lost.
     outbox.on_confirmation(at(5), &confirm(1, 1)).unwrap();
     assert_eq!(send_all(&mut outbox, at(5)).len(), 1);
     outbox.on_deadline(at(10));

@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..300)
 }
 
-/// What the broker and the jobs would say.
+/// What the broker and the jobs should hold.
 #[derive(Default)]
 struct Model {
     sent: BTreeMap<Ticket, Publish>,

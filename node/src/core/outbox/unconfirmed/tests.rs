@@ -163,7 +163,7 @@ fn numbers_before_a_list_that_may_be_cut_are_not_taken_for_missing() {
 }
 
 proptest! {
-    /// What leaves was stored or let go by the bound; the sums stay right.
+    /// What leaves was stored or evicted by the bound; the sums stay right.
     #[test]
     fn a_copy_leaves_only_when_it_is_stored(
         steps in prop::collection::vec((0..4_u8, 1..40_u64, 0..9_u64), 1..80),

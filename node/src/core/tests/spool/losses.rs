@@ -48,8 +48,8 @@ fn a_loss_in_an_interval_that_was_closed_is_told_by_name_and_what_was_recorded_a
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// However a node that loses datagrams crashes: of each run, what arrived is what it said was
-    /// recorded and not lost.
+    /// However a node that loses datagrams crashes: of each run, what arrived is what the run
+    /// reported as recorded and not lost.
     #[test]
     fn with_losses_too_every_run_tells_exactly_what_arrived(
         steps in prop::collection::vec((0..8_u8, 1..20_u64), 0..80),

@@ -241,7 +241,8 @@ fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
     let mut world = World::new();
     world.core.on_broker_event(world.now, BrokerEvent::Connected);
     world.report(3);
-    // The first message sets out, arrives, and nobody hears of that; the next stays a draft.
+    // The first message is sent and arrives, but its acknowledgement is lost; the next stays a
+    // draft.
     world.send(false);
     world.spool(false);
     world.send(true);
@@ -332,7 +333,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     /// With every batch written, all that may be missing was in an open interval, or was closed
-    /// and not yet in the spool; every incarnation says what was recorded and lost.
+    /// and not yet in the spool; every incarnation reports what was recorded and lost.
     #[test]
     fn no_crash_makes_a_sample_arrive_twice_or_vanish_unnamed(steps in steps()) {
         let fails = steps.iter().any(|step| matches!(step, Step::SpoolFails));

@@ -16,8 +16,8 @@ pub(super) fn upwards(root: &Root, controller: &Controller, file: &str) -> Vec<K
     controller.folders().map(|folder| root.kept(&format!("{folder}/{file}"))).collect()
 }
 
-/// The tightest of several limits, and which one that is: the first where there is none. A group
-/// without the file is the topmost one, or one for which nobody may set a limit.
+/// The tightest of several limits, and which one that is: the first if there is none. A group
+/// without the file is the topmost one, or one for which no limit may be set.
 pub(super) fn tightest(limits: impl Iterator<Item = Raw>) -> (usize, Raw) {
     let mut tightest = (0, Err(NO_LIMIT));
     for (position, limit) in limits.enumerate() {

@@ -59,8 +59,8 @@ impl Group {
         if self.is_unified {
             return (place, seen);
         }
-        // The first version says in its statistics what holds with all groups above, also with
-        // those that cannot be seen.
+        // Version 1 reports in its statistics the limit that holds with all groups above, also
+        // with those that cannot be seen.
         let stat = self.stats[0].read(space);
         let held = stat.and_then(|stat| table::word(stat, "hierarchical_memory_limit"));
         let held = held.and_then(limit);

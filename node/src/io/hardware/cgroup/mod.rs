@@ -1,8 +1,8 @@
 //! What this process's control group may use, uses, and had to wait for.
 //!
-//! A limit is the tightest of the group's own and of those above it that can be seen, and what is
-//! used of it, and waited for, is what the group uses that has this limit. No limit is said to be
-//! none, never a huge number. Both versions of the hierarchy are read, also side by side: each
+//! A limit is the tightest of the group's own and of those above it that can be seen. Usage and
+//! waiting time are those of the group that has this limit. Without a limit the reading is none,
+//! never a huge number. Both versions of the hierarchy are read, also side by side: each
 //! controller is in one of them.
 
 mod controller;
@@ -102,7 +102,7 @@ fn absent(sensors: &[&Sensor], why: MissingReading, gather: &mut Gather) {
 mod tests {
     use super::*;
 
-    /// What sensors say of the group `jobs/own`.
+    /// What sensors report of the group `jobs/own`.
     fn said(kind: &str, files: &[(&str, &str)]) -> Vec<(String, Option<f64>)> {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());

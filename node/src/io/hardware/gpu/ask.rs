@@ -52,7 +52,7 @@ pub(super) fn missing(error: &NvmlError) -> MissingReading {
     }
 }
 
-/// What changes from moment to moment.
+/// What changes between polls.
 pub(super) fn poll(device: &Device<'_>) -> Poll {
     let utilization = asked(device.utilization_rates());
     let percent = |percent: Result<u32, MissingReading>| {

@@ -14,7 +14,7 @@ use plimsoll_schemas::hardware::{GPU_FAULTS_TOTAL, GPU_XID_TOTAL, MissingReading
 use super::aside::Finding;
 use super::ask::asked;
 
-/// Asks the driver to report this GPU's faults from now on.
+/// Subscribes to the driver's reports of this GPU's faults.
 pub(super) fn subscribe<'nvml>(
     nvml: &'nvml Nvml,
     device: &Device<'nvml>,

@@ -1,4 +1,4 @@
-//! The polls of one interval as least, mean and greatest. Pure: the driver is asked in `ask.rs`.
+//! The polls of one interval as least, mean and greatest. Pure: `ask.rs` queries the driver.
 
 use plimsoll_schemas::hardware::{
     GPU_CLOCK_HERTZ, GPU_CLOCK_MAX_HERTZ, GPU_CLOCK_MIN_HERTZ, GPU_MEMORY_FREE_BYTES,

@@ -35,7 +35,7 @@ impl Links {
                 Err(NvmlError::InvalidArg) => break,
                 up => asked(up).map(|up| f64::from(u8::from(up))),
             };
-            // A GPU without NVLink says so for every number that a link might have.
+            // A GPU without NVLink returns this for every number that a link might have.
             if let (Err(missing), 0) = (up, link.link()) {
                 refused = missing;
                 break;

@@ -7,19 +7,19 @@ use plimsoll_schemas::hardware::MissingReading;
 use super::ask::LOST;
 use super::one::Gpu;
 
-/// Every GPU ever seen, [`GPUS_MAX`] at most; a lost one gives way to a new one.
+/// Every GPU ever seen, [`GPUS_MAX`] at most; a new one replaces a lost one.
 #[derive(Default)]
 pub(super) struct Roster {
     pub(super) gpus: Vec<Gpu>,
     /// GPUs listed now for which there is no room.
     pub(super) unseated: usize,
-    // Where each GPU stood in the driver's list when it was last there.
+    // The position of each GPU in the driver's list when it was last listed.
     positions: Vec<usize>,
 }
 
 impl Roster {
-    /// Takes the driver's list: the UUID of each GPU, or nothing where it cannot be told. Gives
-    /// for each the index of its [`Gpu`], none where there is no room; all others are lost.
+    /// Takes the driver's list: the UUID of each GPU, or nothing if it cannot be read. Returns
+    /// for each the index of its [`Gpu`], none if there is no room; all others are lost.
     pub(super) fn on_list(&mut self, uuids: &[Option<String>]) -> Vec<Option<usize>> {
         self.lose(LOST);
         let mut found: Vec<_> = uuids.iter().map(|uuid| self.known(uuid.as_deref())).collect();
@@ -52,7 +52,7 @@ impl Roster {
         self.gpus.iter().position(|gpu| uuid.is_some() && gpu.uuid.as_deref() == uuid)
     }
 
-    /// A GPU that does not tell its UUID now, or never did before, is the one that stood there.
+    /// A GPU that reports no UUID now, or never did before, is the one listed at that position.
     fn nameless(
         &self,
         position: usize,
@@ -77,7 +77,7 @@ impl Roster {
         Some(gone)
     }
 
-    /// The driver's own number, unless a lost GPU is known by it.
+    /// The driver's own number, unless a lost GPU has it.
     fn free_number(&self, position: usize) -> usize {
         let is_free = |number: &usize| self.gpus.iter().all(|gpu| gpu.number != *number);
         std::iter::once(position).chain(0..).find(is_free).unwrap_or(position)

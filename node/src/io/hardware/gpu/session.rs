@@ -34,10 +34,10 @@ impl<'nvml> Session<'nvml> {
         Self { nvml, began, polls: 0, seats: Default::default() }
     }
 
-    /// Looks which GPUs there are; how many the driver lists.
+    /// Lists the GPUs; returns how many the driver lists.
     ///
     /// # Errors
-    /// A driver that cannot say has been unloaded or replaced beneath us.
+    /// A driver that returns no count has been unloaded or replaced during the session.
     pub(super) fn list(&mut self, roster: &mut Roster) -> Result<u32, NvmlError> {
         let count = self.nvml.device_count()?;
         // A wild count becomes neither a long loop nor GPUs that are not there.
@@ -58,7 +58,7 @@ impl<'nvml> Session<'nvml> {
                     let faults = seat.and_then(|seat| seat.faults);
                     self.seats[index] = Some(Seat { uuid, device, faults });
                 }
-                // There is a GPU, so whatever the error, asking it went wrong.
+                // There is a GPU, so whatever the error, the query failed.
                 Err(missing) => gpu.lost = Some(MissingReading::failed(missing.reason)),
             }
         }

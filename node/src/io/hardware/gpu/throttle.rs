@@ -13,7 +13,7 @@ const HOT_CELSIUS: f64 = 75.0;
 const THROTTLED_SHARE: f64 = 0.8;
 /// From this utilisation on a GPU is busy: an idle one lowers its clock without being held down.
 const BUSY_RATIO: f64 = 0.5;
-/// What one poll can stand for at most: a driver that hung was not queried meanwhile.
+/// Longest time that one poll covers: a driver that hung was not queried meanwhile.
 const POLL_SPAN_MAX: Duration = Duration::from_secs(1);
 
 /// Bits of `nvmlClocksThrottleReasons` that have a name.
@@ -48,7 +48,7 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// One poll's bits, which stand for the time `since` the poll before.
+    /// One poll's bits, which cover the time `since` the poll before.
     pub(super) fn add(&mut self, bits: Result<u64, MissingReading>, since: Duration) {
         let bits = match bits {
             Ok(bits) => bits,
@@ -86,7 +86,7 @@ impl Throttle {
         Ok(f64::from(u8::from(throttled)))
     }
 
-    /// A divided GPU has no utilisation; the bit for an idle one speaks then.
+    /// A divided GPU has no utilisation; the bit for an idle one decides then.
     fn is_busy(&self, utilization: Raw) -> bool {
         utilization.map_or(self.held.is_none_or(|bits| bits & IDLE == 0), |u| u >= BUSY_RATIO)
     }

@@ -13,17 +13,17 @@ const COUNT_MAX: f64 = 4e9;
 /// A driver may turn a fan beyond what its maker calls the greatest speed.
 const FAN_PERCENT_MAX: f64 = 200.0;
 
-/// Energy given in mJ.
+/// Converts energy from mJ.
 pub(super) fn joules_from_millijoules(millijoules: u64) -> Raw {
     up_to(millijoules as f64 / 1e3, JOULES_MAX)
 }
 
-/// A rate given in KB/s; NVML does not say whether its K is 1000 or 1024.
+/// A rate in KB/s; NVML does not document whether its K is 1000 or 1024.
 pub(super) fn bytes_per_second_from_kilobytes(kilobytes: u32) -> Raw {
     up_to(f64::from(kilobytes) * 1e3, BYTES_PER_SECOND_MAX)
 }
 
-/// A fan's speed given in percent.
+/// Converts a fan's speed from percent.
 pub(super) fn fan_ratio_from_percent(percent: u32) -> Raw {
     up_to(f64::from(percent), FAN_PERCENT_MAX).map(|percent| percent / 100.0)
 }

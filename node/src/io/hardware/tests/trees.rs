@@ -1,4 +1,4 @@
-//! Every reading of recorded machines, against what a person says it should be; and what becomes
+//! Every reading of recorded machines, against the values that a person expects; and what becomes
 //! of readings when files of such a machine go wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ mod unpack;
 
 const TREES: [&str; 5] = ["server", "laptop", "jetson", "container", "container-v1"];
 
-/// A machine that is looked at twice, a second apart.
+/// A machine that is sampled twice, a second apart.
 struct Recorded {
     text: String,
     folder: TempDir,
@@ -82,7 +82,7 @@ fn told(readings: &[Reading]) -> BTreeMap<String, String> {
     told
 }
 
-/// Lines such as `cpu_core_usage_ratio core=1 | 0.5`; `any` stands for whatever value there is.
+/// Lines such as `cpu_core_usage_ratio core=1 | 0.5`; `any` matches any value.
 fn expected(tree: &str) -> BTreeMap<String, String> {
     let text = text_of(tree, "expected.txt");
     let lines = text.lines().filter_map(|line| line.split_once(" | "));
@@ -147,7 +147,7 @@ impl Fault {
     }
 }
 
-/// Gives an input error, whatever is read from its beginning.
+/// Returns an input error for any read from its beginning.
 const BAD_DISK: Fault = Like("/proc/self/mem");
 /// May be written to only, even by an administrator.
 const SHUT: Fault = Like("/sys/bus/cpu/uevent");

@@ -22,10 +22,10 @@ const KERNEL_NAME_BYTES: usize = 15;
 const HIERARCHIES: [&str; 7] =
     ["", "unified", "systemd", "memory", "cpu,cpuacct", "cpuacct", "pids"];
 
-/// Processes, or why they are not known.
+/// Processes, or why they could not be listed.
 pub(super) type Found = Result<Vec<u32>, MissingReading>;
 
-/// The processes of each name, and how many of the machine were not looked at.
+/// The processes of each name, and how many of the machine were not read.
 pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, usize) {
     let listed = match fs::read_dir(processes.folder()) {
         Ok(listed) => listed,

@@ -30,7 +30,7 @@ use super::root::Root;
 use super::scale::{self, Raw};
 use crate::config::{By, Watch};
 
-/// What is summed over processes, all that a watch tells beside their number.
+/// What is summed over processes: all that a watch reports beside their number.
 const SUMS: [&Sensor; 6] = [
     &WATCHED_CPU_SECONDS_TOTAL,
     &WATCHED_CPU_RATIO,
@@ -208,7 +208,7 @@ impl Members {
     }
 }
 
-/// Reads all that are still there, and forgets the others.
+/// Reads all that are still there, and drops the others.
 fn read(found: &mut Vec<Member>, from: &Processes) -> Read {
     let mut read = Read::default();
     found.retain_mut(|member| match from.process(member.pid) {

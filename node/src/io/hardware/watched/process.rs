@@ -1,7 +1,7 @@
 //! Reads what the kernel reports about one process in `/proc/<pid>/stat`.
 //!
-//! One file holds all that is summed; `statm` would tell the resident pages from the same
-//! counter once more. Nothing here knows which processes are wanted.
+//! One file holds all that is summed; `statm` would repeat the resident pages from the same
+//! counter. The choice of processes is made elsewhere.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -13,13 +13,13 @@ use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::root::{Root, missing};
 
-/// One process at one moment.
+/// One process at one point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     /// Clock ticks between the start of the machine and that of the process: with its number
     /// the process's name for as long as the machine runs.
     pub(super) started: u64,
-    /// True when it has ended and only its parent has not yet looked.
+    /// True when it has ended and its parent has not yet waited for it.
     pub(super) has_ended: bool,
     pub(super) used: Used,
     pub(super) resident_pages: u64,
@@ -56,7 +56,7 @@ impl Processes {
         parse(&text).map(Some).ok_or(MissingReading::failed("malformed"))
     }
 
-    /// When this very process started, where that can be known.
+    /// When this very process started, if that can be read.
     pub(super) fn own_start(&self) -> Option<u64> {
         let text = read(&self.folder.join("self/stat")).ok()?;
         parse(&text).map(|process| process.started)

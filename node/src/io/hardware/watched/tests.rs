@@ -51,10 +51,10 @@ impl Machine {
         write(&self.path(&format!("sys/fs/cgroup/{path}/cgroup.procs")), pids.as_bytes());
     }
 
-    /// What the watch says, a second after the last time, in the order of [`ORDER`].
+    /// What the watch reports, a second after the last time, in the order of [`ORDER`].
     fn sample(&mut self) -> Vec<Said> {
         self.seconds += 1;
-        // Each sample looks for processes anew, whatever the last one took.
+        // Each sample searches for processes anew, whatever the last one took.
         self.watched.names = Rest::default();
         self.watched.groups = Rest::default();
         said(&self.watched.sample(Mono(self.seconds * 1_000_000_000)))
@@ -84,7 +84,7 @@ fn stat(name: &str, state: char, started: u64, ticks: u64, pages: u64) -> Vec<u8
     .into_bytes()
 }
 
-/// A value, or why there is none; `None` where nothing was said.
+/// A value, or why there is none; `None` when there is no reading.
 type Said = Option<Result<f64, (SensorState, String)>>;
 
 const ORDER: [&Sensor; 7] = [
@@ -118,7 +118,7 @@ fn without(count: f64, state: SensorState, reason: &str) -> Vec<Said> {
 }
 
 const PAGE: f64 = 4_096.0;
-/// Nothing was said.
+/// No reading.
 const NONE: f64 = f64::NAN;
 
 #[test]

@@ -1,6 +1,6 @@
-//! What tells streams apart, and what of it becomes labels. All attributes tell apart, by a hash
-//! in which their order is nothing; text, numbers and truth may become labels, and what is nested
-//! or bytes may not.
+//! The attributes that identify streams, and those that become labels. All attributes identify a
+//! stream, by a hash that ignores their order. Strings, numbers and booleans may become labels;
+//! nested values and bytes may not.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
@@ -12,14 +12,14 @@ use super::names::to_label_key;
 use super::protobuf::{Wire, fields, messages};
 use super::rules::LabelOf;
 
-/// Attributes as they stand in one field of a message that was checked.
+/// Attributes as encoded in one field of a message that was checked.
 #[derive(Clone, Copy)]
 pub(super) struct Attributes<'a> {
     message: &'a [u8],
     number: u32,
 }
 
-/// What the value of an attribute says.
+/// The value of an attribute.
 #[derive(Debug, PartialEq)]
 pub(super) enum AttributeValue<'a> {
     /// In words.
@@ -34,7 +34,7 @@ impl<'a> Attributes<'a> {
         Self { message, number }
     }
 
-    /// Keys and values in the order in which they stand, as many as may become labels.
+    /// Keys and values in the order of the message, as many as may become labels.
     pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, AttributeValue<'a>)> {
         self.values().map(|(key, value)| (key, value_text(value)))
     }
@@ -64,7 +64,7 @@ impl<'a> Attributes<'a> {
         value_of(self.values(), key)
     }
 
-    /// The same to be asked many times: a message is walked once, however much else is in it.
+    /// The same for repeated lookups: the message is walked once, however much else it holds.
     pub(super) fn list(self) -> AttributeList<'a> {
         AttributeList(self.values().collect())
     }

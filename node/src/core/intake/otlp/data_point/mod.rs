@@ -11,22 +11,22 @@ use crate::core::intake::lines::TimeUnit;
 use crate::core::intake::points::{Buckets, Latencies, Value};
 use crate::core::intake::reject::Reject;
 
-/// The bit of a point's flags that says that it has no value.
+/// The bit of a point's flags that marks it as without a value.
 const NO_RECORDED_VALUE: u64 = 1;
 
 /// What all data points have.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
     pub(super) attributes: Attributes<'a>,
-    /// Since when it counts; zero where nobody says.
+    /// Since when it counts; zero when the producer sends no start.
     pub(super) start: Wall,
     /// When it held.
     pub(super) time: Wall,
-    /// False where the producer says that there is none.
+    /// False when the producer marks the point as without a value.
     pub(super) has_value: bool,
 }
 
-/// What a summary says beside its quantiles.
+/// What a summary holds beside its quantiles.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Summary {
     pub(super) count: u64,
@@ -160,7 +160,7 @@ impl ListBuffers {
         Ok(Value::Latencies(Latencies { buckets, ..told }))
     }
 
-    /// Reads the counts of buckets over zero, and says where they begin.
+    /// Reads the counts of buckets over zero, and returns the index of the first.
     fn powers(&mut self, buckets: &[u8]) -> Result<i32, Reject> {
         let mut offset = 0;
         for field in fields(buckets) {

@@ -12,7 +12,7 @@ fn latencies(value: Value<'_>) -> Latencies<'_> {
     latencies
 }
 
-/// Puts fields in another order, with one between them that nobody knows.
+/// Puts fields in another order, with an unknown one between them.
 fn mixed(mut parts: Vec<Writer>, seed: usize) -> Vec<u8> {
     let len = parts.len();
     parts.rotate_left(seed % len);

@@ -1,8 +1,8 @@
-//! OTLP's JSON as the same message in Protocol Buffers, so that one reader knows what either means.
+//! Converts OTLP's JSON to the same message in Protocol Buffers, so that one reader serves both.
 //!
-//! Unknown names are passed over, 64-bit integers may be text, ids are hexadecimal, `null` is what
-//! is not there. Written field by field while the text is read: what is held is a few times its
-//! bytes, whatever they say, and nothing of it is a tree.
+//! Unknown names are skipped, 64-bit integers may be strings, ids are hexadecimal, and `null` is an
+//! absent field. The message is written field by field while the text is read: memory use is a few
+//! times the text's bytes, whatever they hold, and no tree is built.
 
 mod text;
 
@@ -13,13 +13,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use super::request::Malformed;
 use super::schema::{Field, FieldKind, Message};
 
-/// Bytes left for a length that is known once its message is written.
+/// Bytes reserved for a length that is known once its message is written.
 const LENGTH_BYTES: usize = 5;
 
-/// The message that a JSON text says.
+/// The message that a JSON text encodes.
 ///
 /// # Errors
-/// Says what is wrong, and where.
+/// Reports what is wrong, and where.
 pub(super) fn to_protobuf(message: &'static Message, json: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut out = Vec::new();
     let mut reader = serde_json::Deserializer::from_slice(json);
@@ -88,7 +88,7 @@ impl Visitor<'_> for Name {
 /// The value of a field, to be written with its tag.
 struct Value<'o> {
     field: &'static Field,
-    /// True for what stands in a list.
+    /// True for an element of a list.
     is_within: bool,
     out: &'o mut Vec<u8>,
 }
@@ -216,7 +216,7 @@ fn low_bits(number: u64) -> u8 {
 }
 
 impl Value<'_> {
-    /// Whether a single value may stand here.
+    /// Whether a single value is allowed here.
     fn is_placed(&self) -> bool {
         self.field.is_many == self.is_within
     }

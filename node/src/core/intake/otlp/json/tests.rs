@@ -1,4 +1,4 @@
-//! JSON beside the Protocol Buffers that it stands for.
+//! JSON beside the Protocol Buffers that it encodes.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn metrics(json: &str) -> Result<Vec<u8>, Malformed> {
     to_protobuf(&METRICS, json.as_bytes())
 }
 
-/// A point in the place where points stand.
+/// A request with one point.
 fn point(kind: &str, point: &str) -> String {
     format!(
         "{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{{\"{kind}\":\

@@ -1,8 +1,8 @@
-//! Bytes of Protocol Buffers as fields, without a copy: each length is checked before it is
-//! believed, groups and unknown fields are passed over, nothing is allocated.
+//! Bytes of Protocol Buffers as fields, without a copy: each length is checked before it is used,
+//! groups and unknown fields are skipped, nothing is allocated.
 //!
-//! A tree of generated messages was the alternative (prost, tonic): there an empty message of two
-//! bytes takes hundreds in memory, so a body of 4 MiB becomes 500, and most of it is not asked for.
+//! A tree of generated messages was the alternative (prost, tonic). There an empty message of two
+//! bytes takes hundreds in memory, so a body of 4 MiB becomes 500, and most of it is never read.
 
 use crate::limits::OTLP_DEPTH_MAX;
 
@@ -137,11 +137,11 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Walks a whole message and those within it, and counts its points or spans. What passes can be
-/// read by [`fields`] to its end, and its texts are UTF-8.
+/// Walks a whole message and those within it, and counts its points or spans. [`fields`] can read
+/// a message that passes to its end, and its texts are UTF-8.
 ///
 /// # Errors
-/// Says what is wrong with which message.
+/// Reports what is wrong with which message.
 pub(super) fn check(message: &'static Message, bytes: &[u8]) -> Result<usize, Fault> {
     check_within(message, bytes, OTLP_DEPTH_MAX)
 }
@@ -175,7 +175,7 @@ fn check_varints(mut packed: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A `sint32` as the number that it stands for.
+/// A `sint32` as the number that it encodes.
 #[expect(clippy::cast_possible_truncation, reason = "as every reader: a sint32 has 32 bits")]
 pub(super) fn zigzag(number: u64) -> i32 {
     let number = number as u32;

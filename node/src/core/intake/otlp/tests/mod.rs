@@ -1,4 +1,4 @@
-//! Bodies in, an interval out: what is recorded, what is refused, and what its producer is told.
+//! Bodies in, an interval out: what is recorded, what is refused, and what the producer receives.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is not taken: the words that its producer hears, and that nothing else suffers.
+//! Refused points: the text that their producer receives, and that nothing else is affected.
 
 use super::*;
 
@@ -105,7 +105,7 @@ fn the_first_refusal_is_told_and_all_are_counted() {
     let outcome = node.metrics(&[bad("a"), good(), bad("b"), bad("c")]);
     assert_eq!(outcome.refused, 3);
     assert!(outcome.message.unwrap().starts_with("metric a: "));
-    // Many an SDK keeps that to itself, so the operator hears of each reason once.
+    // Many SDKs do not log it, so the node warns the operator once for each reason.
     let unsaid = metric(("d", "s"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], 0);
     node.metrics(&[bad("e"), unsaid]);
     let told = node.intake.take_otlp_warnings();

@@ -101,7 +101,7 @@ fn exact(scale: i32, index: i64, per: u64) -> (u64, u64) {
         Ok(scale) => (index >> scale, index & ((1 << scale) - 1), scale),
         Err(_) => (index << scale.unsigned_abs(), 0, 0),
     };
-    // 2^(rest / 2^scale) from its binary digits: each stands for a root of two.
+    // 2^(rest / 2^scale) from its binary digits: each is the power of a root of two.
     let mut power = 1_u128 << 63;
     for place in 1..=scale {
         if rest >> (scale - place) & 1 == 1 {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Samples by bucket as they are told, without empty ends.
+/// Samples by bucket as a producer reports them, without empty ends.
 fn told(scale: i32, counts: &BTreeMap<i64, u64>) -> (i64, Vec<u64>) {
     let Some((first, last)) = counts.keys().next().zip(counts.keys().next_back()) else {
         return (i64::from(scale), vec![]);

@@ -68,7 +68,7 @@ pub(super) enum FirstPoint {
     Ambiguous,
 }
 
-/// All known streams.
+/// All streams that are tracked.
 pub(super) struct StreamTable {
     table: HashTable<Stream>,
     hasher: FixedState,
@@ -76,7 +76,7 @@ pub(super) struct StreamTable {
     bytes: usize,
     /// Number of lookups so far.
     lookups: u64,
-    /// Streams are known completely from this time on.
+    /// The table is complete from this time on: no stream was evicted after it.
     since: Now,
     /// Likewise for streams of which a start was evicted; each later than `since`.
     since_of: BTreeMap<u64, Now>,
@@ -107,12 +107,12 @@ impl StreamTable {
         }
     }
 
-    /// Number of streams known.
+    /// Number of streams in the table.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// StreamTable that gave way to others.
+    /// Number of streams that were evicted for others.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted
     }

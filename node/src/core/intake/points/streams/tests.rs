@@ -1,4 +1,4 @@
-//! How many streams are known, and what is believed of those that were not.
+//! How many streams are tracked, and how the first point of an untracked one is classified.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn memory(buckets: usize) -> StreamState {
     StreamState { slot: None, last: LastValue::Buckets(kept) }
 }
 
-/// Tells a point and what it was taken for; `None` when its stream was known.
+/// Inserts a point and returns its classification; `None` when its stream was known.
 fn tell(
     streams: &mut StreamTable,
     at: Now,
@@ -63,11 +63,11 @@ fn the_longest_silent_are_forgotten_and_what_they_counted_is_not_counted_again()
     assert_eq!(streams.evicted(), share);
     assert_eq!(streams.len() as u64, most + 1 - share);
     assert_eq!(streams.bytes, streams.len() * 8);
-    // The first was heard later than those after it.
+    // The first reported later than those after it.
     assert_eq!(tell(&mut streams, now(12), &point(0, 1, 12), 1), None);
     assert_eq!(tell(&mut streams, now(12), &point(1, 1, 12), 1), Some(FirstPoint::Baseline));
     assert_eq!(tell(&mut streams, now(12), &point(share + 1, 1, 12), 1), None);
-    // Nor is a start that may have been forgotten taken for one anew.
+    // A start that may have been evicted does not count as new either.
     assert_eq!(tell(&mut streams, now(12), &point(2, 10, 12), 1), Some(FirstPoint::Baseline));
     assert_eq!(tell(&mut streams, now(13), &point(3, 12, 13), 1), Some(FirstPoint::New));
 }
@@ -101,7 +101,7 @@ fn one_stream_has_so_many_starts() {
     }
     assert_eq!((streams.len(), streams.evicted()), (STREAM_STARTS_MAX + 1, 1_000 - 64));
     assert_eq!(tell(&mut streams, now(10), &point(2, 1, 10), 1), None);
-    // Of others as much is known as before.
+    // The history of other streams is as complete as before.
     assert_eq!(tell(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(FirstPoint::New));
 }
 

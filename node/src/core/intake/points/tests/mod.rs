@@ -60,7 +60,7 @@ fn since(start: u64, time: u64, value: Value<'_>) -> Point<'_> {
     point(Temporality::Cumulative, start, time, value)
 }
 
-/// Samples of a point told as soon as it holds, or why there are none.
+/// Samples of a point that is recorded at its own time, or why there are none.
 fn told(intake: &mut Intake, point: &Point<'_>) -> Result<u64, &'static str> {
     let (before, now) = (intake.open_samples(), Now { wall: point.time, ..at(1_000) });
     let now = Now { mono: at(0).mono.plus(now.wall.since(at(0).wall)), ..now };
@@ -129,7 +129,7 @@ fn a_later_start_is_a_restart() {
         (1, 5, [1, 2, 3, 4], Ok(10)),
         (6, 7, [0, 1, 0, 0], Ok(1)),
         (6, 9, [0, 1, 1, 0], Ok(1)),
-        // What the one before had still to say.
+        // The rest that the run before had to report.
         (1, 6, [1, 2, 4, 4], Ok(1)),
         (1, 5, [1, 2, 3, 4], Err("out_of_order")),
         (6, 9, [0, 1, 1, 0], Err("duplicate")),
@@ -226,7 +226,7 @@ fn a_clock_that_was_set_back_costs_no_more_than_the_point_that_it_divides() {
 
 #[test]
 fn a_clock_that_is_wrong_makes_nothing_count_twice() {
-    // The node began at second 0 here and hears each at the second at which it holds.
+    // The node began at second 0 here and receives each point at the second of its time.
     for (ahead, start, new) in [
         (0, 0, 10),
         (0, 2, 10),

@@ -1,4 +1,4 @@
-//! Any sequence of points adds what a naive reading of the rules says, and never more than was
+//! Any sequence of points adds what a naive reading of the rules adds, and never more than was
 //! there; whatever is counted lies where it was.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const LIMITS: [u64; 3] = [5_000_000, 10_000_000, 25_000_000];
 
 type Counts = [u64; 4];
 
-/// What a producer told at one time.
+/// What a producer reported at one time.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     producer: u64,
@@ -38,8 +38,8 @@ enum Step {
     Restart,
 }
 
-/// What three producers told, in order; the first may not say since when it counts, and each may
-/// have begun before the node.
+/// The points of three producers, in order; the first may report no start, and each may have
+/// begun before the node.
 fn said(steps: &[(u64, Step)], is_told: bool, is_old: [bool; 3]) -> Vec<Said> {
     let start = |n: usize| if is_old[n] { BEGAN - 9 + n as u64 } else { BEGAN + n as u64 };
     let mut lives = [0, 1, 2].map(|n| (0, start(n), Counts::default()));

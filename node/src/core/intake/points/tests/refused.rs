@@ -1,4 +1,4 @@
-//! What no point may say, and what it may say wrongly.
+//! Points that are refused, and wrong fields that are accepted.
 
 use super::*;
 

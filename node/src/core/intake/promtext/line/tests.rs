@@ -89,7 +89,7 @@ fn a_line_and_its_labels_are_bounded() {
     assert!(told(long(LINE_BYTES_MAX + 1).as_bytes()).is_err_and(|why| why == Reject::TooLong));
 }
 
-/// A row as the format wants it.
+/// A row in the form that the format requires.
 fn written(name: &str, labels: &[(String, String)], value: f64) -> String {
     let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let labels: Vec<_> =

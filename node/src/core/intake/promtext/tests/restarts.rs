@@ -1,4 +1,4 @@
-//! Since when things count: what the first page says, what appears later, what begins anew.
+//! Starts of counters: what the first page reports, what appears later, what begins anew.
 
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::core::intake::glob::Glob;
 
-/// As the Python library writes it for who asks for the older format.
+/// As the Python library writes it for a request of the older format.
 const TEXT: &str = "\
 # HELP lat_seconds L
 # TYPE lat_seconds histogram

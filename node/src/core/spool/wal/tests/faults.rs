@@ -10,7 +10,7 @@ use crate::core::spool::frame;
 use crate::core::spool::recovery::{ExpiredMessages, RecoveredMessages};
 use crate::core::spool::wal::tests::model::NOW;
 
-/// What stands in a file that ends at `cut`: its last whole batch, and the rest is torn.
+/// Checks a file that ends at `cut`: it holds its last whole batch, and the rest is torn.
 pub(crate) fn check_cut(world: &World, cut: usize) -> Result<(), TestCaseError> {
     let recovered = recover(&world.file[..cut], &identity(), None, NOW).unwrap();
     let head = world.head().len();
@@ -22,7 +22,7 @@ pub(crate) fn check_cut(world: &World, cut: usize) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-/// What a file may say of which one byte is not what was written.
+/// Checks what recovery returns for a file in which one byte differs from what was written.
 pub(crate) fn check_flip(world: &World, at: usize, mask: u8) -> Result<(), TestCaseError> {
     let mut bytes = world.file.clone();
     let Some(byte) = bytes.get_mut(at) else { return Ok(()) };
@@ -41,7 +41,7 @@ pub(crate) fn check_flip(world: &World, at: usize, mask: u8) -> Result<(), TestC
     }
     prop_assert!(recovered.damaged.is_some(), "byte {} of {}", at, world.file.len());
     let (_, end) = world.points.last().unwrap();
-    // Every run whose account is given was told anew behind the damage, and so is as at the end.
+    // Every run that recovery returns is written again behind the damage, so it is as at the end.
     prop_assert!(recovered.runs.iter().all(|run| end.runs[0].newest == run.newest));
     prop_assert!(found.drafts.iter().all(|draft| end.drafts.contains(draft)));
     prop_assert!(found.sealed.iter().all(|sealed| world.ever.sealed.contains(sealed)));
@@ -92,7 +92,7 @@ fn behind_damage_a_draft_is_uncertain_until_it_is_told_that_it_is_gone() {
     assert_eq!((read.drafts.len(), read.sealed.len(), read.uncertain_samples), (1, 0, 3));
     assert_eq!(read.damaged, Some(format!("the batch at byte {sealing} is damaged")));
     assert_eq!((read.runs.len(), read.uncertain_runs), (0, vec![Incarnation(9)]));
-    // The second draft is sealed too: what became of it is known again, and so is the account.
+    // The second draft is sealed too: recovery finds its state again, and its ledger entry.
     world.step(&Op::Seal(0));
     let read = damaged_at(&world, sealing + 20);
     assert_eq!((read.sealed.len(), read.uncertain_samples), (1, 1));

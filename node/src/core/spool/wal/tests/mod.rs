@@ -1,4 +1,4 @@
-//! The journal against a naive model: after any batches, cut anywhere, damaged anywhere.
+//! The write-ahead log against a naive model: after any batches, cut anywhere, damaged anywhere.
 
 mod faults;
 mod model;

@@ -259,7 +259,7 @@ impl World {
 fn latency(name: u8, values: &[u64]) -> Body {
     let series = |name: String| Series::plain(Operation::new(name).unwrap());
     let mut histogram = Histogram::default();
-    // Some of a node that was told limits, some of one that was told none.
+    // Some come from a node that received limits, some from one that received none.
     histogram.watch(if name == 2 { &[18_000_000, 2_000_000_000] } else { &[] });
     values.iter().for_each(|value| histogram.record(*value));
     Body::Latency(Latency {
