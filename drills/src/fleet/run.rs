@@ -187,8 +187,8 @@ async fn settle(
     met.then(|| drill.elapsed().saturating_sub(span.since))
 }
 
-/// The whole ledger, once nothing is pending: it is large, and to ask for it costs the aggregator
-/// time that it may need.
+/// The whole ledger, requested only when nothing is pending: it is large, and rendering it costs
+/// the aggregator time that it may need.
 async fn ledger(deployment: &Deployment) -> Result<Result<LedgerPage, String>> {
     let pending = pending(&deployment.api.get("/metrics").await?);
     if pending > 0.0 {

@@ -1,5 +1,5 @@
-//! Latencies of one operation of one node: a lognormal of its own place and spread, with a tail,
-//! some of them with a second hump.
+//! Latencies of one operation of one node: a lognormal distribution with its own median and spread,
+//! a tail, and for some nodes a second mode.
 //!
 //! Drawing one costs a table look-up and a few integer operations, because a fleet of ten
 //! thousand draws a million and a half of them a second beside the broker that it measures.

@@ -1,7 +1,7 @@
 //! Notifications as the bus delivers them, with the time at which each arrived.
 //!
-//! A subscriber like any other: what the aggregator did not send, or sent nowhere, is not here,
-//! whatever the aggregator believes of itself.
+//! An ordinary subscriber: it receives only what the aggregator published, not what the aggregator
+//! reports about itself.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl Notifications {
         while let Ok((at, payload)) = subscription.payloads.try_recv() {
             match serde_json::from_slice(&payload) {
                 Ok(notification) => book(&mut self.received, Arrival { at, notification }),
-                // Events stand beside the notifications.
+                // The subscription delivers events too.
                 Err(_) if serde_json::from_slice::<LatencyHigh>(&payload).is_ok() => {}
                 Err(_) => self.unreadable += 1,
             }

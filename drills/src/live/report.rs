@@ -1,4 +1,4 @@
-//! What a drill amounted to: for people, for scripts, for build servers.
+//! The outcome of a drill: for people, for scripts, for build servers.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Report {
         }
     }
 
-    /// Several drills' reports as one. Each drill's name stands before its expectations.
+    /// Several drills' reports as one. Each drill's name precedes its expectations.
     #[must_use]
     pub fn joined(drill: &Drill, parts: Vec<Self>) -> Self {
         let mut whole = Self::new(drill, Vec::new(), Vec::new());

@@ -33,7 +33,7 @@ pub enum Crash {
     Kill,
     /// What was not synced may be gone, from the newest backwards.
     PowerCut,
-    /// Any messages may be gone, and the broker may still think it knows them.
+    /// Any messages may be lost, and the broker may still treat them as duplicates.
     Holes,
     /// The store was wiped while it was down.
     Wiped,
@@ -175,11 +175,11 @@ pub enum Act {
         /// How long it is away.
         down: Time,
     },
-    /// An aggregator's process ends and comes back when its clock shows another day.
+    /// An aggregator's process ends, and restarts when its clock shows a later day.
     Away {
         /// Which.
         which: usize,
-        /// How long it is away, for everybody else.
+        /// How long it is down, on the clocks of all other machines.
         down: Time,
     },
     /// A process is stopped for a while.

@@ -1,5 +1,5 @@
-//! Many runs, one seed each, on as many threads as are given; what they saw together, and the
-//! first that broke.
+//! Many runs, one seed each, on a given number of threads; their combined coverage, and the failure
+//! with the lowest seed.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

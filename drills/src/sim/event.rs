@@ -58,7 +58,7 @@ pub enum Request {
         /// The message.
         message: Rc<Message>,
     },
-    /// An aggregator asks how far a stream reaches.
+    /// An aggregator requests how far a stream reaches.
     StreamInfo {
         /// The stream's lane.
         lane: Lane,
@@ -183,7 +183,7 @@ pub enum Event {
         /// The response.
         response: Response,
     },
-    /// A process learns that its connection is broken.
+    /// A process detects that its connection is broken.
     ConnectionLost {
         /// The process.
         who: Who,
@@ -257,7 +257,7 @@ pub enum Event {
         /// The aggregator's life.
         life: u64,
     },
-    /// An aggregator asks for its stream again.
+    /// An aggregator requests its stream again.
     RetryStream {
         /// The aggregator.
         which: usize,

@@ -69,8 +69,8 @@ impl Depths {
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
         let (drop, reroute, leave) = rng.one_of([(24, 10, 4), (48, 24, 8), (16, 12, 6)]);
-        // Merging ends below the mark at which rerouting does, as in every sound configuration:
-        // else a node with just as many tokens as messages would go on rerouting for ever.
+        // Merging ends below the threshold at which rerouting ends, as in every sound
+        // configuration. Otherwise a node with as many tokens as messages would reroute for ever.
         let coalesce = rng.one_of([leave - 1, leave - 1, 1_000]);
         let tokens = rng.one_of([(120, 20, 5), (60, 4, 2), (20, 3, 1)]);
         Self {

@@ -1,4 +1,5 @@
-//! The broker is stopped or killed, or loses its streams, while all else keeps running.
+//! The broker is stopped or killed, or loses its streams, while all other processes continue to
+//! run.
 
 use std::path::Path;
 use std::time::Duration;

@@ -57,8 +57,8 @@ async fn kill_node(rig: &mut Rig) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// What lies in a dead process's socket no ledger can know of, nor what came after its last note.
-/// So the job pauses until its node has read all and noted it.
+/// No ledger counts samples in a dead process's socket, or samples after its last note. So the job
+/// pauses until its node has read and noted all of them.
 pub(super) async fn hush(rig: &Rig, place: usize) -> Result<()> {
     let station = &rig.mesh.stack.stations()[place];
     station.pause_job();
@@ -130,8 +130,8 @@ async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// A node that receives no confirmation keeps everything, and sends it once more after its crash to
-/// a broker that has forgotten what it knew.
+/// A node without confirmations holds all its messages. After its crash it sends them again to a
+/// broker that has lost its duplicate window.
 pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
     let broker_settings = DEAFENING.to_owned();
     let options = StackOptions { broker_settings, nodes: 2, ..with_spools(dir)? };

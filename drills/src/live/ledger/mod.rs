@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::expectation::Look;
 
-/// The operation that a node times itself: no job's file knows of it.
+/// The operation that a node times itself: no job's file contains it.
 pub(crate) const OWN_OPERATION: &str = "publish";
 
 /// The samples in the raw file of each node's job: operation and nanoseconds.

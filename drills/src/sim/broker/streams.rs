@@ -32,7 +32,7 @@ pub struct Stored {
 pub(super) enum PublishOutcome {
     /// It is in the stream.
     Stored,
-    /// It was there already, as far as the broker remembers.
+    /// It was there already, within the broker's duplicate window.
     Duplicate,
     /// There is no room.
     Full,
@@ -157,7 +157,7 @@ impl Streams {
         self.stream_mut(message.lane).take(now, message)
     }
 
-    /// Makes a lane's stream anew; gives what was in the old one.
+    /// Recreates a lane's stream; returns the messages of the old one.
     pub(super) fn remake(&mut self, lane: Lane) -> Vec<Rc<Message>> {
         self.streams_made += 1;
         let id = self.streams_made;
@@ -165,7 +165,7 @@ impl Streams {
         old.messages.into_values().map(|stored| stored.message).collect()
     }
 
-    /// Takes from the streams what a crash takes; gives what is gone.
+    /// Removes the messages that a crash loses; returns them.
     pub(super) fn crash(&mut self, now: Time, how: Crash, rng: &mut Rng) -> Vec<Rc<Message>> {
         let synced = now / self.sync_every * self.sync_every;
         let remembers = rng.chance(300);

@@ -1,4 +1,5 @@
-//! The network: one connection of each process to the broker, and what the process believes of it.
+//! The network: one connection of each process to the broker, and the state that the process
+//! assumes.
 //!
 //! Owns the links with everything that is under way or waits in them. Requests and responses
 //! travel with delays, in order, and are lost with their connection; a broken or silent

@@ -158,7 +158,7 @@ fn flows(node: &NodeOracle, all_gone: bool) -> bool {
     })
 }
 
-/// Whether a node has copies of nothing but what it sent since then: all else is confirmed.
+/// Whether a node's copies are only of messages sent since then: all others are confirmed.
 fn is_confirmed(node: &NodeOracle, since: Time) -> bool {
     let recent = node.history().handed_over_since(since);
     node.incarnation().stats().is_none_or(|stats| stats.status.bus.unconfirmed <= recent)
