@@ -114,7 +114,7 @@ async fn a_damaged_state_is_quarantined_and_the_streams_are_read_again() {
     checkpointed(&stack).await;
     stack.kill_aggregator();
     let state = dir.path().join("state.redb");
-    // Cut short it might still hold all that was ever written.
+    // Not truncated: a shorter file might still hold all that was ever written.
     let mut bytes = std::fs::read(&state).unwrap();
     bytes[STORE_HEADER_BYTES..].fill(0xa5);
     std::fs::write(&state, bytes).unwrap();

@@ -21,8 +21,8 @@ use super::node::Load;
 /// The name of the thread that polls the pages.
 pub const THREAD: &str = "pages";
 /// From a probe's due time to the first poll for it. An aggregator serves one rendered page to all
-/// requests that arrive while it renders and for as long again. An earlier request receives a page
-/// without the sample.
+/// requests that arrive while it renders and for as long again. A request at the due time receives
+/// a page without the sample.
 const FIRST_LOOK_AFTER: Duration = Duration::from_millis(30);
 /// Time between two polls for a probe that is not visible yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

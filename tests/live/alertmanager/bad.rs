@@ -19,7 +19,7 @@ use super::{BUDGETS, RULE, WAIT, fed_until};
 
 /// The rule about undeliverable notifications would fire too, and be notified.
 const QUIET: &str = "[[rule]]\nname = 'notifications_undeliverable'\nenabled = false\n";
-/// Stands in the path of every URL, and nowhere else.
+/// A mark that occurs in the path of every URL, and in no other text.
 const SECRET: &str = "s3cret-path";
 
 fn webhook(name: &str, url: &str, template: &str) -> String {

@@ -1,5 +1,5 @@
-//! Budgets on real processes: nodes learn limits and count exactly over them, files of rules are
-//! taken while everything runs, and people keep receivers quiet with the operator's command.
+//! Budgets on real processes: nodes receive limits and count exactly over them, rule files are
+//! reloaded at run time, and operators silence receivers with the command-line tool.
 
 mod exact;
 mod people;

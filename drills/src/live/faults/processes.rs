@@ -131,7 +131,7 @@ async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
 }
 
 /// A node without confirmations holds all its messages. After its crash it sends them again to a
-/// broker that has lost its duplicate window.
+/// broker whose store was wiped.
 pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
     let broker_settings = DEAFENING.to_owned();
     let options = StackOptions { broker_settings, nodes: 2, ..with_spools(dir)? };
