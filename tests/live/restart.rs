@@ -43,7 +43,7 @@ async fn hooks_after(stack: &Stack, had: u64, more: u64) -> Summary {
     await_summary(stack.api(), &what, grown).await.unwrap()
 }
 
-/// Kills the broker and waits until the aggregator has noticed.
+/// Kills the broker and waits until the aggregator has detected it.
 async fn kill_broker(stack: &mut Stack) {
     stack.broker().kill();
     let alone = |summary: &Summary| summary.broker == "disconnected";

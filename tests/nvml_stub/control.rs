@@ -119,7 +119,8 @@ pub fn hang(device: Device, field: &str) {
     }
 }
 
-/// One call on one GPU: hangs, refuses, or stores what `answer` makes of the control file.
+/// One call on one GPU: hangs, returns an error, or stores the value that `answer` reads from the
+/// control file.
 ///
 /// # Safety
 /// `out` is valid for one write.

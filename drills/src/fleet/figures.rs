@@ -92,14 +92,14 @@ impl From<&Histogram> for Spread {
     }
 }
 
-/// One page's answers.
+/// One page's responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
     /// How long they took.
     pub took: Spread,
     /// Bytes of the latest.
     pub bytes: u64,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub failed: u64,
 }
 
@@ -148,7 +148,7 @@ pub struct Second {
     pub made: u64,
     /// Messages acknowledged so far.
     pub acknowledged: u64,
-    /// Messages that wait for the broker or its answer.
+    /// Messages that wait for the broker or its response.
     pub waiting: u64,
     /// How long the oldest of those has been due.
     pub behind: f64,

@@ -51,11 +51,11 @@ pub struct Glance {
 /// Requests for one page.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    /// How long each answer took.
+    /// How long each response took.
     pub took: Histogram,
     /// Bytes of the latest one.
     pub bytes: u64,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub failed: u64,
 }
 

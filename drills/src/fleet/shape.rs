@@ -12,7 +12,7 @@ const STEPS: usize = 4_096;
 const SPREADS: [f64; 4] = [0.03, 0.06, 0.10, 0.16];
 /// One, in the fixed point of factors.
 const ONE: u64 = 1 << 16;
-/// How far the places of nodes lie apart: standard deviation of the logarithm.
+/// Spread of the nodes' medians: standard deviation of the logarithm.
 const PLACE_SPREAD: f64 = 0.12;
 
 /// Factors to a median, ascending, by spread.

@@ -55,9 +55,9 @@ impl Drop for Subscription {
 }
 
 impl Notifications {
-    /// Connects to the broker and listens from now on. Called again it does so on a new
-    /// connection, which is quicker than waiting for the old one to find out that its broker
-    /// is back, and keeps what was received.
+    /// Connects to the broker and subscribes. A repeated call opens a new connection, which is
+    /// quicker than a wait until the old one detects that its broker is back. It retains what was
+    /// received.
     ///
     /// # Errors
     /// When there is no connection in time.

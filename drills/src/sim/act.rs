@@ -29,7 +29,7 @@ pub enum Lie {
 /// How the broker ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// kill -9: the kernel keeps the files.
+    /// kill -9: the files on the disk remain.
     Kill,
     /// What was not synced may be gone, from the newest backwards.
     PowerCut,
@@ -69,13 +69,13 @@ pub enum Act {
         /// When its process detects it.
         noticed_after: Time,
     },
-    /// Nothing gets through in one or both directions for a while.
+    /// No packet arrives in one or both directions for a while.
     Partition {
         /// Whose.
         who: Who,
         /// Whether requests are held up.
         requests: bool,
-        /// Whether answers are held up.
+        /// Whether responses are held up.
         answers: bool,
         /// For how long.
         span: Time,
@@ -106,7 +106,7 @@ pub enum Act {
         /// For how long.
         span: Time,
     },
-    /// Acknowledgements get lost for a while.
+    /// Acknowledgements are lost for a while.
     LoseAcks {
         /// How many of a thousand.
         permille: u64,

@@ -1,5 +1,5 @@
-//! A machine's clocks: neither shows the virtual time. The monotonic one drifts and begins
-//! anew with each process; the wall clock is off, drifts, and jumps.
+//! A machine's clocks: neither shows the virtual time. The monotonic one drifts and restarts with
+//! each process; the wall clock is off, drifts, and jumps.
 
 use std::time::Duration;
 

@@ -70,7 +70,7 @@ pub enum Request {
         /// The first message that it wants.
         next: u64,
     },
-    /// An aggregator confirms messages of a node; no stream keeps it.
+    /// An aggregator confirms messages of a node; no stream stores it.
     Confirm {
         /// The node.
         node: usize,
@@ -140,13 +140,13 @@ pub enum Undo {
     ResumeBroker,
     /// The broker starts again.
     StartBroker(Crash),
-    /// The broker's disk has room.
+    /// The broker's disk has free space.
     BrokerRoom,
     /// Acknowledgements are no longer lost.
     Acknowledge,
     /// A process starts again.
     Start(Who),
-    /// A machine's disk has room.
+    /// A machine's disk has free space.
     DiskRoom(Who),
     /// A node's client takes messages again.
     Unjam(usize),

@@ -1,6 +1,6 @@
-//! One run's plan, drawn from its seed before anything happens: the mesh, its bounds, and a
-//! steps that can be cut. Each seed turns on some kinds of faults and leaves out the rest,
-//! because a run with all of them at once never gets deep into any.
+//! One run's plan, drawn from its seed before the run: the mesh, its bounds, and a list of steps
+//! that can be shortened. Each seed enables some kinds of faults and leaves out the rest, because a
+//! run with all of them at once reaches no deep state of any.
 
 use std::time::Duration;
 
@@ -50,17 +50,17 @@ pub struct Knobs {
 /// Depths of an outbox, small enough for a short run to reach them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depths {
-    /// From here on new messages are dropped.
+    /// From this depth on new messages are dropped.
     pub drop: usize,
-    /// From here on they go by the emergency lane.
+    /// From this depth on new messages are sent on the emergency lane.
     pub reroute: usize,
-    /// Here both end.
+    /// At this depth both end.
     pub leave: usize,
-    /// Above this drafts are merged.
+    /// Above this depth drafts are merged.
     pub coalesce: usize,
-    /// Tokens a minute, at once, and kept for critical messages.
+    /// Tokens a minute, tokens at once, and tokens reserved for critical messages.
     pub tokens: (u32, u32, u32),
-    /// Copies kept for an aggregator's confirmation.
+    /// Copies stored until an aggregator confirms them.
     pub unconfirmed: usize,
 }
 
@@ -84,14 +84,14 @@ impl Depths {
     }
 }
 
-/// Which aggregators there are. Each reads all streams, and nodes believe any one of them.
+/// Which aggregators there are. Each reads all streams, and nodes accept the confirmations of any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// One, with a store.
     One,
     /// Two, each with a store of its own.
     Two,
-    /// One with a store, and one that keeps everything in memory.
+    /// One with a store, and one that holds everything in memory.
     OneAndStateless,
 }
 
@@ -103,14 +103,14 @@ impl Readers {
     }
 }
 
-/// How nodes keep what they hold.
+/// How nodes store the messages that they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spooling {
     /// In memory alone.
     Off,
     /// On the disk, synced.
     Synced,
-    /// On the disk, as the kernel gets round to it.
+    /// On the disk, written back when the kernel chooses.
     Unsynced,
 }
 

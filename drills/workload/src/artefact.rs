@@ -42,7 +42,7 @@ impl Kernel {
         (bytes.len() == KERNEL_BYTES && checksum(&bytes) == expected).then_some(Self(bytes))
     }
 
-    /// The bytes as they lie on disk.
+    /// The bytes as stored on disk.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Samples that wait while the node is away; one more is counted as unsent.
 pub const SAMPLES_MAX: usize = 65_536;
-/// Wait for a full socket to take one datagram before training goes on.
+/// Wait for a full socket to take one datagram before training continues.
 pub const SEND_WAIT: Duration = Duration::from_millis(100);
 /// Pause after a datagram was not taken, before the next attempt.
 pub const RETRY_EVERY: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Receivers that are down, refuse, break, talk garbage or never answer cost themselves alone.
+//! Receivers that are down, reject, break, return garbage or never respond affect only themselves.
 
 use std::collections::BTreeSet;
 

@@ -37,7 +37,7 @@ pub(crate) struct Sidecar {
     body: Stated,
 }
 
-/// What is stated about a body. Hardware, bus and events are kept by the names of their fields,
+/// What is stated about a body. Hardware, bus and events are stored by the names of their fields,
 /// so that a renamed field is a difference.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -27,7 +27,7 @@ const MESSAGES_SLACK: usize = 8;
 /// What is held is counted as it would be sent. Twice that much may be resident: as the parts
 /// of a message are merged, both are there, and freed memory goes back to the system in pages.
 const RESIDENT_FACTOR: u64 = 2;
-/// From the middle of the outage to its end memory may waver, and not grow.
+/// From the middle of the outage to its end memory may fluctuate, and not grow.
 const WAVER_MAX: u64 = 4 * 1024 * 1024;
 
 pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {

@@ -1,5 +1,5 @@
-//! A breach that begins and ends while the aggregator is away: its samples lie in the broker,
-//! are all counted later, and their alert fires late and reports its delay.
+//! A breach that begins and ends while the aggregator is down: the broker stores its samples, all
+//! are counted later, and their alert fires late and reports its delay.
 
 use std::path::Path;
 use std::time::Duration;

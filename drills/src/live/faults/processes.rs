@@ -19,13 +19,13 @@ use crate::live::tally::metric;
 const TARGET: usize = 1;
 const DEAD: Duration = Duration::from_secs(4);
 const READ_WAIT: Duration = Duration::from_secs(10);
-/// What a node counts under this reason was in an interval that had not been closed.
+/// The loss reason for samples of an interval that had not been closed.
 pub(super) const CRASH: &[&str] = &["crash"];
-/// A node notes every 100 ms how much is in its open interval. What came after the last note,
-/// or lay in its socket, has no name: never more than the interval has, 100 samples at 50
-/// epochs a second, however slow the disk is.
+/// A node notes every 100 ms how many samples its open interval has. Samples after the last note,
+/// or in its socket, are lost without a reason. They are never more than the interval has: 100
+/// samples at 50 epochs a second, however slow the disk is.
 const UNNOTED_MAX: u64 = 100;
-/// Anonymous clients are this user, who may not receive confirmations.
+/// Anonymous clients are mapped to this user, who may not receive confirmations.
 const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
     subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
 no_auth_user: mesh
@@ -85,7 +85,7 @@ async fn recover(rig: &mut Rig, base: &Merged) -> Result<()> {
     Ok(())
 }
 
-/// Nodes go on into the broker's streams.
+/// Nodes continue to publish to the broker's streams.
 pub(super) async fn aggregator_killed(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = kill_aggregator(&mut rig).await;
@@ -100,8 +100,8 @@ async fn kill_aggregator(rig: &mut Rig) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// A power cut: the broker's store, the aggregator's state and the node's spool are what is left;
-/// with `wipe` the first of them is not.
+/// A power cut: the broker's store, the aggregator's state and the node's spool remain; with `wipe`
+/// the broker's store does not.
 pub(super) async fn all_killed(drill: Drill, dir: &Path, wipe: bool) -> Result<Report> {
     let mut rig = Rig::start(drill, with_spools(dir)?).await?;
     let disturbed = kill_all(&mut rig, wipe).await;

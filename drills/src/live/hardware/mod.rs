@@ -1,5 +1,5 @@
 //! One machine of two gets hot, loses a GPU and runs out of memory: the rules about machines fire
-//! for its node, arrive, and clear.
+//! for its node, their notifications arrive, and they clear.
 //!
 //! The node's real sampler reads a machine of files (`hardware.root`) and a stub of NVML, since a
 //! drill cannot heat a real machine. The other machine stays healthy, and its node must raise no

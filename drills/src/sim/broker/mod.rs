@@ -62,7 +62,7 @@ impl Broker {
         self.streams.stream(lane)
     }
 
-    /// Its disk becomes full, or has room again.
+    /// Its disk becomes full, or has free space again.
     pub fn set_full(&mut self, is_full: bool) {
         self.streams.is_full = is_full;
     }

@@ -1,9 +1,9 @@
 //! The broker's streams: one for each lane, with a window in which it recognises duplicates, and
 //! the ways in which a crash loses acknowledged messages.
 //!
-//! An acknowledgement only means that a message is in the stream now. A process that is killed
-//! keeps its files; a power cut takes what was not yet synced; and as Jepsen saw in NATS 2.12.1,
-//! a crash may take any messages, synced or not. What comes after takes their numbers again.
+//! An acknowledgement only means that a message is in the stream now. The files of a killed process
+//! remain; a power cut loses what was not yet synced; and as Jepsen saw in NATS 2.12.1, a crash may
+//! lose any messages, synced or not. Later messages reuse their numbers.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -50,7 +50,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Number of the oldest message kept.
+    /// Number of the oldest message stored.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.messages.keys().next().map_or(self.last + 1, |first| *first)

@@ -92,8 +92,8 @@ impl Store {
         }
     }
 
-    /// Makes records of what is pending, the newest first: what a later checkpoint holds anew
-    /// need not be written out for an earlier one.
+    /// Makes records of pending changes, the newest first: what a later checkpoint replaces need
+    /// not be written out for an earlier one.
     fn settle(&mut self) {
         let mut seen = BTreeSet::new();
         for changes in std::mem::take(&mut self.pending).into_iter().rev() {
@@ -260,7 +260,7 @@ impl ReaderCore {
         self.0.on_changes_lost();
     }
 
-    /// The account of a node, hidden or not.
+    /// The ledger entry of a node, expired or not.
     #[must_use]
     pub fn ledger(&self, node: &NodeName) -> Option<Ledger> {
         self.0.node(node).map(|node| node.account.ledger())

@@ -95,8 +95,8 @@ impl NodeCore {
         Self(Core::new(identity(node), bounds(depths, interval), now))
     }
 
-    /// Takes over what a spool holds and keeps one from now on. `boot` names the machine's
-    /// present run; `syncs`: whether writes are synced.
+    /// Takes over what a spool holds and writes one from now on. `boot` names the machine's present
+    /// run; `syncs`: whether writes are synced.
     pub fn open_spool(
         &mut self,
         node: &NodeName,

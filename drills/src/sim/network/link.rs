@@ -22,7 +22,7 @@ pub(super) enum Belief {
 pub(super) struct Pipe<T> {
     /// What is sent arrives no sooner than what was sent before.
     clear_at: Time,
-    /// Nothing gets through.
+    /// Whether packets are held up.
     pub is_blocked: bool,
     /// What arrived while nothing got through, or while the broker was stopped.
     pub parked: VecDeque<T>,
@@ -35,8 +35,8 @@ impl<T> Default for Pipe<T> {
 }
 
 impl<T> Pipe<T> {
-    /// When something arrives that would by itself arrive at `at`, and no sooner than `apart`
-    /// after what was sent before.
+    /// The arrival time of a packet whose own delay ends at `at`: no sooner than `apart` after the
+    /// packet before it.
     pub(super) fn arrival(&mut self, at: Time, apart: Time) -> Time {
         self.clear_at = self.clear_at.saturating_add(apart).max(at);
         self.clear_at

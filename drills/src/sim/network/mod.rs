@@ -154,7 +154,7 @@ impl Network {
         link.generation == generation && link.is_intact
     }
 
-    /// Whether a process believes that its connection is up.
+    /// Whether a process assumes that its connection is up.
     pub fn believes_up(&mut self, who: Who) -> bool {
         self.link(who).belief == Belief::Up
     }
@@ -181,7 +181,7 @@ impl Network {
     }
 
     /// A process of this incarnation detects that a connection is broken, and dials; true if it
-    /// believed in the connection.
+    /// assumed that the connection was up.
     pub fn on_lost(&mut self, k: &mut Kernel, who: Who, generation: u64, life: u64) -> bool {
         let link = self.link(who);
         if link.generation != generation || link.is_intact {
@@ -205,7 +205,7 @@ impl Network {
         k.after(pause.min(nanos(RECONNECT_DELAY_MAX)), Event::Dial { who, life });
     }
 
-    /// A living process tries to connect, unless it believes in a connection.
+    /// A running process tries to connect, unless it assumes that it is connected.
     pub fn on_dial(&mut self, k: &mut Kernel, who: Who, life: u64, server: Server) {
         let link = self.link(who);
         if link.is_intact || link.belief != Belief::Down {
@@ -233,7 +233,7 @@ impl Network {
             return false;
         }
         if server == Server::Stalled || !link.is_open() {
-            // The requests that follow a connect get no response: the client begins again.
+            // The requests that follow a connect receive no response: the client begins again.
             self.tear(k, who, nanos(STALL_AFTER), server);
             return false;
         }

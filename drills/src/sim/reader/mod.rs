@@ -253,7 +253,7 @@ impl Reader {
         if !cursor.is_open || number < cursor.next {
             return;
         }
-        // A stream made anew between the two requests is read under the old one's name.
+        // A stream that is recreated between the two requests is read under the old one's id.
         let stream = cursor.stream.unwrap_or(stream);
         cursor.next = number + 1;
         let delivered = Delivered {

@@ -26,7 +26,7 @@ pub struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) readers: Vec<Reader>,
     pub(super) oracle: Oracle,
-    /// True once no node starts again by itself.
+    /// True once no node restarts on its own.
     pub(super) is_over: bool,
 }
 
