@@ -27,7 +27,7 @@ use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::report::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a broker that was killed is away.
+/// How long a broker that was killed is down.
 const BROKER_DOWN: Duration = Duration::from_secs(3);
 /// Wait for the aggregator to have merged everything.
 const SETTLE_WAIT: Duration = Duration::from_secs(120);
@@ -198,8 +198,8 @@ async fn ledger(deployment: &Deployment) -> Result<Result<LedgerPage, String>> {
     Ok(Ok(serde_json::from_str(&text).context("the ledger cannot be read")?))
 }
 
-/// From when on a run counts as steady: a fifth of it for everything to warm up, or half of what
-/// is left after a restart.
+/// Start of the steady part of a run: after a fifth of it for warm-up, or after half of what is
+/// left after a restart.
 fn steady_from(args: &FleetArgs) -> Duration {
     let whole = SECOND * args.seconds;
     match args.restart_broker_at {

@@ -61,7 +61,7 @@ pub async fn backpressure(args: BackpressureArgs, dir: &Path) -> Result<Report> 
     let mut mesh = Mesh::start(&drill, dir, SETTINGS).await?;
     let pause = Duration::from_secs(args.pause_seconds.into());
     let disturbed = disturb(&mut drill, &mut mesh, pause).await;
-    // Whatever went wrong meanwhile: a mesh cannot be drained into a broker that is stopped.
+    // After every outcome: a mesh cannot be drained into a broker that is stopped.
     mesh.stack.broker().resume();
     Ok(mesh.settle(drill, disturbed).await)
 }
@@ -230,7 +230,7 @@ async fn drops(mesh: &Mesh) -> Result<Look> {
     Ok(Look::new(sum == 0.0, format!("{sum} messages")))
 }
 
-/// What was taken in the pause and ten seconds before the broker went on cannot come in time.
+/// Samples taken in the pause at least ten seconds before the broker continued are always late.
 async fn judge_late(
     drill: &mut Drill,
     mesh: &Mesh,

@@ -50,7 +50,7 @@ pub enum End {
     PowerCut,
 }
 
-/// One step of a steps.
+/// One step of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Jobs report so many samples to a node, so many in one datagram.

@@ -42,7 +42,7 @@ pub enum ConnectionEvent {
     Acknowledged(u64),
     /// The message was not delivered.
     Deferred(u64),
-    /// The broker has no room for the message.
+    /// The broker has no space for the message.
     Declined(u64),
     /// The broker rejects the message for good.
     Refused(u64),

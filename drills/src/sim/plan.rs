@@ -117,7 +117,7 @@ pub enum Spooling {
 /// A run's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Where all of it comes from.
+    /// The source of all random draws.
     pub seed: u64,
     /// The mesh.
     pub knobs: Knobs,

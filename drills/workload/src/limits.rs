@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Samples that wait while the node is away; one more is counted as unsent.
+/// Samples that wait while the node is down; one more is counted as unsent.
 pub const SAMPLES_MAX: usize = 65_536;
 /// Wait for a full socket to take one datagram before training continues.
 pub const SEND_WAIT: Duration = Duration::from_millis(100);

@@ -34,7 +34,7 @@ pub(super) enum PublishOutcome {
     Stored,
     /// It was there already, within the broker's duplicate window.
     Duplicate,
-    /// There is no room.
+    /// There is no space.
     Full,
 }
 
@@ -149,7 +149,7 @@ impl Streams {
         self.clocks.now(0, at).wall
     }
 
-    /// Takes a message, if there is room.
+    /// Stores a message, if there is space.
     pub(super) fn take(&mut self, now: Time, message: &Rc<Message>) -> PublishOutcome {
         if self.is_full {
             return PublishOutcome::Full;

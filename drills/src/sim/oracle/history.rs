@@ -57,7 +57,7 @@ pub struct History {
     excuse_alone: bool,
     /// Samples of any operation in all incarnations that have ended.
     pub(super) taken: u64,
-    /// Of those, dropped for want of room.
+    /// Of those, dropped for want of space.
     pub(super) dropped: u64,
     /// Of those, in messages that no broker takes.
     pub(super) refused_count: u64,
