@@ -39,7 +39,7 @@ async fn checkpointed(stack: &Stack) {
     until("two more checkpoints", WAIT, twice).await.unwrap();
 }
 
-/// So many samples of 60 ms, far over the budget, as a job would send them.
+/// This number of samples of 60 ms, far over the budget, as a job would send them.
 fn send_slow(station: &Station, count: usize) {
     let socket = UnixDatagram::unbound().unwrap();
     socket.connect(&station.socket).unwrap();

@@ -12,7 +12,7 @@ use super::mesh_name::MESH;
 use super::notifications::Arrival;
 use crate::fleet::figures::FleetStats;
 
-/// The end of a drill.
+/// The outcome of a drill.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The drill.

@@ -13,7 +13,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_schemas::summary::{BudgetRow, Summary};
 use plimsoll_tests::metrics_page::await_value;
 
-/// One line with so many samples of one value, in milliseconds.
+/// One line with this number of samples of one value, in milliseconds.
 fn line(operation: &str, ms: &str, samples: usize) -> String {
     format!("{operation}{}|ms", format!(":{ms}").repeat(samples))
 }

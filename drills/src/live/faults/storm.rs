@@ -15,7 +15,7 @@ use crate::live::report::Report;
 
 const BLOWS: usize = 14;
 
-/// What may happen next.
+/// The faults of a storm.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     StopBroker,

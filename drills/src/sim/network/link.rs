@@ -24,7 +24,7 @@ pub(super) struct Pipe<T> {
     clear_at: Time,
     /// Whether packets are held up.
     pub is_blocked: bool,
-    /// What arrived while nothing got through, or while the broker was stopped.
+    /// What arrived while packets were held up, or while the broker was stopped.
     pub parked: VecDeque<T>,
 }
 

@@ -1,10 +1,10 @@
 //! The network: one connection of each process to the broker, and the state that the process
 //! assumes.
 //!
-//! Owns the links with everything that is under way or waits in them. Requests and responses
-//! travel with delays, in order, and are lost with their connection; a broken or silent
-//! connection is noticed late. It serves no request and decides nothing for a process: methods
-//! return what arrives, and the world hands that on.
+//! Owns the links with everything that is under way or waits in them. Requests and responses travel
+//! with delays, in order, and are lost with their connection; a process detects a broken or silent
+//! connection late. It serves no request and decides nothing for a process: methods return what
+//! arrives, and the world dispatches it.
 
 mod link;
 

@@ -40,13 +40,13 @@ pub struct Node {
     machine: Machine,
     core: Option<NodeCore>,
     departure: Departure,
-    /// How long it stays away once it has ended.
+    /// How long it stays down after it has ended.
     down: Option<Time>,
     is_jammed: bool,
-    /// What it handed to its client, by token.
+    /// The messages that it handed to its client, by token.
     handed_over: BTreeMap<u64, Name>,
     spool: Spool,
-    /// Whether its last life ended with something in its spool.
+    /// Whether its last life left messages in its spool.
     left_holding: bool,
 }
 

@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Lets a node act.
+    /// Applies `act` to a node and its oracle.
     fn at_node(
         &mut self,
         number: usize,
@@ -173,7 +173,7 @@ impl World {
         act(&mut self.nodes[number], &mut self.kernel, &mut self.network, oracle);
     }
 
-    /// Lets an aggregator act.
+    /// Applies `act` to an aggregator and the oracle.
     fn at_reader(
         &mut self,
         which: usize,
