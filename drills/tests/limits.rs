@@ -59,7 +59,7 @@ impl Mesh {
         read
     }
 
-    /// The aggregator confirms what it holds, which takes a moment.
+    /// The aggregator confirms what it has merged, a short time later.
     fn confirm(&mut self) {
         self.now = self.now.after(Duration::from_millis(50));
         let told = self.aggregator.told_from_memory(&name(), self.now.mono).unwrap();

@@ -1,5 +1,6 @@
 //! A broker that runs and misbehaves: streams that vanish, are full or missing, and missing
-//! permissions. Each is logged, costs no sample that can be held, and ends with its cause.
+//! permissions. Each fault is logged, loses no sample that the node can hold, and ends with its
+//! cause.
 
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ async fn a_broker_that_only_later_has_streams_is_used_with_them_from_then_on() {
     let mut stack = started(options).await;
     let summary = stack.api().summary().await.unwrap();
     assert_eq!(summary.broker, "core");
-    // Not killed: what it has read and not passed on would be lost without a trace.
+    // Not killed: messages that it has read and not forwarded would be lost without a trace.
     stack.broker().terminate().await.unwrap();
     stack.broker().set_jetstream(true);
     stack.broker().restart().await.unwrap();

@@ -39,7 +39,7 @@ async fn checkpointed(stack: &Stack) {
     until("two more checkpoints", WAIT, twice).await.unwrap();
 }
 
-/// So many samples of 60 ms, far over the budget, as a job would send them.
+/// This number of samples of 60 ms, far over the budget, as a job would send them.
 fn send_slow(station: &Station, count: usize) {
     let socket = UnixDatagram::unbound().unwrap();
     socket.connect(&station.socket).unwrap();
@@ -114,7 +114,7 @@ async fn a_damaged_state_is_quarantined_and_the_streams_are_read_again() {
     checkpointed(&stack).await;
     stack.kill_aggregator();
     let state = dir.path().join("state.redb");
-    // Cut short it might still hold all that was ever written.
+    // Not truncated: a shorter file might still hold all that was ever written.
     let mut bytes = std::fs::read(&state).unwrap();
     bytes[STORE_HEADER_BYTES..].fill(0xa5);
     std::fs::write(&state, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! A broker without streams: nothing can be replayed, and live samples count.
+//! A broker without streams: no replay is possible, and live samples count.
 
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_tests::jobs::with_jobs;

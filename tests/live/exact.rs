@@ -1,4 +1,4 @@
-//! Nothing is lost, doubled or bent on the way from a job to the aggregator's figures.
+//! No sample is lost, duplicated or altered on the way from a job to the aggregator's figures.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn metrics_say_the_same(summary: &Summary, page: &MetricsPage) {
     }
 }
 
-/// One datagram each; what it must amount to stands in the test below.
+/// One datagram each; the test below states the expected sums.
 const DATAGRAMS: [&str; 5] = [
     "a:1.5|ms\na:2.5|ms\nb:7|h\n",
     "packed:1:2:3:4|d",

@@ -13,8 +13,8 @@ async fn survives(scenario: &str, reasons: &[&str], unexplained_max: u64) -> Dri
     run
 }
 
-/// Per node: what was sent and measured is merged once or lost for one of these reasons, save so
-/// many that have no reason.
+/// Per node: every sample sent or measured is merged once or lost for one of these reasons, except
+/// for at most `unexplained_max` samples.
 fn adds_up(report: &Value, reasons: &[&str], unexplained_max: u64) {
     let accounts = report["accounts"].as_array().unwrap();
     assert!(!accounts.is_empty(), "{report}");

@@ -19,7 +19,7 @@ use plimsoll_tests::process::{await_summary, fleet_samples, node_row, operation_
 use plimsoll_tests::publisher::Publisher;
 use tokio::task::JoinHandle;
 
-/// More often than the aggregator makes a new view.
+/// More often than the aggregator builds a new read view.
 const SCRAPE_EVERY: Duration = Duration::from_millis(20);
 const WAIT: Duration = Duration::from_secs(10);
 /// Samples of one snapshot that fills a stream, each in a bucket of its own.
@@ -43,7 +43,7 @@ async fn hooks_after(stack: &Stack, had: u64, more: u64) -> Summary {
     await_summary(stack.api(), &what, grown).await.unwrap()
 }
 
-/// Kills the broker and waits until the aggregator has noticed.
+/// Kills the broker and waits until the aggregator has detected it.
 async fn kill_broker(stack: &mut Stack) {
     stack.broker().kill();
     let alone = |summary: &Summary| summary.broker == "disconnected";
@@ -207,7 +207,7 @@ async fn samples_lost_with_the_streams_before_they_were_read_are_in_the_ledger()
     let options = StackOptions { keep_state: false, ..with_jobs(dir.path()) };
     let mut stack = Stack::start(options).await.unwrap();
     hooks_after(&stack, 0, 60).await;
-    // What was merged is lost with this process, and the stream that holds it too.
+    // Samples merged by this process are lost with it, and so is the stream that holds them.
     stack.kill_aggregator();
     stack.broker().kill();
     std::fs::remove_dir_all(dir.path().join("streams")).unwrap();

@@ -90,7 +90,7 @@ async fn a_second_signal_ends_at_once_and_reports_an_unsettled_ledger() {
     let up = Up::start();
     up.await_samples().await;
     let dir = up.scratch.path();
-    // A node waits long for a broker that does not answer.
+    // A node waits long for a broker that does not respond.
     kill(process(&dir, "nats-server").unwrap(), Signal::SIGSTOP).unwrap();
     up.running.signal(Signal::SIGINT);
     let draining = async || process(&dir, "plimsoll-workload").is_none().then_some(());

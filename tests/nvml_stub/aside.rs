@@ -1,4 +1,4 @@
-//! What the node asks for once an interval, or less often.
+//! The functions that the node calls once an interval, or less often.
 
 use std::ffi::{c_int, c_longlong, c_uint, c_ulonglong};
 
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
         return refusal;
     }
     for index in 0..count.max(0) as usize {
-        // SAFETY: the caller passes as many values as it says.
+        // SAFETY: the caller guarantees that `values` holds `count` items.
         let value = unsafe { &mut *values.add(index) };
         let known = FIELDS.iter().find(|(id, ..)| *id == value.field);
         value.kind = UNSIGNED_LONG_LONG;

@@ -1,4 +1,4 @@
-//! The control file, and how every call answers by it.
+//! The control file, and the result of every call that follows from it.
 
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
@@ -22,10 +22,10 @@ pub const GPU_IS_LOST: Status = 15;
 /// Handles of the instances of GPU n are n + 1 + this, twice this and so on.
 pub const INSTANCE: Device = 1_000;
 
-/// The control file as it is now; an absent one says nothing.
+/// The present control file; an absent file has no lines.
 pub struct Control(String);
 
-/// What tells one version of a file from another, for a file that is replaced in one step.
+/// Distinguishes one version of a file from another, for a file that is replaced in one step.
 type Version = (u64, u64, i64, i64);
 
 static TURNS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
@@ -90,7 +90,7 @@ impl Control {
     }
 }
 
-/// The next of several figures; each key goes round on its own.
+/// The next of several figures; each key has a cycle of its own.
 fn turn<'a>(key: &str, figures: &'a str) -> &'a str {
     let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     let turn = turns.entry(key.to_owned()).or_default();
@@ -99,12 +99,12 @@ fn turn<'a>(key: &str, figures: &'a str) -> &'a str {
     figures[*turn % figures.len()]
 }
 
-/// The number of the GPU that a handle stands for, or that its instance is part of.
+/// The number of the GPU of a handle, or of the GPU that contains the handle's instance.
 pub fn gpu(device: Device) -> Device {
     device % INSTANCE - 1
 }
 
-/// Hangs in small steps, so that taking the line out of the file lets the call go on.
+/// Hangs in small steps, so that the call continues when the line is removed from the file.
 pub fn hang(device: Device, field: &str) {
     let began = Instant::now();
     loop {
@@ -119,7 +119,8 @@ pub fn hang(device: Device, field: &str) {
     }
 }
 
-/// One call on one GPU: hangs, refuses, or stores what `answer` makes of the control file.
+/// One call on one GPU: hangs, returns an error, or stores the value that `answer` reads from the
+/// control file.
 ///
 /// # Safety
 /// `out` is valid for one write.
@@ -139,7 +140,7 @@ pub unsafe fn answer<T>(
     SUCCESS
 }
 
-/// Exports functions that give one number of one GPU.
+/// Exports functions that return one number of one GPU.
 macro_rules! figures {
     ($(
         $function:ident($($argument:ident),*) $type:ty, $field:literal, $key:literal,

@@ -1,22 +1,22 @@
-//! A stand-in for `libnvidia-ml.so.1`, so that every GPU and every GPU fault can be had on a
-//! machine without one. Not a driver model: it says what its control file says.
+//! A stub of `libnvidia-ml.so.1`, which simulates every GPU and every GPU fault on a machine
+//! without one. It is not a driver model: it returns what its control file defines.
 //!
 //! Built by `library.rs` beside this file, with `rustc`. The control file is named by the
-//! environment variable `PLIMSOLL_NVML_STUB` of the process that loads the library, or else by
-//! `PLIMSOLL_STUB_CONTROL` at build time, and counts as it is at each call. A line is `key=value`,
-//! the last of several counting; `1.key=value` is for GPU 1 alone. Without a line, the default
-//! stands. Numbers are decimal or `0x`; of several with `|` between them each call takes the next.
-//! `--cfg old_driver` at build time leaves out what old drivers did not have.
+//! environment variable `PLIMSOLL_NVML_STUB` of the process that loads the library, or, if that is
+//! unset, by `PLIMSOLL_STUB_CONTROL` at build time. Each call reads the present file. A line is
+//! `key=value`; the last of several counts; `1.key=value` is for GPU 1 alone. Without a line, the
+//! default applies. Numbers are decimal or `0x`; of several with `|` between them each call takes
+//! the next. `--cfg old_driver` at build time leaves out what old drivers did not have.
 //!
 //! | key | meaning |
 //! |---|---|
 //! | `gpus`, `name`, `uuid` | how many, and what they are called |
-//! | `count` | how many are said to be listed, where that is a lie |
+//! | `count` | how many GPUs the list reports, if that is a wrong number |
 //! | `absent` | comma list of GPUs that are not listed: what comes after moves up |
 //! | `init` | what `nvmlInit_v2` returns, 9 being "driver not loaded" |
 //! | `list` | what `nvmlDeviceGetCount_v2` returns, 1 being "uninitialized" |
 //! | `lost=1` | every call on the GPU fails with "GPU is lost" |
-//! | `no_handle` | what asking for the GPU returns, 15 being "GPU is lost" |
+//! | `no_handle` | what a request for the GPU's handle returns, 15 being "GPU is lost" |
 //! | `unsupported` | comma list of fields that the GPU does not have |
 //! | `errors` | comma list of `field:status`, for other failures |
 //! | `hang_ms` | every call on a GPU lasts this long, or until the line is gone |
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_
 fn listed(control: &Control) -> Vec<u64> {
     let absent = control.text("absent").unwrap_or_default();
     let is_absent = |gpu: &u64| absent.split(',').any(|one| one.trim() == gpu.to_string());
-    // A wild count is a count: nobody gets a handle past those that there are.
+    // A count that is too high is still a count: only GPUs that exist have handles.
     (0..control.number("gpus", 1).min(64)).filter(|gpu| !is_absent(gpu)).collect()
 }
 

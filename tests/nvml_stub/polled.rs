@@ -1,4 +1,4 @@
-//! What the node asks for at every poll.
+//! The functions that the node calls at every poll.
 
 use std::ffi::{c_uint, c_ulonglong};
 

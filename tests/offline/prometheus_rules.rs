@@ -1,7 +1,7 @@
-//! The rules for Prometheus against those of the aggregator: each of ours has its counterpart
-//! there, of the same severity and about the same, each of theirs names one of ours or is known to
-//! have none, and each is let fire and not fire. Reads the files as text and runs nothing:
-//! promtool evaluates them.
+//! The rules for Prometheus against those of the aggregator. Each of our rules has its counterpart
+//! there, with the same severity and subject. Each of theirs names one of ours, or is listed as one
+//! without a counterpart. Each has a test in which it fires and one in which it does not. Reads the
+//! files as text and runs nothing: promtool evaluates them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use plimsoll_schemas::metric::Metric;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::file::shipped;
 
-/// Alerts about the aggregator itself and its rules, which it is not the one to judge.
+/// Alerts about the aggregator itself and its rules, which the aggregator cannot evaluate.
 const OF_PROMETHEUS_ALONE: [&str; 7] = [
     "PlimsollLedgerOff",
     "PlimsollNodesInTrouble",
@@ -39,7 +39,7 @@ fn files(folder: &str) -> Vec<String> {
     texts
 }
 
-/// The alerts of one file: each begins with its name, and its labels stand beneath `labels:`.
+/// The alerts of one file: each begins with its name, and its labels follow `labels:`.
 fn alerts(text: &str) -> Vec<Alert> {
     let chunks = text.split("\n      - ").filter_map(|chunk| chunk.strip_prefix("alert: "));
     let alert = |chunk: &str| {
@@ -88,7 +88,7 @@ fn wrong_thresholds(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with the counterparts of budgets and of their paces.
+/// What is wrong with the counterparts of budgets and of their burn rates.
 fn wrong_budgets(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
     let mut wrong = Vec::new();
     let severity = |alert: &Alert| alert.labels.get("severity").cloned().unwrap_or_default();

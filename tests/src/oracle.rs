@@ -1,7 +1,7 @@
 //! Compares the raw samples that the jobs recorded with the figures of the aggregator.
 //!
-//! Counts, sums and extremes must be equal. A quantile may differ by the width of its bucket, which
-//! is stated here a second time so that the product's arithmetic does not judge itself.
+//! Counts, sums and extremes must be equal. A quantile may differ by the width of its bucket. That
+//! width is defined here a second time, so that the product's arithmetic does not judge itself.
 
 use std::collections::BTreeMap;
 

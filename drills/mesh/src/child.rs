@@ -162,8 +162,8 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
 /// connections, so a server that is down finds its port free when it starts again.
 const PORTS: Range<u16> = 10_240..32_768;
 
-/// A free TCP port of loopback. Nothing else that calls this function receives the same port as
-/// long as this process runs: the UDP port of the same number is held as the mark of that.
+/// A free TCP port of loopback. Other callers of this function receive other ports as long as this
+/// process runs: it holds the UDP port of the same number as a mark.
 ///
 /// # Errors
 /// When no port is free.

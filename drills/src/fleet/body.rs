@@ -1,5 +1,5 @@
-//! What simulated nodes send: latencies of three operations, sensors, the account of their way to
-//! the broker, and what a hostile node floods a mesh with.
+//! What simulated nodes send: latencies of three operations, sensors, bus reports, and the series
+//! with which a hostile node floods a mesh.
 
 use anyhow::Result;
 use plimsoll_schemas::hardware::{

@@ -17,7 +17,7 @@ use crate::sim::rng::Rng;
 
 /// How far a wrong clock is ahead.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
-/// Messages that are still under way this long after the final message are given up.
+/// Messages still unacknowledged this long after the final message are abandoned.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// Which nodes are on one connection.
@@ -40,10 +40,10 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Opens all connections, and lets all nodes begin. The stopwatch runs from that moment.
+    /// Opens all connections and starts all nodes. The stopwatch starts at the same time.
     ///
     /// # Errors
-    /// When a connection does not stand in time.
+    /// When a connection is not established in time.
     pub async fn start(
         deployment: &Deployment,
         args: &FleetArgs,

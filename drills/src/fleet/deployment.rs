@@ -1,4 +1,4 @@
-//! The broker and aggregator of a fleet run: started for it, or given.
+//! The broker and aggregator of a fleet run: started for the run, or already running elsewhere.
 
 use std::path::Path;
 
@@ -26,10 +26,10 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Starts a broker and an aggregator, or takes the given ones.
+    /// Starts a broker and an aggregator, or uses the ones that the options name.
     ///
     /// # Errors
-    /// When one does not start or what was given is no address.
+    /// When one does not start or a named address is invalid.
     pub async fn open(args: &FleetArgs, dir: &Path) -> Result<Self> {
         let mesh = MeshName::new(args.mesh.as_deref().unwrap_or(MESH))?;
         if let Some(url) = &args.url {
@@ -72,11 +72,11 @@ impl Deployment {
         Ok(Bus::connect_at(config, clock)?)
     }
 
-    /// What the processes have used so far; nothing of a given mesh.
+    /// Resources used by the processes so far; `None` for a mesh that was started elsewhere.
     pub fn usage(&mut self) -> Option<Processes<Usage>> {
         let stack = self.stack.as_mut()?;
         let aggregator = usage(stack.aggregator_id())?;
-        // Between two lives it has used nothing.
+        // Between a kill and a restart the broker uses nothing.
         let broker = usage(stack.broker().id()).unwrap_or_default();
         let own = usage(std::process::id())?;
         let looking = thread_cpu_seconds(THREAD);

@@ -25,7 +25,7 @@ pub struct FleetStats {
     pub other_intervals: u64,
     /// What everything was drawn from.
     pub seed: u64,
-    /// How long the nodes spoke.
+    /// How long the nodes published.
     pub seconds: f64,
     /// Messages made.
     pub messages: u64,
@@ -41,7 +41,7 @@ pub struct FleetStats {
     pub acknowledged: u64,
     /// Messages sent once more.
     pub resent: u64,
-    /// Messages that the broker knew already.
+    /// Messages that the broker recognised as duplicates.
     pub duplicates: u64,
     /// Refusals after which a message was tried again.
     pub refused: u64,
@@ -53,7 +53,7 @@ pub struct FleetStats {
     pub acknowledgement: Spread,
     /// From a probe's due time to `/metrics` showing it.
     pub freshness: Spread,
-    /// Probes that were not seen while the nodes spoke.
+    /// Probes that were not visible while the nodes published.
     pub probes_unseen: u64,
     /// Answers of `/metrics`.
     pub metrics: Page,
@@ -92,14 +92,14 @@ impl From<&Histogram> for Spread {
     }
 }
 
-/// One page's answers.
+/// One page's responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
     /// How long they took.
     pub took: Spread,
     /// Bytes of the latest.
     pub bytes: u64,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub failed: u64,
 }
 
@@ -112,7 +112,7 @@ pub struct Processes<T = Cost> {
     pub aggregator: T,
     /// This process, without the next one.
     pub generator: T,
-    /// Its thread that asks for pages and reads them.
+    /// The thread of this process that requests and parses pages.
     pub pages: T,
 }
 
@@ -148,7 +148,7 @@ pub struct Second {
     pub made: u64,
     /// Messages acknowledged so far.
     pub acknowledged: u64,
-    /// Messages that wait for the broker or its answer.
+    /// Messages that wait for the broker or its response.
     pub waiting: u64,
     /// How long the oldest of those has been due.
     pub behind: f64,
@@ -158,8 +158,8 @@ pub struct Second {
     pub usage: Option<Processes<Usage>>,
 }
 
-/// Messages acknowledged a second, and what the processes cost, between two moments; nothing where
-/// that was not seen for some time.
+/// Messages acknowledged a second, and the cost of the processes, between two points in time.
+/// `None` if the processes were not measured at both ends.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts of messages, far below 2^53")]
 pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Processes>) {

@@ -10,8 +10,8 @@ use crate::live::expectation::Look;
 /// Differing nodes that the text describes.
 const DESCRIBED_MAX: usize = 5;
 
-/// Whether the aggregator's account of each node is the node's own, with nothing still to come.
-/// `prefix` begins the names of all nodes of this fleet.
+/// Whether the aggregator's ledger entry of each node equals the node's own ledger, with nothing
+/// pending. `prefix` begins the names of all nodes of this fleet.
 #[must_use]
 pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage) -> Look {
     let mut theirs_of: BTreeMap<&str, &NodeLedger> = page

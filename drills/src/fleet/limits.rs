@@ -7,7 +7,7 @@ use std::time::Duration;
 pub const QUEUE_MESSAGES_MAX: usize = 65_536;
 /// Bytes of those messages.
 pub const QUEUE_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// Nodes of one fleet: more than an aggregator knows.
+/// Nodes of one fleet: more than an aggregator accepts.
 pub const NODES_MAX: u32 = 20_000;
 /// Connections of one fleet.
 pub const CONNECTIONS_MAX: u32 = 64;

@@ -31,9 +31,9 @@ pub struct Load {
     pub interval_ns: u64,
     /// Bus and hardware messages go out once in so many intervals.
     pub other_rounds: u64,
-    /// Intervals until the last word.
+    /// Intervals until the final report.
     pub rounds: u64,
-    /// Whether the last word is a final message.
+    /// Whether the final report is a final message.
     pub leave: bool,
 }
 
@@ -44,9 +44,9 @@ impl Load {
         format!("fleet-{}", self.seed)
     }
 
-    /// When the probe's sample of one round is due: once an interval, at a random moment, so that
-    /// it keeps step with nothing else. The first comes before any other node speaks: a flood of
-    /// names must not take its operation's place.
+    /// When the probe's sample of one round is due: once an interval, at a random time, so that it
+    /// does not synchronise with any other schedule. The first is due before any other node
+    /// publishes: a flood of names must not take its operation's slot.
     #[must_use]
     pub fn probe_ns(&self, round: u64) -> u64 {
         let within = Rng::new(self.seed ^ round, 0).below(self.interval_ns);
@@ -54,7 +54,7 @@ impl Load {
     }
 }
 
-/// A node and its account.
+/// A node and its ledger.
 pub struct FleetNode {
     name: NodeName,
     labels: Labels,
@@ -72,12 +72,12 @@ pub struct FleetNode {
     ledger: NodeLedger,
 }
 
-/// What a node knows of its own samples and messages.
+/// A node's counts of its own samples and messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLedger {
     /// Samples of intervals that have ended.
     pub recorded: u64,
-    /// Of those, samples given up.
+    /// Of those, samples lost.
     pub lost: u64,
     /// Messages made.
     pub messages: u64,
@@ -134,7 +134,7 @@ impl FleetNode {
         &self.name
     }
 
-    /// Its account.
+    /// Its ledger.
     #[must_use]
     pub fn ledger(&self) -> NodeLedger {
         self.ledger
@@ -152,7 +152,7 @@ impl FleetNode {
         self.seq
     }
 
-    /// When its next interval ends, from the beginning of the fleet; `None` after its last word.
+    /// When its next interval ends, from the beginning of the fleet; `None` after its final report.
     #[must_use]
     pub fn due_ns(&self, load: &Load) -> Option<u64> {
         (self.round <= load.rounds).then(|| self.end_ns(load))
@@ -184,8 +184,8 @@ impl FleetNode {
         format!("{}-{}-{seq}", self.name, self.incarnation)
     }
 
-    /// Ends an interval: its messages go into `queue`. Samples of one that finds no room are
-    /// recorded and lost at once, and no number is used up. The last word always has room.
+    /// Ends an interval: its messages go into `queue`. If a message does not fit, its samples are
+    /// recorded as lost at once and no sequence number is used. The final report always fits.
     pub fn seal(
         &mut self,
         (load, palette, started): (&Load, &Palette, Wall),
@@ -263,7 +263,7 @@ impl FleetNode {
         self.ledger.recorded += samples;
     }
 
-    /// Samples that it has to give up.
+    /// Counts samples as lost for `reason`.
     pub fn lose(&mut self, reason: &'static str, samples: u64) {
         if samples > 0 {
             let reason = LossReason::new(reason).expect("a constant of letters and underscores");
@@ -272,7 +272,7 @@ impl FleetNode {
         }
     }
 
-    /// The broker has a message of so many samples.
+    /// The broker has acknowledged a message with this number of samples.
     pub fn on_acknowledged(&mut self, samples: u64) {
         self.ledger.acknowledged += 1;
         self.ledger.acknowledged_samples += samples;

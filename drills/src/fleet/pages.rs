@@ -18,20 +18,21 @@ use plimsoll_schemas::time::nanos;
 use super::body::PROBE;
 use super::node::Load;
 
-/// The name of the thread that looks.
+/// The name of the thread that polls the pages.
 pub const THREAD: &str = "pages";
-/// From a probe's due time to the first look for it. An aggregator gives a page to all who ask
-/// while it is made and for as long again: who asks at once gets one without the sample.
+/// From a probe's due time to the first poll for it. An aggregator serves one rendered page to all
+/// requests that arrive while it renders and for as long again. A request at the due time receives
+/// a page without the sample.
 const FIRST_LOOK_AFTER: Duration = Duration::from_millis(30);
-/// Time between two looks for a probe that is not to be seen yet.
+/// Time between two polls for a probe that is not visible yet.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Time between two looks once every probe was seen.
+/// Time between two polls after every probe has been seen.
 const GLANCE_EVERY: Duration = Duration::from_secs(1);
 /// Time between two requests for the page of all nodes.
 const NODES_EVERY: Duration = Duration::from_secs(15);
 /// The first of those, so that a short run has one too.
 const NODES_FIRST: Duration = Duration::from_secs(4);
-/// A step of waiting that still ends soon when asked to.
+/// Longest sleep, so that the thread stops soon after a stop request.
 const STEP: Duration = Duration::from_millis(10);
 
 /// The content of `/metrics` at one time.
@@ -50,11 +51,11 @@ pub struct Glance {
 /// Requests for one page.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    /// How long each answer took.
+    /// How long each response took.
     pub took: Histogram,
     /// Bytes of the latest one.
     pub bytes: u64,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub failed: u64,
 }
 
@@ -88,17 +89,17 @@ pub struct Seen {
     pub glances: Vec<Glance>,
 }
 
-/// The thread that looks.
+/// The thread that polls the pages.
 pub struct Pages {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Seen>>,
 }
 
 impl Pages {
-    /// Starts to look at the pages of `address`.
+    /// Starts to poll the pages of `address`.
     ///
     /// # Errors
-    /// When there can be no thread.
+    /// When the thread cannot be spawned.
     pub fn watch(address: String, load: Load, watch: Stopwatch) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -110,10 +111,10 @@ impl Pages {
         Ok(Self { stop, thread })
     }
 
-    /// Stops looking.
+    /// Stops polling.
     ///
     /// # Errors
-    /// When it could never look, or came to grief.
+    /// When the thread could not start polling, or panicked.
     pub fn end(self) -> Result<Seen> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| anyhow::bail!("the thread of the pages panicked"))
@@ -142,7 +143,7 @@ impl Run {
         Duration::from_nanos(self.load.probe_ns(round))
     }
 
-    /// Waits for a moment of the fleet's time; ends early when there is nothing more to do.
+    /// Waits until a time of the fleet's clock; returns early when the run is over.
     async fn wait_until(&self, moment: Duration) {
         while !self.is_over() {
             let left = moment.saturating_sub(self.watch.elapsed());

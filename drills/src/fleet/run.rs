@@ -27,7 +27,7 @@ use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::report::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a broker that was killed is away.
+/// How long a broker that was killed is down.
 const BROKER_DOWN: Duration = Duration::from_secs(3);
 /// Wait for the aggregator to have merged everything.
 const SETTLE_WAIT: Duration = Duration::from_secs(120);
@@ -187,8 +187,8 @@ async fn settle(
     met.then(|| drill.elapsed().saturating_sub(span.since))
 }
 
-/// The whole ledger, once nothing is pending: it is large, and to ask for it costs the aggregator
-/// time that it may need.
+/// The whole ledger, requested only when nothing is pending: it is large, and rendering it costs
+/// the aggregator time that it may need.
 async fn ledger(deployment: &Deployment) -> Result<Result<LedgerPage, String>> {
     let pending = pending(&deployment.api.get("/metrics").await?);
     if pending > 0.0 {
@@ -198,8 +198,8 @@ async fn ledger(deployment: &Deployment) -> Result<Result<LedgerPage, String>> {
     Ok(Ok(serde_json::from_str(&text).context("the ledger cannot be read")?))
 }
 
-/// From when on a run counts as steady: a fifth of it for everything to warm up, or half of what
-/// is left after a restart.
+/// Start of the steady part of a run: after a fifth of it for warm-up, or after half of what is
+/// left after a restart.
 fn steady_from(args: &FleetArgs) -> Duration {
     let whole = SECOND * args.seconds;
     match args.restart_broker_at {

@@ -35,9 +35,9 @@ pub struct SendCounts {
     pub bytes: u64,
     /// Messages acknowledged by the broker.
     pub acknowledged: u64,
-    /// Messages sent once more for want of an answer.
+    /// Messages sent again because no acknowledgement came.
     pub resent: u64,
-    /// Messages that the broker knew already.
+    /// Messages that the broker recognised as duplicates.
     pub duplicates: u64,
     /// Refusals after which a message was tried again.
     pub refused: u64,
@@ -93,10 +93,10 @@ pub struct Sender {
     shared: Shared,
 }
 
-/// What a sender needs to know of the fleet.
+/// The inputs of a sender.
 #[derive(Clone)]
 pub struct SendPlan {
-    /// How the fleet behaves.
+    /// The load of the fleet.
     pub load: Load,
     /// Names and shapes.
     pub palette: Arc<Palette>,
@@ -104,15 +104,15 @@ pub struct SendPlan {
     pub watch: Stopwatch,
     /// That beginning on these nodes' clock.
     pub started: Wall,
-    /// When to give up what is still under way.
+    /// When to abandon unacknowledged messages.
     pub give_up: Duration,
 }
 
 impl Sender {
-    /// Takes a connection that has just been opened, and waits until it stands.
+    /// Takes a connection that has just been opened, and waits until it is established.
     ///
     /// # Errors
-    /// When it does not in time, or the broker keeps no streams.
+    /// When it is not established in time, or the broker has no streams.
     pub async fn open((bus, mut events): (Bus, BusEvents)) -> Result<Self> {
         timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
         Ok(Self {
@@ -132,7 +132,7 @@ impl Sender {
         })
     }
 
-    /// Where its counts can be seen.
+    /// Where other tasks read its counts.
     #[must_use]
     pub fn shared(&self) -> Shared {
         self.shared.clone()
@@ -221,7 +221,7 @@ impl Sender {
         }
     }
 
-    /// Takes back what has waited too long for its answer.
+    /// Requeues messages that have waited too long for an acknowledgement.
     fn send_again(&mut self, now: Duration) {
         while let Some(oldest) = self.flying.first_entry() {
             if now.saturating_sub(oldest.get().sent) < ANSWER_WAIT {

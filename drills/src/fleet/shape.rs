@@ -1,5 +1,5 @@
-//! Latencies of one operation of one node: a lognormal of its own place and spread, with a tail,
-//! some of them with a second hump.
+//! Latencies of one operation of one node: a lognormal distribution with its own median and spread,
+//! a tail, and for some nodes a second mode.
 //!
 //! Drawing one costs a table look-up and a few integer operations, because a fleet of ten
 //! thousand draws a million and a half of them a second beside the broker that it measures.
@@ -12,7 +12,7 @@ const STEPS: usize = 4_096;
 const SPREADS: [f64; 4] = [0.03, 0.06, 0.10, 0.16];
 /// One, in the fixed point of factors.
 const ONE: u64 = 1 << 16;
-/// How far the places of nodes lie apart: standard deviation of the logarithm.
+/// Spread of the nodes' medians: standard deviation of the logarithm.
 const PLACE_SPREAD: f64 = 0.12;
 
 /// Factors to a median, ascending, by spread.

@@ -1,9 +1,9 @@
 //! The broker is stopped and resumed: queues grow, nothing is lost or duplicated, depth recovers.
 //!
-//! Everything that waited is acknowledged seconds late, and `publish` times just that. So its
-//! budget is broken on every node and in the fleet; a drill in which it stayed silent would
-//! have found a blind spot. The budget is judged over ten seconds and from 20 samples, since a
-//! node sends no more than three messages a second.
+//! Everything that waited is acknowledged seconds late, and `publish` measures that delay. So its
+//! budget is breached on every node and in the fleet; a drill in which its alert did not fire would
+//! have found a blind spot. The budget is judged over ten seconds and from 20 samples, since a node
+//! sends no more than three messages a second.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const BUDGET: &str = "publish";
 const SAMPLES_MIN: u64 = 20;
 const SETTINGS: &str = "[[budget]]\nname = \"publish\"\nwindow = \"10s\"\nmin_samples = 20\n";
 
-/// A node seals latencies, hardware and its account of the bus once a second.
+/// A node seals latencies, hardware and its bus report once a second.
 const MESSAGES_PER_SECOND: f64 = 3.0;
 /// Intervals that straddle the ends of the pause, and a sensor that is late.
 const DEPTH_SLACK_SECONDS: f64 = 2.0;
@@ -61,7 +61,7 @@ pub async fn backpressure(args: BackpressureArgs, dir: &Path) -> Result<Report> 
     let mut mesh = Mesh::start(&drill, dir, SETTINGS).await?;
     let pause = Duration::from_secs(args.pause_seconds.into());
     let disturbed = disturb(&mut drill, &mut mesh, pause).await;
-    // Whatever went wrong meanwhile: a mesh cannot be drained into a broker that is stopped.
+    // After every outcome: a mesh cannot be drained into a broker that is stopped.
     mesh.stack.broker().resume();
     Ok(mesh.settle(drill, disturbed).await)
 }
@@ -230,7 +230,7 @@ async fn drops(mesh: &Mesh) -> Result<Look> {
     Ok(Look::new(sum == 0.0, format!("{sum} messages")))
 }
 
-/// What was taken in the pause and ten seconds before the broker went on cannot come in time.
+/// Samples taken in the pause at least ten seconds before the broker continued are always late.
 async fn judge_late(
     drill: &mut Drill,
     mesh: &Mesh,

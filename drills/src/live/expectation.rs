@@ -77,19 +77,19 @@ pub struct Span {
     pub within: Duration,
 }
 
-/// One look at the mesh.
+/// One observation of the mesh.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// Whether it shows what is expected.
+    /// Whether the observation meets the expectation.
     pub met: bool,
-    /// What it shows.
+    /// What was observed.
     pub seen: String,
-    /// When that came to be, if the look knows better than now.
+    /// When the observed state began, if that is earlier than the observation.
     pub at: Option<Duration>,
 }
 
 impl Look {
-    /// A look that shows this now.
+    /// An observation of the present state.
     #[must_use]
     pub fn new(met: bool, seen: impl Into<String>) -> Self {
         Self { met, seen: seen.into(), at: None }
@@ -163,7 +163,7 @@ impl Drill {
         }
     }
 
-    /// Judges by a look that was already taken.
+    /// Judges an observation that was already made.
     pub fn judge(&mut self, expectation: Expectation, since: Duration, look: Look) -> bool {
         let took = look.at.unwrap_or_else(|| self.elapsed()).saturating_sub(since);
         self.close(expectation, look.seen, took, look.met)

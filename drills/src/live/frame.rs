@@ -1,5 +1,5 @@
-//! What all live drills have around them: flags, a directory, signals, the report's ways out,
-//! an exit code. Ends the mesh whatever happens short of being killed.
+//! What all live drills share: flags, a directory, signals, the report's outputs, an exit code. It
+//! ends the mesh in every case except when it is killed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -79,7 +79,7 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh) -> Result<()> {
     Ok(())
 }
 
-/// The shortest window, so that firing and clearing take seconds; all else as built in.
+/// The shortest window, so that firing and clearing take seconds; all other settings are built in.
 fn settings(args: LatencyArgs) -> String {
     format!(
         "[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {SAMPLES_MIN}\n\

@@ -173,11 +173,11 @@ impl Mesh {
         Report::new(&drill, received, comparisons)
     }
 
-    /// Drains the mesh: what the jobs sent, and the aggregator's last word. A disturbance that
+    /// Drains the mesh: what the jobs sent, and the aggregator's final summary. A disturbance that
     /// could not be carried through is a miss.
     ///
     /// # Errors
-    /// When there is no last word, or a job's file cannot be read.
+    /// When there is no final summary, or a job's file cannot be read.
     pub async fn drain(
         &mut self,
         drill: &mut Drill,

@@ -1,7 +1,7 @@
 //! Notifications as the bus delivers them, with the time at which each arrived.
 //!
-//! A subscriber like any other: what the aggregator did not send, or sent nowhere, is not here,
-//! whatever the aggregator believes of itself.
+//! An ordinary subscriber: it receives only what the aggregator published, not what the aggregator
+//! reports about itself.
 
 use std::time::Duration;
 
@@ -55,9 +55,9 @@ impl Drop for Subscription {
 }
 
 impl Notifications {
-    /// Connects to the broker and listens from now on. Called again it does so on a new
-    /// connection, which is quicker than waiting for the old one to find out that its broker
-    /// is back, and keeps what was received.
+    /// Connects to the broker and subscribes. A repeated call opens a new connection, which is
+    /// quicker than a wait until the old one detects that its broker is back. It retains what was
+    /// received.
     ///
     /// # Errors
     /// When there is no connection in time.
@@ -83,7 +83,7 @@ impl Notifications {
         while let Ok((at, payload)) = subscription.payloads.try_recv() {
             match serde_json::from_slice(&payload) {
                 Ok(notification) => book(&mut self.received, Arrival { at, notification }),
-                // Events stand beside the notifications.
+                // The subscription delivers events too.
                 Err(_) if serde_json::from_slice::<LatencyHigh>(&payload).is_ok() => {}
                 Err(_) => self.unreadable += 1,
             }

@@ -1,4 +1,4 @@
-//! What a drill amounted to: for people, for scripts, for build servers.
+//! The outcome of a drill: for people, for scripts, for build servers.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::mesh_name::MESH;
 use super::notifications::Arrival;
 use crate::fleet::figures::FleetStats;
 
-/// The end of a drill.
+/// The outcome of a drill.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The drill.
@@ -60,7 +60,7 @@ impl Report {
         }
     }
 
-    /// Several drills' reports as one. Each drill's name stands before its expectations.
+    /// Several drills' reports as one. Each drill's name precedes its expectations.
     #[must_use]
     pub fn joined(drill: &Drill, parts: Vec<Self>) -> Self {
         let mut whole = Self::new(drill, Vec::new(), Vec::new());

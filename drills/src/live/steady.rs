@@ -1,5 +1,5 @@
 //! The state before a fault: enough samples everywhere, every verdict calm. A drill that starts
-//! from anything else proves nothing.
+//! from any other state proves nothing.
 //!
 //! DESIGN D2.
 

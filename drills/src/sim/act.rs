@@ -29,11 +29,11 @@ pub enum Lie {
 /// How the broker ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// kill -9: the kernel keeps the files.
+    /// kill -9: the files on the disk remain.
     Kill,
     /// What was not synced may be gone, from the newest backwards.
     PowerCut,
-    /// Any messages may be gone, and the broker may still think it knows them.
+    /// Any messages may be lost, and the broker may still treat them as duplicates.
     Holes,
     /// The store was wiped while it was down.
     Wiped,
@@ -50,7 +50,7 @@ pub enum End {
     PowerCut,
 }
 
-/// One step of a steps.
+/// One step of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Jobs report so many samples to a node, so many in one datagram.
@@ -69,13 +69,13 @@ pub enum Act {
         /// When its process detects it.
         noticed_after: Time,
     },
-    /// Nothing gets through in one or both directions for a while.
+    /// No packet arrives in one or both directions for a while.
     Partition {
         /// Whose.
         who: Who,
         /// Whether requests are held up.
         requests: bool,
-        /// Whether answers are held up.
+        /// Whether responses are held up.
         answers: bool,
         /// For how long.
         span: Time,
@@ -106,7 +106,7 @@ pub enum Act {
         /// For how long.
         span: Time,
     },
-    /// Acknowledgements get lost for a while.
+    /// Acknowledgements are lost for a while.
     LoseAcks {
         /// How many of a thousand.
         permille: u64,
@@ -175,11 +175,11 @@ pub enum Act {
         /// How long it is away.
         down: Time,
     },
-    /// An aggregator's process ends and comes back when its clock shows another day.
+    /// An aggregator's process ends, and restarts when its clock shows a later day.
     Away {
         /// Which.
         which: usize,
-        /// How long it is away, for everybody else.
+        /// How long it is down, on the clocks of all other machines.
         down: Time,
     },
     /// A process is stopped for a while.

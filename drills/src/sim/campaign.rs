@@ -1,5 +1,5 @@
-//! Many runs, one seed each, on as many threads as are given; what they saw together, and the
-//! first that broke.
+//! Many runs, one seed each, on a given number of threads; their combined coverage, and the failure
+//! with the lowest seed.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ pub struct Campaign {
     pub from: u64,
     /// How many.
     pub seeds: u64,
-    /// Steps in each steps.
+    /// Steps in each plan.
     pub steps: usize,
     /// Threads; each works on runs of its own.
     pub threads: usize,
@@ -43,10 +43,10 @@ pub struct Failure {
     pub trace: Vec<String>,
 }
 
-/// What came of it.
+/// The result of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Runs that came to their end.
+    /// Completed runs.
     pub runs: u64,
     /// Events in all of them.
     pub events: u64,
@@ -56,7 +56,7 @@ pub struct Findings {
     pub took: Duration,
     /// Samples of all of them as sets.
     pub sets: Sets,
-    /// What was seen.
+    /// Branches reached, with counts.
     pub reached: Reached,
     /// The failure with the lowest seed, if there was one.
     pub failure: Option<Failure>,

@@ -1,5 +1,5 @@
-//! A machine's clocks: neither shows the virtual time. The monotonic one drifts and begins
-//! anew with each process; the wall clock is off, drifts, and jumps.
+//! A machine's clocks: neither shows the virtual time. The monotonic one drifts and restarts with
+//! each process; the wall clock is off, drifts, and jumps.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ impl Clocks {
         }
     }
 
-    /// The first moment at which that process reads `mono`; the end of time for a moment
-    /// too far away to matter.
+    /// The first virtual time at which that process reads `mono`; the end of time if it is out of
+    /// range.
     #[must_use]
     pub fn when(&self, born: Time, mono: Mono) -> Time {
         let span = (u128::from(mono.0) * u128::from(MILLION)).div_ceil(u128::from(self.pace()));

@@ -42,7 +42,7 @@ pub enum ConnectionEvent {
     Acknowledged(u64),
     /// The message was not delivered.
     Deferred(u64),
-    /// The broker has no room for the message.
+    /// The broker has no space for the message.
     Declined(u64),
     /// The broker rejects the message for good.
     Refused(u64),
@@ -58,7 +58,7 @@ pub enum Request {
         /// The message.
         message: Rc<Message>,
     },
-    /// An aggregator asks how far a stream reaches.
+    /// An aggregator requests how far a stream reaches.
     StreamInfo {
         /// The stream's lane.
         lane: Lane,
@@ -70,7 +70,7 @@ pub enum Request {
         /// The first message that it wants.
         next: u64,
     },
-    /// An aggregator confirms messages of a node; no stream keeps it.
+    /// An aggregator confirms messages of a node; no stream stores it.
     Confirm {
         /// The node.
         node: usize,
@@ -140,13 +140,13 @@ pub enum Undo {
     ResumeBroker,
     /// The broker starts again.
     StartBroker(Crash),
-    /// The broker's disk has room.
+    /// The broker's disk has free space.
     BrokerRoom,
     /// Acknowledgements are no longer lost.
     Acknowledge,
     /// A process starts again.
     Start(Who),
-    /// A machine's disk has room.
+    /// A machine's disk has free space.
     DiskRoom(Who),
     /// A node's client takes messages again.
     Unjam(usize),
@@ -183,7 +183,7 @@ pub enum Event {
         /// The response.
         response: Response,
     },
-    /// A process learns that its connection is broken.
+    /// A process detects that its connection is broken.
     ConnectionLost {
         /// The process.
         who: Who,
@@ -257,7 +257,7 @@ pub enum Event {
         /// The aggregator's life.
         life: u64,
     },
-    /// An aggregator asks for its stream again.
+    /// An aggregator requests its stream again.
     RetryStream {
         /// The aggregator.
         which: usize,

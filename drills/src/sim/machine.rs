@@ -106,7 +106,7 @@ impl Machine {
         events.rev().for_each(|event| self.deferred.push_front(event));
     }
 
-    /// The disk becomes full, or has room again.
+    /// The disk becomes full, or has free space again.
     pub fn set_disk_full(&mut self, is_full: bool) {
         self.is_disk_full = is_full;
     }

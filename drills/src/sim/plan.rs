@@ -1,6 +1,6 @@
-//! One run's plan, drawn from its seed before anything happens: the mesh, its bounds, and a
-//! steps that can be cut. Each seed turns on some kinds of faults and leaves out the rest,
-//! because a run with all of them at once never gets deep into any.
+//! One run's plan, drawn from its seed before the run: the mesh, its bounds, and a list of steps
+//! that can be shortened. Each seed enables some kinds of faults and leaves out the rest, because a
+//! run with all of them at once reaches no deep state of any.
 
 use std::time::Duration;
 
@@ -50,17 +50,17 @@ pub struct Knobs {
 /// Depths of an outbox, small enough for a short run to reach them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depths {
-    /// From here on new messages are dropped.
+    /// From this depth on new messages are dropped.
     pub drop: usize,
-    /// From here on they go by the emergency lane.
+    /// From this depth on new messages are sent on the emergency lane.
     pub reroute: usize,
-    /// Here both end.
+    /// At this depth both end.
     pub leave: usize,
-    /// Above this drafts are merged.
+    /// Above this depth drafts are merged.
     pub coalesce: usize,
-    /// Tokens a minute, at once, and kept for critical messages.
+    /// Tokens a minute, tokens at once, and tokens reserved for critical messages.
     pub tokens: (u32, u32, u32),
-    /// Copies kept for an aggregator's confirmation.
+    /// Copies stored until an aggregator confirms them.
     pub unconfirmed: usize,
 }
 
@@ -69,8 +69,8 @@ impl Depths {
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
         let (drop, reroute, leave) = rng.one_of([(24, 10, 4), (48, 24, 8), (16, 12, 6)]);
-        // Merging ends below the mark at which rerouting does, as in every sound configuration:
-        // else a node with just as many tokens as messages would go on rerouting for ever.
+        // Merging ends below the threshold at which rerouting ends, as in every sound
+        // configuration. Otherwise a node with as many tokens as messages would reroute for ever.
         let coalesce = rng.one_of([leave - 1, leave - 1, 1_000]);
         let tokens = rng.one_of([(120, 20, 5), (60, 4, 2), (20, 3, 1)]);
         Self {
@@ -84,14 +84,14 @@ impl Depths {
     }
 }
 
-/// Which aggregators there are. Each reads all streams, and nodes believe any one of them.
+/// Which aggregators there are. Each reads all streams, and nodes accept the confirmations of any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// One, with a store.
     One,
     /// Two, each with a store of its own.
     Two,
-    /// One with a store, and one that keeps everything in memory.
+    /// One with a store, and one that holds everything in memory.
     OneAndStateless,
 }
 
@@ -103,21 +103,21 @@ impl Readers {
     }
 }
 
-/// How nodes keep what they hold.
+/// How nodes store the messages that they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spooling {
     /// In memory alone.
     Off,
     /// On the disk, synced.
     Synced,
-    /// On the disk, as the kernel gets round to it.
+    /// On the disk, written back when the kernel chooses.
     Unsynced,
 }
 
 /// A run's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Where all of it comes from.
+    /// The source of all random draws.
     pub seed: u64,
     /// The mesh.
     pub knobs: Knobs,

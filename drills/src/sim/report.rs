@@ -20,7 +20,7 @@ pub struct Report {
     pub from: u64,
     /// Runs.
     pub runs: u64,
-    /// Steps in each steps.
+    /// Steps in each plan.
     pub steps: usize,
     /// Events in all runs.
     pub events: u64,
@@ -61,12 +61,12 @@ pub struct Failed {
     pub at_ns: u64,
     /// The mesh in which it shows.
     pub knobs: String,
-    /// The shortest steps found that shows it too.
+    /// The shortest list of steps found that breaks the same invariant.
     pub shortest: Vec<String>,
 }
 
 impl Report {
-    /// The report of a campaign that has come to its end.
+    /// The report of a completed campaign.
     #[must_use]
     pub fn new(campaign: &Campaign, findings: &Findings) -> Self {
         let demanding = findings.runs >= SEEDS_DEMANDING;
@@ -126,7 +126,7 @@ pub fn words(report: &Report) -> String {
         report.unexplained,
     );
     for (name, n) in &report.reached {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "  {n:>10}  {name}");
     }
     for name in &report.missed {

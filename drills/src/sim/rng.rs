@@ -1,4 +1,4 @@
-//! Chance, all of it from one seed: the same seed draws the same numbers for ever.
+//! All random numbers of a run, from one seed: the same seed always draws the same numbers.
 //!
 //! DESIGN D14.
 
@@ -11,7 +11,7 @@ pub struct Rng(u64);
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Rng {
-    /// Rng for one purpose of one seed, so that one purpose's draws do not shift another's.
+    /// A generator for one purpose of one seed, so that one purpose's draws do not shift another's.
     #[must_use]
     pub fn new(seed: u64, purpose: u64) -> Self {
         let mut rng = Self(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95));

@@ -1,7 +1,7 @@
 //! Kernels: tables of noise that each training pass adds to its points, and their checksum.
 //!
 //! A kernel's content follows from a seed and its number, so a broken one can be made again.
-//! Nothing here opens a file. The checksum finds accidents; it is no defence against intent.
+//! Nothing here opens a file. The checksum detects accidental damage only, not tampering.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::limits::{KERNEL_BYTES, KERNELS_CACHED_MAX};
 
 use crate::rng::Generator;
 
-/// Keeps kernels apart from everything else that a seed makes.
+/// Separates the kernels' random numbers from all others of the same seed.
 const PURPOSE: u64 = 0x6b65_726e;
 
 /// The 64-bit FNV-1a hash (Fowler, Noll and Vo). Every step is a bijection of the state, so
@@ -42,7 +42,7 @@ impl Kernel {
         (bytes.len() == KERNEL_BYTES && checksum(&bytes) == expected).then_some(Self(bytes))
     }
 
-    /// The bytes as they lie on disk.
+    /// The bytes as stored on disk.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -79,7 +79,7 @@ impl Cache {
         self.entries.truncate(KERNELS_CACHED_MAX);
     }
 
-    /// Forgets the kernel.
+    /// Removes the kernel from memory.
     pub fn remove(&mut self, number: KernelNumber) {
         self.entries.retain(|(held, _)| *held != number);
     }

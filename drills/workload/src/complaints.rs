@@ -1,4 +1,4 @@
-//! What goes wrong without ending the job, told to standard error once for each text.
+//! Problems that do not end the job, written to standard error once for each text.
 //!
 //! Complaints are noted inside timed operations and written outside them, since a full pipe
 //! behind standard error would count as latency.

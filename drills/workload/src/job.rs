@@ -1,6 +1,6 @@
 //! The job itself: fetch a kernel, train one pass, run the hook, wait for the next epoch's time.
 //!
-//! Two operations are timed, each with one stopwatch around all its work and nothing else;
+//! Two operations are timed, each with one stopwatch around all its work and only its work;
 //! reporting, repairs, complaints and idle waiting lie outside.
 
 use std::fs::{self, File};
@@ -26,10 +26,10 @@ use crate::sample::{Outcome, Sample};
 use crate::summary::{Ending, Summary};
 use crate::tail::Tail;
 
-/// Keeps the order of kernels apart from everything else that a seed makes.
+/// Separates the order of kernels from all other random numbers of the same seed.
 const KERNEL_ORDER: u64 = 3;
 
-/// Why a job could not begin or go on.
+/// Why a job could not start or continue.
 #[derive(Debug, Error)]
 pub enum JobError {
     /// No place for kernels.
@@ -37,15 +37,15 @@ pub enum JobError {
     Dir {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// No account of what was sent, so nothing may be sent.
+    /// The raw file cannot be written, so nothing may be sent.
     #[error("--raw {path:?} must be a file that can be written to")]
     Raw {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -220,8 +220,8 @@ impl Job {
     }
 }
 
-/// Passes a step of the time that is left, sending what still waits; short enough that a
-/// signal is soon heard.
+/// Waits for a step of the time that is left and sends queued samples. The step is short, so that
+/// the job reacts to a signal soon.
 fn idle(left: Duration, reporter: &mut Reporter) -> io::Result<()> {
     let deadline = Deadline::within(left.min(RETRY_EVERY));
     reporter.tick()?;

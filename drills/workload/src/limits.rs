@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Samples that wait while the node is away; one more is counted as unsent.
+/// Samples that wait while the node is down; one more is counted as unsent.
 pub const SAMPLES_MAX: usize = 65_536;
-/// Wait for a full socket to take one datagram before training goes on.
+/// Wait for a full socket to take one datagram before training continues.
 pub const SEND_WAIT: Duration = Duration::from_millis(100);
 /// Pause after a datagram was not taken, before the next attempt.
 pub const RETRY_EVERY: Duration = Duration::from_millis(50);
@@ -20,7 +20,7 @@ pub const KERNEL_BYTES: usize = 256 * 1024;
 pub const KERNELS_CACHED_MAX: usize = 4;
 /// Bytes of the commands file that one hook reads; a longer line is no command.
 pub const COMMANDS_BYTES_MAX: usize = 64 * 1024;
-/// Milliseconds of extra work that a command may ask of each hook.
+/// Milliseconds of extra work that a command may add to each hook.
 pub const EXTRA_WORK_MS_MAX: u64 = 10_000;
 /// Different complaints that are written to standard error.
 pub const COMPLAINTS_MAX: usize = 64;

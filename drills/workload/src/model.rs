@@ -1,5 +1,5 @@
 //! A small classifier, really trained: logistic regression that learns which of two rings a point
-//! lies on. The same seed and kernels give the same model.
+//! lies on. The same seed and kernels produce the same model.
 
 use std::f32::consts::TAU;
 

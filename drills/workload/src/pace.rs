@@ -1,6 +1,6 @@
 //! When each epoch is due: an open loop, so that a slow epoch makes no later one's load smaller.
 //!
-//! An epoch that is late starts at once; the ones after it keep their times.
+//! An epoch that is late starts at once; later ones start at their planned times.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Hands samples to the node, and writes down which ones it has handed over.
+//! Sends samples to the node, and writes the sent ones to the raw file.
 //!
-//! A sample counts as sent, and stands in the raw file, once the kernel has accepted its
-//! datagram. While the node is away samples wait in order; past a bound they are counted as
-//! unsent. Nothing here runs inside a timed operation.
+//! A sample counts as sent, and is in the raw file, once the kernel has accepted its datagram.
+//! While the node is away samples wait in order; past a bound they are counted as unsent. Nothing
+//! here runs inside a timed operation.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -3,7 +3,7 @@
 //! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 //! Good enough for data, not for secrets.
 
-/// The generator; the same seed gives the same numbers for ever.
+/// The generator; the same seed always generates the same numbers.
 #[derive(Clone, Debug)]
 pub struct Generator(u64);
 
@@ -24,7 +24,7 @@ impl Generator {
         mixed ^ (mixed >> 31)
     }
 
-    /// Uniform in `0.0..1.0`, one excluded: 24 bits are all that an f32 can tell apart there.
+    /// Uniform in `0.0..1.0`, one excluded, in steps of 24 bits: an f32 resolves no more near one.
     pub fn unit(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1_u32 << 24) as f32
     }

@@ -1,7 +1,7 @@
 //! Where samples go, and the socket that takes them there.
 //!
 //! A Unix datagram socket is lossless: a full one makes the sender wait. UDP may lose what the
-//! kernel has accepted; whoever counts must use the Unix socket.
+//! kernel has accepted; exact counts require the Unix socket.
 
 use std::fmt;
 use std::io;
@@ -67,7 +67,7 @@ impl Destination {
     /// A socket that is connected there and waits for at most `SEND_WAIT` when full.
     ///
     /// # Errors
-    /// When nobody listens there, as far as the kernel can tell.
+    /// When the kernel reports that no process listens there.
     pub fn connect(&self) -> io::Result<Link> {
         match self {
             Self::Unix(path) => {
@@ -106,7 +106,7 @@ pub enum Sent {
     Accepted,
     /// The socket stayed full; the same link may take it later.
     Full,
-    /// Nobody listens any more; a new link is needed.
+    /// No process listens any more; a new link is needed.
     Gone,
 }
 

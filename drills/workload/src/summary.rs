@@ -10,9 +10,9 @@ use crate::sample::Tally;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// As many epochs as asked for.
+    /// The requested number of epochs is done.
     Epochs,
-    /// The time asked for is over.
+    /// The requested time is over.
     Seconds,
     /// The command `stop`.
     Command,
@@ -20,7 +20,7 @@ pub enum Ending {
     Signal,
 }
 
-/// The account of one run.
+/// The totals of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Epochs done.
@@ -33,7 +33,7 @@ pub struct Summary {
     pub unsent: u64,
     /// Mean loss of the last training pass; null before the first, or when training diverged.
     pub training_loss: Option<f32>,
-    /// Share of the points held back that the last validation pass told rightly.
+    /// Share of the held-back points that the last validation pass classified correctly.
     pub validation_accuracy: Option<f32>,
     /// Lines of the commands file that were no commands.
     pub unknown_commands: u64,

@@ -1,4 +1,4 @@
-//! Reads what was appended to a file since the last look.
+//! Reads what was appended to a file since the last read.
 //!
 //! Only whole lines are handed out; the start of a line waits for its end. What is missing,
 //! unreadable or no regular file holds no lines; a file that got shorter is read from its start.
@@ -33,7 +33,7 @@ impl Tail {
     }
 
     fn read_from_offset(&mut self) -> io::Result<Vec<u8>> {
-        // Asked before opening, which would block on a pipe that has no writer.
+        // Checked before opening, which would block on a pipe that has no writer.
         let found = fs::metadata(&self.path)?;
         if !found.is_file() {
             return Ok(Vec::new());
@@ -49,8 +49,8 @@ impl Tail {
     }
 }
 
-/// How many bytes of `new` are whole lines. What fills all the room without an end is given
-/// up as a line of its own, else nothing after it would ever be read.
+/// How many bytes of `new` are whole lines. If the text fills the whole buffer without a line end,
+/// it counts as one line. Otherwise nothing after it would ever be read.
 fn whole_lines(new: &[u8]) -> usize {
     match new.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => end + 1,

@@ -1,4 +1,4 @@
-//! Receivers that are down, refuse, break, talk garbage or never answer cost themselves alone.
+//! Receivers that are down, reject, break, return garbage or never respond affect only themselves.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use super::{BUDGETS, RULE, WAIT, fed_until};
 
 /// The rule about undeliverable notifications would fire too, and be notified.
 const QUIET: &str = "[[rule]]\nname = 'notifications_undeliverable'\nenabled = false\n";
-/// Stands in the path of every URL, and nowhere else.
+/// A mark that occurs in the path of every URL, and in no other text.
 const SECRET: &str = "s3cret-path";
 
 fn webhook(name: &str, url: &str, template: &str) -> String {

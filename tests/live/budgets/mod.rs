@@ -1,5 +1,5 @@
-//! Budgets on real processes: nodes learn limits and count exactly over them, files of rules are
-//! taken while everything runs, and people keep receivers quiet with the operator's command.
+//! Budgets on real processes: nodes receive limits and count exactly over them, rule files are
+//! reloaded at run time, and operators silence receivers with the command-line tool.
 
 mod exact;
 mod people;
@@ -13,7 +13,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_schemas::summary::{BudgetRow, Summary};
 use plimsoll_tests::metrics_page::await_value;
 
-/// One line with so many samples of one value, in milliseconds.
+/// One line with this number of samples of one value, in milliseconds.
 fn line(operation: &str, ms: &str, samples: usize) -> String {
     format!("{operation}{}|ms", format!(":{ms}").repeat(samples))
 }

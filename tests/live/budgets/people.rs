@@ -16,7 +16,7 @@ use super::line;
 const WAIT: Duration = Duration::from_secs(40);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Someone with a token and the address of an aggregator.
+/// An operator with a token and the address of an aggregator.
 struct OperatorCommand<'a> {
     url: &'a str,
     token_file: &'a Path,

@@ -1,4 +1,4 @@
-//! A budget may be about some series of some nodes alone.
+//! A budget may select some series of some nodes.
 
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::alert::AlertState;
@@ -54,10 +54,10 @@ async fn the_budget_of_slow_misses_is_broken_and_that_of_all_fetches_is_not() {
         let row = budget(&summary, "slow_misses", scope).unwrap();
         assert_eq!((row.samples, row.over, row.verdict), (120, 120, Verdict::Breach), "{scope:?}");
     }
-    // All it selects is over, where a tenth may be.
+    // All selected samples are over the limit, where a tenth may be.
     let remaining = budget(&summary, "slow_misses", "").unwrap().budget_remaining.unwrap();
     assert!((remaining + 9.0).abs() < 1e-6, "{remaining}");
-    // What it does not select leaves no trace in it.
+    // Samples outside the selection leave no trace in the budget.
     let unselected = budget(&summary, "slow_misses", "elsewhere");
     assert!(unselected.is_none_or(|row| row.verdict == Verdict::NoData), "{unselected:?}");
     for (scope, samples) in [("", 840), (NODE, 420), ("elsewhere", 420)] {

@@ -1,8 +1,8 @@
-//! A job that feeds a node through our Rust client: what is to be recorded comes as JSON on
+//! A job that feeds a node through our Rust client. It reads the samples to record as JSON on
 //! standard input, `{"operation": name, "values_ns": [..], "spread_ms": 0}`.
 //!
-//! Records in the main thread and in others that end, over the time it is given, and exits
-//! without waiting for anything: the library must bring all of it home.
+//! Records in the main thread and in others that end, over the time `spread_ms`, and exits without
+//! a wait: the library must deliver all samples.
 
 use std::time::Duration;
 

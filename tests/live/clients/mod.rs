@@ -1,5 +1,5 @@
-//! Every client library that jobs use delivers its samples, compared with the values that it was
-//! given, at the aggregator.
+//! Every client library that jobs use delivers its samples: the values at the aggregator equal the
+//! values passed to the library.
 
 mod nc;
 mod python;

@@ -122,7 +122,7 @@ fn garbage() -> Vec<Forgery> {
     all
 }
 
-/// Right bytes in wrong places; all of them lie within the subjects that the streams keep.
+/// Right bytes in wrong places; all of them are within the subjects that the streams store.
 fn strange_subjects() -> Vec<Forgery> {
     let long = format!("normal.{}.latency", "x".repeat(2_000));
     [

@@ -12,7 +12,7 @@ use super::producer::{Way, export, mesh, rounds};
 const WAIT: Duration = Duration::from_secs(30);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// So many zeros, as gzip packs them.
+/// This number of zeros, as gzip packs them.
 fn bomb(bytes: usize) -> Vec<u8> {
     let mut gzip = Command::new("gzip");
     let mut gzip = gzip.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

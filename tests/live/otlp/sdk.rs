@@ -84,7 +84,7 @@ async fn every_way_of_the_sdk_brings_each_sample_once() {
         await_value(mesh.stack.api(), &series, value).await.unwrap();
     }
     let page = MetricsPage::of(&mesh.node.api).await.unwrap();
-    // Three rounds and the last words of the meter; three spans.
+    // Three rounds and the final export of the meter; three spans.
     for (protocol, signal, exports) in [("http", "metrics", 16.0), ("grpc", "traces", 12.0)] {
         let labels = format!("outcome=\"taken\",protocol=\"{protocol}\",signal=\"{signal}\"");
         let taken = page.value(&format!("plimsoll_agent_otlp_requests_total{{{labels}}}"));

@@ -1,4 +1,4 @@
-//! Node and aggregator without a broker: alive, not ready, and nothing is forgotten.
+//! Node and aggregator without a broker: alive, not ready, and no sample is lost.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A real Prometheus, on the files that are shipped, sees what the aggregator knows.
+//! A real Prometheus with the shipped files shows the same values as the aggregator.
 
 mod formats;
 mod native;

@@ -1,4 +1,5 @@
-//! What applications export as Prometheus text arrives exactly, whatever stands beside them.
+//! Samples that applications export as Prometheus text arrive exactly, whatever else their pages
+//! contain.
 
 mod app;
 
@@ -104,11 +105,11 @@ async fn an_application_is_counted_exactly_over_its_restart_and_beside_bad_targe
     mesh.stack.end().await.unwrap();
 }
 
-/// Each fails again and again, for its own reason.
+/// Each scrape fails again and again, for its own reason.
 async fn bad_targets_fail(node_api: &Api, [hangs, endless, garbage, unused]: [&str; 4]) {
     for (reasons, target) in [
         (&["answer_timeout"][..], hangs),
-        // On a busy machine the end of its time may come before that of its room.
+        // On a busy machine its timeout may come before its size limit.
         (&["too_long", "body_timeout"], endless),
         (&["too_long", "body_timeout"], garbage),
         (&["connect"], unused),

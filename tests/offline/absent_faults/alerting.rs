@@ -63,7 +63,7 @@ fn one_breach_on_each_of_three_nodes_is_no_breach_three_times_in_a_row() {
         ("c", &[None, None, slow]),
         ("d", &[Some(1); 3]),
     ]);
-    // What is slow stays in a window of ten seconds: a was judged three times, b twice, c once.
+    // Slow samples stay in a window of ten seconds: a was judged three times, b twice, c once.
     assert_eq!(states(&sent, &scope("a")), [AlertState::Pending, AlertState::Firing]);
     assert_eq!(states(&sent, &scope("b")), [AlertState::Pending]);
     assert_eq!(states(&sent, &scope("c")), [AlertState::Pending]);
@@ -89,7 +89,7 @@ fn a_node_that_falls_silent_leaves_its_alert_where_it_was() {
     assert_eq!(states(&sent, &scope("a")), [AlertState::Pending, AlertState::Firing]);
 }
 
-/// As one state for each rule, what is well on one node would end what is wrong on another.
+/// With one state for each rule, recovery on one node would end a fault on another.
 #[test]
 fn a_node_that_is_well_ends_no_alert_of_another() {
     let sent = run(&[("sick", &[Some(40); 30]), ("well", &[Some(1); 30])]);

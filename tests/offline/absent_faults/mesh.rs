@@ -47,7 +47,7 @@ window = '10s'";
     core
 }
 
-/// Lets intervals pass without a connection.
+/// Advances time by intervals without a connection.
 pub(crate) fn close_intervals(node: &mut Node, seconds: std::ops::RangeInclusive<u32>) {
     seconds.for_each(|second| node.on_deadline(start().after(second * SECOND)));
 }
@@ -66,7 +66,7 @@ pub(crate) fn lane_of(publish: &Publish) -> Lane {
     publish.subject.parse::<SnapshotSubject>().unwrap().lane
 }
 
-/// Brings messages to the aggregator.
+/// Delivers messages to the aggregator.
 pub(crate) fn deliver(aggregator: &mut Aggregator, now: Now, messages: &[Publish]) {
     for publish in messages {
         let sent_now = Some(now.wall);

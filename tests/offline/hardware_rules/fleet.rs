@@ -14,7 +14,7 @@ use plimsoll_schemas::wire::{self, Body, Hardware, Header, Snapshot, Totals};
 
 const NODE: &str = "machine";
 
-/// The aggregator, with the rules that are shipped.
+/// The aggregator with the shipped rules.
 pub(crate) struct Fleet {
     core: Core,
     now: Now,

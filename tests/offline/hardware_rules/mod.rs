@@ -1,7 +1,7 @@
 //! Every shipped rule about a machine, from its files and driver to the alert. The node's real
-//! sampler reads a recorded tree of /proc and /sys and a stand-in for NVML. The aggregator's real
-//! core evaluates the readings in simulated time. Each fault fires its rule, and each repair
-//! resolves it.
+//! sampler reads a recorded tree of /proc and /sys and a stub of NVML. The aggregator's real core
+//! evaluates the readings in simulated time. Each fault fires its rule, and each repair resolves
+//! it.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first surprise")]
 
@@ -53,7 +53,7 @@ const OF_THE_AGENT: [NodeMetric; 14] = [
     NodeMetric::RoundTripSeconds,
 ];
 
-/// It comes from a system call, which neither a file nor the stand-in replaces. A test of the
+/// It comes from a system call, which neither a file nor the stub replaces. A test of the
 /// aggregator covers it.
 const OF_THE_KERNEL_ALONE: &str = "clock_unsynchronized";
 

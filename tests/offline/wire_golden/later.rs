@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Maps whose keys are data: what stands in them is never unknown.
+/// Maps whose keys are data: no key in them is unknown.
 const OPEN: [&str; 2] = ["labels", "lost"];
 
 #[derive(Clone, Serialize, Deserialize)]

@@ -1,5 +1,4 @@
-//! Bytes of wire version 1 as they once went out: they decode forever, and today's encoder
-//! still makes them.
+//! Recorded bytes of wire version 1: they decode forever, and today's encoder still produces them.
 //!
 //! Each `data/wire/v1/<name>.bin` is one message; the `<name>.json` beside it states what went
 //! in and what must come out. Nothing here changes a message that exists: a new shape gets a

@@ -1,7 +1,7 @@
 //! What is stated about one golden message: its header, what went in, and what must come out.
 //!
-//! The stated figures were worked out from the samples by another HdrHistogram library; nothing
-//! here works any out, it only asks a decoded histogram for its own.
+//! The stated figures were computed from the samples by another HdrHistogram library; the code here
+//! computes none, it only reads those of a decoded histogram.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 pub(crate) struct Sidecar {
     pub(crate) about: String,
     subject: String,
-    /// True for a message with fields that this version does not know.
+    /// True for a message with fields that this version does not define.
     #[serde(default)]
     pub(crate) unknown_fields: bool,
     pub(crate) schema: u16,
@@ -37,7 +37,7 @@ pub(crate) struct Sidecar {
     body: Stated,
 }
 
-/// What is stated about a body. Hardware, bus and events are kept by the names of their fields,
+/// What is stated about a body. Hardware, bus and events are stored by the names of their fields,
 /// so that a renamed field is a difference.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -56,10 +56,10 @@ struct Distribution {
     figures: Figures,
     /// What was recorded: nanoseconds and how often.
     samples: Vec<(u64, u64)>,
-    /// What was recorded before that, when no limit was known.
+    /// What was recorded before the node received a limit.
     #[serde(default)]
     before: Vec<(u64, u64)>,
-    /// What is told of samples that only a producer's buckets tell of: over, up to, how many.
+    /// Samples of which only the bucket of the producer is recorded: over, up to, how many.
     #[serde(default)]
     within: Vec<(u64, u64, u64)>,
     /// Where these are counted: nanoseconds and how often.
@@ -68,10 +68,10 @@ struct Distribution {
     /// What they were: nanoseconds and how often.
     #[serde(default)]
     truth: Vec<(u64, u64)>,
-    /// What quantiles surely lie between.
+    /// The bounds between which quantiles lie.
     #[serde(default)]
     bounds: BTreeMap<String, (u64, u64)>,
-    /// Limits, samples over each, and samples of which that is not known.
+    /// Limits, samples over each, and samples of which it is uncertain.
     #[serde(default)]
     over: Vec<(u64, u64, u64)>,
 }

@@ -1,5 +1,5 @@
-//! The broker is away for as many intervals as ten minutes have, under a load that compresses
-//! badly: the node must merge what it holds instead of growing, and lose none of it.
+//! The broker is down for as many intervals as ten minutes have, under a load that compresses
+//! badly. The node must merge what it holds instead of growing, and lose none of it.
 //!
 //! Ten minutes pass in one, with intervals of 100 ms, the shortest that a node takes.
 
@@ -24,10 +24,10 @@ const AWAY: Duration = Duration::from_secs(60);
 const BYTES: &str = "plimsoll_agent_outbox_bytes";
 /// Messages above the mark at which merging begins: those of one interval, and one being merged.
 const MESSAGES_SLACK: usize = 8;
-/// What is held is counted as it would be sent. Twice that much may be resident: as the parts
-/// of a message are merged, both are there, and freed memory goes back to the system in pages.
+/// Held bytes are counted as they would be sent. Twice that much may be resident: while the parts
+/// of a message are merged, both are in memory, and freed memory returns to the system in pages.
 const RESIDENT_FACTOR: u64 = 2;
-/// From the middle of the outage to its end memory may waver, and not grow.
+/// From the middle of the outage to its end memory may fluctuate, and not grow.
 const WAVER_MAX: u64 = 4 * 1024 * 1024;
 
 pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {

@@ -1,4 +1,5 @@
-//! The broker is stopped or killed, or loses its streams, while all else keeps running.
+//! The broker is stopped or killed, or loses its streams, while all other processes continue to
+//! run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const DEAD: Duration = Duration::from_secs(4);
 pub(super) async fn stopped(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = stop(&mut rig).await;
-    // Whatever went wrong meanwhile: a mesh cannot be drained into a broker that is stopped.
+    // After every outcome: a mesh cannot be drained into a broker that is stopped.
     rig.mesh.stack.broker().resume();
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
@@ -33,14 +34,15 @@ async fn stop(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// The same store is there again afterwards.
+/// The same store exists after the restart.
 pub(super) async fn killed(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = kill(&mut rig).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
-/// What it had acknowledged is gone, and no aggregator had read it: the aggregator was dead before.
+/// The messages that it had acknowledged are lost, and no aggregator had read them: the aggregator
+/// was killed before.
 pub(super) async fn wiped(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = wipe(&mut rig).await;

@@ -1,5 +1,5 @@
-//! The disk under a node's spool is full: the node continues in memory, reports it, and loses
-//! nothing as long as it lives.
+//! The disk under a node's spool is full: the node continues in memory, reports the full disk, and
+//! loses nothing as long as its process runs.
 
 use std::fs::File;
 use std::io::Write;
@@ -96,7 +96,7 @@ impl Disk {
         Ok(Self(place))
     }
 
-    /// Takes all the room that is left; the file can be deleted to give it back.
+    /// Fills the file system. Deleting the returned file frees the space.
     fn fill(&self) -> Result<PathBuf> {
         let path = self.0.join("rest");
         let mut file = File::create(&path)?;
@@ -107,7 +107,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily, since a process of the mesh may not have let go of it yet.
+        // Lazily, since a process of the mesh may still have an open file on it.
         let _left_behind = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }

@@ -1,5 +1,5 @@
-//! A breach that begins and ends while the aggregator is away: its samples lie in the broker,
-//! are all counted later, and their alert fires late and reports its delay.
+//! A breach that begins and ends while the aggregator is down: the broker stores its samples, all
+//! are counted later, and their alert fires late and reports its delay.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::live::report::Report;
 const BUDGET: &str = "epoch_hook";
 /// Of 200 in ten seconds at 20 epochs a second.
 const SAMPLES_MIN: u64 = 100;
-/// How long publishing takes is no matter here, and varies with what else the machine does.
+/// The latency of publishing is not judged here: it varies with the other load of the machine.
 const SETTINGS: &str = r#"
 [[budget]]
 name = "epoch_hook"

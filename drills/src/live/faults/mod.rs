@@ -1,9 +1,9 @@
 //! Processes are stopped, killed and wiped under load, and every sample must turn up again:
 //! merged once, or lost for a named reason.
 //!
-//! Each [`Scenario`] runs on a mesh of its own. The jobs' raw files list what was recorded, the
-//! aggregator's summary what became of it; [`account`] puts the two side by side as sets.
-//! What no ledger names is unexplained, and fails the drill.
+//! Each [`Scenario`] runs on a mesh of its own. The jobs' raw files list the recorded samples, the
+//! aggregator's summary the merged and lost ones; [`account`] compares the two as sets. A
+//! difference that no ledger names is unexplained, and fails the drill.
 
 use std::path::Path;
 

@@ -19,13 +19,13 @@ use crate::live::tally::metric;
 const TARGET: usize = 1;
 const DEAD: Duration = Duration::from_secs(4);
 const READ_WAIT: Duration = Duration::from_secs(10);
-/// What a node counts under this reason was in an interval that had not been closed.
+/// The loss reason for samples of an interval that had not been closed.
 pub(super) const CRASH: &[&str] = &["crash"];
-/// A node notes every 100 ms how much is in its open interval. What came after the last note,
-/// or lay in its socket, has no name: never more than the interval has, 100 samples at 50
-/// epochs a second, however slow the disk is.
+/// A node notes every 100 ms how many samples its open interval has. Samples after the last note,
+/// or in its socket, are lost without a reason. They are never more than the interval has: 100
+/// samples at 50 epochs a second, however slow the disk is.
 const UNNOTED_MAX: u64 = 100;
-/// Anonymous clients are this user, who may not receive confirmations.
+/// Anonymous clients are mapped to this user, who may not receive confirmations.
 const DEAFENING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
     subscribe: { deny: \"plimsoll.v1.drill.confirm.>\" } } } ] }
 no_auth_user: mesh
@@ -57,8 +57,8 @@ async fn kill_node(rig: &mut Rig) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// What lies in a dead process's socket no ledger can know of, nor what came after its last note.
-/// So the job pauses until its node has read all and noted it.
+/// No ledger counts samples in a dead process's socket, or samples after its last note. So the job
+/// pauses until its node has read and noted all of them.
 pub(super) async fn hush(rig: &Rig, place: usize) -> Result<()> {
     let station = &rig.mesh.stack.stations()[place];
     station.pause_job();
@@ -85,7 +85,7 @@ async fn recover(rig: &mut Rig, base: &Merged) -> Result<()> {
     Ok(())
 }
 
-/// Nodes go on into the broker's streams.
+/// Nodes continue to publish to the broker's streams.
 pub(super) async fn aggregator_killed(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = Rig::start(drill, options(dir)?).await?;
     let disturbed = kill_aggregator(&mut rig).await;
@@ -100,8 +100,8 @@ async fn kill_aggregator(rig: &mut Rig) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// A power cut: the broker's store, the aggregator's state and the node's spool are what is left;
-/// with `wipe` the first of them is not.
+/// A power cut: the broker's store, the aggregator's state and the node's spool remain; with `wipe`
+/// the broker's store does not.
 pub(super) async fn all_killed(drill: Drill, dir: &Path, wipe: bool) -> Result<Report> {
     let mut rig = Rig::start(drill, with_spools(dir)?).await?;
     let disturbed = kill_all(&mut rig, wipe).await;
@@ -130,8 +130,8 @@ async fn kill_all(rig: &mut Rig, wipe: bool) -> Result<()> {
     recover(rig, &base).await
 }
 
-/// A node that receives no confirmation keeps everything, and sends it once more after its crash to
-/// a broker that has forgotten what it knew.
+/// A node without confirmations holds all its messages. After its crash it sends them again to a
+/// broker whose store was wiped.
 pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
     let broker_settings = DEAFENING.to_owned();
     let options = StackOptions { broker_settings, nodes: 2, ..with_spools(dir)? };

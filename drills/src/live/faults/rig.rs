@@ -1,4 +1,4 @@
-//! What every fault has around it: a mesh under load, its recovery, its account.
+//! What every fault shares: a mesh under load, its recovery, and the accounting of samples.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const FLOW: u64 = 150;
 const FLOW_WAIT: Duration = Duration::from_secs(30);
 /// An open breaker lasts 30 s.
 const RECOVER_WAIT: Duration = Duration::from_secs(60);
-/// Messages in the outbox of a node that waits for nothing: one interval's, and one more.
+/// Messages in the outbox of a node without a backlog: those of one interval, and one more.
 const DEPTH_CALM_MAX: f64 = 4.0;
 /// Interval of progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
@@ -81,8 +81,8 @@ impl Rig {
         }
     }
 
-    /// Waits until every node is ready, holds next to nothing, and has had more merged than in
-    /// `base`.
+    /// Waits until every node is ready, has almost no queued messages, and has had more samples
+    /// merged than in `base`.
     pub(super) async fn expect_recovery(&mut self, base: &Merged, since: Duration) {
         let expectation = Expectation::new(
             "recovers",
@@ -101,13 +101,13 @@ impl Rig {
         self.drill.expect(expectation, span, look).await;
     }
 
-    /// Drains the mesh and judges where every sample went. Where nothing may be lost every
-    /// figure must be that of the raw samples.
+    /// Drains the mesh and judges where every sample ended up. If nothing may be lost, every figure
+    /// must equal that of the raw samples.
     pub(super) async fn settle(self, disturbed: Result<()>, terms: Terms) -> Report {
         let Self { mut drill, mut mesh, fed } = self;
         let drained = match mesh.drain(&mut drill, disturbed).await {
             Ok(drained) => Ok(drained),
-            // A process that did not end well may still have a complete ledger.
+            // A process that exited with an error may still have a complete ledger.
             Err(error) => last_word(&mesh).await.context(error),
         };
         let since = drill.elapsed();

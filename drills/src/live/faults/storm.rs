@@ -15,7 +15,7 @@ use crate::live::report::Report;
 
 const BLOWS: usize = 14;
 
-/// What may happen next.
+/// The faults of a storm.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     StopBroker,
@@ -25,7 +25,7 @@ enum Blow {
     KillNode(usize),
 }
 
-/// The splitmix64 generator: any seed gives a sequence of its own.
+/// The splitmix64 generator: different seeds generate different sequences.
 struct Draw(u64);
 
 impl Draw {

@@ -1,5 +1,5 @@
-//! A small machine of files, with two GPUs where their stand-in can be built. What a node says of
-//! its machine while it looks at this one is known to the last byte.
+//! A small machine made of files, with two GPUs if their stub can be built. The expected readings
+//! of its node are constants here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::stub;
 
-/// What is in its files while all is well: memory used by 40 %, the control group's by 50 %.
+/// Contents of its files when healthy: memory used by 40 %, the control group's by 50 %.
 const WELL: &[(&str, &str)] = &[
     ("proc/meminfo", "MemTotal: 1000000 kB\nMemFree: 200000 kB\nMemAvailable: 600000 kB\n"),
     ("proc/self/cgroup", "0::/jobs\n"),
@@ -18,12 +18,12 @@ const WELL: &[(&str, &str)] = &[
     ("sys/fs/cgroup/jobs/memory.max", "1000000\n"),
     ("sys/fs/cgroup/jobs/memory.stat", "inactive_file 0\n"),
 ];
-/// What is in some of them instead when it is ill: 96 % and 97 %.
+/// Contents of some files when faulty: 96 % and 97 %.
 const ILL: &[(&str, &str)] = &[
     ("proc/meminfo", "MemTotal: 1000000 kB\nMemFree: 10000 kB\nMemAvailable: 40000 kB\n"),
     ("sys/fs/cgroup/jobs/memory.current", "970000\n"),
 ];
-/// Sensors, and what all readings of each are while all is well.
+/// Sensors, and all readings of each when the machine is healthy.
 const WELL_READ: &[(&str, f64)] = &[
     ("memory_total_bytes", 1_024_000_000.0),
     ("memory_available_bytes", 614_400_000.0),
@@ -44,10 +44,10 @@ pub(super) type Gpus = Result<()>;
 pub(super) struct Machine(PathBuf);
 
 impl Machine {
-    /// Makes a machine in which all is well, below `dir`.
+    /// Makes a healthy machine below `dir`.
     ///
     /// # Errors
-    /// When a file cannot be written. A machine without GPUs is a machine too.
+    /// When a file cannot be written. Missing GPUs are no error.
     pub(super) fn make(dir: PathBuf) -> Result<(Self, Gpus)> {
         let gpus = stub::build(&dir).map(drop);
         let machine = Self(dir);
@@ -55,7 +55,7 @@ impl Machine {
         Ok((machine, gpus))
     }
 
-    /// The settings of nodes that look at machines below `dir`, each at that of its name.
+    /// The settings of nodes that sample the machines below `dir`, each under the node's name.
     pub(super) fn settings(dir: &Path, gpus: &Gpus) -> String {
         let own = dir.join("{node}");
         format!(
@@ -74,7 +74,7 @@ impl Machine {
         self.lay(ILL, HOT)
     }
 
-    /// All is well again.
+    /// Restores the healthy contents.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -89,7 +89,7 @@ impl Machine {
     }
 }
 
-/// In one step: no reader may see half of it.
+/// Replaces the file in one step, so that no reader sees a partial file.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let next = path.with_extension("next");
     fs::create_dir_all(path.parent().unwrap_or(path))?;
@@ -97,7 +97,7 @@ fn replace(path: &Path, text: &str) -> Result<()> {
     Ok(fs::rename(next, path)?)
 }
 
-/// What of a metrics page is not as a node with a well machine tells it; nothing when all is.
+/// The sensors on a metrics page that differ from those of a healthy machine.
 pub(super) fn unwell(page: &str, node: &str, gpus: &Gpus) -> Vec<String> {
     let of_gpus = if gpus.is_ok() { COOL_READ } else { &[] };
     let wrong = |(sensor, wanted): &(&str, f64)| {

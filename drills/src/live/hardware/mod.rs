@@ -1,9 +1,9 @@
 //! One machine of two gets hot, loses a GPU and runs out of memory: the rules about machines fire
-//! for its node, arrive, and clear.
+//! for its node, their notifications arrive, and they clear.
 //!
-//! The node's real sampler looks at a machine of files (`hardware.root`) and at a stand-in for
-//! NVML, since a drill cannot heat a real one. The other machine stays well, and its node
-//! must stay silent. The shipped rules judge; a file of rules lays shorter times over them.
+//! The node's real sampler reads a machine of files (`hardware.root`) and a stub of NVML, since a
+//! drill cannot heat a real machine. The other machine stays healthy, and its node must raise no
+//! alert. The shipped rules judge; a rule file overrides their durations.
 //!
 //! DESIGN D10.
 
@@ -46,7 +46,7 @@ const TARGET: usize = 0;
 const PATIENCE: u32 = 3;
 /// Samples of the whole mesh that show that jobs run.
 const SAMPLES_MIN: u64 = 100;
-/// A node lists its GPUs again once a minute, should it have looked too early.
+/// A node lists its GPUs once a minute, and may have listed them before the stub was ready.
 const STEADY_WAIT: Duration = Duration::from_secs(90);
 /// A sample, its way here, and the evaluations take about six seconds.
 const FIRE_WAIT: Duration = Duration::from_secs(30);
@@ -108,8 +108,8 @@ pub async fn hardware(args: &HardwareArgs, dir: &Path) -> Result<Report> {
     Ok(mesh.settle(drill, disturbed).await)
 }
 
-/// Over the shipped rules, key by key. Budgets are no matter here, and hang on what else this
-/// machine does.
+/// Overrides of the shipped rules, key by key. Budgets are disabled: they depend on the other load
+/// of this machine.
 fn file_of_rules(args: &HardwareArgs) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail, here and below.
@@ -169,7 +169,7 @@ fn alert(rule: &str, node: &NodeName) -> AlertKey {
     }
 }
 
-/// Waits until the page shows every machine as its files and its driver have it, while jobs run.
+/// Waits until the page shows every machine as its files and its driver define it, while jobs run.
 async fn expect_well(drill: &mut Drill, mesh: &Mesh, name: &str, gpus: &Gpus) {
     let expectation = Expectation::new(
         name,

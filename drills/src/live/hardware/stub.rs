@@ -1,5 +1,5 @@
-//! The stand-in for NVML that the tests have, built from sources that this program carries. Not a
-//! GPU: it says what its control file says, as the table in its sources tells.
+//! The NVML stub of the tests, built from sources that this program embeds. It is not a GPU: it
+//! returns what its control file defines, by the table in its sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The judgement of notifications, and the rules that the drill lays over the shipped ones.
+//! The judgement of notifications, and the rules with which the drill overrides the shipped ones.
 
 use plimsoll_schemas::alert::{AlertContext, ValueEvidence, WorstNode};
 use plimsoll_schemas::ids::{Labels, MeshName};

@@ -1,7 +1,7 @@
 //! The oracle that closes every drill: the jobs' raw samples against what was merged.
 //!
-//! Counts, extremes and means must be equal to the last sample. A quantile must lie in the very
-//! bucket that holds the raw sample of its rank, which is all that a histogram can promise.
+//! Counts, extremes and means must be exactly equal. A quantile must lie in the same bucket as the
+//! raw sample of its rank: a histogram has no finer resolution.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::expectation::Look;
 
-/// The operation that a node times itself: no job's file knows of it.
+/// The operation that a node times itself: no job's file contains it.
 pub(crate) const OWN_OPERATION: &str = "publish";
 
 /// The samples in the raw file of each node's job: operation and nanoseconds.
@@ -34,7 +34,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether everything that a histogram keeps exactly is exactly equal.
+    /// Whether every value that a histogram stores exactly is equal.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         let exact = |q: &Quantiles| (q.count, q.mean_ns, q.min_ns, q.max_ns);

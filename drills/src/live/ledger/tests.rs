@@ -1,4 +1,4 @@
-//! A comparison must find one sample more, one less, one moved, and nothing else.
+//! A comparison must find exactly one sample more, one less, or one moved.
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, RulesState};
@@ -30,7 +30,7 @@ fn row(scope: Scope, operation: &str, samples: &[u64]) -> OperationRow {
     OperationRow { scope, operation: operation.to_owned(), total, windows: BTreeMap::new() }
 }
 
-/// What an aggregator says of nodes that merged these samples of `op` and one `publish` each.
+/// The summary of an aggregator whose nodes merged these samples of `op` and one `publish` each.
 fn summary(merged: &[(&str, &[u64])]) -> Summary {
     let mut operations = Vec::new();
     let mut fleet = Vec::new();

@@ -1,8 +1,8 @@
 //! The broker: its process, its streams, and the requests that it serves.
 //!
 //! Owns the streams, the consumers of aggregators, and the confirmations it relays. It serves one
-//! request at a time and responds over the network. It does not know who crashes it or when: the
-//! world stops, resumes, kills and starts it.
+//! request at a time and responds over the network. It does not decide when it crashes: the world
+//! stops, resumes, kills and starts it.
 
 mod relay;
 mod streams;
@@ -62,7 +62,7 @@ impl Broker {
         self.streams.stream(lane)
     }
 
-    /// Its disk becomes full, or has room again.
+    /// Its disk becomes full, or has free space again.
     pub fn set_full(&mut self, is_full: bool) {
         self.streams.is_full = is_full;
     }

@@ -1,4 +1,4 @@
-//! Confirmations on their way from an aggregator to a node: plain messages, which no stream keeps.
+//! Confirmations on their way from an aggregator to a node: plain messages, which no stream stores.
 
 use bytes::Bytes;
 

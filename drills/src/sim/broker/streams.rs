@@ -1,9 +1,9 @@
 //! The broker's streams: one for each lane, with a window in which it recognises duplicates, and
 //! the ways in which a crash loses acknowledged messages.
 //!
-//! An acknowledgement only means that a message is in the stream now. A process that is killed
-//! keeps its files; a power cut takes what was not yet synced; and as Jepsen saw in NATS 2.12.1,
-//! a crash may take any messages, synced or not. What comes after takes their numbers again.
+//! An acknowledgement only means that a message is in the stream now. The files of a killed process
+//! remain; a power cut loses what was not yet synced; and as Jepsen saw in NATS 2.12.1, a crash may
+//! lose any messages, synced or not. Later messages reuse their numbers.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -32,9 +32,9 @@ pub struct Stored {
 pub(super) enum PublishOutcome {
     /// It is in the stream.
     Stored,
-    /// It was there already, as far as the broker remembers.
+    /// It was there already, within the broker's duplicate window.
     Duplicate,
-    /// There is no room.
+    /// There is no space.
     Full,
 }
 
@@ -50,7 +50,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Number of the oldest message kept.
+    /// Number of the oldest message stored.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.messages.keys().next().map_or(self.last + 1, |first| *first)
@@ -149,7 +149,7 @@ impl Streams {
         self.clocks.now(0, at).wall
     }
 
-    /// Takes a message, if there is room.
+    /// Stores a message, if there is space.
     pub(super) fn take(&mut self, now: Time, message: &Rc<Message>) -> PublishOutcome {
         if self.is_full {
             return PublishOutcome::Full;
@@ -157,7 +157,7 @@ impl Streams {
         self.stream_mut(message.lane).take(now, message)
     }
 
-    /// Makes a lane's stream anew; gives what was in the old one.
+    /// Recreates a lane's stream; returns the messages of the old one.
     pub(super) fn remake(&mut self, lane: Lane) -> Vec<Rc<Message>> {
         self.streams_made += 1;
         let id = self.streams_made;
@@ -165,7 +165,7 @@ impl Streams {
         old.messages.into_values().map(|stored| stored.message).collect()
     }
 
-    /// Takes from the streams what a crash takes; gives what is gone.
+    /// Removes the messages that a crash loses; returns them.
     pub(super) fn crash(&mut self, now: Time, how: Crash, rng: &mut Rng) -> Vec<Rc<Message>> {
         let synced = now / self.sync_every * self.sync_every;
         let remembers = rng.chance(300);

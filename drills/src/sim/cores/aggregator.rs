@@ -53,7 +53,7 @@ pub struct Held {
     pub recorded: u64,
     /// See `recorded`.
     pub merged: u64,
-    /// Samples whose whereabouts the ledger knows: merged, held, missing, unread, or lost.
+    /// Samples that the ledger accounts for: merged, held, missing, unread, or lost.
     pub known: u64,
 }
 
@@ -92,8 +92,8 @@ impl Store {
         }
     }
 
-    /// Makes records of what is pending, the newest first: what a later checkpoint holds anew
-    /// need not be written out for an earlier one.
+    /// Makes records of pending changes, the newest first: what a later checkpoint replaces need
+    /// not be written out for an earlier one.
     fn settle(&mut self) {
         let mut seen = BTreeSet::new();
         for changes in std::mem::take(&mut self.pending).into_iter().rev() {
@@ -238,13 +238,13 @@ impl ReaderCore {
         self.0.gap_alert(node) == AlertState::Firing
     }
 
-    /// Time passes.
+    /// Advances the core's time.
     pub fn on_deadline(&mut self, now: Now) -> Mono {
         self.0.on_deadline(now);
         self.0.next_deadline()
     }
 
-    /// What has changed since this was last asked.
+    /// What has changed since the last call.
     pub fn take_changes(&mut self, now: Wall) -> Option<Changes> {
         self.0.take_changes(now)
     }
@@ -255,12 +255,12 @@ impl ReaderCore {
         changes.confirmations(as_of)
     }
 
-    /// What was taken did not get to the disk.
+    /// The changes taken were not written to the disk.
     pub fn on_changes_lost(&mut self) {
         self.0.on_changes_lost();
     }
 
-    /// The account of a node, hidden or not.
+    /// The ledger entry of a node, expired or not.
     #[must_use]
     pub fn ledger(&self, node: &NodeName) -> Option<Ledger> {
         self.0.node(node).map(|node| node.account.ledger())

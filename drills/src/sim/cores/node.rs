@@ -23,7 +23,7 @@ use super::mesh_name::mesh_name;
 use crate::sim::event::ConnectionEvent;
 use crate::sim::plan::Depths;
 
-/// The reason under which a node gives up what it has no room for.
+/// The reason under which a node drops what does not fit.
 const DROPPED: &str = "outbox_full";
 
 fn identity(node: &NodeName) -> Identity {
@@ -35,11 +35,11 @@ fn identity(node: &NodeName) -> Identity {
 /// A message that the node hands over.
 #[derive(Clone, Debug)]
 pub struct Sending {
-    /// The node's name for it, which its answer bears.
+    /// The node's token for it, which the response carries.
     pub token: u64,
     /// Its subject.
     pub subject: String,
-    /// What the broker knows a repetition by.
+    /// The message id, by which the broker recognises a duplicate.
     pub id: String,
     /// Its bytes.
     pub payload: Bytes,
@@ -50,7 +50,7 @@ pub struct Sending {
 pub struct NodeStats {
     /// Everything.
     pub status: Status,
-    /// Samples given up because the outbox was full.
+    /// Samples dropped because the outbox was full.
     pub dropped: u64,
     /// Whether the last interval has ended.
     pub is_leaving: bool,
@@ -95,8 +95,8 @@ impl NodeCore {
         Self(Core::new(identity(node), bounds(depths, interval), now))
     }
 
-    /// Takes over what a spool holds and keeps one from now on. `boot` names the machine's
-    /// present run; `syncs`: whether writes are synced.
+    /// Takes over what a spool holds and writes one from now on. `boot` names the machine's present
+    /// run; `syncs`: whether writes are synced.
     pub fn open_spool(
         &mut self,
         node: &NodeName,
@@ -166,7 +166,7 @@ impl NodeCore {
         self.0.on_broker_event(now, signal);
     }
 
-    /// Time passes.
+    /// Advances the core's time.
     pub fn on_deadline(&mut self, now: Now) {
         self.0.on_deadline(now);
     }
@@ -196,7 +196,7 @@ impl NodeCore {
     /// An aggregator's confirmation arrives.
     ///
     /// # Errors
-    /// When the node does not believe it.
+    /// When the node rejects it.
     pub fn on_confirmation(&mut self, now: Now, payload: &[u8]) -> Result<(), &'static str> {
         self.0.on_confirmation(now, payload)
     }

@@ -1,11 +1,11 @@
-//! One process's TCP connection to the broker: two pipes, each in order, and what the process
-//! believes of it, which is older than the truth.
+//! One process's TCP connection to the broker: two pipes, each in order, and the state that the
+//! process assumes, which lags behind the real one.
 
 use std::collections::VecDeque;
 
 use crate::sim::schedule::Time;
 
-/// What a process believes of its connection.
+/// The state of the connection that a process assumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Belief {
     /// There is none.
@@ -22,9 +22,9 @@ pub(super) enum Belief {
 pub(super) struct Pipe<T> {
     /// What is sent arrives no sooner than what was sent before.
     clear_at: Time,
-    /// Nothing gets through.
+    /// Whether packets are held up.
     pub is_blocked: bool,
-    /// What arrived while nothing got through, or while the broker was stopped.
+    /// What arrived while packets were held up, or while the broker was stopped.
     pub parked: VecDeque<T>,
 }
 
@@ -35,8 +35,8 @@ impl<T> Default for Pipe<T> {
 }
 
 impl<T> Pipe<T> {
-    /// When something arrives that would by itself arrive at `at`, and no sooner than `apart`
-    /// after what was sent before.
+    /// The arrival time of a packet whose own delay ends at `at`: no sooner than `apart` after the
+    /// packet before it.
     pub(super) fn arrival(&mut self, at: Time, apart: Time) -> Time {
         self.clear_at = self.clear_at.saturating_add(apart).max(at);
         self.clear_at
@@ -53,9 +53,9 @@ impl<T> Pipe<T> {
 pub(super) struct Link<Q, A> {
     /// Counts connections; what belongs to an earlier one is lost.
     pub generation: u64,
-    /// Whether the connection of this generation really stands.
+    /// Whether the connection of this generation is intact.
     pub is_intact: bool,
-    /// What the process believes.
+    /// The state that the process assumes.
     pub belief: Belief,
     /// To the broker.
     pub requests: Pipe<Q>,
@@ -63,7 +63,7 @@ pub(super) struct Link<Q, A> {
     pub responses: Pipe<A>,
     /// Extra delay of everything.
     pub slowness: Time,
-    /// Since when the process has received nothing although it believes in a connection.
+    /// Since when the process has received nothing on a connection that it assumes is up.
     pub quiet_since: Option<Time>,
     /// Attempts to connect in a row.
     pub attempts: u32,
@@ -85,8 +85,8 @@ impl<Q, A> Default for Link<Q, A> {
 }
 
 impl<Q, A> Link<Q, A> {
-    /// The connection is gone, and what waited in it too; gives what had reached the broker's
-    /// machine and was not read.
+    /// The connection breaks, and what waited in it is lost; returns the requests that had reached
+    /// the broker's machine and were not read.
     pub(super) fn tear(&mut self) -> VecDeque<Q> {
         self.is_intact = false;
         let unread = std::mem::take(&mut self.requests.parked);
@@ -95,7 +95,7 @@ impl<Q, A> Link<Q, A> {
         unread
     }
 
-    /// A new connection stands, though the process does not know it yet.
+    /// A new connection is up, though the process has not detected it yet.
     pub(super) fn join(&mut self) {
         self.tear();
         self.generation += 1;
@@ -103,7 +103,7 @@ impl<Q, A> Link<Q, A> {
         self.attempts = 0;
     }
 
-    /// The process is gone or begins anew: whatever was is no longer of interest.
+    /// The process ends or starts: the state of its old connection is dropped.
     pub(super) fn forget(&mut self) {
         self.tear();
         self.generation += 1;

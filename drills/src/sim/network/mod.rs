@@ -1,9 +1,10 @@
-//! The network: one connection of each process to the broker, and what the process believes of it.
+//! The network: one connection of each process to the broker, and the state that the process
+//! assumes.
 //!
-//! Owns the links with everything that is under way or waits in them. Requests and responses
-//! travel with delays, in order, and are lost with their connection; a broken or silent
-//! connection is noticed late. It serves no request and decides nothing for a process: methods
-//! return what arrives, and the world hands that on.
+//! Owns the links with everything that is under way or waits in them. Requests and responses travel
+//! with delays, in order, and are lost with their connection; a process detects a broken or silent
+//! connection late. It serves no request and decides nothing for a process: methods return what
+//! arrives, and the world dispatches it.
 
 mod link;
 
@@ -153,7 +154,7 @@ impl Network {
         link.generation == generation && link.is_intact
     }
 
-    /// Whether a process believes that its connection is up.
+    /// Whether a process assumes that its connection is up.
     pub fn believes_up(&mut self, who: Who) -> bool {
         self.link(who).belief == Belief::Up
     }
@@ -180,7 +181,7 @@ impl Network {
     }
 
     /// A process of this incarnation detects that a connection is broken, and dials; true if it
-    /// believed in the connection.
+    /// assumed that the connection was up.
     pub fn on_lost(&mut self, k: &mut Kernel, who: Who, generation: u64, life: u64) -> bool {
         let link = self.link(who);
         if link.generation != generation || link.is_intact {
@@ -204,7 +205,7 @@ impl Network {
         k.after(pause.min(nanos(RECONNECT_DELAY_MAX)), Event::Dial { who, life });
     }
 
-    /// A living process tries to connect, unless it believes in a connection.
+    /// A running process tries to connect, unless it assumes that it is connected.
     pub fn on_dial(&mut self, k: &mut Kernel, who: Who, life: u64, server: Server) {
         let link = self.link(who);
         if link.is_intact || link.belief != Belief::Down {
@@ -232,7 +233,7 @@ impl Network {
             return false;
         }
         if server == Server::Stalled || !link.is_open() {
-            // The requests that follow a connect get no response: the client begins again.
+            // The requests that follow a connect receive no response: the client begins again.
             self.tear(k, who, nanos(STALL_AFTER), server);
             return false;
         }

@@ -33,7 +33,7 @@ impl Disk {
         self.file.as_deref()
     }
 
-    /// Writes a batch as `io::spool` does: `syncs` says whether anything is synced at all.
+    /// Writes a batch as `io::spool` does; `syncs`: whether writes are synced.
     pub(super) fn write(&mut self, batch: &Batch, syncs: bool) {
         if batch.replaces {
             let before = self.file.replace(batch.bytes.clone());

@@ -9,7 +9,7 @@ use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation, e
 use crate::sim::act::Lie;
 use crate::sim::rng::Rng;
 
-/// No message of a short run has a number that is so far ahead.
+/// Higher than any message number that a short run reaches.
 const NEVER_SENT: u64 = 100_000;
 
 /// A confirmation that is wrong in one way; `newest` is the node's newest message.

@@ -1,8 +1,8 @@
 //! A node's process: what its driver does between the core, the connection and the disk.
 //!
 //! Owns the machine, the core, its departure and its spool. It sends over the network and reports
-//! every step to the oracle, which judges. It does not decide when it ends: the world asks it to,
-//! or ends it.
+//! every step to the oracle, which judges. It does not decide when it ends: the world requests its
+//! exit, or kills it.
 
 mod disk;
 mod forgery;
@@ -40,13 +40,13 @@ pub struct Node {
     machine: Machine,
     core: Option<NodeCore>,
     departure: Departure,
-    /// How long it stays away once it has ended.
+    /// How long it stays down after it has ended.
     down: Option<Time>,
     is_jammed: bool,
-    /// What it handed to its client, by token.
+    /// The messages that it handed to its client, by token.
     handed_over: BTreeMap<u64, Name>,
     spool: Spool,
-    /// Whether its last life ended with something in its spool.
+    /// Whether its last life left messages in its spool.
     left_holding: bool,
 }
 
@@ -213,7 +213,8 @@ impl Node {
         let who = self.who();
         let receives = net.believes_up(who) && !self.machine.is_paused();
         if k.knobs().spool == Spooling::Unsynced && self.machine.life() > 1 {
-            // How far a former life came may be unknown, and the node must then believe.
+            // The node may not have recovered the newest number of its former life, and must then
+            // accept the confirmation.
             return;
         }
         let now = self.clock(k);
@@ -306,7 +307,7 @@ impl Node {
         k.after(down, Event::Undo(Undo::Start(self.who())));
     }
 
-    /// Its process is gone.
+    /// Its process has ended.
     pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, end: End) {
         let who = self.who();
         self.observe(k, oracle);
@@ -430,7 +431,7 @@ impl Node {
         }
     }
 
-    /// On the way out everything is written that can be.
+    /// On exit it writes everything that can be written.
     fn finish_spool(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
         let now = self.clock(k);
         loop {

@@ -22,7 +22,7 @@ pub(super) fn balance(
     if ledger.recorded != known {
         return Err(format!("recorded {} of which known {known}: {ledger:?}", ledger.recorded));
     }
-    // A crash report may be among the evicted copies; then its run seems to go on.
+    // A crash report may be among the evicted copies. Its run then appears to be still running.
     if ledger.held != 0 && history.excuse.is_none() && !history.seems_to_go_on() {
         return Err(format!("{} are held in the ledger and by no node: {ledger:?}", ledger.held));
     }

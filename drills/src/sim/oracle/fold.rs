@@ -54,8 +54,8 @@ impl Fold {
         (self.shown, self.events) = ((held.samples, held.reported), held.events);
     }
 
-    /// An expired node has no histograms; they begin anew with its next message. True when the
-    /// node has just expired.
+    /// An expired node has no histograms; its next message starts new ones. True when the node has
+    /// just expired.
     pub(super) fn set_expired(&mut self, is_expired: bool) -> bool {
         let expires = is_expired && !std::mem::replace(&mut self.is_expired, is_expired);
         self.is_expired = is_expired;

@@ -1,8 +1,8 @@
 //! What one node has recorded and sent: every sample by name, every message by its bytes, every
 //! loss by its reason.
 //!
-//! A sample of a node is one bucket of the histogram layout, used once: what the aggregator
-//! merged can be held against what was recorded as sets, without trusting anyone's arithmetic.
+//! A sample of a node is one bucket of the histogram layout, used once: the samples merged by the
+//! aggregator are compared with the recorded ones as sets, independently of the cores' arithmetic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub type Name = (u64, u64);
 pub(super) struct SentMessage {
     /// When it was first handed over.
     pub at: Time,
-    /// Its bytes, for ever.
+    /// Its bytes, which never change.
     pub payload: Bytes,
     /// The samples of jobs in it.
     pub samples: Vec<usize>,
@@ -36,28 +36,28 @@ pub(super) struct SentMessage {
     pub is_crash_report: bool,
 }
 
-/// What is known of one node.
+/// The history of one node.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// Samples recorded are those from bucket 1 to here.
     pub(super) recorded: usize,
     /// Messages ever handed over.
     pub(super) messages: BTreeMap<Name, SentMessage>,
-    /// Samples that no one is to blame for: they were in an interval that never ended, or one
-    /// that was on its way to the spool.
+    /// Samples whose loss breaks no invariant: they were in an interval that never ended, or in one
+    /// whose write to the spool was under way.
     pub(super) unkept: BTreeSet<usize>,
     /// Messages that no broker takes.
     refused_messages: BTreeSet<Name>,
     /// Samples in them.
     pub(super) refused: BTreeSet<usize>,
-    /// Why samples may be missing without a name: a copy was let go, or a process ended whose
-    /// copies nothing kept.
+    /// Why samples may be missing without a name: a copy was evicted, or a process ended whose
+    /// copies were not stored.
     pub(super) excuse: Option<&'static str>,
     /// Whether that is a reason for one aggregator only.
     excuse_alone: bool,
     /// Samples of any operation in all incarnations that have ended.
     pub(super) taken: u64,
-    /// Of those, dropped for want of room.
+    /// Of those, dropped for want of space.
     pub(super) dropped: u64,
     /// Of those, in messages that no broker takes.
     pub(super) refused_count: u64,
@@ -149,8 +149,8 @@ impl History {
         Ok((name, true))
     }
 
-    /// A message is given up because no broker takes it; a node that ended before it knew that
-    /// for good is refused it again.
+    /// A message is dropped because no broker accepts it. A node that ended before the drop was
+    /// recorded sends it again and is rejected again.
     pub fn refuse(&mut self, name: Name, samples: u64) {
         if !self.refused_messages.insert(name) {
             return;
@@ -161,9 +161,10 @@ impl History {
         }
     }
 
-    /// Whether a run without a last word was followed by one that a clock set back gave a smaller
-    /// name. An aggregator cannot distinguish that from a living run and a former one that is read
-    /// late, and then reports that the node is silent and its samples are held, not that it left.
+    /// Whether a run without a final message was followed by one with a smaller name, after the
+    /// clock was set back. An aggregator cannot distinguish that from a running node whose former
+    /// run is read late. It then reports that the node is silent and its samples are held, not that
+    /// it left.
     #[must_use]
     pub fn seems_to_go_on(&self) -> bool {
         let mut runs: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
@@ -188,13 +189,13 @@ impl History {
         self.messages.get(name).is_some_and(|sent| sent.is_crash_report)
     }
 
-    /// Why one aggregator may lack what another one has.
+    /// Why one aggregator may lack samples that another one has.
     pub fn excuse_one(&mut self, reason: &'static str) {
         self.excuse_alone = self.excuse.is_none();
         self.excuse.get_or_insert(reason);
     }
 
-    /// That is no reason why both may lack it, unless one `forgets` what it confirmed.
+    /// Removes that excuse for both aggregators together, unless one `forgets` what it confirmed.
     pub fn excuse_two(&mut self, forgets: bool) {
         if self.excuse_alone && !forgets {
             self.excuse = None;
@@ -243,7 +244,7 @@ impl History {
         self.missing(merged).filter(move |bucket| !is_named(bucket))
     }
 
-    /// What was merged and what was recorded, as sets, once everything has come to rest.
+    /// Merged and recorded samples as sets, at the end of the run.
     #[must_use]
     pub fn sets(&self, merged: &Merged) -> Sets {
         let is_known = |bucket: usize| (1..=self.recorded).contains(&bucket);
@@ -260,7 +261,7 @@ impl History {
         sets
     }
 
-    /// Holds what was merged against what was recorded, once everything has come to rest.
+    /// Compares merged with recorded samples at the end of the run.
     ///
     /// # Errors
     /// Names a sample that is missing without a reason, or there without one.

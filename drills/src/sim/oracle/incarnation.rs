@@ -1,4 +1,4 @@
-//! What the oracle knows of a node's present incarnation: where its samples are, what it reported
+//! The oracle's record of a node's present incarnation: where its samples are, what it reported
 //! last, and the bounds it must keep.
 
 use plimsoll_schemas::time::Now;
@@ -81,7 +81,7 @@ impl Incarnation {
         (self.spooled, self.in_batch) = (self.in_batch.1, (0, 0));
     }
 
-    /// Holds what the node reports of itself against its bounds.
+    /// Compares what the node reports of itself with its bounds.
     pub fn observe(&mut self, k: &mut Kernel, now: Now, stats: NodeStats) {
         let attempted = stats.status.bus.attempted;
         if attempted != self.closed.0 {
@@ -129,7 +129,7 @@ impl Incarnation {
         }
     }
 
-    /// The node has ended: its last report, and the samples that nothing kept.
+    /// The node has ended: its last report, and the samples that were not stored.
     pub fn end(&mut self, has_spool: bool) -> Option<(NodeStats, Unkept)> {
         let stats = self.stats.take()?;
         let kept = if has_spool { self.spooled } else { self.closed.1 };

@@ -1,5 +1,4 @@
-//! Holds a node's emergency lane against its rate, from outside: what it sends is all there is
-//! to see.
+//! Compares a node's emergency lane with its rate limit, from the messages that it sends alone.
 
 use crate::sim::plan::Depths;
 use crate::sim::schedule::Time;

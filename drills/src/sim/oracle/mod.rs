@@ -51,18 +51,18 @@ impl Oracle {
         }
     }
 
-    /// What it knows of a node.
+    /// The record of one node.
     pub fn node(&mut self, number: usize) -> &mut NodeOracle {
         &mut self.nodes[number]
     }
 
-    /// What it knows of all nodes.
+    /// The records of all nodes.
     #[must_use]
     pub fn nodes(&self) -> &[NodeOracle] {
         &self.nodes
     }
 
-    /// What it knows of an aggregator, and of all nodes.
+    /// The record of an aggregator, and the records of all nodes.
     pub fn reader(&mut self, which: usize) -> (&mut ReaderOracle, &[NodeOracle]) {
         (&mut self.readers[which], &self.nodes)
     }
@@ -101,8 +101,8 @@ impl Oracle {
         }
     }
 
-    /// Counts what a broken run has too often: it never came to rest, so what is missing may be
-    /// on its way.
+    /// Counts what a broken run has too often. Missing samples are not counted: the run did not
+    /// come to rest, so they may still be under way.
     pub fn count_duplicates(&mut self, stored: &[Merged]) {
         for (node, merged) in self.nodes.iter().zip(stored) {
             let Sets { duplicated, invented, .. } = node.history().sets(merged);
@@ -111,8 +111,8 @@ impl Oracle {
     }
 
     /// Each aggregator has everything. If streams have lost messages, one may lack what a node
-    /// evicted on the other's confirmation; then both together must have everything, unless one
-    /// of them keeps nothing.
+    /// evicted on the other's confirmation; then both together must have everything, unless one of
+    /// them stores nothing.
     pub fn compare(&mut self, k: &mut Kernel, cores: &[&ReaderCore], stored: Vec<Vec<Merged>>) {
         let mut together = vec![Merged::default(); self.nodes.len()];
         let is_pair = stored.len() > 1;

@@ -1,4 +1,4 @@
-//! What the oracle knows of one node.
+//! The oracle's record of one node.
 
 use plimsoll_schemas::ids::NodeName;
 
@@ -58,7 +58,7 @@ impl NodeOracle {
         Some((sample, line))
     }
 
-    /// The node's process is gone; returns whether it leaves something in its spool.
+    /// The node's process has ended; returns whether it leaves messages in its spool.
     pub fn on_ended(&mut self, k: &mut Kernel, end: End) -> Option<bool> {
         let spool = k.knobs().spool;
         let has_spool = spool != Spooling::Off;

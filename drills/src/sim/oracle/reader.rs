@@ -1,4 +1,4 @@
-//! What the oracle knows of one aggregator: what it has read, what it has confirmed, and what its
+//! The oracle's record of one aggregator: what it has read, what it has confirmed, and what its
 //! store must therefore hold.
 
 use std::collections::BTreeMap;

@@ -59,7 +59,7 @@ pub struct Reader {
     /// Set while it is leaving: how long it stays away.
     leaves: Option<Time>,
     store: Store,
-    /// Whether it keeps everything in memory, and calls that stored.
+    /// Whether it holds everything in memory, and treats that as stored.
     is_stateless: bool,
     /// A copy of the store, and what its checkpoint covers.
     backup: (Store, Mark),
@@ -182,7 +182,7 @@ impl Reader {
         self.settle(k, net, oracle);
     }
 
-    /// Asks for a stream that was gone, on the same connection.
+    /// Requests again a stream that did not exist, on the same connection.
     pub fn retry_stream(&mut self, k: &mut Kernel, net: &mut Network, lane: Lane, generation: u64) {
         let who = self.who();
         if net.generation(who) == generation {
@@ -253,7 +253,7 @@ impl Reader {
         if !cursor.is_open || number < cursor.next {
             return;
         }
-        // A stream made anew between the two requests is read under the old one's name.
+        // A stream that is recreated between the two requests is read under the old one's id.
         let stream = cursor.stream.unwrap_or(stream);
         cursor.next = number + 1;
         let delivered = Delivered {
@@ -339,7 +339,7 @@ impl Reader {
         };
         self.checkpoint_at = now.mono.plus(pause);
         if self.leaves.is_some() {
-            // On the way out it writes what is left, whatever the pause.
+            // On exit it writes what is left, regardless of the checkpoint interval.
             self.begin_checkpoint(k, net, oracle);
         }
         self.settle(k, net, oracle);
@@ -372,7 +372,7 @@ impl Reader {
         }
     }
 
-    /// Its process is gone; a transaction under way is wholly on the disk or not at all.
+    /// Its process has ended; a transaction under way is wholly on the disk or not at all.
     pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
         let who = self.who();
         k.trace(|| format!("{who}: gone"));

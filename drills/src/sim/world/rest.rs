@@ -1,4 +1,4 @@
-//! Liveness: once all faults are over everything comes to rest, and the aggregators equal the
+//! Liveness: after all faults have ended the mesh comes to rest, and the aggregators equal the
 //! oracle.
 
 use plimsoll_schemas::subject::Lane;
@@ -10,12 +10,12 @@ use crate::sim::cores::node::BreakerState;
 use crate::sim::oracle::NodeOracle;
 use crate::sim::schedule::{SECOND, Time};
 
-/// Time in which a healed mesh must come to rest.
+/// Time in which a mesh without faults must come to rest.
 const REST_WITHIN: Time = 30 * 60 * SECOND;
-/// Times that a node may have to start again until it holds nothing.
+/// Times that a node may have to start again until it holds no message.
 const LIVES_MAX: usize = 4;
-/// Time for which it then runs at least; twice as long each time. What a broker takes for a
-/// duplicate is sent again under another id only after some seconds.
+/// Time for which it then runs at least; each run is twice as long. A message that the broker
+/// treats as a duplicate is sent again under another id only after some seconds.
 const RUN_MIN: Time = 30 * SECOND;
 /// Time between two checks whether the mesh is at rest.
 const POLL_EVERY: Time = 5 * SECOND;
@@ -158,7 +158,7 @@ fn flows(node: &NodeOracle, all_gone: bool) -> bool {
     })
 }
 
-/// Whether a node has copies of nothing but what it sent since then: all else is confirmed.
+/// Whether a node's copies are only of messages sent since then: all others are confirmed.
 fn is_confirmed(node: &NodeOracle, since: Time) -> bool {
     let recent = node.history().handed_over_since(since);
     node.incarnation().stats().is_none_or(|stats| stats.status.bus.unconfirmed <= recent)

@@ -26,7 +26,7 @@ pub struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) readers: Vec<Reader>,
     pub(super) oracle: Oracle,
-    /// True once no node starts again by itself.
+    /// True once no node restarts on its own.
     pub(super) is_over: bool,
 }
 
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Lets a node act.
+    /// Applies `act` to a node and its oracle.
     fn at_node(
         &mut self,
         number: usize,
@@ -173,7 +173,7 @@ impl World {
         act(&mut self.nodes[number], &mut self.kernel, &mut self.network, oracle);
     }
 
-    /// Lets an aggregator act.
+    /// Applies `act` to an aggregator and the oracle.
     fn at_reader(
         &mut self,
         which: usize,

@@ -1,4 +1,4 @@
-//! Runs the built binary beside a socket that stands for the node, and holds it to its account.
+//! Runs the built binary with a socket in place of the node, and checks its counts.
 
 mod changes;
 mod reporting;

@@ -1,4 +1,4 @@
-//! What is sent, what the raw file says was sent, and what the summary counts: all the same.
+//! The samples sent, the raw file and the summary's counts are equal.
 
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A running job with a directory of its own; it is killed when the test is done with it.
+//! A running job with a directory of its own; it is killed when dropped.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! The samples of one node as sets: what its job sent, what was merged, what is lost and why.
+//! The samples of one node as sets: sent by its job, merged, and lost by reason.
 //!
 //! Counts alone decide. What was merged beyond what was sent is a duplicate; what was sent, is
 //! not merged, and is named by no ledger is unexplained; a ledger whose own figures do not add
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::live::expectation::Look;
 use crate::live::ledger::{OWN_OPERATION, Raw};
 
-/// Where the samples of one node went.
+/// Where the samples of one node ended up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// The drill.
@@ -34,7 +34,7 @@ pub struct Account {
     pub lost: BTreeMap<String, u64>,
     /// Samples that are still held.
     pub held: u64,
-    /// Samples of which the ledger knows that they are missing, and no more.
+    /// Samples that the ledger reports as missing, without a reason.
     pub unaccounted: u64,
     /// Samples merged more often than they were sent.
     pub duplicated: u64,

@@ -1,4 +1,4 @@
-//! Accounts of made-up summaries: each kind of fault is seen as what it is, and nothing else.
+//! Ledgers of made-up summaries: each kind of fault is reported as that kind only.
 
 use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, Quantiles, RulesState};
 
