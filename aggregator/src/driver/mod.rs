@@ -1,6 +1,6 @@
 //! Joins the aggregator's core with the world: the crate's only `select!`.
 //!
-//! [`Driver`] composes the rooms beside it, each with its own state: the broker connection, pending
+//! `Driver` composes the rooms beside it, each with its own state: the broker connection, pending
 //! confirmations, notifications, read views, rule reloads. A turn waits for one event, lets the
 //! core decide, and carries out what follows; of messages it takes several that have already
 //! arrived. The driver decides nothing about data, and it waits for no disk and no receiver. The

@@ -1,7 +1,7 @@
 //! Connects the node's core with its sockets, sensors and broker: the crate's only `select!`.
 //!
 //! Each turn waits for one event, lets the core decide, and performs what the core returns. Each
-//! kind of I/O has a room that owns it: [`broker`], [`inputs`], [`spool`], the HTTP pages, the
+//! kind of I/O has a room that owns it: `broker`, `inputs`, `spool`, the HTTP pages, the
 //! scraper and the sampler. Shutdown runs through the same loop, so that signals are handled to the
 //! end: the sockets are read empty, the last interval is sealed, the broker receives what is
 //! queued, and the connection closes.

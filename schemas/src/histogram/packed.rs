@@ -1,6 +1,6 @@
 //! A latency distribution in a few bytes for each bucket in use: exact figures beside the payload
 //! of its V2 bytes. What is kept for long and merged seldom is kept so; what takes samples one by
-//! one is a [`Histogram`].
+//! one is a `Histogram`.
 //!
 //! DESIGN S5, S20.
 
@@ -259,7 +259,7 @@ fn is_none(overs: &Overs) -> bool {
 }
 
 impl Serialize for Packed {
-    /// Sums above [`STORED_MAX`] can only be forged: as with [`Histogram`], nothing is stored then.
+    /// Sums above [`STORED_MAX`] can only be forged: as with `Histogram`, nothing is stored then.
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let none = Self::default();

@@ -12,7 +12,7 @@ use crate::core::fleet::Node;
 pub enum Nodes {
     /// All of them, by name.
     All,
-    /// At most so many, worst first: those with a [`Trouble`], the worst kind first, then whose
+    /// At most so many, worst first: those with a `Trouble`, the worst kind first, then whose
     /// alerts fire, then pend, then the silent ones, then the greatest share of samples over a
     /// limit, then by name.
     Worst(usize),

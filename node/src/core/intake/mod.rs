@@ -1,8 +1,8 @@
 //! The intake: everything that comes in, from datagrams to scraped pages, until the interval ends.
 //!
-//! Owns the readers of each format and the [`recorder`](recorder::Recorder), which counts what they
-//! read into the open interval: [`lines`] reads DogStatsD, [`clients`] detects what numbered
-//! clients lost or sent twice, [`events`] collects events and service checks, [`promtext`] reads
+//! Owns the readers of each format and the `recorder`, which counts what they
+//! read into the open interval: [`lines`] reads DogStatsD, `clients` detects what numbered
+//! clients lost or sent twice, `events` collects events and service checks, [`promtext`] reads
 //! scraped pages and [`otlp`] OTLP requests, both as [`points`]. [`series`] holds the open
 //! interval. Nothing is dropped without a counter.
 //!

@@ -2,8 +2,8 @@
 //!
 //! The driver waits until a socket is readable and then passes a bounded number of datagrams from
 //! the kernel to its core, without a task, a channel or a copy in between. Several come
-//! with one call ([`batch`]); between reads a socket rests as long as it may ([`rest`]); what
-//! the kernel dropped is read back ([`drops`]).
+//! with one call (`batch`); between reads a socket rests as long as it may (`rest`); what
+//! the kernel dropped is read back (`drops`).
 
 mod batch;
 mod drops;

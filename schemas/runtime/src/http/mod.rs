@@ -1,6 +1,6 @@
 //! An HTTP server with bounded connections, bodies, unsent bytes and time, for any routes.
 //!
-//! Owns the table of connections ([`table`]). A slow client never delays the answer to another:
+//! Owns the table of connections (`table`). A slow client never delays the answer to another:
 //! when all connections are in use, the one idle longest at one stage is closed for the new one.
 //! Heads have hyper's timeout, requests and bodies the limits of tower-http; the table adds what
 //! neither has: eviction, a bound on unsent bytes, and a timeout for clients that do not read.

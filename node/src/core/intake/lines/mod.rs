@@ -1,7 +1,7 @@
 //! The DogStatsD line reader: bytes of a datagram in, typed parts and numbers out.
 //!
-//! [`parse`] splits a line into its parts, [`ValueReader`] reads the values of one, [`Units`]
-//! decides the unit of a latency, and [`Sequence`] is the line by which a client numbers its
+//! `parse` splits a line into its parts, `ValueReader` reads the values of one, [`Units`]
+//! decides the unit of a latency, and `Sequence` is the line by which a client numbers its
 //! datagrams. Keeps no state between lines. Refuses to decide which series a line belongs to, and
 //! whether there is room for it.
 

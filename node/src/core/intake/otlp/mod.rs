@@ -1,9 +1,9 @@
 //! OpenTelemetry: reads OTLP request bodies as points and latencies.
 //!
-//! Owns the statistics and warnings of all requests, and the ids of recent spans. [`json`] converts
-//! JSON to the same message in Protocol Buffers, [`protobuf`] checks all of it, so that a malformed
-//! body changes nothing; then [`metrics`] reads its points, each a [`data_point`], and [`traces`]
-//! reads spans by [`rules`]. [`attributes`] identify streams and become labels; [`schema`] has the
+//! Owns the statistics and warnings of all requests, and the ids of recent spans. `json` converts
+//! JSON to the same message in Protocol Buffers, `protobuf` checks all of it, so that a malformed
+//! body changes nothing; then `metrics` reads its points, each a `data_point`, and `traces`
+//! reads spans by `rules`. `attributes` identify streams and become labels; `schema` has the
 //! field numbers. Whatever cannot be recorded is rejected with a text for its producer.
 //!
 //! Does not decide what a point adds: the recorder does.

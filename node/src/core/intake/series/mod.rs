@@ -1,6 +1,6 @@
 //! The series of the open interval and what each collected.
 //!
-//! [`Interval`] owns the slots, [`SeriesCache`] finds the slot of a line by its bytes,
+//! `Interval` owns the slots, `SeriesCache` finds the slot of a line by its bytes,
 //! [`LabelRules`] decide which tags become labels. Takes parsed values only; refuses to parse
 //! text, and never rejects a latency or a counter because of too many series: those are folded
 //! into the series [`OVERFLOW`].
