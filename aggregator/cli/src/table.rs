@@ -215,7 +215,7 @@ mod tests {
         let ledger = Ledger { recorded: 30, merged: 20, held: 6, lost, ..Ledger::default() };
         let node = NodeRow {
             node: "a".into(),
-            presence: Presence::Heard,
+            presence: Presence::Up,
             last_seen_seconds: 0.0,
             ledger: ledger.clone(),
             gap_samples: 5,
@@ -226,7 +226,7 @@ mod tests {
         };
         let table = table(&Summary { ledger, nodes: vec![node], ..summary() }, None);
         let cells: Vec<&str> = table.lines().rev().nth(2).unwrap().split_whitespace().collect();
-        assert_eq!(cells, ["a", "heard", "1", "2", "3", "30", "20", "6", "5"]);
+        assert_eq!(cells, ["a", "up", "1", "2", "3", "30", "20", "6", "5"]);
         assert_eq!(
             table.lines().last().unwrap(),
             "ledger: recorded 30 = merged 20 + held 6 + lost 4 + unaccounted 0 + unread 0; \

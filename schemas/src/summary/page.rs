@@ -76,7 +76,7 @@ pub struct NodeRow {
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
     /// Its messages arrive.
-    Heard,
+    Up,
     /// No message for longer than its interval allows, and no final message.
     Silent,
     /// It sent its final message.
@@ -85,13 +85,13 @@ pub enum Presence {
 
 impl Presence {
     /// All values.
-    pub const ALL: [Self; 3] = [Self::Heard, Self::Silent, Self::Left];
+    pub const ALL: [Self; 3] = [Self::Up, Self::Silent, Self::Left];
 
     /// The value as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Heard => "heard",
+            Self::Up => "up",
             Self::Silent => "silent",
             Self::Left => "left",
         }

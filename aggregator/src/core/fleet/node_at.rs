@@ -27,7 +27,7 @@ impl<'n> NodeAt<'n> {
     /// Whether what it last reported still holds.
     #[must_use]
     pub fn is_reporting(&self) -> bool {
-        self.presence == Presence::Heard
+        self.presence == Presence::Up
     }
 
     /// Whether its last sensor readings still hold.

@@ -149,5 +149,5 @@ fn may_come(at: Wall, operation: &Operation, fleet: &Fleet) -> bool {
         let newest = node.operations.get(operation).map(Windows::newest);
         newest.is_some_and(|newest| at.since(newest) <= ABSENT_WITHIN)
     };
-    fleet.shown().any(|(_, node)| node.presence(at) == Presence::Heard && brought(node))
+    fleet.shown().any(|(_, node)| node.presence(at) == Presence::Up && brought(node))
 }

@@ -58,7 +58,7 @@ fn a_node_that_was_cut_off_for_days_counts_once_and_is_shown_again() {
     assert!(view(&core, now).summary.nodes.is_empty());
     deliver(&mut core, now, &speaker.say(now, MS, 1));
     let row = view(&core, now).summary.nodes.remove(0);
-    assert_eq!((row.presence, row.ledger.merged), (Presence::Heard, 6));
+    assert_eq!((row.presence, row.ledger.merged), (Presence::Up, 6));
     assert_eq!(total(&core, now), 6);
 }
 
@@ -169,7 +169,7 @@ fn a_leap_of_the_aggregators_clock_makes_nobody_silent_and_nothing_count_twice()
     };
     for now in [leapt(2, 1), leapt(30, 2)] {
         core.on_deadline(now);
-        assert_eq!(view(&core, now).summary.nodes[0].presence, Presence::Heard);
+        assert_eq!(view(&core, now).summary.nodes[0].presence, Presence::Up);
     }
     let now = leapt(30, 3);
     deliver(&mut core, now, &said);
@@ -201,7 +201,7 @@ fn a_clock_that_is_set_back_keeps_no_silent_node_alive() {
         // Two hours ahead until now.
         let now = Now { wall: start().wall.plus(SECOND * second), ..ahead };
         core.on_deadline(now);
-        let expected = if second <= 10 { Presence::Heard } else { Presence::Silent };
+        let expected = if second <= 10 { Presence::Up } else { Presence::Silent };
         assert_eq!(view(&core, now).summary.nodes[0].presence, expected, "after {second} s");
     }
 }

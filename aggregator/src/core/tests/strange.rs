@@ -47,7 +47,7 @@ fn a_clock_minutes_behind_costs_time_resolution_and_no_sample() {
     assert_eq!(counts(&core, now), (200, 0, 200));
     assert_eq!((core.fleet.counts().clock_ahead, core.fleet.counts().late_samples), (0, 200));
     let row = core.view(now.wall, "test").summary.nodes.remove(0);
-    assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Heard, true));
+    assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Up, true));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_clock_that_jumps_back_and_forth_loses_and_doubles_nothing() {
     assert_eq!((total, ten_seconds, five_minutes), (200, 70, 130));
     assert_eq!((core.fleet.counts().clock_ahead, core.fleet.counts().late_samples), (7, 70));
     let row = core.view(now.wall, "test").summary.nodes.remove(0);
-    assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Heard, true));
+    assert_eq!((row.presence, row.ledger.is_settled()), (Presence::Up, true));
     assert_eq!(core.fleet.nodes().values().next().unwrap().account.conflicts(), 0);
 }
 
@@ -113,7 +113,7 @@ fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_s
         deliver(&mut core, start(), &crash_report);
         deliver(&mut core, start(), &after.message(start(), bus(2), false));
         let row = core.view(start().wall, "test").summary.nodes.remove(0);
-        assert_eq!((row.outbox_messages, row.presence), (2, Presence::Heard), "{first} {second}");
+        assert_eq!((row.outbox_messages, row.presence), (2, Presence::Up), "{first} {second}");
         assert!(row.ledger.is_settled(), "{:?}", row.ledger);
         deliver(&mut core, start(), &after.final_message(start()));
         let row = core.view(start().wall, "test").summary.nodes.remove(0);
@@ -132,5 +132,5 @@ fn what_a_crashed_run_left_is_no_news_even_if_that_run_was_never_heard_before() 
     deliver(&mut core, start(), &before.crash_report(start(), 2));
     deliver(&mut core, start(), &after.message(start(), bus(2), false));
     let row = core.view(start().wall, "test").summary.nodes.remove(0);
-    assert_eq!((row.outbox_messages, row.presence), (2, Presence::Heard));
+    assert_eq!((row.outbox_messages, row.presence), (2, Presence::Up));
 }

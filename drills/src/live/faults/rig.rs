@@ -170,7 +170,7 @@ fn merged(mesh: &Mesh, summary: &Summary) -> Merged {
 fn flows(mesh: &Mesh, summary: &Summary, base: &Merged) -> Look {
     let now = merged(mesh, summary);
     let grown = now.iter().zip(base).all(|(now, base)| *now >= base + FLOW);
-    let up = summary.nodes.iter().filter(|row| row.presence == Presence::Heard).count();
+    let up = summary.nodes.iter().filter(|row| row.presence == Presence::Up).count();
     Look::new(grown && up >= now.len(), format!("{up} nodes up, {now:?} after {base:?}"))
 }
 

@@ -79,7 +79,7 @@ impl Node {
         } else if silence >= NODE_SILENT_AFTER {
             Presence::Silent
         } else {
-            Presence::Heard
+            Presence::Up
         }
     }
 
@@ -210,7 +210,7 @@ impl Node {
 
     /// What is wrong with it; `gap_samples` are missing for too long.
     pub fn troubles(&self, now: Wall, gap_samples: u64) -> impl Iterator<Item = Trouble> {
-        let is_reporting = self.presence(now) == Presence::Heard;
+        let is_reporting = self.presence(now) == Presence::Up;
         let deep = is_reporting && self.bus.value.outbox_messages > REROUTE_MESSAGES as u64;
         let grew = |what| {
             let last = self.metrics.last_increase(what);

@@ -70,7 +70,7 @@ fn readings_of_unknown_sensors_are_counted_and_not_kept() {
 fn a_node_is_silent_after_a_while_unless_it_left_in_order() {
     let node = Node { last_seen: Wall(1), ..Node::default() };
     let later = Wall(1).plus(NODE_SILENT_AFTER);
-    assert_eq!(node.presence(Wall(1)), Presence::Heard);
+    assert_eq!(node.presence(Wall(1)), Presence::Up);
     assert_eq!(node.presence(later), Presence::Silent);
     assert!(!node.may_be_hidden(later.plus(NODE_HIDE_AFTER)));
     assert!(node.may_be_hidden(later.plus(NODE_HIDE_SILENT_AFTER)));
