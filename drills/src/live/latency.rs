@@ -13,7 +13,7 @@ use clap::Args;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 
 use super::expectation::{Drill, Expectation, Look, Span};
-use super::mesh::Mesh;
+use super::mesh::{Mesh, wide_limits};
 use super::notifications::built_in_alert;
 use super::report::Report;
 
@@ -79,11 +79,12 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh) -> Result<()> {
     Ok(())
 }
 
-/// The shortest window, so that firing and clearing take seconds; all other settings are built in.
+/// The shortest window, so that firing and clearing take seconds, and the built-in limit.
 fn settings(args: LatencyArgs) -> String {
     format!(
-        "[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {SAMPLES_MIN}\n\
+        "{}[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {SAMPLES_MIN}\n\
          enabled = {}\n",
+        wide_limits(BUDGET),
         !args.without_rule
     )
 }
@@ -133,11 +134,31 @@ async fn page(mesh: &Mesh, alerts: &[AlertKey]) -> Result<Vec<(String, Option<f6
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::rule::file::{effective, shipped};
+
     use super::*;
+
+    fn limits_ms(settings: &str) -> Vec<(String, u64)> {
+        let budgets = effective(&[settings]).unwrap();
+        budgets
+            .into_iter()
+            .map(|budget| (budget.name.to_string(), budget.limit_ns / 1_000_000))
+            .collect()
+    }
 
     #[test]
     fn the_rule_is_there_unless_taken_away() {
         assert!(settings(LatencyArgs::default()).ends_with("min_samples = 100\nenabled = true\n"));
-        assert!(settings(LatencyArgs { without_rule: true }).ends_with("enabled = false\n"));
+        let without = limits_ms(&settings(LatencyArgs { without_rule: true }));
+        assert_eq!(without.len() + 1, shipped().budgets.len());
+        assert!(without.iter().all(|(name, _)| name != BUDGET), "{without:?}");
+    }
+
+    #[test]
+    fn the_other_limits_are_wide_and_the_disturbed_one_is_built_in() {
+        let mut limits = limits_ms(&settings(LatencyArgs::default()));
+        limits.sort();
+        let expected = [("epoch_hook", 18), ("kernel_fetch", 100), ("publish", 250)];
+        assert_eq!(limits, expected.map(|(name, limit)| (name.to_owned(), limit)));
     }
 }
