@@ -1,8 +1,9 @@
 //! The metrics that a threshold rule can compare: single numbers about a node or the aggregator.
 //!
 //! A rule file uses the names in this file; a test of the aggregator checks that each metric has
-//! a producer. Ratios are 0 to 1, times are seconds, sizes are bytes. Of every metric of a node
-//! the greatest value is the worst; a sensor states its own [`crate::hardware::Direction`].
+//! a producer. Ratios are 0 to 1, times are seconds, sizes are bytes. Of a metric that is one
+//! sensor's reading, the worst value is what its [`crate::hardware::Direction`] states; of all
+//! others the greatest.
 
 use std::fmt;
 use std::str::FromStr;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER};
 use plimsoll_schemas::alert::HardwareContext;
-use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::hardware::{Direction, Reading};
 use plimsoll_schemas::ids::{Incarnation, Operation, Series};
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
@@ -16,7 +16,7 @@ use plimsoll_schemas::wire::Bus;
 use serde::{Deserialize, Serialize};
 
 use super::increase::{CounterIncrease, Increase};
-use super::sensed::{SENSED, SensedFigure, WorstReadings};
+use super::sensed::{SENSED, SensedFigure, WORST, WorstReadings};
 use super::sensor_counters::SensorCounters;
 use crate::core::fleet::shared::Shared;
 
@@ -69,7 +69,7 @@ pub struct NodeMetrics {
     jobs: Shared<BTreeMap<Series, Increase>>,
 }
 
-/// The greatest values of this minute and of the one before.
+/// The worst values of this minute and of the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Peaks {
     minute: u64,
@@ -93,17 +93,22 @@ impl Peaks {
             let before = if minute == self.minute + 1 { self.now } else { Default::default() };
             *self = Self { minute, now: Default::default(), before };
         }
-        // `None` is less than any value.
-        if value > self.now[place] {
-            self.now[place] = value;
+        self.now[place] = Self::worse(place, value, self.now[place]);
+    }
+
+    /// The worse of two values, as the figure at this index has it; any is worse than none.
+    fn worse(place: usize, one: Option<f64>, other: Option<f64>) -> Option<f64> {
+        let direction = WORST.get(place).copied().unwrap_or(Direction::HighIsWorse);
+        match (one, other) {
+            (Some(one), Some(other)) if !direction.is_worse(one, other) => Some(other),
+            (one, other) => one.or(other),
         }
     }
 
     fn get(&self, at: Wall, place: usize) -> Option<f64> {
         let (now, before) = (self.now[place], self.before[place]);
         match (at.0 / HALF).checked_sub(self.minute)? {
-            0 if now > before => now,
-            0 => before,
+            0 => Self::worse(place, now, before),
             1 => now,
             _ => None,
         }

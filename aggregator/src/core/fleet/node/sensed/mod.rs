@@ -2,112 +2,131 @@
 //! each figure is the worst of them. A sensor without readings has no figure.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use plimsoll_schemas::hardware::{
-    CGROUP_MEMORY_LIMIT_BYTES, CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED, CPU_STEAL_RATIO,
-    CPU_TEMPERATURE_CELSIUS, CPU_THROTTLED, CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, DISK_INODES,
-    DISK_INODES_USED, DISK_READ_ONLY, DISK_TOTAL_BYTES, DISK_USED_BYTES, FILE_HANDLES,
-    FILE_HANDLES_LIMIT, GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS,
-    GPU_TEMPERATURE_MAX_CELSIUS, GPU_THROTTLE_REASON, GPU_THROTTLED, GPUS_LOST, MEMORY_TOTAL_BYTES,
-    MEMORY_USED_BYTES, PRESSURE_FULL_RATIO, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor,
-    TEMPERATURE_CELSIUS,
+    self, CPU_TEMPERATURE_CELSIUS, Direction, Reading, Sensor, TEMPERATURE_CELSIUS,
 };
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::metric::NodeMetric;
 
-/// A figure that is computed from readings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SensedFigure {
-    /// Used share of the processors.
-    CpuUsage,
-    /// Share of time that a hypervisor used for other machines.
-    CpuSteal,
-    /// See [`NodeMetric::MemoryUsedRatio`].
-    Memory,
-    /// See [`NodeMetric::SwapUsedRatio`].
-    Swap,
-    /// See [`NodeMetric::DiskUsedRatio`].
-    Disk,
-    /// See [`NodeMetric::CpuTemperatureCelsius`].
-    CpuTemperature,
-    /// See [`NodeMetric::GpuTemperatureCelsius`].
-    GpuTemperature,
-    /// See [`NodeMetric::GpuMemoryUsedRatio`].
-    GpuMemory,
-    /// See [`NodeMetric::GpuThrottled`].
-    GpuThrottled,
-    /// See [`NodeMetric::CpuThrottled`].
-    CpuThrottled,
-    /// See [`NodeMetric::CgroupMemoryUsedRatio`].
-    CgroupMemory,
-    /// See [`NodeMetric::DiskInodesUsedRatio`].
-    Inodes,
-    /// See [`NodeMetric::FileHandlesUsedRatio`].
-    FileHandles,
-    /// See [`NodeMetric::MemoryStalledRatio`].
-    MemoryStalled,
-    /// See [`NodeMetric::GpusLost`].
-    GpusLost,
-    /// See [`NodeMetric::ClockUnsynchronized`].
-    ClockUnsynchronized,
-}
-
-/// How many there are.
-pub(crate) const SENSED: usize = 16;
-
-/// What one sensor has to do with one of them.
-#[derive(Clone, Copy)]
+/// How the readings of one sensor enter a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
+    /// The worst reading is the figure.
     Itself,
     /// The contrary of what is 1 or 0.
     Not,
-    /// The one of this resource.
+    /// The reading whose resource is memory.
     OfMemory,
+    /// Size of a store, of whose used share the greatest is the figure.
     Total,
+    /// Used part of the store.
     Used,
+    /// Available part of the store.
     Available,
-    /// 1 where nothing can be added.
+    /// 1 where nothing can be added to the store.
     Closed,
+    /// The hottest thermometer of a processor.
     Thermometer,
+    /// Readings that slow a GPU, of several reasons, are counted.
     Reason,
+    /// Readings above 0 are counted.
     Held,
 }
 
-/// By name, so that each reading is found in a few steps.
-const PARTS: [(&Sensor, SensedFigure, Part); 28] = [
-    (&CGROUP_MEMORY_LIMIT_BYTES, SensedFigure::CgroupMemory, Part::Total),
-    (&CGROUP_MEMORY_USED_BYTES, SensedFigure::CgroupMemory, Part::Used),
-    (&CLOCK_SYNCHRONIZED, SensedFigure::ClockUnsynchronized, Part::Not),
-    (&CPU_STEAL_RATIO, SensedFigure::CpuSteal, Part::Itself),
-    (&CPU_TEMPERATURE_CELSIUS, SensedFigure::CpuTemperature, Part::Itself),
-    (&CPU_THROTTLED, SensedFigure::CpuThrottled, Part::Itself),
-    (&CPU_USAGE_RATIO, SensedFigure::CpuUsage, Part::Itself),
-    (&DISK_AVAILABLE_BYTES, SensedFigure::Disk, Part::Available),
-    (&DISK_INODES, SensedFigure::Inodes, Part::Total),
-    (&DISK_INODES_USED, SensedFigure::Inodes, Part::Used),
-    (&DISK_READ_ONLY, SensedFigure::Disk, Part::Closed),
-    (&DISK_TOTAL_BYTES, SensedFigure::Disk, Part::Total),
-    (&DISK_USED_BYTES, SensedFigure::Disk, Part::Used),
-    (&FILE_HANDLES, SensedFigure::FileHandles, Part::Used),
-    (&FILE_HANDLES_LIMIT, SensedFigure::FileHandles, Part::Total),
-    (&GPU_MEMORY_TOTAL_BYTES, SensedFigure::GpuMemory, Part::Total),
-    (&GPU_MEMORY_USED_BYTES, SensedFigure::GpuMemory, Part::Used),
-    (&GPU_TEMPERATURE_CELSIUS, SensedFigure::GpuTemperature, Part::Itself),
-    (&GPU_TEMPERATURE_MAX_CELSIUS, SensedFigure::GpuTemperature, Part::Itself),
-    (&GPU_THROTTLE_REASON, SensedFigure::GpuThrottled, Part::Reason),
-    (&GPU_THROTTLED, SensedFigure::GpuThrottled, Part::Held),
-    (&GPUS_LOST, SensedFigure::GpusLost, Part::Itself),
-    (&MEMORY_TOTAL_BYTES, SensedFigure::Memory, Part::Total),
-    (&MEMORY_USED_BYTES, SensedFigure::Memory, Part::Used),
-    (&PRESSURE_FULL_RATIO, SensedFigure::MemoryStalled, Part::OfMemory),
-    (&SWAP_TOTAL_BYTES, SensedFigure::Swap, Part::Total),
-    (&SWAP_USED_BYTES, SensedFigure::Swap, Part::Used),
-    (&TEMPERATURE_CELSIUS, SensedFigure::CpuTemperature, Part::Thermometer),
-];
+/// One row of the table of figures.
+struct Input {
+    sensor: &'static Sensor,
+    figure: SensedFigure,
+    part: Part,
+}
 
-fn part_of(sensor: &str) -> Option<(SensedFigure, Part)> {
-    let place = PARTS.binary_search_by(|(of, ..)| of.name.cmp(sensor)).ok()?;
-    Some((PARTS[place].1, PARTS[place].2))
+macro_rules! figures {
+    ($($figure:ident $(= $metric:ident)? { $($sensor:ident $part:ident),+ })+) => {
+        /// A figure that is computed from readings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum SensedFigure { $($figure),+ }
+
+        /// The number of figures.
+        pub(crate) const SENSED: usize = [$(SensedFigure::$figure),+].len();
+
+        const INPUTS: &[Input] = &[$($(Input {
+            sensor: &hardware::$sensor,
+            figure: SensedFigure::$figure,
+            part: Part::$part,
+        }),+),+];
+
+        impl SensedFigure {
+            /// The figure that a metric of a node is; `None` for metrics that no sensor measures.
+            #[must_use]
+            pub(crate) const fn of(metric: NodeMetric) -> Option<Self> {
+                match metric {
+                    $($(NodeMetric::$metric => Some(Self::$figure),)?)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+// Each figure, the metric that rules compare, and the sensors that it is computed from. Checkpoints
+// store figures in this order: a new one at another place than the end changes their version.
+figures! {
+    CpuUsage { CPU_USAGE_RATIO Itself }
+    CpuSteal { CPU_STEAL_RATIO Itself }
+    Memory = MemoryUsedRatio { MEMORY_TOTAL_BYTES Total, MEMORY_USED_BYTES Used }
+    Swap = SwapUsedRatio { SWAP_TOTAL_BYTES Total, SWAP_USED_BYTES Used }
+    Disk = DiskUsedRatio {
+        DISK_TOTAL_BYTES Total, DISK_USED_BYTES Used, DISK_AVAILABLE_BYTES Available,
+        DISK_READ_ONLY Closed
+    }
+    CpuTemperature = CpuTemperatureCelsius {
+        CPU_TEMPERATURE_CELSIUS Itself, TEMPERATURE_CELSIUS Thermometer
+    }
+    GpuTemperature = GpuTemperatureCelsius {
+        GPU_TEMPERATURE_CELSIUS Itself, GPU_TEMPERATURE_MAX_CELSIUS Itself
+    }
+    GpuMemory = GpuMemoryUsedRatio { GPU_MEMORY_TOTAL_BYTES Total, GPU_MEMORY_USED_BYTES Used }
+    GpuThrottled = GpuThrottled { GPU_THROTTLE_REASON Reason, GPU_THROTTLED Held }
+    CpuThrottled = CpuThrottled { CPU_THROTTLED Itself }
+    CgroupMemory = CgroupMemoryUsedRatio {
+        CGROUP_MEMORY_LIMIT_BYTES Total, CGROUP_MEMORY_USED_BYTES Used
+    }
+    Inodes = DiskInodesUsedRatio {
+        DISK_INODES Total, DISK_INODES_USED Used, DISK_READ_ONLY Closed
+    }
+    FileHandles = FileHandlesUsedRatio { FILE_HANDLES_LIMIT Total, FILE_HANDLES Used }
+    MemoryStalled = MemoryStalledRatio { PRESSURE_FULL_RATIO OfMemory }
+    GpusLost = GpusLost { GPUS_LOST Itself }
+    ClockUnsynchronized = ClockUnsynchronized { CLOCK_SYNCHRONIZED Not }
+}
+
+/// Which of several values of each figure is the worst: that of the sensor whose readings are the
+/// figure itself, and the greatest of all computed ones.
+pub(super) const WORST: [Direction; SENSED] = {
+    let mut worst = [Direction::HighIsWorse; SENSED];
+    let mut at = 0;
+    while at < INPUTS.len() {
+        let Input { sensor, figure, part } = &INPUTS[at];
+        if matches!(part, Part::Itself) {
+            worst[*figure as usize] = sensor.direction;
+        }
+        at += 1;
+    }
+    worst
+};
+
+/// By name of the sensor, so that each reading is found in a few steps.
+static BY_SENSOR: LazyLock<Vec<&Input>> = LazyLock::new(|| {
+    let mut inputs: Vec<_> = INPUTS.iter().collect();
+    inputs.sort_by_key(|input| input.sensor.name);
+    inputs
+});
+
+fn inputs_of(sensor: &str) -> impl Iterator<Item = &'static Input> {
+    let first = BY_SENSOR.partition_point(|input| input.sensor.name < sensor);
+    BY_SENSOR[first..].iter().copied().take_while(move |input| input.sensor.name == sensor)
 }
 
 /// What is known of a memory or a file system, in bytes.
@@ -158,30 +177,6 @@ const HELD_DOWN: [&str; 4] =
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WorstReadings<'r>([Option<(f64, &'r Labels)>; SENSED]);
 
-impl SensedFigure {
-    /// What a figure of a node is called here; `None` for those that no sensor measures.
-    #[must_use]
-    pub(crate) const fn of(figure: NodeMetric) -> Option<Self> {
-        Some(match figure {
-            NodeMetric::MemoryUsedRatio => Self::Memory,
-            NodeMetric::SwapUsedRatio => Self::Swap,
-            NodeMetric::DiskUsedRatio => Self::Disk,
-            NodeMetric::CpuTemperatureCelsius => Self::CpuTemperature,
-            NodeMetric::GpuTemperatureCelsius => Self::GpuTemperature,
-            NodeMetric::GpuMemoryUsedRatio => Self::GpuMemory,
-            NodeMetric::GpuThrottled => Self::GpuThrottled,
-            NodeMetric::CpuThrottled => Self::CpuThrottled,
-            NodeMetric::CgroupMemoryUsedRatio => Self::CgroupMemory,
-            NodeMetric::DiskInodesUsedRatio => Self::Inodes,
-            NodeMetric::FileHandlesUsedRatio => Self::FileHandles,
-            NodeMetric::MemoryStalledRatio => Self::MemoryStalled,
-            NodeMetric::GpusLost => Self::GpusLost,
-            NodeMetric::ClockUnsynchronized => Self::ClockUnsynchronized,
-            _ => return None,
-        })
-    }
-}
-
 impl<'r> WorstReadings<'r> {
     /// Processes the readings whose labels fit.
     #[must_use]
@@ -191,28 +186,28 @@ impl<'r> WorstReadings<'r> {
         let thermometers = Thermometers::of(readings);
         for reading in readings.iter().filter(|reading| fits(&reading.labels)) {
             let Some(value) = reading.value else { continue };
-            let Some((of, part)) = part_of(&reading.sensor) else { continue };
             let labels = &reading.labels;
-            match part {
-                Part::Itself => worst.offer(of, value, labels),
-                Part::Not => worst.offer(of, 1.0 - value, labels),
-                Part::OfMemory if labels.get("resource") == Some("memory") => {
-                    worst.offer(of, value, labels);
+            for &Input { figure, part, .. } in inputs_of(&reading.sensor) {
+                let of = (figure, labels);
+                match part {
+                    Part::Itself => worst.offer(figure, value, labels),
+                    Part::Not => worst.offer(figure, 1.0 - value, labels),
+                    Part::OfMemory if labels.get("resource") == Some("memory") => {
+                        worst.offer(figure, value, labels);
+                    }
+                    Part::Thermometer if thermometers.count(reading) => {
+                        worst.offer(figure, value, labels);
+                    }
+                    Part::OfMemory | Part::Thermometer => {}
+                    Part::Total => stores.entry(of).or_default().total = Some(value),
+                    Part::Used => stores.entry(of).or_default().used = Some(value),
+                    Part::Available => stores.entry(of).or_default().available = Some(value),
+                    Part::Closed => stores.entry(of).or_default().closed = value > 0.0,
+                    Part::Reason => {
+                        worst.count(figure, is_held_down(labels) && value > 0.0, labels)
+                    }
+                    Part::Held => worst.count(figure, value > 0.0, labels),
                 }
-                Part::Total => stores.entry((of, labels)).or_default().total = Some(value),
-                Part::Used => stores.entry((of, labels)).or_default().used = Some(value),
-                Part::Available => stores.entry((of, labels)).or_default().available = Some(value),
-                Part::Closed => {
-                    [SensedFigure::Disk, SensedFigure::Inodes].into_iter().for_each(|of| {
-                        stores.entry((of, labels)).or_default().closed = value > 0.0;
-                    });
-                }
-                Part::Thermometer if thermometers.count(reading) => {
-                    worst.offer(of, value, labels);
-                }
-                Part::OfMemory | Part::Thermometer => {}
-                Part::Reason => worst.count(of, is_held_down(labels) && value > 0.0, labels),
-                Part::Held => worst.count(of, value > 0.0, labels),
             }
         }
         for ((of, labels), store) in stores {
@@ -237,7 +232,7 @@ impl<'r> WorstReadings<'r> {
 
     fn offer(&mut self, of: SensedFigure, value: f64, labels: &'r Labels) {
         let worst = &mut self.0[of as usize];
-        if worst.is_none_or(|(known, _)| value > known) {
+        if worst.is_none_or(|(known, _)| WORST[of as usize].is_worse(value, known)) {
             *worst = Some((value, labels));
         }
     }

@@ -1,6 +1,11 @@
 //! What several devices of a machine come to, and what counts among its thermometers.
 
-use plimsoll_schemas::hardware::MissingReading;
+use plimsoll_schemas::hardware::{
+    CLOCK_SYNCHRONIZED, CPU_THROTTLED, DISK_AVAILABLE_BYTES, DISK_INODES, DISK_INODES_USED,
+    DISK_READ_ONLY, DISK_TOTAL_BYTES, DISK_USED_BYTES, GPU_MEMORY_TOTAL_BYTES,
+    GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, MEMORY_TOTAL_BYTES,
+    MEMORY_USED_BYTES, MissingReading, PRESSURE_FULL_RATIO, SWAP_TOTAL_BYTES, SWAP_USED_BYTES,
+};
 
 use super::*;
 
@@ -10,8 +15,28 @@ fn read(sensor: &Sensor, label: (&str, &str), value: f64) -> Reading {
 }
 
 #[test]
-fn sensors_stand_in_order_of_their_names() {
-    assert!(PARTS.is_sorted_by(|one, next| one.0.name < next.0.name));
+fn each_figure_has_its_metric_and_its_sensors_in_one_row() {
+    assert_eq!(SensedFigure::of(NodeMetric::Dropped), None);
+    assert_eq!(SensedFigure::of(NodeMetric::SwapUsedRatio), Some(SensedFigure::Swap));
+    let figures = |sensor: &Sensor| -> Vec<_> {
+        inputs_of(sensor.name).map(|input| (input.figure, input.part)).collect()
+    };
+    assert_eq!(
+        figures(&DISK_READ_ONLY),
+        [(SensedFigure::Disk, Part::Closed), (SensedFigure::Inodes, Part::Closed)]
+    );
+    assert_eq!(figures(&CPU_THROTTLED), [(SensedFigure::CpuThrottled, Part::Itself)]);
+    assert!(INPUTS.iter().all(|input| figures(input.sensor).contains(&(input.figure, input.part))));
+    assert_eq!(inputs_of("mood").count(), 0);
+}
+
+#[test]
+fn the_worst_of_a_figure_is_as_its_sensor_states_it() {
+    for input in INPUTS.iter().filter(|input| input.part == Part::Itself) {
+        let worst = WORST[input.figure as usize];
+        assert_eq!(worst, input.sensor.direction, "{}", input.sensor.name);
+    }
+    assert_eq!(WORST[SensedFigure::Disk as usize], Direction::HighIsWorse);
 }
 
 #[test]
