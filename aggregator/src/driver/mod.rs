@@ -312,9 +312,9 @@ impl Driver {
             return view;
         }
         let mut view = self.core.read_view(began.wall, self.broker.state());
-        view.checkpoints = self.checkpointer.stats().clone();
-        view.rule_files = self.rules.stats().clone();
-        view.confirmations = self.confirmations.stats();
+        view.own.checkpoints = self.checkpointer.stats().clone();
+        view.own.rule_files = self.rules.stats().clone();
+        view.own.confirmations = self.confirmations.stats();
         let ended = self.clock.now().mono;
         let connections = self.server.stats();
         let source = |views| PageSource { view, views, connections };

@@ -171,7 +171,7 @@ fn every_metric_in_a_rule_is_produced() {
     aggregator.on_deadline(now);
     let mut view = aggregator.view(now.wall, "jetstream");
     // The driver adds the figures of the store.
-    view.checkpoints = CheckpointStats { kept: true, at, ..CheckpointStats::default() };
+    view.own.checkpoints = CheckpointStats { kept: true, at, ..CheckpointStats::default() };
     let page = fleet(&view, &effective_budgets()) + &own(&view);
     let rules = concat!(
         include_str!("../../../deploy/prometheus/rules/plimsoll.yml"),

@@ -136,7 +136,7 @@ fn a_flood_of_checks_finds_no_room_and_that_is_counted() {
         (0..SERVICE_CHECKS_MAX + 3).map(|n| check(&name(n), AlertType::Success)).collect();
     say(&mut core, start(), &mut a, &flood);
     assert_eq!(rows(&core, start(), "plimsoll_service_check_status").len(), SERVICE_CHECKS_MAX);
-    assert_eq!(core.view(start().wall, "t").counts.limited["service_check"], 3);
+    assert_eq!(core.view(start().wall, "t").own.merged.limited["service_check"], 3);
 }
 
 #[test]

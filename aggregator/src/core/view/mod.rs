@@ -11,32 +11,29 @@ mod alerts;
 mod error_budgets;
 mod ledger_page;
 mod nodes;
+mod own_counts;
 mod read_view;
 mod rollups;
 mod rows;
 mod worst;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{Ledger, LedgerPage, NodeRow, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
 pub use alert_counts::AlertCounts;
 pub use alerts::AlertView;
 pub use nodes::{NodeView, Nodes};
+pub use own_counts::OwnCounts;
 pub use read_view::ReadView;
 pub use rows::Total;
 
-use super::alerting::{NotificationCounts, ReceiverStats};
-use super::durable::{CheckpointStats, ConfirmationStats};
-use super::fleet::{MergeCounts, Node, Trouble};
-use super::ingest::Recoveries;
-use super::rules::{ErrorBudget, RuleFileStats};
+use super::fleet::{Node, Trouble};
+use super::rules::ErrorBudget;
 use rows::Rows;
 
 /// What a view is to hold.
@@ -72,26 +69,8 @@ pub struct View {
     pub error_budgets: Vec<ErrorBudget>,
     /// What is judged.
     pub rules: Arc<Rules>,
-    /// Counts of what was merged and what was not.
-    pub counts: MergeCounts,
-    /// Messages that could not be decoded, by reason.
-    pub undecodable: BTreeMap<Cow<'static, str>, u64>,
-    /// What became of notifications.
-    pub notifications: NotificationCounts,
-    /// What became of events beside them.
-    pub notification_events: NotificationCounts,
-    /// What became of notifications, by receiver.
-    pub receivers: Vec<ReceiverStats>,
-    /// Messages still to be read, by lane.
-    pub pending: Vec<(Lane, u64)>,
-    /// How long backlogs lasted, by lane.
-    pub recoveries: Vec<(Lane, Recoveries)>,
-    /// What became of checkpoints.
-    pub checkpoints: CheckpointStats,
-    /// What became of confirmations.
-    pub confirmations: ConfirmationStats,
-    /// What became of the files that rules come from.
-    pub rule_files: RuleFileStats,
+    /// Counts of the aggregator's own work.
+    pub own: OwnCounts,
     /// Every budget, and whether no sample has matched it for minutes.
     pub unmatched: Vec<(RuleName, bool)>,
     /// The point in time.
@@ -150,16 +129,7 @@ impl ReadView {
             troubles: if query.fleet { worst::troubles(self) } else { BTreeMap::new() },
             error_budgets,
             rules: Arc::clone(&self.rules),
-            counts: self.counts.clone(),
-            undecodable: self.undecodable.clone(),
-            notifications: self.notifications,
-            notification_events: self.notification_events,
-            receivers: self.receivers.clone(),
-            pending: self.pending.clone(),
-            recoveries: self.recoveries.clone(),
-            checkpoints: self.checkpoints.clone(),
-            confirmations: self.confirmations,
-            rule_files: self.rule_files.clone(),
+            own: self.own.clone(),
             unmatched: self.matched(),
             at: self.at,
         }
@@ -173,7 +143,7 @@ impl ReadView {
 
     fn rules_state(&self) -> RulesState {
         let unmatched = self.unmatched.iter().map(RuleName::to_string).collect();
-        RulesState { rules_error: self.rule_files.error.clone(), unmatched }
+        RulesState { rules_error: self.own.rule_files.error.clone(), unmatched }
     }
 
     fn matched(&self) -> Vec<(RuleName, bool)> {
@@ -190,7 +160,7 @@ impl ReadView {
     }
 
     fn ledger(&self) -> Ledger {
-        let mut sum = self.counts.gone.clone();
+        let mut sum = self.own.merged.gone.clone();
         self.nodes.iter().for_each(|(_, node)| sum.add(&node.account.ledger()));
         sum
     }

@@ -6,21 +6,20 @@
 //!
 //! DESIGN A35.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 
 use super::alert_counts::AlertCounts;
-use crate::core::alerting::{Alerting, NotificationCounts, ReceiverStats};
+use super::own_counts::OwnCounts;
+use crate::core::alerting::Alerting;
 use crate::core::durable::{CheckpointStats, ConfirmationStats};
-use crate::core::fleet::{Fleet, MergeCounts, Node, Operations, Rollups};
-use crate::core::ingest::{Ingest, Recoveries};
+use crate::core::fleet::{Fleet, Node, Operations, Rollups};
+use crate::core::ingest::Ingest;
 use crate::core::rules::{Evaluator, RuleFileStats};
 
 /// The core's whole state at one point in time.
@@ -54,26 +53,8 @@ pub struct ReadView {
     pub gaps: BTreeMap<NodeName, u64>,
     /// The latest changes of alerts, oldest first.
     pub changes: Vec<Notification>,
-    /// Counts of what was merged and what was not.
-    pub counts: MergeCounts,
-    /// Messages that could not be decoded, by reason.
-    pub undecodable: BTreeMap<Cow<'static, str>, u64>,
-    /// What became of notifications.
-    pub notifications: NotificationCounts,
-    /// What became of events beside them.
-    pub notification_events: NotificationCounts,
-    /// What became of notifications, by receiver.
-    pub receivers: Vec<ReceiverStats>,
-    /// Messages still to be read, by lane.
-    pub pending: Vec<(Lane, u64)>,
-    /// How long backlogs lasted, by lane.
-    pub recoveries: Vec<(Lane, Recoveries)>,
-    /// What became of checkpoints.
-    pub checkpoints: CheckpointStats,
-    /// What became of confirmations.
-    pub confirmations: ConfirmationStats,
-    /// What became of the files that rules come from.
-    pub rule_files: RuleFileStats,
+    /// Counts of the aggregator's own work.
+    pub own: OwnCounts,
     /// Budgets that no sample has matched though samples have come for minutes.
     pub unmatched: BTreeSet<RuleName>,
 }
@@ -110,16 +91,18 @@ impl ReadView {
             alerts: active.map(|(key, state)| (key.clone(), state)).collect(),
             gaps: fleet.shown_gaps(&alerting.nodes_with_gap_alerts()),
             changes: alerting.changes().to_vec(),
-            counts: fleet.counts().clone(),
-            undecodable: ingest.undecodable().clone(),
-            notifications: alerting.notifications().counts(),
-            notification_events: alerting.notifications().event_counts(),
-            receivers: alerting.receiver_stats(),
-            pending: ingest.pending(),
-            recoveries: ingest.recoveries(),
-            checkpoints: CheckpointStats::default(),
-            confirmations: ConfirmationStats::default(),
-            rule_files: RuleFileStats::default(),
+            own: OwnCounts {
+                merged: fleet.counts().clone(),
+                undecodable: ingest.undecodable().clone(),
+                notifications: alerting.notifications().counts(),
+                notification_events: alerting.notifications().event_counts(),
+                receivers: alerting.receiver_stats(),
+                pending: ingest.pending(),
+                recoveries: ingest.recoveries(),
+                checkpoints: CheckpointStats::default(),
+                confirmations: ConfirmationStats::default(),
+                rule_files: RuleFileStats::default(),
+            },
             unmatched: evaluator.unmatched(),
         }
     }

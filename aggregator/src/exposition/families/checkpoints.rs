@@ -4,7 +4,7 @@ use crate::core::view::View;
 use crate::exposition::writer::{Family, Value, Writer};
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
-    let checkpoints = &view.checkpoints;
+    let checkpoints = &view.own.checkpoints;
     if !checkpoints.kept {
         return;
     }

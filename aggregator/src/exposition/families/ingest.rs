@@ -7,7 +7,7 @@ use crate::exposition::writer::{Family, Value, Writer};
 pub(super) fn write(writer: &mut Writer, view: &View) {
     write_counters(writer, view);
     write_tables(writer, view);
-    let pending = view.pending.iter().map(|(lane, n)| (lane.as_str(), Value::Count(*n)));
+    let pending = view.own.pending.iter().map(|(lane, n)| (lane.as_str(), Value::Count(*n)));
     let help = "Unread messages in the lane's stream";
     writer.by_label(Family::gauge("plimsoll_aggregator_pending_messages", help), "lane", pending);
     let connected = !matches!(view.summary.broker.as_str(), "disconnected" | "silent");
@@ -16,7 +16,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         Family::gauge("plimsoll_aggregator_broker_connected", help),
         Value::flag(connected),
     );
-    let sent = view.confirmations;
+    let sent = view.own.confirmations;
     let all = [("sent", Value::Count(sent.sent)), ("unsent", Value::Count(sent.unsent))];
     let help = "Confirmations for nodes, by outcome: handed to the connection, or dropped before";
     writer.by_label(
@@ -29,7 +29,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
 
 fn write_counters(writer: &mut Writer, view: &View) {
     let (counts, notifications, events) =
-        (&view.counts, view.notifications, view.notification_events);
+        (&view.own.merged, view.own.notifications, view.own.notification_events);
     let counters = [
         (
             "plimsoll_aggregator_duplicate_snapshots_total",
@@ -88,7 +88,7 @@ fn write_counters(writer: &mut Writer, view: &View) {
 }
 
 fn write_tables(writer: &mut Writer, view: &View) {
-    let counts = &view.counts;
+    let counts = &view.own.merged;
     let tables = [
         (
             "plimsoll_aggregator_merged_snapshots_total",
@@ -100,7 +100,7 @@ fn write_tables(writer: &mut Writer, view: &View) {
             "plimsoll_aggregator_undecodable_messages_total",
             "Messages that could not be decoded, by reason",
             "reason",
-            &view.undecodable,
+            &view.own.undecodable,
         ),
         (
             "plimsoll_aggregator_limited_total",
@@ -118,7 +118,7 @@ fn write_tables(writer: &mut Writer, view: &View) {
 /// A backlog begins with a thousand pending messages in a lane, and ends when none is pending.
 fn write_backlogs(writer: &mut Writer, view: &View) {
     let mut lanes = |family: Family<'_>, of: fn(&Recoveries) -> Value| {
-        let all = view.recoveries.iter().map(|(lane, figures)| (lane.as_str(), of(figures)));
+        let all = view.own.recoveries.iter().map(|(lane, figures)| (lane.as_str(), of(figures)));
         writer.by_label(family, "lane", all);
     };
     let help = "Backlogs of the lane that were read to the end";

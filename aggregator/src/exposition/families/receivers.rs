@@ -48,7 +48,7 @@ const COUNTERS: [CounterByLabel; 3] = [
 ];
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
-    let receivers = &view.receivers;
+    let receivers = &view.own.receivers;
     if receivers.is_empty() {
         return;
     }

@@ -4,7 +4,7 @@ use crate::core::view::View;
 use crate::exposition::writer::{Family, Value, Writer};
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
-    let files = &view.rule_files;
+    let files = &view.own.rule_files;
     let help = "Reloads of the rule files, by outcome";
     let outcomes =
         [("loaded", files.loaded), ("unchanged", files.unchanged), ("refused", files.refused)];

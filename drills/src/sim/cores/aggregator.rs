@@ -270,6 +270,6 @@ impl ReaderCore {
     #[must_use]
     pub fn counts(&self, now: Wall) -> (u64, u64) {
         let view = self.0.view(now, "");
-        (view.counts.duplicates, view.counts.late_samples)
+        (view.own.merged.duplicates, view.own.merged.late_samples)
     }
 }

@@ -1,0 +1,37 @@
+//! What the aggregator counts of its own work. A read view and the pages share it as it is.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::subject::Lane;
+
+use crate::core::alerting::{NotificationCounts, ReceiverStats};
+use crate::core::durable::{CheckpointStats, ConfirmationStats};
+use crate::core::fleet::MergeCounts;
+use crate::core::ingest::Recoveries;
+use crate::core::rules::RuleFileStats;
+
+/// Counts of the aggregator's own work.
+#[derive(Clone, Debug)]
+pub struct OwnCounts {
+    /// Counts of what was merged and what was not.
+    pub merged: MergeCounts,
+    /// Messages that could not be decoded, by reason.
+    pub undecodable: BTreeMap<Cow<'static, str>, u64>,
+    /// What became of notifications.
+    pub notifications: NotificationCounts,
+    /// What became of events beside them.
+    pub notification_events: NotificationCounts,
+    /// What became of notifications, by receiver.
+    pub receivers: Vec<ReceiverStats>,
+    /// Messages still to be read, by lane.
+    pub pending: Vec<(Lane, u64)>,
+    /// How long backlogs lasted, by lane.
+    pub recoveries: Vec<(Lane, Recoveries)>,
+    /// What became of checkpoints.
+    pub checkpoints: CheckpointStats,
+    /// What became of confirmations.
+    pub confirmations: ConfirmationStats,
+    /// What became of the files that rules come from.
+    pub rule_files: RuleFileStats,
+}
