@@ -76,12 +76,12 @@ impl Writer {
                 self.client
                     .publish_with_headers(subject, headers, payload)
                     .await
-                    .map_err(refusal)?;
+                    .map_err(|error| refusal(&error))?;
                 // A broker handles one connection's messages in order.
                 self.client.publish(answer, Bytes::new()).await
             }
         }
-        .map_err(refusal)?;
+        .map_err(|error| refusal(&error))?;
         self.window.on_sent(self.clock.now().mono);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Writer {
 }
 
 /// Why the client did not take a message.
-pub(crate) fn refusal(error: PublishError) -> Refusal {
+pub(crate) fn refusal(error: &PublishError) -> Refusal {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => Refusal::TooLarge,
         PublishErrorKind::InvalidSubject => Refusal::Malformed,

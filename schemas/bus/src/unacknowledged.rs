@@ -68,7 +68,7 @@ impl UnacknowledgedPublisher {
         let UnacknowledgedMessage { subject, headers, payload } = aside;
         let headers = read_headers(headers)?;
         let sent = self.client.publish_with_headers(subject, headers, payload);
-        timeout(left, sent).await.map_err(|_| Refusal::HandOver)?.map_err(refusal)
+        timeout(left, sent).await.map_err(|_| Refusal::HandOver)?.map_err(|error| refusal(&error))
     }
 }
 

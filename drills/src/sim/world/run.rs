@@ -109,7 +109,7 @@ impl World {
             Event::ConnectionLost { who, generation } => {
                 let life = self.machine(who).life();
                 if self.network.on_lost(&mut self.kernel, who, generation, life) {
-                    self.on_bus_event(who, BusEvent::Disconnected);
+                    self.on_bus_event(who, &BusEvent::Disconnected);
                 }
             }
             Event::Dial { who, life } => {
@@ -119,25 +119,25 @@ impl World {
             }
             Event::Established { who, generation } => {
                 if self.network.on_established(k, who, generation, server) {
-                    self.on_bus_event(who, connected());
+                    self.on_bus_event(who, &connected());
                     self.network.probe(&mut self.kernel, who, generation);
                 }
             }
             Event::ProbeReply { who, generation } => {
                 if let Some(event) = self.network.on_probe_reply(k, who, generation) {
-                    self.on_bus_event(who, event);
+                    self.on_bus_event(who, &event);
                 }
             }
             Event::Stall { who, since } => {
                 if self.network.on_stall(k, who, since) {
-                    self.on_bus_event(who, BusEvent::Stalled);
+                    self.on_bus_event(who, &BusEvent::Stalled);
                     self.network.await_timeout(&mut self.kernel, who, since);
                 }
             }
             Event::Timeout { who, since } => {
                 let life = self.machine(who).life();
                 if self.network.on_timeout(&mut self.kernel, (who, life), since, server) {
-                    self.on_bus_event(who, BusEvent::Disconnected);
+                    self.on_bus_event(who, &BusEvent::Disconnected);
                 }
             }
             Event::DelayedConfirmation { node, number, payload } => {
@@ -145,7 +145,7 @@ impl World {
             }
             Event::Client { node, life, event } => {
                 if self.nodes[node].machine().life() == life {
-                    self.on_bus_event(Who::Node(node), event);
+                    self.on_bus_event(Who::Node(node), &event);
                 }
             }
             Event::SpoolWritten { node, life } => {
@@ -188,20 +188,20 @@ impl World {
         self.broker.serve(&mut self.kernel, &mut self.network, who, request);
     }
 
-    fn on_bus_event(&mut self, who: Who, event: BusEvent) {
+    fn on_bus_event(&mut self, who: Who, event: &BusEvent) {
         match who {
             Who::Node(number) => self.at_node(number, |node, k, net, oracle| {
-                node.on_bus_event(k, net, oracle, &event);
+                node.on_bus_event(k, net, oracle, event);
             }),
             Who::Aggregator(which) => self.at_reader(which, |reader, k, net, oracle| {
-                reader.on_bus_event(k, net, oracle, &event);
+                reader.on_bus_event(k, net, oracle, event);
             }),
         }
     }
 
     fn on_response(&mut self, who: Who, response: Response) {
         match (response, who) {
-            (Response::Publish(event), _) => self.on_bus_event(who, event),
+            (Response::Publish(event), _) => self.on_bus_event(who, &event),
             (Response::Confirmation { payload }, Who::Node(number)) => {
                 self.at_node(number, |node, k, net, oracle| {
                     node.on_confirmation(k, net, oracle, &payload);
